@@ -1,0 +1,127 @@
+"""What the commands share: their options, their output, and errors as exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, Callable
+
+import click
+
+from patchgen import homes, pins
+from patchgen.errors import EXIT_CODES, InterruptedRun, OptionsError, PatchgenError
+from patchgen.options import DEV_ROOT, DEV_ROOT_FLAG, VARIABLES, Options, Variable, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from patchgen.pins import Pin
+
+Command = Callable[..., Any]
+
+EPILOG = "\b\nExit codes:\n" + "\n".join(
+    f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items()
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Data on stdout, for scripts.")
+pytorch_option = click.option(
+    "--pytorch",
+    metavar="PIN",
+    help=f"Commit prefix, version or pin file, see: switchml-patch pins. [default: {pins.DEFAULT}, "
+    "or what the tree is]",
+)
+
+
+class Main(click.Group):
+    """Turns what a user can mend into one or two lines and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401  # as in click
+        """Runs a command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            error: PatchgenError = InterruptedRun("interrupted")
+        except PatchgenError as caught:
+            error = caught
+        say(str(error) if isinstance(error, InterruptedRun) else f"error: {error}")
+        return ctx.exit(error.exit_code)
+
+
+def variable_options(command: Command) -> Command:
+    """The nine variables, the dev root and --strict."""
+    decorators = [
+        *map(_option, VARIABLES),
+        click.option(DEV_ROOT_FLAG, type=click.Path(), metavar="DIR", help=_about(DEV_ROOT)),
+        click.option("--strict", is_flag=True, help="What is missing in a home is an error."),
+    ]
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
+def _option(variable: Variable) -> Callable[[Command], Command]:
+    if variable.boolean:
+        names = f"{variable.flag}/--no-{variable.field}"
+        return click.option(names, default=None, help=_about(variable))
+    return click.option(variable.flag, type=click.Path(), metavar="DIR", help=_about(variable))
+
+
+def _about(variable: Variable) -> str:
+    text = variable.help[0].upper() + variable.help[1:]
+    return f"{text}. [env: {variable.name}; default: {variable.default}]"
+
+
+def say(line: str) -> None:
+    """One line for people."""
+    click.echo(line, err=True)
+
+
+def print_json(data: object) -> None:
+    """Data for scripts."""
+    click.echo(json.dumps(data, indent=2))
+
+
+def read_options(given: dict[str, Any]) -> Options:
+    """The options of this run.
+
+    Raises:
+        OptionsError: one is refused.
+    """
+    try:
+        cwd = os.getcwd()
+    except FileNotFoundError:
+        cwd = None
+    return resolve(given, os.environ, cwd)
+
+
+def warn(options: Options, *, strict: bool) -> list[str]:
+    """Tells what is missing in the homes.
+
+    Raises:
+        OptionsError: something is, and `strict` is set.
+    """
+    missing = homes.missing(options)
+    if strict and missing:
+        raise OptionsError("\n".join([*missing, "install what is missing, or drop --strict"]))
+    for line in missing:
+        say(f"warning: {line}")
+    return missing
+
+
+def known_pins(pytorch: str | None) -> tuple[tuple[Pin, ...], Pin | None]:
+    """All pins, and the one that the user named.
+
+    Raises:
+        OptionsError: there is no such pin.
+    """
+    shipped = pins.shipped()
+    if pytorch is None:
+        return shipped, None
+    wanted = pins.find(pytorch, shipped)
+    return (shipped if wanted in shipped else (*shipped, wanted)), wanted
+
+
+def say_all(lines: Iterable[str]) -> None:
+    """Lines for people."""
+    for line in lines:
+        say(line)

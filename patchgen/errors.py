@@ -1,0 +1,79 @@
+"""What can go wrong, as families with one exit code each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class PatchgenError(Exception):
+    """An error whose message is one or two lines: what failed, where, and what to do next."""
+
+    exit_code: ClassVar[int] = 1
+    meaning: ClassVar[str] = "a fault of switchml-patch itself"
+
+
+class OptionsError(PatchgenError):
+    """The user asked for something that cannot be."""
+
+    exit_code = 2
+    meaning = "refused options, wrong usage, unknown pin"
+
+
+class TreeError(PatchgenError):
+    """The tree is not in the state that the command needs."""
+
+    exit_code = 3
+    meaning = "the tree is not what it must be: wrong commit, foreign edit, partly patched, locked"
+
+
+class ToolError(PatchgenError):
+    """An external program is missing or failed."""
+
+    exit_code = 4
+    meaning = "an external program is missing or failed"
+
+
+class FileError(PatchgenError):
+    """The file system refused."""
+
+    exit_code = 5
+    meaning = "the file system refused: permission, read-only, no space"
+
+
+class InterruptedRun(PatchgenError):  # noqa: N818  # not an error of anybody
+    """Ctrl-C."""
+
+    exit_code = 130
+    meaning = "interrupted"
+
+
+EXIT_CODES: dict[int, str] = {
+    0: "success",
+    **{
+        family.exit_code: family.meaning
+        for family in (
+            PatchgenError,
+            OptionsError,
+            TreeError,
+            ToolError,
+            FileError,
+            InterruptedRun,
+        )
+    },
+}
+
+
+@contextlib.contextmanager
+def file_errors() -> Iterator[None]:
+    """Turns an OSError into a FileError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        name = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else ""
+        reason = error.strerror or str(error)
+        raise FileError(f"{name}: {reason}" if name else reason) from error

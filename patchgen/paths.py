@@ -1,0 +1,30 @@
+"""File names as text, the same text in every locale.
+
+A POSIX path is bytes. Here it is held as their UTF-8 decoding with surrogate escapes, whatever the
+locale's own encoding is, so that a rendered file does not depend on the locale.
+"""
+
+from __future__ import annotations
+
+import os
+
+
+def from_native(path: str) -> str:
+    """From a `str` of `sys.argv` or `os.environ`."""
+    return decode(os.fsencode(path))
+
+
+def encode(text: str) -> bytes:
+    """The bytes of a path, which every function of `os` takes."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def decode(data: bytes) -> str:
+    """The inverse of `encode`, for any bytes."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def printable(text: str) -> str:
+    r"""For people: bytes that are not UTF-8 and control characters as \x escapes."""
+    shown = encode(text).decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)

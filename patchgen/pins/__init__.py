@@ -1,0 +1,122 @@
+"""The PyTorch commits that a patch can be made for: one JSON file each, beside this module."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from patchgen.errors import OptionsError, file_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
+DEFAULT = "57bffc3"
+_SHORTEST = 7  # digits of a commit prefix
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A place in the pre-image: after line `line` (from 1), with up to three lines around it."""
+
+    name: str
+    line: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class HookedFile:
+    """An existing file and its blob ids without and with the hooks. Hooks are in order of lines."""
+
+    path: str
+    pre: str
+    post: str
+    hooks: tuple[Hook, ...]
+
+
+@dataclass(frozen=True)
+class Pin:
+    """All that is needed to patch one commit of PyTorch with no PyTorch at hand.
+
+    The fields from `source_dir` on are for the templates. `hooks_sha256` is over the rendered
+    hooks: the post-images hold for these texts only.
+    """
+
+    name: str
+    version: str
+    commit: str
+    layout: str
+    source_dir: str
+    target: str
+    include_prefix: str
+    options_access: str
+    cmake_indent: str
+    cmake_source_dir: str
+    hooks_sha256: str
+    files: tuple[HookedFile, ...]
+
+
+def from_json(text: str) -> Pin:
+    """A pin from its JSON form. Raises KeyError, TypeError or ValueError on another form."""
+    data: dict[str, Any] = json.loads(text)
+    files = tuple(
+        HookedFile(
+            path=file["path"],
+            pre=file["pre"],
+            post=file["post"],
+            hooks=tuple(
+                Hook(hook["name"], hook["line"], tuple(hook["before"]), tuple(hook["after"]))
+                for hook in file["hooks"]
+            ),
+        )
+        for file in data.pop("files")
+    )
+    return Pin(files=files, **data)
+
+
+def to_json(pin: Pin) -> str:
+    """The JSON form, in ASCII."""
+    return json.dumps(asdict(pin), indent=2) + "\n"
+
+
+def load(path: str) -> Pin:
+    """The pin in a file.
+
+    Raises:
+        OptionsError: it holds no pin.
+        FileError: it cannot be read.
+    """
+    with file_errors(), open(path, encoding="utf-8") as file:
+        try:
+            return from_json(file.read())
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise OptionsError(
+                f"{path}: not a pin ({error}); make one with: switchml-patch pins make"
+            ) from error
+
+
+def shipped() -> tuple[Pin, ...]:
+    """The pins that come with the package, by name."""
+    names = sorted(name for name in os.listdir(_DIRECTORY) if name.endswith(".json"))
+    return tuple(load(os.path.join(_DIRECTORY, name)) for name in names)
+
+
+def find(text: str, pins: Sequence[Pin]) -> Pin:
+    """The pin of a commit prefix (7 digits or more), of a version, or in a file `*.json`.
+
+    Raises:
+        OptionsError: there is none; the message lists the known ones.
+    """
+    if text.endswith(".json"):
+        return load(text)
+    wanted = text.lower()
+    for pin in pins:
+        if wanted in (pin.name.lower(), pin.version.lower(), f"v{pin.version}".lower()):
+            return pin
+        if len(wanted) >= _SHORTEST and pin.commit.startswith(wanted):
+            return pin
+    known = ", ".join(f"{pin.name} ({pin.commit[:_SHORTEST]})" for pin in pins)
+    raise OptionsError(f"{text}: no pin for this PyTorch; known are {known}")

@@ -1,0 +1,58 @@
+"""No test sees the developer's own git configuration, HOME or switchml-patch variables."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from trees import Tree, commit, make
+
+from patchgen.options import DEV_ROOT, VARIABLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path_factory.mktemp("home")
+    for name in [*os.environ]:
+        if name.startswith("GIT_"):
+            monkeypatch.delenv(name)
+    for variable in (*VARIABLES, DEV_ROOT):
+        monkeypatch.delenv(variable.name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / ".gitconfig"))
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "Tester")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "tester@localhost")
+    return home
+
+
+@pytest.fixture(scope="session")
+def latin1(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a locale in which paths are not UTF-8."""
+    if shutil.which("localedef") is None:
+        pytest.skip("needs localedef, of the package libc-bin (or glibc-common)")
+    directory = tmp_path_factory.mktemp("locales")
+    command = ["localedef", "-i", "en_US", "-f", "ISO-8859-1", str(directory / "en_US.ISO-8859-1")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if not (directory / "en_US.ISO-8859-1" / "LC_CTYPE").exists():
+        pytest.skip(f"localedef made no locale (install the package locales): {done.stderr}")
+    return {"LOCPATH": str(directory), "LC_ALL": "en_US.ISO-8859-1", "PYTHONUTF8": "0"}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return make(tmp_path / "pytorch")
+
+
+@pytest.fixture
+def checkout(tree: Tree) -> Tree:
+    commit(tree.root)
+    return tree

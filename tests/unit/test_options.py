@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pytest
+
+from patchgen.errors import OptionsError
+from patchgen.options import REFUSED_IN_HOMES, VARIABLES, resolve
+
+
+def test_defaults_are_under_the_current_directory() -> None:
+    options = resolve({}, {}, "/dev-root")
+    assert options.flags == ()
+    assert options.builddir == options.switchml_home == "/dev-root/build"
+    assert options.grpc_home == "/dev-root/third_party/grpc/build"
+    assert options.dpdk_home == "/dev-root/third_party/dpdk/build"
+
+
+@pytest.mark.parametrize(
+    ("given", "environ", "expected"),
+    [
+        ({}, {}, "/cwd/build"),
+        ({}, {"SWITCHML_DEV_ROOT": "/env"}, "/env/build"),
+        ({"dev_root": "flag"}, {"SWITCHML_DEV_ROOT": "/env"}, "/cwd/flag/build"),
+        ({}, {"SWITCHML_HOME": "/env"}, "/env"),
+        ({}, {"SWITCHML_HOME": ""}, "/cwd/build"),
+        ({"switchml_home": "/flag"}, {"SWITCHML_HOME": "/env"}, "/flag"),
+        ({"switchml_home": "../up"}, {}, "/up"),
+        ({"switchml_home": "a b/./c//d"}, {}, "/cwd/a b/c/d"),
+    ],
+)
+def test_precedence_and_absolute_paths(
+    given: dict[str, str], environ: dict[str, str], expected: str
+) -> None:
+    assert resolve(given, environ, "/cwd").switchml_home == expected
+
+
+@pytest.mark.parametrize("text", ["1", "true", "TRUE", "Yes", "on"])
+def test_true(text: str) -> None:
+    assert resolve({}, {"DPDK": text}, "/").dpdk
+    assert not resolve({"dpdk": False}, {"DPDK": text}, "/").dpdk
+
+
+@pytest.mark.parametrize("text", ["0", "false", "No", "OFF", ""])
+def test_false(text: str) -> None:
+    assert not resolve({}, {"DPDK": text}, "/").dpdk
+    assert resolve({"dpdk": True}, {"DPDK": text}, "/").dpdk
+
+
+@pytest.mark.parametrize("name", [v.name for v in VARIABLES if v.boolean])
+@pytest.mark.parametrize("text", ["2", "ja", "y", " 1", "1 ", "é"])
+def test_not_a_boolean(name: str, text: str) -> None:
+    with pytest.raises(OptionsError, match=f"{name}=.*not a boolean") as caught:
+        resolve({}, {name: text}, "/")
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"DPDK", "RDMA"}, ["--dpdk", "--rdma"]),
+        ({"DPDK", "MLX4", "MLX5"}, ["--mlx4", "--mlx5"]),
+        ({"MLX4", "MLX5"}, ["--mlx4", "--mlx5"]),
+        ({"MLX5"}, ["--dpdk", "--mlx5"]),
+        ({"MLX4"}, ["--dpdk", "--mlx4"]),
+        ({"MLX5", "RDMA"}, ["--dpdk", "--mlx5"]),
+    ],
+)
+def test_contradictions_say_what_to_change(flags: set[str], words: list[str]) -> None:
+    with pytest.raises(OptionsError) as caught:
+        resolve({}, dict.fromkeys(flags, "1"), "/")
+    assert all(word in str(caught.value) for word in words)
+    assert str(caught.value).count("\n") <= 1
+
+
+@pytest.mark.parametrize("name", [v.name for v in VARIABLES if not v.boolean])
+@pytest.mark.parametrize("path", ["/a\nb", "/a\0b", "/a\rb", "/a\tb", "/a\x7fb", "a\nb"])
+def test_control_characters_are_refused(name: str, path: str) -> None:
+    with pytest.raises(OptionsError, match=name.lower().replace("_", "-")) as caught:
+        resolve({name.lower(): path}, {}, "/")
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("character", REFUSED_IN_HOMES)
+def test_what_cmake_cannot_take_is_refused_in_homes_only(character: str) -> None:
+    path = f"/a{character}b"
+    for name in ("switchml_home", "grpc_home", "dpdk_home"):
+        with pytest.raises(OptionsError, match="cannot take") as caught:
+            resolve({name: path}, {}, "/")
+        assert name.upper() in str(caught.value)
+    homes = {"switchml_home": "/s", "grpc_home": "/g", "dpdk_home": "/d"}
+    assert resolve({"builddir": path, **homes}, {}, "/").builddir == path
+
+
+def test_a_relative_path_without_a_current_directory() -> None:
+    absolute = {v.field: f"/{v.field}" for v in VARIABLES if not v.boolean}
+    assert resolve(absolute, {}, None).builddir == "/builddir"
+    with pytest.raises(OptionsError, match=r"SWITCHML_HOME=x.*absolute"):
+        resolve({**absolute, "switchml_home": None}, {"SWITCHML_HOME": "x"}, None)
+    with pytest.raises(OptionsError, match="absolute"):
+        resolve({}, {}, None)
+    assert resolve({"dev_root": "/r"}, {}, None).grpc_home == "/r/third_party/grpc/build"
+
+
+def test_an_empty_path_on_the_command_line() -> None:
+    with pytest.raises(OptionsError, match="--switchml-home is empty"):
+        resolve({"switchml_home": ""}, {}, "/")
+
+
+def test_where_the_patch_is_written_is_no_part_of_it() -> None:
+    homes = {"switchml_home": "/s", "grpc_home": "/g", "dpdk_home": "/d"}
+    assert resolve({"builddir": "/a", **homes}, {}, "/") == resolve(homes, {}, "/")
