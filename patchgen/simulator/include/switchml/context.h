@@ -1,0 +1,73 @@
+// The client library's API.
+#ifndef SWITCHML_CONTEXT_H_
+#define SWITCHML_CONTEXT_H_
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "common.h"
+#include "config.h"
+#include "job.h"
+#include "stats.h"
+
+namespace switchml {
+
+class Session;
+
+// One per process. Where the real library aborts the process, this one writes a line to stderr and
+// returns false or a FAILED job.
+class Context {
+ public:
+  // Passed through once, in this order.
+  enum ContextState { CREATED, STARTING, RUNNING, STOPPING, STOPPED };
+
+  Context(const Context&) = delete;
+  void operator=(const Context&) = delete;
+
+  static Context& GetInstance();
+
+  // Joins the job, as rank 0 also hosts its aggregator. Blocks until rank 0 has accepted this
+  // worker, not until all workers are there. False where that fails or was tried before. Throws as
+  // Config::LoadFromFile does where `config` is NULL.
+  bool Start(Config* config = NULL);
+
+  // Ends outstanding jobs as FAILED, and with it the job of all workers.
+  void Stop();
+
+  // Sums over all workers, each of which must submit the same jobs in the same order.
+  std::shared_ptr<Job> AllReduce(void* in_ptr, void* out_ptr, uint64_t numel, DataType data_type,
+                                 AllReduceOperation all_reduce_operation);
+
+  // The memory must stay until the job is FINISHED or FAILED.
+  std::shared_ptr<Job> AllReduceAsync(void* in_ptr, void* out_ptr, uint64_t numel,
+                                      DataType data_type, AllReduceOperation all_reduce_operation);
+
+  void WaitForAllJobs();
+
+  // STOPPED in a forked child of the process that called Start().
+  ContextState GetContextState();
+
+  const Config& GetConfig();
+  Stats& GetStats();
+
+ private:
+  Context();
+  ~Context();
+
+  bool InForkedChild() const;
+  bool Join(Config* config);
+
+  std::atomic<ContextState> state_;
+  std::atomic<pid_t> starter_;
+  Config config_;
+  Stats stats_;
+  std::unique_ptr<Session> session_;
+};
+
+}  // namespace switchml
+
+#endif  // SWITCHML_CONTEXT_H_

@@ -1,0 +1,66 @@
+// The aggregator's end of a connection: frames in, one at a time, and frames out, queued.
+#ifndef SWITCHML_SRC_CONNECTION_H_
+#define SWITCHML_SRC_CONNECTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "protocol.h"
+#include "socket.h"
+
+namespace switchml {
+
+// A frame to send, which may be in the queues of several connections.
+struct Frame {
+  FrameHeader header;
+  std::vector<uint32_t> payload;
+};
+using SharedFrame = std::shared_ptr<const Frame>;
+
+SharedFrame TextFrame(FrameKind kind, const std::string& text);
+
+class Connection {
+ public:
+  enum class Event { kBlocked, kHeader, kFrame, kClosed };
+
+  explicit Connection(Fd fd);
+
+  const Fd& fd() const { return fd_; }
+  const FrameHeader& header() const { return header_; }
+  const std::vector<uint32_t>& payload() const { return payload_; }
+  TimePoint accepted_at() const { return accepted_at_; }
+
+  // Reads on. After kHeader the owner looks at header() and either reads on or drops the
+  // connection: nothing is allocated for a length that it did not see. After kFrame nothing is read
+  // until Release().
+  Event Read();
+  bool HasFrame() const { return has_frame_; }
+  bool InFrame() const { return received_ > 0; }
+  void Release();
+
+  // Reads and forgets; false once the peer has closed.
+  bool Discard();
+
+  void Queue(SharedFrame frame) { queue_.push_back(std::move(frame)); }
+  size_t Queued() const { return queue_.size(); }
+  // Sends what the socket takes; false where the peer is gone.
+  bool Flush();
+
+ private:
+  Fd fd_;
+  TimePoint accepted_at_;
+  FrameHeader header_{};
+  std::vector<uint32_t> payload_;
+  size_t received_ = 0;  // bytes of the current frame, header included
+  bool has_frame_ = false;
+  std::deque<SharedFrame> queue_;
+  size_t sent_ = 0;  // bytes of the front of queue_
+};
+
+}  // namespace switchml
+
+#endif  // SWITCHML_SRC_CONNECTION_H_

@@ -1,0 +1,142 @@
+#include "context.h"
+
+#include <unistd.h>
+
+#include <exception>
+#include <stdexcept>
+#include <utility>
+
+#include "log.h"
+#include "session.h"
+
+namespace switchml {
+namespace {
+
+// Bytes of a larger tensor would not fit 64 bits.
+constexpr Numel kMaxNumel = Numel{1} << 60;
+
+std::string Invalid(const Tensor& tensor, AllReduceOperation operation) {
+  if (DataTypeSize(tensor.data_type) == 0) {
+    return "unknown data type";
+  }
+  if (operation != SUM) {
+    return "unknown operation";
+  }
+  if (tensor.numel > kMaxNumel) {
+    return "more elements than memory can hold";
+  }
+  return tensor.numel > 0 && (tensor.in_ptr == nullptr || tensor.out_ptr == nullptr)
+             ? "null pointer"
+             : "";
+}
+
+}  // namespace
+
+Context& Context::GetInstance() {
+  static Context instance;
+  return instance;
+}
+
+Context::Context() : state_(CREATED), starter_(0) {}
+
+Context::~Context() {
+  if (InForkedChild()) {
+    // Its threads and locks are the parent's: to destroy them here would hang or abort. The static
+    // keeps it reachable, and so no leak.
+    static const Session* const inherited = session_.release();
+    static_cast<void>(inherited);
+  } else if (state_ == RUNNING) {
+    Log("the context is stopped by its destructor");
+    Stop();
+  }
+}
+
+bool Context::Start(Config* config) {
+  ContextState created = CREATED;
+  if (!state_.compare_exchange_strong(created, STARTING)) {
+    Log("a context is started once in the life of a process");
+    return false;
+  }
+  starter_ = getpid();
+  bool joined = false;
+  try {
+    joined = Join(config);
+  } catch (...) {
+    state_ = STOPPED;
+    throw;
+  }
+  state_ = joined ? RUNNING : STOPPED;
+  return joined;
+}
+
+bool Context::Join(Config* config) {
+  if (config != nullptr) {
+    config_ = *config;
+  } else if (!config_.LoadFromFile()) {
+    return false;
+  }
+  try {
+    config_.Validate();
+    session_ = std::make_unique<Session>(config_.general_, stats_);
+    return true;
+  } catch (const std::exception& error) {
+    Log("rank " + std::to_string(config_.general_.rank) + " cannot start: " + error.what());
+    return false;
+  }
+}
+
+void Context::Stop() {
+  ContextState running = RUNNING;
+  if (InForkedChild() || !state_.compare_exchange_strong(running, STOPPING)) {
+    Log("nothing to stop: the context does not run");
+    return;
+  }
+  session_->Stop();
+  state_ = STOPPED;
+}
+
+std::shared_ptr<Job> Context::AllReduceAsync(void* in_ptr, void* out_ptr, uint64_t numel,
+                                             DataType data_type,
+                                             AllReduceOperation all_reduce_operation) {
+  const Tensor tensor{in_ptr, out_ptr, numel, data_type};
+  ExtraJobInfo extra;
+  extra.allreduce_operation = all_reduce_operation;
+  auto job = std::make_shared<Job>(tensor, ALLREDUCE, extra);
+  const std::string invalid = GetContextState() != RUNNING
+                                  ? "the context does not run"
+                                  : Invalid(tensor, extra.allreduce_operation);
+  if (!invalid.empty()) {
+    Log("job refused: " + invalid);
+    job->SetJobStatus(FAILED);
+    return job;
+  }
+  stats_.CountSubmitted(numel);
+  session_->Submit(job);
+  return job;
+}
+
+std::shared_ptr<Job> Context::AllReduce(void* in_ptr, void* out_ptr, uint64_t numel,
+                                        DataType data_type,
+                                        AllReduceOperation all_reduce_operation) {
+  auto job = AllReduceAsync(in_ptr, out_ptr, numel, data_type, all_reduce_operation);
+  job->WaitToComplete();
+  return job;
+}
+
+void Context::WaitForAllJobs() {
+  if (GetContextState() == RUNNING) {
+    session_->WaitForAll();
+  }
+}
+
+Context::ContextState Context::GetContextState() {
+  return InForkedChild() ? STOPPED : state_.load();
+}
+
+const Config& Context::GetConfig() { return config_; }
+
+Stats& Context::GetStats() { return stats_; }
+
+bool Context::InForkedChild() const { return starter_ != 0 && starter_ != getpid(); }
+
+}  // namespace switchml

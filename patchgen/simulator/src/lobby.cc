@@ -1,0 +1,86 @@
+#include "lobby.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace switchml {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Beyond it the oldest goes: a worker says hello at once, and is never among the oldest for long.
+constexpr size_t kMaxWaiting = 64;
+
+}  // namespace
+
+Lobby::Lobby(Fd listener, std::chrono::milliseconds patience)
+    : listener_(std::move(listener)), patience_(patience), accept_from_(Clock::now()) {}
+
+void Lobby::Watch(std::vector<pollfd>& entries) const {
+  const short events = Clock::now() >= accept_from_ ? POLLIN : 0;
+  entries.push_back({listener_.get(), events, 0});
+  for (const auto& connection : waiting_) {
+    entries.push_back({connection->fd().get(), POLLIN, 0});
+  }
+}
+
+std::vector<Lobby::Guest> Lobby::Serve(const pollfd* entries) {
+  std::vector<Guest> guests;
+  const TimePoint overdue = Clock::now() - patience_;
+  for (size_t i = 0; i < waiting_.size(); ++i) {
+    auto& connection = waiting_[i];
+    if (entries[i + 1].revents != 0 && !ReadHello(*connection)) {
+      connection.reset();
+    } else if (connection->HasFrame()) {
+      Hello hello;
+      std::memcpy(&hello, connection->payload().data(), sizeof hello);
+      connection->Release();
+      guests.push_back({hello, std::move(connection)});
+    } else if (connection->accepted_at() <= overdue) {
+      connection.reset();
+    }
+  }
+  waiting_.erase(std::remove(waiting_.begin(), waiting_.end(), nullptr), waiting_.end());
+  if (entries[0].revents != 0) {
+    AcceptAll();
+  }
+  return guests;
+}
+
+TimePoint Lobby::NextDeadline() const {
+  TimePoint next = TimePoint::max();
+  if (!waiting_.empty()) {
+    next = waiting_.front()->accepted_at() + patience_;
+  }
+  return accept_from_ > Clock::now() ? std::min(next, accept_from_) : next;
+}
+
+// False where this is no worker.
+bool Lobby::ReadHello(Connection& connection) {
+  Connection::Event event = connection.Read();
+  if (event == Connection::Event::kHeader) {
+    const FrameHeader& header = connection.header();
+    if (header.kind != FrameKind::kHello || header.bytes != sizeof(Hello)) {
+      return false;
+    }
+    event = connection.Read();
+  }
+  return event != Connection::Event::kClosed;
+}
+
+void Lobby::AcceptAll() {
+  while (Fd fd = Accept(listener_)) {
+    if (waiting_.size() == kMaxWaiting) {
+      waiting_.erase(waiting_.begin());
+    }
+    waiting_.push_back(std::make_unique<Connection>(std::move(fd)));
+  }
+  if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+    // The listener stays readable: without a pause the thread would spin.
+    accept_from_ = Clock::now() + std::chrono::milliseconds(100);
+  }
+}
+
+}  // namespace switchml

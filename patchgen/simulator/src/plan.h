@@ -1,0 +1,80 @@
+// How a job is cut into packets, chunks and steps: the same on all workers and the aggregator.
+#ifndef SWITCHML_SRC_PLAN_H_
+#define SWITCHML_SRC_PLAN_H_
+
+#include <cstdint>
+
+#include "config.h"
+
+namespace switchml {
+
+// A run of elements.
+struct Range {
+  uint64_t offset;
+  uint64_t numel;
+};
+
+// Each worker thread of the real library has one contiguous slice; the first numel % threads slices
+// have one element more. A slice is cut into packets, of which the last may be short.
+class PacketLayout {
+ public:
+  PacketLayout(uint64_t numel, uint16_t threads, uint64_t packet_numel);
+
+  uint64_t packets() const { return packets_; }
+  Range packet(uint64_t index) const;
+
+ private:
+  uint64_t packet_numel_;
+  uint64_t short_slice_;   // elements of a slice without an extra one
+  uint64_t long_slices_;   // how many slices have an extra one
+  uint64_t long_packets_;  // packets of a slice with an extra one
+  uint64_t short_packets_;
+  uint64_t packets_;
+};
+
+// A run of packets that travels in one message.
+struct Chunk {
+  uint64_t first_packet;
+  uint64_t packets;
+  Range elements;
+};
+
+enum class StepKind { kExponents, kData };
+
+// One message of each worker, and the aggregator's answer.
+struct Step {
+  StepKind kind;
+  uint64_t chunk;
+};
+
+// A job's steps, in the order in which every worker sends them. Exponents of a chunk go kLookahead
+// chunks ahead of its data, so that nobody waits for them in the middle of a job.
+class JobPlan {
+ public:
+  static constexpr uint64_t kLookahead = 4;
+
+  JobPlan(uint64_t numel, bool quantized, uint16_t threads, uint64_t packet_numel);
+
+  const PacketLayout& layout() const { return layout_; }
+  bool quantized() const { return quantized_; }
+  uint64_t steps() const { return quantized_ ? 2 * chunks_ : chunks_; }
+
+  Chunk chunk(uint64_t index) const;
+  Step step(uint64_t index) const;
+
+  // How many answers a worker must have before it sends step `index`. It bounds what the
+  // aggregator holds for a worker to 2 * kLookahead chunks.
+  uint64_t AnswersNeeded(uint64_t index) const;
+
+ private:
+  uint64_t ahead() const { return chunks_ < kLookahead ? chunks_ : kLookahead; }
+
+  PacketLayout layout_;
+  bool quantized_;
+  uint64_t packets_per_chunk_;
+  uint64_t chunks_;
+};
+
+}  // namespace switchml
+
+#endif  // SWITCHML_SRC_PLAN_H_

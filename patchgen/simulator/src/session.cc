@@ -1,0 +1,115 @@
+#include "session.h"
+
+#include <exception>
+#include <utility>
+
+#include "log.h"
+#include "protocol.h"
+
+namespace switchml {
+
+Session::Session(const GeneralConfig& config, Stats& stats)
+    : rank_(config.rank),
+      instant_(config.instant_job_completion),
+      stats_(stats),
+      aggregator_(),
+      worker_([&] {
+        const Endpoint endpoint{config.controller_ip_str, config.controller_port};
+        const Hello hello = MakeHello(config);
+        const auto limit = JobLimit(config);
+        if (config.rank == 0) {
+          aggregator_.emplace(endpoint, hello, limit);
+        }
+        return Worker(endpoint, hello, limit);
+      }()),
+      thread_([this] { Run(); }) {}
+
+void Session::Submit(std::shared_ptr<Job> job) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!stopping_) {
+      job->SetJobStatus(QUEUED);
+      queue_.push_back(std::move(job));
+    }
+  }
+  if (job) {
+    job->SetJobStatus(FAILED);
+    return;
+  }
+  submitted_.notify_one();
+}
+
+void Session::WaitForAll() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  idle_.wait(lock, [this] { return queue_.empty(); });
+}
+
+void Session::Stop() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!stopping_) {
+      stopping_ = true;
+      if (!queue_.empty()) {
+        worker_.Disconnect();
+      }
+    }
+  }
+  submitted_.notify_one();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+  aggregator_.reset();
+}
+
+void Session::Run() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    submitted_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    if (queue_.empty()) {
+      break;
+    }
+    const std::shared_ptr<Job> job = queue_.front();
+    const bool stopping = stopping_;
+    lock.unlock();
+    const bool finished = !stopping && CarryOut(*job);
+    if (finished) {
+      stats_.CountFinished();
+    }
+    lock.lock();
+    // Under the lock, so that who has waited for the job does not find it queued in Stop().
+    job->SetJobStatus(finished ? FINISHED : FAILED);
+    queue_.pop_front();
+    if (queue_.empty()) {
+      idle_.notify_all();
+    }
+  }
+  lock.unlock();
+  if (failure_.empty()) {
+    try {
+      worker_.SayGoodbye();
+    } catch (const std::exception&) {
+      // The others see the connection close.
+    }
+  }
+  worker_.Disconnect();
+}
+
+bool Session::CarryOut(const Job& job) {
+  if (!failure_.empty()) {
+    return false;
+  }
+  if (instant_) {
+    return true;
+  }
+  try {
+    worker_.AllReduce(job.tensor_, job.extra_job_info_.allreduce_operation);
+    return true;
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+  }
+  worker_.Disconnect();
+  Log("rank " + std::to_string(rank_) + ": this and all later jobs fail: " + failure_);
+  return false;
+}
+
+}  // namespace switchml

@@ -1,0 +1,82 @@
+// File descriptors and sockets: owned, non-blocking, closed in forked children.
+#ifndef SWITCHML_SRC_SOCKET_H_
+#define SWITCHML_SRC_SOCKET_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace switchml {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+// Owns a descriptor. A forked child closes its copy at once: were it kept open, the others would
+// not see this process die.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd);
+  Fd(Fd&& other) noexcept;
+  Fd& operator=(Fd&& other) noexcept;
+  ~Fd() { Close(); }
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  void Close();
+
+ private:
+  int fd_ = -1;
+};
+
+// The connection is of no use any more. What it says is for the user.
+class LinkError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct Endpoint {
+  std::string host;
+  uint16_t port;
+
+  std::string Text() const { return host + ":" + std::to_string(port); }
+};
+
+// Throws LinkError.
+Fd Listen(const Endpoint& endpoint);
+
+// Tries until `deadline`, as the peer may not listen yet. Throws LinkError.
+Fd Connect(const Endpoint& endpoint, TimePoint deadline);
+
+// An empty Fd where nobody waits to be accepted.
+Fd Accept(const Fd& listener);
+
+enum class Transfer { kDone, kBlocked, kClosed };
+
+struct TransferResult {
+  Transfer status;
+  size_t bytes;
+};
+
+struct Bytes {
+  const void* data;
+  size_t size;
+};
+
+// One non-blocking system call, which may move less than asked for. SendParts sends the two parts
+// as one message, without its first `skip` bytes.
+TransferResult SendParts(const Fd& socket, Bytes first, Bytes second, size_t skip);
+TransferResult Receive(const Fd& socket, void* data, size_t bytes);
+
+// False at the deadline. `events` as for poll(2).
+bool WaitFor(const Fd& fd, short events, TimePoint deadline);
+
+// What poll(2) takes: milliseconds until `deadline`, rounded up.
+int PollTimeout(TimePoint deadline);
+
+}  // namespace switchml
+
+#endif  // SWITCHML_SRC_SOCKET_H_
