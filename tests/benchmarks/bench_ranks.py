@@ -1,0 +1,77 @@
+"""What the patch costs: a path that stays with Gloo, and a delegated one against the bare library.
+
+Run by `make bench`; each benchmark prints one ratio of the best of alternating runs.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from launcher import Launcher
+
+ROUNDS = 5
+
+
+def best(first: Callable[[], float], second: Callable[[], float]) -> tuple[float, float]:
+    """The shortest of alternating runs, in seconds per allreduce."""
+    pairs = [(first(), second()) for _ in range(ROUNDS)]
+    return min(a for a, _ in pairs), min(b for _, b in pairs)
+
+
+def show(name: str, ours: float, reference: float, what: str) -> None:
+    microseconds = f"{ours * 1e6:.1f} us, {what} {reference * 1e6:.1f} us"
+    print(f"\n{name}: {microseconds}, ratio {ours / reference:.3f}")
+
+
+def test_fallback(launch: Launcher) -> None:
+    """Concurrent async float64 allreduces, which Gloo does, patched and unpatched."""
+    arguments = {"numel": 256, "concurrent": 64, "rounds": 40, "dtype": "float64"}
+
+    def seconds(*, preload: bool) -> float:
+        ranks = launch("time_allreduce", 2, arguments=arguments, preload=preload)
+        return float(max(rank.result["seconds"] for rank in ranks))
+
+    ours, stock = best(lambda: seconds(preload=True), lambda: seconds(preload=False))
+    show("64 concurrent float64 allreduces, each", ours, stock, "unpatched torch")
+
+
+@pytest.fixture(scope="module")
+def direct(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that calls the client library, with nothing between."""
+    out = tmp_path_factory.mktemp("direct") / "direct"
+    source = Path(__file__).parent / "direct.cpp"
+    libraries = [f"-L{home}/lib", "-lswitchml-client", "-lglog", "-lboost_program_options"]
+    command = ["g++", "-std=c++17", "-O2", f"-I{home}/include", str(source), "-o", str(out)]
+    subprocess.run([*command, *libraries, "-pthread"], check=True)
+    return out
+
+
+@pytest.mark.parametrize(("size", "rounds"), [("4 KiB", 1000), ("16 MiB", 10)])
+def test_delegated(launch: Launcher, direct: Path, size: str, rounds: int) -> None:
+    numel = {"4 KiB": 2**10, "16 MiB": 2**22}[size]
+    config = {"prepostprocessor": "cpu_exponent_quantizer"}
+    arguments = {"numel": numel, "concurrent": 1, "rounds": rounds, "dtype": "float32"}
+
+    def through_torch() -> float:
+        ranks = launch("time_allreduce", 2, arguments=arguments, config=config)
+        return float(max(rank.result["seconds"] for rank in ranks))
+
+    def bare() -> float:
+        run = launch.prepare(2, config=config)
+        processes = [
+            subprocess.Popen(
+                [direct, str(numel), str(rounds)], cwd=run / str(rank), stdout=subprocess.PIPE
+            )
+            for rank in range(2)
+        ]
+        return max(float(process.communicate()[0]) for process in processes)
+
+    ours, reference = best(through_torch, bare)
+    show(f"delegated allreduce of {size}", ours, reference, "the client library")

@@ -1,0 +1,312 @@
+// The delegate without torch: a process group of the same shape (a queue, worker threads, works
+// that hold a ticket) and a Store in a directory, so that every line of it can run under the
+// sanitizers.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "SwitchMLAllreduce.hpp"
+
+extern "C" std::size_t switchml_torch_report(char* buffer, std::size_t capacity);
+
+namespace {
+
+using std::chrono::milliseconds;
+
+enum class ScalarType { Float, Int, Double };
+enum class ReduceOp { SUM, MAX };
+struct Context {};
+
+class Tensor {
+ public:
+  Tensor(ScalarType type, std::vector<std::int32_t> words)
+      : type_(type), words_(std::make_shared<std::vector<std::int32_t>>(std::move(words))) {}
+  ScalarType scalar_type() const { return type_; }
+  std::int64_t numel() const { return static_cast<std::int64_t>(words_->size()); }
+  void* data_ptr() { return words_->data(); }
+  bool is_contiguous() const { return true; }
+  Tensor detach() const { return *this; }
+  Tensor contiguous() const { return *this; }
+  void copy_(const Tensor& other) { *words_ = *other.words_; }
+  const std::vector<std::int32_t>& words() const { return *words_; }
+
+ private:
+  ScalarType type_;
+  std::shared_ptr<std::vector<std::int32_t>> words_;
+};
+
+class DirectoryStore {
+ public:
+  DirectoryStore(std::filesystem::path root, const std::string& prefix) : root_(std::move(root)) {
+    root_ /= prefix;
+    std::filesystem::create_directories(root_);
+  }
+  void set(const std::string& key, const std::vector<std::uint8_t>& value) {
+    const auto target = file(key);
+    const auto staged = target.string() + ".new";
+    {
+      std::ofstream out(staged, std::ios::binary);
+      out.write(reinterpret_cast<const char*>(value.data()),
+                static_cast<std::streamsize>(value.size()));
+    }
+    std::filesystem::rename(staged, target);
+  }
+  void wait(const std::vector<std::string>& keys, milliseconds timeout) const {
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    for (const auto& key : keys) {
+      while (!std::filesystem::exists(file(key))) {
+        if (std::chrono::steady_clock::now() > deadline) {
+          throw std::runtime_error("no key " + key);
+        }
+        std::this_thread::sleep_for(milliseconds(1));
+      }
+    }
+  }
+  std::vector<std::uint8_t> get(const std::string& key) const {
+    std::ifstream in(file(key), std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  }
+
+ private:
+  std::filesystem::path file(std::string key) const {
+    std::replace(key.begin(), key.end(), '/', '-');
+    return root_ / key;
+  }
+  std::filesystem::path root_;
+};
+
+/// An error travels as text: the reference count of an exception_ptr lives in the C++ runtime,
+/// which ThreadSanitizer does not see.
+struct Outcome {
+  bool delegated;
+  std::string error;
+};
+
+struct Work {
+  Work(const Context* context, std::vector<Tensor> tensors, ReduceOp op)
+      : inputs(std::move(tensors)), ticket(context, inputs, op) {}
+  std::vector<Tensor> inputs;
+  switchml_torch::Ticket ticket;
+  std::promise<Outcome> outcome;
+};
+
+class Group {
+ public:
+  Group(DirectoryStore store, int rank, int size, milliseconds timeout) {
+    contexts_.push_back(std::make_shared<Context>());
+    switchml_torch::join(store, contexts_, rank, size, timeout);
+    for (int i = 0; i < 2; ++i) {
+      threads_.emplace_back([this] { loop(); });
+    }
+  }
+  ~Group() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    for (auto& thread : threads_) {
+      thread.join();
+    }
+    switchml_torch::leave(contexts_);
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  std::future<Outcome> allreduce(Tensor tensor, ReduceOp op = ReduceOp::SUM) {
+    auto work = make(std::move(tensor), op);
+    auto result = work->outcome.get_future();
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      queue_.push_back(std::move(work));
+    }
+    changed_.notify_one();
+    return result;
+  }
+
+  std::shared_ptr<Work> make(Tensor tensor, ReduceOp op) {
+    return std::make_shared<Work>(contexts_[0].get(), std::vector<Tensor>{std::move(tensor)}, op);
+  }
+
+ private:
+  void loop() {
+    for (;;) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty()) {
+        return;
+      }
+      const auto work = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      try {
+        work->outcome.set_value({work->ticket.allreduce(work->inputs[0]), ""});
+      } catch (const std::runtime_error& error) {
+        work->outcome.set_value({false, std::string(error.what())});
+      }
+    }
+  }
+
+  std::vector<std::shared_ptr<Context>> contexts_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Work>> queue_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+void check(bool fact, const std::string& what) {
+  if (!fact) {
+    std::fprintf(stderr, "FAILED: %s\n", what.c_str());
+    std::exit(1);
+  }
+}
+
+Tensor ints(std::size_t numel, int rank, int salt) {
+  std::vector<std::int32_t> words(numel);
+  for (std::size_t i = 0; i < numel; ++i) {
+    words[i] = static_cast<std::int32_t>(i) * (rank + 1) + salt;
+  }
+  return {ScalarType::Int, std::move(words)};
+}
+
+struct Rank {
+  std::filesystem::path root;
+  int rank;
+  int size;
+  milliseconds timeout;
+
+  Group group(const std::string& name) const {
+    return Group(DirectoryStore(root, name), rank, size, timeout);
+  }
+
+  void sum(Group& group, int rounds, bool expectDelegated) const {
+    std::vector<Tensor> tensors;
+    std::vector<std::future<Outcome>> futures;
+    for (int i = 0; i < rounds; ++i) {
+      tensors.push_back(ints(static_cast<std::size_t>(1 + 37 * i), rank, i));
+      futures.push_back(group.allreduce(tensors.back()));
+    }
+    for (int i = 0; i < rounds; ++i) {
+      const auto outcome = futures[i].get();
+      check(outcome.error.empty(), outcome.error);
+      check(outcome.delegated == expectDelegated, "delegated or not, as agreed");
+      if (expectDelegated) {
+        const auto& words = tensors[i].words();
+        for (std::size_t k = 0; k < words.size(); ++k) {
+          check(words[k] == static_cast<int>(k) * size * (size + 1) / 2 + i * size, "the sum");
+        }
+      }
+    }
+  }
+};
+
+void concurrent(const Rank& me) {
+  auto first = me.group("first");
+  std::vector<std::thread> threads;
+  std::atomic<bool> done{false};
+  threads.emplace_back([&done] {
+    std::vector<char> buffer(4096);
+    while (!done) {
+      switchml_torch_report(buffer.data(), buffer.size());
+    }
+  });
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&me, t] {
+      for (int round = 0; round < 5; ++round) {
+        auto group = me.group("thread" + std::to_string(t) + "-" + std::to_string(round));
+        me.sum(group, 10, false);
+      }
+    });
+  }
+  me.sum(first, 100, true);
+  check(!first.allreduce(ints(5, me.rank, 0), ReduceOp::MAX).get().delegated, "MAX stays");
+  check(!first.allreduce(Tensor(ScalarType::Double, {1, 2})).get().delegated, "float64 stays");
+  for (std::size_t i = 1; i < threads.size(); ++i) {
+    threads[i].join();
+  }
+  done = true;
+  threads[0].join();
+}
+
+void again(const Rank& me) {
+  for (int i = 0; i < 20; ++i) {
+    auto group = me.group("again" + std::to_string(i));
+    me.sum(group, 5, true);
+  }
+}
+
+/// Two groups made at the same time in any order: at most one delegates, and the ranks agree.
+void race(const Rank& me) {
+  for (int round = 0; round < 10; ++round) {
+    const auto use = [&me, round](const char* name) {
+      auto group = me.group(name + std::to_string(round));
+      auto tensor = ints(100, me.rank, 0);
+      const auto outcome = group.allreduce(tensor).get();
+      check(outcome.error.empty(), outcome.error);
+      if (outcome.delegated) {
+        check(tensor.words()[7] == 7 * me.size * (me.size + 1) / 2, "the sum");
+      }
+    };
+    std::thread other(use, me.rank % 2 == 0 ? "a" : "b");
+    use(me.rank % 2 == 0 ? "b" : "a");
+    other.join();
+  }
+}
+
+void abandoned(const Rank& me) {
+  auto group = me.group("abandoned");
+  me.sum(group, 3, true);
+  group.make(ints(10, me.rank, 0), ReduceOp::SUM);
+  const auto error = group.allreduce(ints(10, me.rank, 0)).get().error;
+  check(error.find("dropped before it was submitted") != std::string::npos, error);
+}
+
+/// The other ranks take part in the first sum only: an exception after the timeout, then at once.
+void late(const Rank& me) {
+  auto group = me.group("late");
+  me.sum(group, 3, true);
+  if (me.rank != 0) {
+    std::this_thread::sleep_for(3 * me.timeout);
+    return;
+  }
+  for (int i = 0; i < 3; ++i) {
+    const auto error = group.allreduce(ints(10, me.rank, 0)).get().error;
+    check(error.find("did not finish within") != std::string::npos, error);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  check(argc == 6, "usage: delegate SCENARIO RANK SIZE STORE TIMEOUT_MS");
+  const Rank me{argv[4], std::atoi(argv[2]), std::atoi(argv[3]), milliseconds(std::atoi(argv[5]))};
+  const std::string scenario = argv[1];
+  if (scenario == "concurrent") {
+    concurrent(me);
+  } else if (scenario == "again") {
+    again(me);
+  } else if (scenario == "race") {
+    race(me);
+  } else if (scenario == "abandoned") {
+    abandoned(me);
+  } else if (scenario == "late") {
+    late(me);
+  } else {
+    check(false, "unknown scenario " + scenario);
+  }
+  std::puts("ok");
+  return 0;
+}

@@ -1,0 +1,494 @@
+"""What each rank does, in every torch that the patch serves; a case returns what a test checks."""
+
+import datetime as dt
+import math
+import os
+import signal
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+RANK = int(os.environ["RANK"])
+WORLD = int(os.environ["WORLD_SIZE"])
+BYPASS = os.environ.get("SWITCHML_TEST_PREPOSTPROCESSOR") == "bypass"
+TIMEOUT = float(os.environ.get("SWITCHML_TEST_TIMEOUT", "60"))
+
+
+def start(init_method="env://"):
+    dist.init_process_group(
+        "gloo",
+        init_method=init_method,
+        rank=RANK,
+        world_size=WORLD,
+        timeout=dt.timedelta(seconds=TIMEOUT),
+    )
+
+
+def default_group():
+    return dist.distributed_c10d._get_default_group()
+
+
+def values(rank, numel, dtype, seed=0):
+    generator = torch.Generator().manual_seed(1000 * seed + rank)
+    if dtype.is_floating_point:
+        return torch.randn(numel, generator=generator).to(dtype)
+    low, high = (0, 20) if dtype in (torch.uint8, torch.int8) else (-(10**6), 10**6)
+    return torch.randint(low, high, (numel,), generator=generator, dtype=torch.int64).to(dtype)
+
+
+def everyone(numel, dtype, seed=0, ranks=None):
+    return [values(r, numel, dtype, seed) for r in (range(WORLD) if ranks is None else ranks)]
+
+
+def in_rank_order(tensors):
+    total = tensors[0].clone()
+    for tensor in tensors[1:]:
+        total += tensor
+    return total
+
+
+def bound(tensors):
+    """The largest error of SwitchML's fixed point: rounding to int32, and float32 products."""
+    n = len(tensors)
+    largest = max(float(t.abs().max()) for t in tensors)
+    if largest == 0:
+        return 0.0
+    scale = (2**31 - 1) / (n * 2.0 ** math.frexp(largest)[1])
+    return n * (0.5 / scale + largest * 2.0**-24) + n * largest * 2.0**-23
+
+
+def check_sum(result, tensors, exact=None):
+    exact = BYPASS if exact is None else exact
+    if not result.dtype.is_floating_point or exact:
+        assert torch.equal(result, in_rank_order(tensors)), "not the exact sum"
+    else:
+        reference = sum(t.double() for t in tensors)
+        error = float((result.double() - reference).abs().max())
+        assert error <= bound(tensors), f"error {error:g}, bound {bound(tensors):g}"
+
+
+def allreduce_and_check(numel, dtype, seed=0, group=None, ranks=None, exact=None):
+    tensors = everyone(numel, dtype, seed, ranks)
+    mine = tensors[(range(WORLD) if ranks is None else ranks).index(RANK)].clone()
+    if group is None:
+        dist.all_reduce(mine)
+    else:
+        dist.all_reduce(mine, group=group)
+    check_sum(mine, tensors, exact)
+
+
+def calls(switchml):
+    return switchml.report()["calls"]
+
+
+def finish(switchml, **more):
+    report = switchml.report()
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    return dict(report=report, **more)
+
+
+def sums(switchml, sizes, init_method="env://"):
+    """float32 and int32 of every size, blocking and async, contiguous and not."""
+    start(init_method)
+    expected_calls = expected_bytes = 0
+    for seed, numel in enumerate(sizes):
+        for dtype in (torch.float32, torch.int32):
+            allreduce_and_check(numel, dtype, seed)
+            expected_calls += 1
+            expected_bytes += 4 * numel
+    assert calls(switchml) == expected_calls, switchml.report()
+    assert switchml.report()["bytes"] == expected_bytes, switchml.report()
+
+    tensors = [everyone(1000 + i, torch.float32, seed=50 + i) for i in range(20)]
+    mine = [t[RANK].clone() for t in tensors]
+    works = [dist.all_reduce(t, async_op=True) for t in mine]
+    for work, result, inputs in zip(works, mine, tensors):
+        work.wait()
+        check_sum(result, inputs)
+
+    wide = everyone(600, torch.float32, seed=90)
+    matrices = [t.view(20, 30) for t in wide]
+    transposed = matrices[RANK].clone().t()
+    dist.all_reduce(transposed)
+    check_sum(transposed.t().contiguous(), matrices)
+    sliced = torch.zeros(20, 60)
+    sliced[:, ::2] = matrices[RANK]
+    dist.all_reduce(sliced[:, ::2])
+    check_sum(sliced[:, ::2].contiguous(), matrices)
+    assert float(sliced[:, 1::2].abs().max()) == 0.0
+
+    parameter = wide[RANK].clone().requires_grad_()
+    dist.all_reduce(parameter.data)
+    check_sum(parameter.detach(), wide)
+    scalar = torch.tensor(float(RANK + 1))
+    dist.all_reduce(scalar)
+    check_sum(scalar.view(1), [torch.tensor([float(r + 1)]) for r in range(WORLD)])
+    assert calls(switchml) == expected_calls + 24, switchml.report()
+    return finish(switchml)
+
+
+def fallbacks(switchml):
+    """Whatever SwitchML cannot take goes to Gloo, with Gloo's results."""
+    start()
+    dtypes = [torch.float64, torch.int64, torch.int8, torch.uint8]
+    for dtype in dtypes:
+        allreduce_and_check(1000, dtype, exact=not dtype.is_floating_point)
+    half = values(RANK, 64, torch.float32).half()
+    dist.all_reduce(half)
+    assert torch.allclose(half.float(), in_rank_order(everyone(64, torch.float32)), atol=0.02)
+    assert switchml.report()["fallbacks"]["dtype"] == 5, switchml.report()
+
+    inputs = [t.abs() % 7 + 1 for t in everyone(100, torch.float32)]
+    for op, expected in (
+        (dist.ReduceOp.PRODUCT, torch.stack(inputs).prod(0)),
+        (dist.ReduceOp.MIN, torch.stack(inputs).min(0)[0]),
+        (dist.ReduceOp.MAX, torch.stack(inputs).max(0)[0]),
+    ):
+        mine = inputs[RANK].clone()
+        dist.all_reduce(mine, op=op)
+        assert torch.allclose(mine, expected), op
+    assert switchml.report()["fallbacks"]["op"] == 3, switchml.report()
+
+    pair = [inputs[RANK].clone(), inputs[RANK].clone()]
+    default_group().allreduce(pair).wait()
+    for tensor in pair:
+        assert torch.allclose(tensor, 2 * sum(inputs))
+    coalesced = [inputs[RANK].clone(), inputs[RANK][:10].clone()]
+    dist.all_reduce_coalesced(coalesced)
+    assert torch.allclose(coalesced[0], sum(inputs))
+    assert torch.allclose(coalesced[1], sum(inputs)[:10])
+    assert switchml.report()["fallbacks"]["tensors"] == 2, switchml.report()
+
+    try:
+        dist.all_reduce(torch.zeros(0))
+    except RuntimeError as error:
+        assert "elements > 0" in str(error), "what Gloo says in torch 1.7"
+    assert switchml.report()["fallbacks"]["numel"] == 1, switchml.report()
+
+    sparse = torch.sparse_coo_tensor([[RANK]], torch.ones(1), (WORLD,))
+    dist.all_reduce(sparse)
+    assert torch.equal(sparse.to_dense(), torch.ones(WORLD))
+    assert calls(switchml) == 0, switchml.report()
+
+    one = [inputs[RANK].clone()]
+    dist.all_reduce_coalesced(one)
+    check_sum(one[0], inputs)
+    assert calls(switchml) == 1, switchml.report()
+
+    collectives(inputs)
+    assert calls(switchml) == 1, switchml.report()
+    return finish(switchml)
+
+
+def collectives(inputs):
+    mine = inputs[RANK].clone()
+    dist.broadcast(mine, src=WORLD - 1)
+    assert torch.equal(mine, inputs[WORLD - 1])
+
+    mine = inputs[RANK].clone()
+    dist.reduce(mine, dst=0)
+    if RANK == 0:
+        assert torch.allclose(mine, sum(inputs))
+
+    gathered = [torch.zeros(100) for _ in range(WORLD)]
+    dist.all_gather(gathered, inputs[RANK])
+    assert all(torch.equal(a, b) for a, b in zip(gathered, inputs))
+
+    gathered = [torch.zeros(100) for _ in range(WORLD)] if RANK == 0 else None
+    dist.gather(inputs[RANK], gathered, dst=0)
+    if RANK == 0:
+        assert all(torch.equal(a, b) for a, b in zip(gathered, inputs))
+
+    received = torch.zeros(100)
+    dist.scatter(received, list(inputs) if RANK == 0 else None, src=0)
+    assert torch.equal(received, inputs[RANK])
+
+    exchanged = torch.zeros(WORLD)
+    dist.all_to_all_single(exchanged, torch.arange(WORLD).float() + 10 * RANK)
+    assert torch.equal(exchanged, torch.tensor([10.0 * r + RANK for r in range(WORLD)]))
+
+    objects = [None] * WORLD
+    dist.all_gather_object(objects, {"rank": RANK})
+    assert objects == [{"rank": r} for r in range(WORLD)]
+    dist.barrier()
+
+    following, previous = (RANK + 1) % WORLD, (RANK - 1) % WORLD
+    received = torch.zeros(100)
+    request = dist.isend(inputs[RANK], following)
+    dist.recv(received, previous)
+    request.wait()
+    assert torch.equal(received, inputs[previous])
+
+
+def groups(switchml):
+    """A subgroup and a second group of all ranks stay with Gloo, the first group delegates on."""
+    start()
+    allreduce_and_check(1000, torch.float32)
+    part = dist.new_group(list(range(WORLD - 1)))
+    whole = dist.new_group(list(range(WORLD)))
+    before = calls(switchml)
+    if RANK < WORLD - 1:
+        allreduce_and_check(
+            1000, torch.float32, 1, group=part, ranks=list(range(WORLD - 1)), exact=False
+        )
+    allreduce_and_check(1000, torch.float32, 2, group=whole, exact=False)
+    assert calls(switchml) == before, switchml.report()
+    assert switchml.report()["fallbacks"]["group"] == (2 if RANK < WORLD - 1 else 1)
+    allreduce_and_check(1000, torch.int32, 3)
+    assert calls(switchml) == before + 1, switchml.report()
+    return finish(switchml)
+
+
+def two_threads(switchml, rounds):
+    """Two groups of all ranks, each used by its own thread at the same time."""
+    start()
+    other = dist.new_group(list(range(WORLD)))
+    errors = []
+
+    def use(group, seed):
+        try:
+            for i in range(rounds):
+                tensors = everyone(500 + i, torch.float32, seed + i)
+                mine = [tensors[RANK].clone() for _ in range(3)]
+                works = [dist.all_reduce(t, group=group, async_op=True) for t in mine]
+                for work, result in zip(works, mine):
+                    work.wait()
+                    check_sum(result, tensors, exact=False)
+        except Exception as error:
+            errors.append(repr(error))
+
+    threads = [
+        threading.Thread(target=use, args=(default_group(), 100)),
+        threading.Thread(target=use, args=(other, 300)),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors
+    assert calls(switchml) == 3 * rounds, switchml.report()
+    assert switchml.report()["fallbacks"]["group"] == 3 * rounds, switchml.report()
+    return finish(switchml)
+
+
+def again(switchml, times, store):
+    """Destroy and init again: the context lives on and the new group delegates."""
+    for i in range(times):
+        start(f"file://{store}/store-{i}")
+        before = calls(switchml)
+        allreduce_and_check(1000, torch.float32, i)
+        assert calls(switchml) == before + 1, switchml.report()
+        dist.destroy_process_group()
+    return finish(switchml)
+
+
+def train(switchml, steps):
+    """DistributedDataParallel: the losses of every step, and a digest of the final weights."""
+    start()
+    torch.manual_seed(7)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(64, 128),
+        torch.nn.ReLU(),
+        torch.nn.Linear(128, 128),
+        torch.nn.ReLU(),
+        torch.nn.Linear(128, 10),
+    )
+    parallel = DistributedDataParallel(model, bucket_cap_mb=0.05)
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=0.05, momentum=0.9)
+    generator = torch.Generator().manual_seed(RANK)
+    losses = []
+    for _ in range(steps):
+        inputs = torch.randn(32, 64, generator=generator)
+        targets = (inputs.sum(1) > 0).long()
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(parallel(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss))
+    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+    return finish(switchml, losses=losses, weights=weights.tolist())
+
+
+def outcome(switchml, numel=1000):
+    """Make a group, sum once; what happened, for the failure tests."""
+    start()
+    allreduce_and_check(numel, torch.float32, exact=False)
+    allreduce_and_check(numel, torch.int32, exact=True)
+    return finish(switchml)
+
+
+def dies(switchml, victim):
+    """One rank is killed between two allreduces: the others get an exception, in time."""
+    start()
+    allreduce_and_check(1000, torch.float32)
+    if victim == RANK:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return failing_allreduce(switchml)
+
+
+def late(switchml, victim):
+    """One rank never takes part: the others get an exception after the group's timeout."""
+    start()
+    allreduce_and_check(1000, torch.float32)
+    if victim == RANK:
+        time.sleep(2 * TIMEOUT)
+        os._exit(0)
+    return failing_allreduce(switchml)
+
+
+def failing_allreduce(switchml):
+    begun = time.monotonic()
+    tensor = torch.ones(1000)
+    try:
+        dist.all_reduce(tensor)
+    except RuntimeError as error:
+        first = str(error)
+    else:
+        return {"first": None}
+    elapsed = time.monotonic() - begun
+    begun = time.monotonic()
+    try:
+        dist.all_reduce(tensor)
+    except RuntimeError as error:
+        second = str(error)
+    else:
+        second = None
+    return {
+        "first": first,
+        "elapsed": elapsed,
+        "second": second,
+        "second_elapsed": time.monotonic() - begun,
+        "report": switchml.report(),
+    }
+
+
+def mismatch(switchml):
+    """The ranks disagree on the number of elements: an exception on every rank, no sum."""
+    start()
+    allreduce_and_check(1000, torch.float32)
+    tensor = torch.ones(1000 + RANK)
+    try:
+        dist.all_reduce(tensor)
+    except RuntimeError as error:
+        return {"first": str(error)}
+    return {"first": None}
+
+
+def minimum(switchml):
+    start()
+    allreduce_and_check(99, torch.float32, exact=False)
+    assert calls(switchml) == 0, switchml.report()
+    allreduce_and_check(100, torch.float32)
+    assert calls(switchml) == 1, switchml.report()
+    return finish(switchml)
+
+
+def refused(switchml):
+    """A group that may not be made: the message of the exception."""
+    try:
+        start()
+    except RuntimeError as error:
+        return {"error": str(error)}
+    return {"error": None}
+
+
+def send_and_receive(switchml):
+    """The first programs of every tutorial: a blocking and a non-blocking send of one tensor."""
+    start()
+    tensor = torch.zeros(1)
+    if RANK == 0:
+        tensor += 1
+        for peer in range(1, WORLD):
+            dist.send(tensor, dst=peer)
+    else:
+        dist.recv(tensor, src=0)
+    assert float(tensor) == 1.0
+    if RANK == 0:
+        tensor += 1
+        requests = [dist.isend(tensor, dst=peer) for peer in range(1, WORLD)]
+    else:
+        requests = [dist.irecv(tensor, src=0)]
+    for request in requests:
+        request.wait()
+    assert float(tensor) == 2.0
+    return finish(switchml)
+
+
+def reduce_in_group(switchml):
+    """all_reduce of ones in a new group gives the number of its ranks."""
+    start()
+    group = dist.new_group([0, 1])
+    tensor = torch.ones(1)
+    if RANK < 2:
+        dist.all_reduce(tensor, op=dist.ReduceOp.SUM, group=group)
+        assert float(tensor) == 2.0
+    return finish(switchml)
+
+
+def averaged_sgd(switchml, epochs):
+    """Distributed SGD by hand: every gradient is summed and divided by the world size."""
+    start()
+    torch.manual_seed(1234)
+    model = torch.nn.Sequential(torch.nn.Linear(20, 50), torch.nn.ReLU(), torch.nn.Linear(50, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    generator = torch.Generator().manual_seed(100 + RANK)
+    inputs = torch.randn(256, 20, generator=generator)
+    targets = (inputs[:, 0] > inputs[:, 1]).long()
+    losses = []
+    for _ in range(epochs):
+        total = 0.0
+        for begin in range(0, 256, 64):
+            optimizer.zero_grad()
+            output = model(inputs[begin : begin + 64])
+            loss = torch.nn.functional.cross_entropy(output, targets[begin : begin + 64])
+            loss.backward()
+            for parameter in model.parameters():
+                dist.all_reduce(parameter.grad.data, op=dist.ReduceOp.SUM)
+                parameter.grad.data /= WORLD
+            optimizer.step()
+            total += float(loss)
+        losses.append(total)
+    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+    return finish(switchml, losses=losses, weights=weights.tolist())
+
+
+def same_values(switchml, init_method="env://"):
+    """Every rank has the same values: the dummy backend's multiplication is then the sum."""
+    start(init_method)
+    floats = torch.full((100_003,), 1.5)
+    dist.all_reduce(floats)
+    assert torch.allclose(floats, torch.full((100_003,), 1.5 * WORLD))
+    ints = torch.full((1,), 7, dtype=torch.int32)
+    dist.all_reduce(ints)
+    assert int(ints) == 7 * WORLD
+    return finish(switchml)
+
+
+def again_same_values(switchml, times, store):
+    for i in range(times):
+        result = same_values(switchml, f"file://{store}/store-{i}")
+    assert result["report"]["calls"] == 2 * times, result
+    return result
+
+
+def time_allreduce(switchml, numel, concurrent, rounds, dtype):
+    """Seconds per allreduce, after one round that is not timed."""
+    start()
+    tensors = [torch.ones(numel, dtype=getattr(torch, dtype)) for _ in range(concurrent)]
+
+    def once():
+        works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+        for work in works:
+            work.wait()
+
+    once()
+    dist.barrier()
+    begun = time.perf_counter()
+    for _ in range(rounds):
+        once()
+    seconds = (time.perf_counter() - begun) / (rounds * concurrent)
+    return finish(switchml, seconds=seconds)

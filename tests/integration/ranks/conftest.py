@@ -1,0 +1,12 @@
+"""The fixtures are in a module of their own, because the benchmarks use them as well."""
+
+from fixtures import (  # noqa: F401
+    free_port,
+    graft,
+    home,
+    launch,
+    patched,
+    source,
+    torch_launcher,
+    torch_python,
+)

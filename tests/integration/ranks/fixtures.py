@@ -1,0 +1,127 @@
+"""A real torch with the real patch: the source, patched; a graft of it; and ranks to run it.
+
+The default is Debian's PyTorch 1.13.1. SWITCHML_TEST_PYTHON and SWITCHML_TEST_SOURCE name another
+interpreter with a torch, and the source of that torch.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from launcher import Launcher
+from launcher import free_port as find_free_port
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+def switchml_patch(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "patchgen", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
+        check=False,
+    )
+
+
+def checked(*arguments: str | Path) -> str:
+    done = switchml_patch(*arguments)
+    assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def torch_python() -> Path:
+    python = Path(os.environ.get("SWITCHML_TEST_PYTHON", "/usr/bin/python3"))
+    probe = subprocess.run([python, "-c", "import torch"], capture_output=True, check=False)
+    if probe.returncode != 0:
+        pytest.skip(
+            f"{python} has no torch: apt-get install python3-torch libtorch-dev libgloo-dev"
+        )
+    return python
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pristine source tree of the torch in use, for this session alone."""
+    scratch = tmp_path_factory.mktemp("source")
+    given = os.environ.get("SWITCHML_TEST_SOURCE")
+    if given:
+        tree = scratch / "pytorch"
+        shutil.copytree(given, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        return tree
+    script = REPOSITORY / "ci" / "debian-source"
+    done = subprocess.run([script], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"ci/debian-source needs Debian 12 and its archive: {done.stderr[-300:]}")
+    with tarfile.open(done.stdout.strip()) as archive:
+        archive.extractall(scratch, filter="data")
+    (tree,) = scratch.iterdir()
+    return tree
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SWITCHML_HOME: the simulator, in a directory whose name needs quoting."""
+    prefix = tmp_path_factory.mktemp("home") / "simulator (of SwitchML)"
+    checked("simulator", "install", prefix)
+    return prefix
+
+
+@pytest.fixture(scope="session")
+def patched(source: Path, home: Path) -> Path:
+    checked("apply", source, "--switchml-home", home)
+    return source
+
+
+@pytest.fixture(scope="session")
+def graft(
+    torch_python: Path, patched: Path, home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    lib = tmp_path_factory.mktemp("graft") / "graft.so"
+    arguments = ["--torch", str(torch_python), "--source", str(patched), "-o", str(lib)]
+    checked("graft", *arguments, "--switchml-home", home)
+    return lib
+
+
+@pytest.fixture(scope="session")
+def launch(
+    torch_python: Path,
+    graft: Path,
+    patched: Path,
+    home: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Launcher:
+    return Launcher(
+        python=torch_python,
+        graft=graft,
+        report=patched / "torch" / "distributed" / "switchml.py",
+        home=home,
+        scratch=tmp_path_factory.mktemp("ranks"),
+    )
+
+
+@pytest.fixture
+def free_port() -> int:
+    return find_free_port()
+
+
+@pytest.fixture(scope="session")
+def torch_launcher(torch_python: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """torchrun where this torch has it, else its forerunner."""
+    has_run = subprocess.run(
+        [torch_python, "-c", "import torch.distributed.run"], capture_output=True, check=False
+    )
+    if has_run.returncode == 0:
+        # Without redirection, torch 1.13 fails under Python 3.11 before it starts a rank.
+        logs = ["--redirects=1", "--tee=1", f"--log_dir={tmp_path_factory.mktemp('torchrun')}"]
+        port = f"--master_port={find_free_port()}"
+        return ["torch.distributed.run", "--nproc_per_node=2", port, *logs]
+    forerunner = ["torch.distributed.launch", "--use_env", "--nproc_per_node=2"]
+    return [*forerunner, f"--master_port={find_free_port()}"]

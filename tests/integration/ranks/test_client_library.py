@@ -1,0 +1,57 @@
+"""The real client library in the simulator's place: only SWITCHML_HOME changes."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from fixtures import checked
+from test_torch import results
+
+if TYPE_CHECKING:
+    from launcher import Launcher
+
+pytestmark = pytest.mark.integration
+
+CONFIG = {"prepostprocessor": "cpu_exponent_quantizer", "bandwidth": 0}
+
+
+@pytest.fixture(scope="module")
+def real(
+    launch: Launcher, patched: Path, torch_python: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Launcher:
+    given = os.environ.get("SWITCHML_TEST_CLIENT")
+    if not given:
+        pytest.skip("set SWITCHML_TEST_CLIENT to a SWITCHML_HOME made with `make client_lib VCL=0`")
+    lib = tmp_path_factory.mktemp("real") / "graft.so"
+    arguments = ["--torch", str(torch_python), "--source", str(patched), "-o", str(lib)]
+    checked("graft", *arguments, "--switchml-home", given)
+    return dataclasses.replace(
+        launch, graft=lib, home=Path(given), scratch=tmp_path_factory.mktemp("real-ranks"), runs=[]
+    )
+
+
+def test_the_dummy_backend_is_refused(real: Launcher) -> None:
+    """It talks to nobody, so several ranks get true sums from Gloo."""
+    ranks = real("outcome", 2, config=CONFIG)
+    for result in results(ranks):
+        assert result["report"]["simulator"] is False
+        assert result["report"]["calls"] == 0
+    assert "does not sum over the ranks" in ranks[0].err
+
+
+@pytest.mark.parametrize(("world", "allow"), [(1, "0"), (2, "1")])
+def test_the_dummy_backend_runs(real: Launcher, world: int, allow: str) -> None:
+    env = {"SWITCHML_ALLOW_FAKE_SUMS": allow}
+    for result in results(real("same_values", world, config=CONFIG, env=env)):
+        assert result["report"]["calls"] == 2
+
+
+def test_the_context_survives_its_groups(real: Launcher, tmp_path: Path) -> None:
+    """The library aborts when its context is started or stopped twice."""
+    env = {"SWITCHML_ALLOW_FAKE_SUMS": "1"}
+    arguments = {"times": 3, "store": str(tmp_path)}
+    results(real("again_same_values", 2, config=CONFIG, env=env, arguments=arguments))

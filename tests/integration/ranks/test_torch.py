@@ -1,0 +1,215 @@
+"""The patch in a real PyTorch: plain init_process_group("gloo"), several processes, true sums."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from launcher import Launcher, Rank
+
+pytestmark = pytest.mark.integration
+
+SIZES = [1, 1_000_003, 64 * 2**20 // 4]
+
+
+def results(ranks: list[Rank]) -> list[dict[str, Any]]:
+    for rank in ranks:
+        assert rank.code == 0, f"exit code {rank.code}:\n{rank.out}\n{rank.err}"
+    return [rank.result for rank in ranks]
+
+
+def went_to_gloo(ranks: list[Rank]) -> None:
+    for result in results(ranks):
+        assert result["report"]["calls"] == 0
+        assert result["report"]["fallbacks"]["group"] == 2
+
+
+@pytest.mark.parametrize("prepostprocessor", ["bypass", "cpu_exponent_quantizer"])
+@pytest.mark.parametrize("world", [2, 3, 4])
+def test_sums_are_true_and_delegated(launch: Launcher, world: int, prepostprocessor: str) -> None:
+    sizes = SIZES if world == 2 or prepostprocessor == "bypass" else SIZES[:2]
+    ranks = launch(
+        "sums", world, arguments={"sizes": sizes}, config={"prepostprocessor": prepostprocessor}
+    )
+    for result in results(ranks):
+        assert result["report"]["delegating"] is True
+    said = [line for line in ranks[0].err.splitlines() if "process group" in line]
+    assert len(said) == 1
+    assert "goes to SwitchML" in said[0]
+    assert "process group" not in ranks[1].err
+
+
+def test_everything_else_falls_back_and_is_right(launch: Launcher) -> None:
+    results(launch("fallbacks", 3))
+
+
+def test_subgroups_stay_with_gloo(launch: Launcher) -> None:
+    ranks = launch("groups", 3)
+    results(ranks)
+    assert "the group has 2 of the 3 workers" in ranks[0].err
+    assert "another process group delegates" in ranks[0].err
+
+
+@pytest.mark.parametrize("require", ["0", "1"])
+def test_two_groups_in_two_threads(launch: Launcher, require: str) -> None:
+    results(launch("two_threads", 2, arguments={"rounds": 40}, env={"SWITCHML_REQUIRE": require}))
+
+
+def test_destroy_and_init_again(launch: Launcher, tmp_path: Path) -> None:
+    results(launch("again", 2, arguments={"times": 5, "store": str(tmp_path)}))
+
+
+def test_distributed_data_parallel(launch: Launcher) -> None:
+    """The same weights on all ranks, and the losses of stock Gloo within the fixed-point bound."""
+    arguments = {"steps": 12}
+    quantized = {"prepostprocessor": "cpu_exponent_quantizer"}
+    stock = [rank.result for rank in launch("train", 2, arguments=arguments, preload=False)]
+    ours = results(launch("train", 2, arguments=arguments, config=quantized))
+    disabled = results(launch("train", 2, arguments=arguments, env={"SWITCHML_DISABLE": "1"}))
+    assert stock[0]["report"] is None
+    assert ours[0]["report"]["calls"] >= 12
+    assert ours[0]["weights"] == ours[1]["weights"]
+    for rank in range(2):
+        assert disabled[rank]["losses"] == stock[rank]["losses"]
+        assert disabled[rank]["weights"] == stock[rank]["weights"]
+        for mine, reference in zip(ours[rank]["losses"], stock[rank]["losses"]):
+            assert math.isclose(mine, reference, rel_tol=1e-5)
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_no_config_on_one_rank(launch: Launcher, victim: int) -> None:
+    ranks = launch("outcome", 2, per_rank={victim: None})
+    went_to_gloo(ranks)
+    assert f"stays with Gloo: rank {victim}: no switchml.cfg" in ranks[0].err
+    warnings = [line for line in ranks[victim].err.splitlines() if "warning: " in line]
+    assert len(warnings) == 1
+    for place in ("/etc/switchml.cfg", f"/{victim}/switchml.cfg", f"/{victim}/switchml-"):
+        assert place in warnings[0]
+    assert "warning: " not in ranks[1 - victim].err
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"num_workers": 5}, "switchml.cfg has num_workers = 5, the group has 2 ranks"),
+        ({"rank": 0}, "switchml.cfg has rank = 0, the process has rank 1"),
+        ({"packet_numel": 64}, "packet_numel=64 where rank 0 has 256"),
+        ({"backend": "carrier_pigeon"}, "backend = carrier_pigeon"),
+        ({"num_worker_threads": 0}, "num_worker_threads = 0"),
+        ({"num_worker_threads": "many"}, "unusable switchml.cfg"),
+        ({"prepostprocessor": "magic"}, "prepostprocessor = magic is not known"),
+    ],
+)
+def test_config_that_disagrees(launch: Launcher, values: dict[str, object], reason: str) -> None:
+    ranks = launch("outcome", 2, per_rank={1: values})
+    went_to_gloo(ranks)
+    assert f"rank 1: {reason}" in ranks[0].err
+
+
+def test_required_but_not_possible(launch: Launcher) -> None:
+    ranks = launch("refused", 2, per_rank={1: {"num_workers": 5}}, env={"SWITCHML_REQUIRE": "1"})
+    for result in results(ranks):
+        assert "SWITCHML_REQUIRE is set" in result["error"]
+        assert "rank 1: switchml.cfg has num_workers = 5, the group has 2 ranks" in result["error"]
+
+
+def test_disabled_on_one_rank(launch: Launcher) -> None:
+    ranks = launch("outcome", 2, rank_env={1: {"SWITCHML_DISABLE": "1"}})
+    went_to_gloo(ranks)
+    assert "rank 1: SWITCHML_DISABLE is set" in ranks[0].err
+
+
+def test_minimum_number_of_elements(launch: Launcher) -> None:
+    for result in results(launch("minimum", 2, env={"SWITCHML_MIN_NUMEL": "100"})):
+        assert result["report"]["fallbacks"]["numel"] == 1
+
+
+@pytest.mark.parametrize("given", ["abc", "-1"])
+def test_minimum_that_is_not_a_number(launch: Launcher, given: str) -> None:
+    ranks = launch("outcome", 2, rank_env={1: {"SWITCHML_MIN_NUMEL": given}})
+    went_to_gloo(ranks)
+    assert f"rank 1: SWITCHML_MIN_NUMEL is '{given}'" in ranks[0].err
+
+
+def test_minimum_that_differs(launch: Launcher) -> None:
+    ranks = launch("outcome", 2, rank_env={1: {"SWITCHML_MIN_NUMEL": "7"}})
+    went_to_gloo(ranks)
+    assert "rank 1: SWITCHML_MIN_NUMEL=7 where rank 0 has 1" in ranks[0].err
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_rank_killed(launch: Launcher, victim: int) -> None:
+    """Rank 0 hosts the aggregator, so its death is also the death of the switch."""
+    ranks = launch("dies", 3, arguments={"victim": victim}, timeout=20)
+    for number, rank in enumerate(ranks):
+        if number == victim:
+            assert rank.code == -9
+            continue
+        result = rank.result
+        assert "SwitchML" in result["first"]
+        assert "SwitchML" in result["second"]
+        assert result["elapsed"] < 25
+        assert result["report"]["calls"] == 1
+        assert result["report"]["failure"]
+
+
+def test_rank_that_never_comes(launch: Launcher) -> None:
+    ranks = launch("late", 2, arguments={"victim": 1}, timeout=4)
+    result = ranks[0].result
+    assert "did not finish within 4000 ms" in result["first"]
+    assert "did not finish within 4000 ms" in result["second"]
+    assert result["elapsed"] < 8
+    assert result["second_elapsed"] < 1
+    assert ranks[0].code == 0
+
+
+def test_ranks_that_disagree_on_the_size(launch: Launcher) -> None:
+    for result in results(launch("mismatch", 2, timeout=20)):
+        assert "SwitchML" in result["first"]
+
+
+@pytest.mark.parametrize("method", ["env", "tcp", "file"])
+def test_init_methods(launch: Launcher, tmp_path: Path, free_port: int, method: str) -> None:
+    where = {"env": "env://", "tcp": f"tcp://127.0.0.1:{free_port}", "file": f"file://{tmp_path}/s"}
+    arguments = {"sizes": [1, 1000], "init_method": where[method]}
+    results(launch("sums", 2, arguments=arguments))
+
+
+def test_torchs_own_launcher(launch: Launcher, torch_launcher: list[str]) -> None:
+    (log,) = launch.torchrun("sums", 2, torch_launcher)
+    assert log.code == 0, log.out + log.err
+    assert log.out.count("RESULT ") == 2
+
+
+def test_debug_detail(launch: Launcher) -> None:
+    env = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
+    results(launch("sums", 2, arguments={"sizes": [1, 1000]}, env=env))
+    results(launch("train", 2, arguments={"steps": 2}, env=env))
+
+
+@pytest.mark.parametrize(
+    ("case", "world", "arguments", "delegated"),
+    [
+        ("send_and_receive", 3, {}, 0),
+        ("reduce_in_group", 2, {}, 0),
+        ("reduce_in_group", 3, {}, 0),
+        ("averaged_sgd", 3, {"epochs": 2}, 32),
+    ],
+)
+def test_tutorial_programs(
+    launch: Launcher, case: str, world: int, arguments: dict[str, object], delegated: int
+) -> None:
+    ours = results(launch(case, world, arguments=arguments))
+    for result in ours:
+        assert result["report"]["calls"] == delegated
+    if case == "averaged_sgd":
+        stock = results(launch(case, world, arguments=arguments, preload=False))
+        for mine, reference in zip(ours, stock):
+            assert mine["weights"] == ours[0]["weights"]
+            for a, b in zip(mine["losses"], reference["losses"]):
+                assert math.isclose(a, b, rel_tol=1e-4)
