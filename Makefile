@@ -1,0 +1,53 @@
+# The variables of the patch (DPDK MLX5 MLX4 RDMA DEBUG BUILDDIR SWITCHML_HOME GRPC_HOME DPDK_HOME) may
+# stand on make's command line or in the environment: make passes both on to switchml-patch.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  Variables: DPDK=1 MLX5=1 MLX4=1 RDMA=1 DEBUG=1 and the paths BUILDDIR, SWITCHML_HOME,"
+	@echo "  GRPC_HOME, DPDK_HOME; for example: make patch DPDK=1 MLX5=1 SWITCHML_HOME=/opt/switchml"
+
+$(BIN)/switchml-patch: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/dev: pyproject.toml | $(BIN)/switchml-patch
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@
+
+.PHONY: patch
+patch: $(BIN)/switchml-patch ## Set up switchml-patch and write the patch
+	@$(BIN)/switchml-patch generate
+
+.PHONY: packages
+packages: ## Install the system packages that the tests need (Debian, as root)
+	@ci/packages
+
+.PHONY: test
+test: packages $(VENV)/dev ## Install what the tests need, then lint and run all of them
+	@PATH="$(abspath $(BIN)):$$PATH" ci/lint
+	@$(BIN)/python -m pytest
+
+.PHONY: lint
+lint: $(VENV)/dev ## Check style and types only
+	@PATH="$(abspath $(BIN)):$$PATH" ci/lint
+
+.PHONY: test-pinned
+test-pinned: $(VENV)/dev ## Test the patch in PyTorch 1.7.1; PYTORCH_SOURCE names a checkout of 57bffc3
+	@PATH="$(abspath $(BIN)):$$PATH" ci/test-pinned
+
+.PHONY: bench
+bench: packages $(VENV)/dev ## Print the benchmarks' ratios
+	@PATH="$(abspath $(BIN)):$$PATH" ci/bench
+
+.PHONY: clean
+clean: ## Remove what make made, but not what was written to BUILDDIR
+	rm -rf $(VENV) .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache
