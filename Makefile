@@ -48,6 +48,10 @@ test-pinned: $(VENV)/dev ## Test the patch in PyTorch 1.7.1; PYTORCH_SOURCE name
 bench: packages $(VENV)/dev ## Print the benchmarks' ratios
 	@PATH="$(abspath $(BIN)):$$PATH" ci/bench
 
+.PHONY: docs
+docs: $(VENV)/dev ## Write docs/reference.md from the program
+	@$(BIN)/python docs/reference.py > docs/reference.md
+
 .PHONY: clean
 clean: ## Remove what make made, but not what was written to BUILDDIR
 	rm -rf $(VENV) .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache

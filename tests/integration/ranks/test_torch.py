@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -65,20 +64,25 @@ def test_destroy_and_init_again(launch: Launcher, tmp_path: Path) -> None:
 
 
 def test_distributed_data_parallel(launch: Launcher) -> None:
-    """The same weights on all ranks, and the losses of stock Gloo within the fixed-point bound."""
+    """The same weights on all ranks, and the losses of stock Gloo within the fixed-point bound.
+
+    The exit codes are those of stock, because the 1.7.1 wheel crashes when a process ends that has
+    trained for more than a few steps, also unpatched.
+    """
     arguments = {"steps": 12}
     quantized = {"prepostprocessor": "cpu_exponent_quantizer"}
-    stock = [rank.result for rank in launch("train", 2, arguments=arguments, preload=False)]
-    ours = results(launch("train", 2, arguments=arguments, config=quantized))
-    disabled = results(launch("train", 2, arguments=arguments, env={"SWITCHML_DISABLE": "1"}))
-    assert stock[0]["report"] is None
-    assert ours[0]["report"]["calls"] >= 12
-    assert ours[0]["weights"] == ours[1]["weights"]
-    for rank in range(2):
-        assert disabled[rank]["losses"] == stock[rank]["losses"]
-        assert disabled[rank]["weights"] == stock[rank]["weights"]
-        for mine, reference in zip(ours[rank]["losses"], stock[rank]["losses"]):
-            assert math.isclose(mine, reference, rel_tol=1e-5)
+    stock = launch("train", 2, arguments=arguments, preload=False)
+    delegated = launch("train", 2, arguments=arguments, config=quantized)
+    disabled = launch("train", 2, arguments=arguments, env={"SWITCHML_DISABLE": "1"})
+    weights = [rank.result["weights"] for rank in delegated]
+    assert weights[0] == weights[1]
+    for reference, mine, same in zip(stock, delegated, disabled):
+        assert mine.code == same.code == reference.code, mine.err + same.err + reference.err
+        assert reference.result["report"] is None
+        assert mine.result["report"]["calls"] >= 12
+        assert same.result["losses"] == reference.result["losses"]
+        assert same.result["weights"] == reference.result["weights"]
+        assert mine.result["losses"] == pytest.approx(reference.result["losses"], rel=1e-5)
 
 
 @pytest.mark.parametrize("victim", [0, 1])
@@ -211,5 +215,4 @@ def test_tutorial_programs(
         stock = results(launch(case, world, arguments=arguments, preload=False))
         for mine, reference in zip(ours, stock):
             assert mine["weights"] == ours[0]["weights"]
-            for a, b in zip(mine["losses"], reference["losses"]):
-                assert math.isclose(a, b, rel_tol=1e-4)
+            assert mine["losses"] == pytest.approx(reference["losses"], rel=1e-4)

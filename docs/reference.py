@@ -1,0 +1,93 @@
+"""Prints docs/reference.md from the program itself: `make docs` writes it, a test compares it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from patchgen import pins
+from patchgen.cli import main
+from patchgen.errors import EXIT_CODES
+from patchgen.layouts import load
+from patchgen.options import DEV_ROOT, DEV_ROOT_FLAG, REFUSED_IN_HOMES, VARIABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+def commands(group: click.Group, name: str) -> Iterator[tuple[str, click.Command]]:
+    for key in sorted(group.commands):
+        command = group.commands[key]
+        yield f"{name} {key}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{name} {key}")
+
+
+def names(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Argument):
+        return f"`{parameter.human_readable_name}`"
+    spelled = ", ".join([*parameter.opts, *parameter.secondary_opts])
+    return f"`{spelled} {parameter.metavar}`" if parameter.metavar else f"`{spelled}`"
+
+
+def meaning(parameter: click.Parameter) -> str:
+    if isinstance(parameter.type, click.Choice):
+        return "one of " + ", ".join(f"`{choice}`" for choice in parameter.type.choices)
+    return getattr(parameter, "help", None) or ("required" if parameter.required else "")
+
+
+def usage(name: str, command: click.Command) -> list[str]:
+    """Not click's own text, whose layout follows click's version."""
+    about = " ".join((command.help or "").split())
+    rows = [(names(parameter), meaning(parameter)) for parameter in command.params]
+    lines = ["", f"### {name}", "", about]
+    return [*lines, "", *table("option | meaning", rows)] if rows else lines
+
+
+def table(header: str, rows: Sequence[tuple[str, ...]]) -> list[str]:
+    columns = header.count("|") + 1
+    return [f"| {header} |", "|---" * columns + "|", *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def text() -> str:
+    lines = ["# Reference", "", "Written by `make docs` from the program itself.", ""]
+    lines += ["## Variables", ""]
+    lines += table(
+        "variable | option | default | meaning",
+        [(f"`{v.name}`", f"`{v.flag}`", f"`{v.default}`", v.help) for v in VARIABLES]
+        + [(f"`{DEV_ROOT.name}`", f"`{DEV_ROOT_FLAG}`", f"`{DEV_ROOT.default}`", DEV_ROOT.help)],
+    )
+    refused = " ".join(REFUSED_IN_HOMES.replace("|", ""))
+    lines += [
+        "",
+        "Paths are made absolute and hold no control character. In the homes these characters are",
+        f"refused, because CMake, make or the linker does not keep them: `{refused}` and a bar.",
+        "",
+        "## Exit codes",
+        "",
+        *table("code | meaning", [(str(code), what) for code, what in EXIT_CODES.items()]),
+        "",
+        "## Pins",
+        "",
+        *table(
+            "name | commit | hooked files",
+            [
+                (pin.name, f"`{pin.commit}`", ", ".join(f"`{file.path}`" for file in pin.files))
+                for pin in pins.shipped()
+            ],
+        ),
+        "",
+        "A pin is made from a checkout by the anchors of a layout: "
+        + ", ".join(sorted(load()))
+        + ".",
+        "",
+        "## Commands",
+    ]
+    for name, command in commands(main, "switchml-patch"):
+        lines += usage(name, command)
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    click.echo(text(), nl=False)
