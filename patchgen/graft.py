@@ -147,4 +147,4 @@ def build(
         report("compiling ProcessGroupGloo.cpp and SwitchMLAllreduce.cpp")
         run(["cmake", "--build", work / "build", "--parallel", "2"])
         files.replace(os.fsencode(output), (work / "build" / "graft.so").read_bytes())
-    report(f"wrote {output}")
+        report(f"wrote {output}")

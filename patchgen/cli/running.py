@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from patchgen.cli.common import read_options, say, variable_options, warn
+from patchgen.cli.progress import progress
 
 
 @click.group()
@@ -28,7 +29,8 @@ def install(prefix: str, **given: Any) -> None:  # noqa: ANN401  # the options a
     from patchgen import simulator as builder  # noqa: PLC0415  # no other command needs it
 
     values = {name: value for name, value in given.items() if value is not None}
-    builder.install(Path(prefix), report=say, **values)
+    with progress() as report:
+        builder.install(Path(prefix), report=report, **values)
     say(f"use it with: SWITCHML_HOME={Path(prefix).absolute()}")
 
 
@@ -49,7 +51,14 @@ def install(prefix: str, **given: Any) -> None:  # noqa: ANN401  # the options a
     metavar="TREE",
     help="The source of that torch, patched or not.",
 )
-@click.option("-o", "--output", required=True, type=click.Path(), metavar="LIB.so")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(),
+    metavar="LIB.so",
+    help="The shared object to write.",
+)
 def graft(
     torch_python: str,
     source: str,
@@ -65,4 +74,7 @@ def graft(
 
     options = read_options(given)
     warn(options, strict=strict)
-    grafting.build(options, Path(torch_python), Path(source), Path(output), say)
+    library = Path(output).absolute()
+    with progress() as report:
+        grafting.build(options, Path(torch_python), Path(source), library, report)
+    say(f'load it before torch: ctypes.CDLL("{library}", ctypes.RTLD_GLOBAL)')

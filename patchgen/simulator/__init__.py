@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchgen import files
 from patchgen.errors import ToolError, file_errors
 from patchgen.process import run
 
@@ -131,7 +132,10 @@ def install(  # noqa: PLR0913  # each is an option of the command
 
     report(f"installing into {prefix}")
     with file_errors():
-        return [_replace(prefix / name, content) for name, content in contents.items()]
+        for name, content in contents.items():
+            (prefix / name).parent.mkdir(parents=True, exist_ok=True)
+            files.replace(os.fsencode(prefix / name), content)
+    return [prefix / name for name in contents]
 
 
 def _build(directory: Path, *, debug: bool, cxxflags: str, report: Callable[[str], None]) -> Path:
@@ -155,15 +159,3 @@ def _build(directory: Path, *, debug: bool, cxxflags: str, report: Callable[[str
     report("compiling the simulator")
     run(["cmake", "--build", directory, "--parallel", str(os.cpu_count() or 1)])
     return directory / "lib" / "libswitchml-client.a"
-
-
-def _replace(path: Path, content: bytes) -> Path:
-    """Writes a file so that a reader sees the old content or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path

@@ -1,4 +1,5 @@
-// Times the client library alone: direct NUMEL ROUNDS, with a switchml.cfg in the current directory.
+// Times the client library alone: direct NUMEL ROUNDS, with a switchml.cfg in the current
+// directory.
 #include <switchml/context.h>
 
 #include <chrono>

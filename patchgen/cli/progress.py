@@ -1,0 +1,74 @@
+"""Long steps: a line each, and on a terminal the seconds that the present one has taken."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from patchgen.cli.common import say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CLEAR_LINE = "\r\x1b[2K"
+
+
+class Progress:
+    """Called with the name of each step as it begins."""
+
+    def __init__(self) -> None:
+        self._step = ""
+        self._begun = 0.0
+        self._lock = threading.Lock()
+
+    def __call__(self, step: str) -> None:
+        """Shows that a step begins; the one before it has ended."""
+        with self._lock:
+            self._finish()
+            self._step, self._begun = step, time.monotonic()
+            if not sys.stderr.isatty():
+                say(step)
+
+    def tick(self) -> None:
+        """Shows the step with its seconds, in place."""
+        with self._lock:
+            if self._step:
+                seconds = time.monotonic() - self._begun
+                sys.stderr.write(f"{_CLEAR_LINE}{self._step} ... {seconds:.0f} s")
+                sys.stderr.flush()
+
+    def _finish(self) -> None:
+        if self._step and sys.stderr.isatty():
+            sys.stderr.write(_CLEAR_LINE)
+            say(self._step)
+        self._step = ""
+
+    def close(self) -> None:
+        """Ends the last step."""
+        with self._lock:
+            self._finish()
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Progress]:
+    """Progress for the length of a block."""
+    shown = Progress()
+    done = threading.Event()
+
+    def run() -> None:
+        while not done.wait(0.5):
+            shown.tick()
+
+    ticker = threading.Thread(target=run, daemon=True)
+    if sys.stderr.isatty():
+        ticker.start()
+    try:
+        yield shown
+    finally:
+        done.set()
+        if ticker.is_alive():
+            ticker.join()
+        shown.close()
