@@ -62,7 +62,11 @@ class Torch:
 
 
 def probe(python: Path) -> Torch:
-    """Ask the interpreter `python` for its torch. ToolError where it has none that can be used."""
+    """The torch of an interpreter.
+
+    Raises:
+        ToolError: it has none, or none with Gloo.
+    """
     try:
         answer = run([python, "-c", PROBE], cwd="/")
     except ToolError as error:
@@ -73,8 +77,15 @@ def probe(python: Path) -> Torch:
     return torch
 
 
-def _check_version(torch: Torch, pin: Pin) -> None:
-    """A distribution's torch may not know its commit; then the release must be the same."""
+def check_version(torch: Torch, pin: Pin) -> None:
+    """Compares the torch with the pin of its source.
+
+    A distribution's torch may not know its commit; then the release must be the same, as far as
+    version.txt of that commit tells it.
+
+    Raises:
+        TreeError: they differ.
+    """
     if len(torch.commit) == _COMMIT_DIGITS:
         same = torch.commit == pin.commit
     else:
@@ -91,7 +102,12 @@ def _release(version: str) -> str:
     return found.group() if found else version
 
 
-def _gloo_headers(source: Path, torch: Torch) -> str:
+def gloo_headers(source: Path, torch: Torch) -> str:
+    """Where gloo's headers are: torch's own, the source's submodule, or a package's.
+
+    Raises:
+        ToolError: nowhere.
+    """
     candidates = [*torch.include_dirs, str(source / "third_party" / "gloo"), "/usr/include"]
     for directory in candidates:
         if os.path.exists(os.path.join(directory, "gloo", "allreduce.h")):
@@ -125,7 +141,7 @@ def build(
     """
     pin, patched = tree.patched_sources(source)
     torch = probe(torch_python)
-    _check_version(torch, pin)
+    check_version(torch, pin)
     report(f"torch {torch.version} in {torch.root}, source {pin.name}")
     if torch.cuda:
         report(f"this torch has CUDA {torch.cuda}, but the graft takes CPU tensors only")
@@ -136,7 +152,7 @@ def build(
             pin=pin,
             torch=torch,
             include_root=str(work / pin.source_dir.removesuffix(pin.include_prefix)),
-            include_dirs=list(dict.fromkeys([*torch.include_dirs, _gloo_headers(source, torch)])),
+            include_dirs=list(dict.fromkeys([*torch.include_dirs, gloo_headers(source, torch)])),
         ).encode()
         sources = {**patched, **render.new_files(options, pin), "CMakeLists.txt": project}
         for path, content in sources.items():

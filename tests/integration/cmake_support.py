@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
+import string
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from patchgen import pins, render
-from patchgen.options import resolve
+from patchgen.options import REFUSED_IN_HOMES, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +98,8 @@ install(EXPORT Caffe2Targets FILE Caffe2Targets.cmake DESTINATION share/cmake/Ca
     },
 }
 LIBRARIES = {"v1.7.1": "torch_python", "v1.13.1": "torch_cpu"}
-HOSTILE = "a b (c) {d} \"e' #f %g &h ünï=@!+^`~"
+BREAKING = '"[]'
+HOSTILE = "ünï 日本 " + "".join(sorted({*string.punctuation} - {*REFUSED_IN_HOMES, *BREAKING, "/"}))
 
 ASK = """\
 import ctypes, sys
@@ -174,7 +175,7 @@ class Project:
         entries = json.loads((self.build / "compile_commands.json").read_text())
         commands = [entry["command"] for entry in entries if Path(entry["file"]).name == source]
         assert len(commands) == 1, source
-        return shlex.split(commands[0])
+        return run("sh", "-c", f"printf '%s\\n' {commands[0]}").splitlines()
 
     def sources(self) -> set[str]:
         entries = json.loads((self.build / "compile_commands.json").read_text())
@@ -239,7 +240,7 @@ def archive(path: Path, sources: Sequence[str], *flags: str) -> None:
 
 
 def client(home: Path, simulator: Path, text: str = "", *flags: str) -> Path:
-    """A home that is no simulator: its sources' headers, and its code in one object with `text`."""
+    """A home that is no simulator: the simulator's headers, and its code in one object with `text`."""
     headers = home / "include" / "switchml"
     shutil.copytree(simulator / "include" / "switchml", headers)
     common = headers / "common.h"
@@ -277,7 +278,7 @@ def grpc(home: Path, *modules: str) -> Path:
         soname = f"-Wl,-soname,lib{module}.so"
         run("g++", "-fPIC", "-shared", soname, source, "-o", library)
         (config / f"{module}.pc").write_text(
-            f"prefix={home}\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n"
+            f"prefix=${{pcfiledir}}/../..\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n"
             f"Name: {module}\nDescription: fake\nVersion: 1\n"
             f"Libs: -L${{libdir}} -l{module}\nCflags: -I${{includedir}}\n"
         )

@@ -113,11 +113,18 @@ def run(program: Path, scenario: str, size: int, scratch: Path, timeout_ms: int)
         ("race", 2, 60_000),
         ("abandoned", 2, 60_000),
         ("late", 2, 2_000),
+        ("tardy", 2, 2_000),
     ],
 )
 def test_delegate(program: Path, scenario: str, size: int, timeout_ms: int, tmp_path: Path) -> None:
     said = run(program, scenario, size, tmp_path, timeout_ms)
     assert "goes to SwitchML" in said[0] or scenario == "race"
+
+
+@pytest.mark.parametrize("program", ["gcc", "clang", "address"], indirect=True)
+def test_forked_child(program: Path, tmp_path: Path) -> None:
+    """Not under ThreadSanitizer, which gives up after a fork of several threads."""
+    run(program, "forked", 2, tmp_path, 60_000)
 
 
 def test_header_is_cxx14(tmp_path: Path) -> None:

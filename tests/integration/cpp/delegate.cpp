@@ -1,6 +1,9 @@
 // The delegate without torch: a process group of the same shape (a queue, worker threads, works
 // that hold a ticket) and a Store in a directory, so that every line of it can run under the
 // sanitizers.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -288,6 +291,54 @@ void late(const Rank& me) {
   }
 }
 
+/// One rank times out and goes on with its tensor; the other comes late, but within its own
+/// timeout.
+void tardy(const Rank& me) {
+  auto group = me.group("tardy");
+  me.sum(group, 3, true);
+  constexpr std::size_t kNumel = 1'000'000;
+  auto tensor = ints(kNumel, me.rank, 0);
+  if (me.rank == 0) {
+    const auto error = group.allreduce(tensor).get().error;
+    check(error.find("did not finish within") != std::string::npos, error);
+    tensor.copy_(Tensor(ScalarType::Int, std::vector<std::int32_t>(kNumel, -7)));
+    std::this_thread::sleep_for(2 * me.timeout);
+    for (const auto word : tensor.words()) {
+      check(word == -7, "the tensor of a failed allreduce is the caller's");
+    }
+  } else {
+    std::this_thread::sleep_for(me.timeout + me.timeout / 4);
+    const auto outcome = group.allreduce(tensor).get();
+    check(!outcome.error.empty(), "a sum without the other rank");
+  }
+}
+
+/// A child has none of the library's threads: its groups stay with Gloo, and it ends at once.
+void forked(const Rank& me) {
+  auto group = me.group("forked");
+  me.sum(group, 3, true);
+  const auto child = fork();
+  if (child == 0) {
+    const auto work = group.make(ints(3, me.rank, 0), ReduceOp::SUM);
+    auto inherited = std::string();
+    try {
+      work->ticket.allreduce(work->inputs[0]);
+    } catch (const std::runtime_error& thrown) {
+      inherited = thrown.what();
+    }
+    check(inherited.find("before this process was forked") != std::string::npos, inherited);
+    DirectoryStore store(me.root, "child" + std::to_string(me.rank));
+    std::vector<std::shared_ptr<Context>> contexts{std::make_shared<Context>()};
+    switchml_torch::join(store, contexts, 0, 1, me.timeout);
+    check(!switchml_torch::delegates(contexts[0].get()), "a forked child must not delegate");
+    std::exit(23);
+  }
+  int status = 0;
+  check(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 23,
+        "the child's own exit code, at once");
+  me.sum(group, 3, true);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -304,6 +355,10 @@ int main(int argc, char** argv) {
     abandoned(me);
   } else if (scenario == "late") {
     late(me);
+  } else if (scenario == "tardy") {
+    tardy(me);
+  } else if (scenario == "forked") {
+    forked(me);
   } else {
     check(false, "unknown scenario " + scenario);
   }

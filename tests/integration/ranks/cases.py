@@ -492,3 +492,17 @@ def time_allreduce(switchml, numel, concurrent, rounds, dtype):
         once()
     seconds = (time.perf_counter() - begun) / (rounds * concurrent)
     return finish(switchml, seconds=seconds)
+
+
+def nonfinite(switchml):
+    """What fixed point cannot hold is never a finite number, on no rank."""
+    start()
+    answers = []
+    for value in (float("inf"), float("-inf"), float("nan"), 3e38):
+        tensor = torch.ones(100_003)
+        if RANK == WORLD - 1:
+            tensor[70_000] = value
+        dist.all_reduce(tensor)
+        assert WORLD == 1 or float(tensor[0]) == WORLD, "another packet is not touched"
+        answers.append(math.isfinite(float(tensor[70_000])))
+    return finish(switchml, finite=answers)

@@ -55,3 +55,11 @@ def test_the_context_survives_its_groups(real: Launcher, tmp_path: Path) -> None
     env = {"SWITCHML_ALLOW_FAKE_SUMS": "1"}
     arguments = {"times": 3, "store": str(tmp_path)}
     results(real("again_same_values", 2, config=CONFIG, env=env, arguments=arguments))
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_nothing_finite_comes_of_inf_and_nan(real: Launcher, world: int) -> None:
+    """The dummy backend multiplies a rank's own values, so the last rank alone sees its own."""
+    env = {"SWITCHML_ALLOW_FAKE_SUMS": "1"}
+    ranks = results(real("nonfinite", world, config=CONFIG, env=env))
+    assert ranks[world - 1]["finite"] == [False] * 4

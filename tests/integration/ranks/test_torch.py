@@ -31,9 +31,8 @@ def went_to_gloo(ranks: list[Rank]) -> None:
 @pytest.mark.parametrize("prepostprocessor", ["bypass", "cpu_exponent_quantizer"])
 @pytest.mark.parametrize("world", [2, 3, 4])
 def test_sums_are_true_and_delegated(launch: Launcher, world: int, prepostprocessor: str) -> None:
-    sizes = SIZES if world == 2 or prepostprocessor == "bypass" else SIZES[:2]
     ranks = launch(
-        "sums", world, arguments={"sizes": sizes}, config={"prepostprocessor": prepostprocessor}
+        "sums", world, arguments={"sizes": SIZES}, config={"prepostprocessor": prepostprocessor}
     )
     for result in results(ranks):
         assert result["report"]["delegating"] is True
@@ -41,6 +40,13 @@ def test_sums_are_true_and_delegated(launch: Launcher, world: int, prepostproces
     assert len(said) == 1
     assert "goes to SwitchML" in said[0]
     assert "process group" not in ranks[1].err
+
+
+def test_nothing_finite_comes_of_inf_and_nan(launch: Launcher) -> None:
+    config = {"prepostprocessor": "cpu_exponent_quantizer"}
+    for result in results(launch("nonfinite", 2, config=config)):
+        assert result["finite"][:3] == [False] * 3
+        assert result["report"]["calls"] == 4
 
 
 def test_everything_else_falls_back_and_is_right(launch: Launcher) -> None:
