@@ -56,10 +56,11 @@ _BOOLEANS = {
     "0": False, "false": False, "no": False, "off": False,
 }  # fmt: skip
 
-# Tried with the real programs (tests/integration/test_cmake_paths.py): the linker's option list
-# splits at a comma, a run path at a colon, a CMake list at a semicolon; CMake turns a backslash
-# into a slash, ninja and make do not quote a bar, and ld.so, CMake and make expand a dollar sign.
-REFUSED_IN_HOMES = ",:;\\|$"
+# Tried with the real programs (tests/integration/test_cmake_paths.py and test_switchml_cmake.py):
+# the linker's option list splits at a comma, a run path at a colon, a CMake list at a semicolon,
+# but not within a bracket; CMake turns a backslash into a slash and does not quote a double quote
+# everywhere, ninja and make do not quote a bar, and ld.so, CMake and make expand a dollar sign.
+REFUSED_IN_HOMES = ',:;\\|$"[]'
 
 
 @dataclass(frozen=True)

@@ -240,7 +240,7 @@ def archive(path: Path, sources: Sequence[str], *flags: str) -> None:
 
 
 def client(home: Path, simulator: Path, text: str = "", *flags: str) -> Path:
-    """A home that is no simulator: the simulator's headers, and its code in one object with `text`."""
+    """A home that is no simulator but has its headers, and its code in one object with `text`."""
     headers = home / "include" / "switchml"
     shutil.copytree(simulator / "include" / "switchml", headers)
     common = headers / "common.h"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import sys
-from pathlib import Path
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Callable
 
 import cmake_support as support
@@ -55,23 +56,31 @@ class Built:
     build: Build
     home: Path
     project: support.Project
-    output: str
 
 
-@pytest.fixture(scope="session", params=list(BUILDS))
-def built(
-    request: pytest.FixtureRequest, simulator: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Built:
-    build = BUILDS[request.param]
-    support.need(support.MAKERS[build.generator], build.compiler)
-    directory = tmp_path_factory.mktemp("built")
-    home = directory / build.home
-    shutil.copytree(simulator, home)
-    options = support.options(home, *build.flags)
-    project = support.project(directory / "project", support.shipped(build.pin), options)
-    output = project.configure("-G", build.generator, f"-DCMAKE_CXX_COMPILER={build.compiler}")
-    project.make()
-    return Built(build, home, project, output)
+@pytest.fixture(scope="session")
+def builds(simulator: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built]:
+    """Makes each build when it is first asked for."""
+
+    @functools.cache
+    def make(name: str) -> Built:
+        build = BUILDS[name]
+        support.need(support.MAKERS[build.generator], build.compiler)
+        directory = tmp_path_factory.mktemp("built")
+        home = directory / build.home
+        shutil.copytree(simulator, home)
+        options = support.options(home, *build.flags)
+        project = support.project(directory / "project", support.shipped(build.pin), options)
+        project.configure("-G", build.generator, f"-DCMAKE_CXX_COMPILER={build.compiler}")
+        project.make()
+        return Built(build, home, project)
+
+    return make
+
+
+@pytest.fixture(params=BUILDS)
+def built(request: pytest.FixtureRequest, builds: Callable[[str], Built]) -> Built:
+    return builds(request.param)
 
 
 @pytest.fixture(scope="session")
@@ -122,9 +131,10 @@ def test_the_run_path_survives_the_installation(built: Built, tmp_path: Path) ->
     assert support.report(installed)[0]["simulator"] is True
 
 
-def test_nothing_reaches_the_users_of_torch_cpu(built: Built, tmp_path: Path) -> None:
-    if built.build.pin != "v1.13.1":
-        pytest.skip("PyTorch 1.7.1 does not export c10d")
+def test_nothing_reaches_the_users_of_torch_cpu(
+    builds: Callable[[str], Built], tmp_path: Path
+) -> None:
+    built = builds("v1.13.1-ninja-g++")
     support.run("cmake", "--install", built.project.build, "--prefix", tmp_path)
     (exported,) = tmp_path.rglob("Caffe2Targets.cmake")
     text = exported.read_text()
@@ -148,9 +158,11 @@ def test_a_precompiled_header_does_not_meet_switchml(simulator: Path, tmp_path: 
 # ---- other homes --------------------------------------------------------------------------------
 
 
-def test_another_home_compiles_one_file_and_links_one_library(built: Built, tmp_path: Path) -> None:
-    if built.build.generator != "Ninja":
-        pytest.skip("counted with ninja, which can tell")
+@pytest.mark.parametrize("name", [name for name in BUILDS if "ninja" in name])
+def test_another_home_compiles_one_file_and_links_one_library(
+    builds: Callable[[str], Built], tmp_path: Path, name: str
+) -> None:
+    built = builds(name)
     project, flags = built.project, built.build.flags
     assert project.plan() == []
     shutil.copytree(built.home, tmp_path / "other")
@@ -214,9 +226,7 @@ def test_what_breaks_a_list_or_the_installation_is_refused(character: str) -> No
         support.options(Path(f"/a{character}b"))
 
 
-def test_a_rebuilt_archive_is_looked_at_again(
-    simulator: Path, clients: Clients, tmp_path: Path
-) -> None:
+def test_a_rebuilt_archive_is_looked_at_again(clients: Clients, tmp_path: Path) -> None:
     """Its headers' layout follows its flags, so that a build must not go on with the old ones."""
     home = tmp_path / "home"
     shutil.copytree(clients.plain, home)
@@ -313,19 +323,25 @@ def test_definitions_follow_the_archive(
         assert {*tree.command(support.OURS)} & known == expected
 
 
+OLD = """\
+#include <switchml/context.h>
+namespace switchml {
+class Session {};
+Context::Context() {}
+Context::~Context() {}
+Context& Context::GetInstance() { static Context one; return one; }
+bool Context::Start(Config*) { return false; }
+bool Config::LoadFromFile(std::string) { return false; }
+}
+"""
+
+
 def old_abi(home: Path, simulator: Path) -> Path:
     """A client library built with the strings of C++98, without timeouts."""
     support.client(home, simulator)
     support.archive(
         home / "lib" / "libswitchml-client.a",
-        [
-            "#include <switchml/context.h>\nnamespace switchml {\n"
-            "Context::Context() {}\nContext::~Context() {}\n"
-            "Context& Context::GetInstance() { static Context one; return one; }\n"
-            "bool Context::Start(Config*) { return false; }\n"
-            "bool Config::LoadFromFile(std::string) { return false; }\n"
-            "class Session {};\n}\n"
-        ],
+        [OLD],
         "-D_GLIBCXX_USE_CXX11_ABI=0",
         f"-I{home / 'include'}",
     )
@@ -437,7 +453,7 @@ def grpc_missing(case: Case) -> Options:
 
 
 CLIENT = "{root}/plain/lib/libswitchml-client.a"
-MISSING = {
+MISSING: dict[Callable[[Case], Options], tuple[str, str]] = {
     header_missing: ("{root}/plain/include/switchml/context.h", "-DSWITCHML_HOME=DIR"),
     archive_missing: (CLIENT, "-DSWITCHML_HOME=DIR"),
     archive_of_zero_bytes: (f"{CLIENT} is not a SwitchML client library", "-DSWITCHML_HOME=DIR"),
@@ -503,6 +519,24 @@ def test_an_undefined_symbol_is_told(
 def test_a_library_that_cannot_be_found_is_told(case: Case, tree: support.Project) -> None:
     remove(case, "grpc-home/lib/libgrpc++.so")
     assert "-lgrpc++" in fails(tree, case.backend("dpdk"))
+
+
+def test_what_the_linker_says_is_told(tree: support.Project, case: Case) -> None:
+    archive = case.root / "plain/lib/libswitchml-client.a"
+    archive.write_text("_ZN8switchml7Context11GetInstanceEv\n")
+    assert "file format not recognized" in fails(tree, case.plain())
+
+
+def test_what_no_pattern_finds_is_told_whole(clients: Clients, tmp_path: Path) -> None:
+    compiler = tmp_path / "compiler"
+    compiler.write_text(
+        '#!/bin/sh\ncase "$*" in *probe.cpp*) echo geht nicht; exit 1;; esac\nexec g++ "$@"\n'
+    )
+    compiler.chmod(0o755)
+    options = support.options(clients.plain)
+    project = support.project(tmp_path / "project", support.shipped(PINS[0]), options)
+    output = project.configure("-G", "Ninja", f"-DCMAKE_CXX_COMPILER={compiler}", ok=False)
+    assert "geht nicht" in output
 
 
 def test_another_grpc_is_looked_up_again(case: Case, tree: support.Project) -> None:

@@ -10,7 +10,7 @@ from patchgen.options import Options, resolve
 PIN = pins.shipped()[0]
 
 
-@pytest.mark.parametrize("home", ["/a", "/a b", "/ü", "/\udcff\udcfe", "/\"'#%[]{}", "/a@b"])
+@pytest.mark.parametrize("home", ["/a", "/a b", "/ü", "/\udcff\udcfe", "/'#%{}", "/a@b"])
 def test_round_trip(home: str) -> None:
     options = Options(
         dpdk=True, mlx5=True, mlx4=False, rdma=False, debug=True,

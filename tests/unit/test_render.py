@@ -50,8 +50,8 @@ def test_texts_are_whole_lines_without_delimiters(pin: pins.Pin) -> None:
 
 @PINS
 def test_homes_pass_through_the_filter(pin: pins.Pin) -> None:
-    options = dataclasses.replace(PLAIN, switchml_home='/a "b" @c@')
-    assert b'"/a \\"b\\" \\@c\\@"' in render.flags_file(options, pin)
+    options = dataclasses.replace(PLAIN, switchml_home="/a 'b' @c@")
+    assert b"\"/a 'b' \\@c\\@\"" in render.flags_file(options, pin)
 
 
 def test_an_undefined_name_is_an_error() -> None:
