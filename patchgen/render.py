@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from patchgen.options import Options
     from patchgen.pins import Pin
 
-_SOURCES = ("SwitchMLAllreduce.hpp", "SwitchMLAllreduce.cpp", "switchml.cmake")
+_SOURCES = (
+    "SwitchMLAgreement.hpp",
+    "SwitchMLAllreduce.cpp",
+    "SwitchMLAllreduce.hpp",
+    "SwitchMLConfig.hpp",
+    "switchml.cmake",
+)
 _FLAGS = "switchml.cmake"
 _PYTHON = "torch/distributed/switchml.py"
 
