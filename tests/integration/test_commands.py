@@ -12,7 +12,7 @@ import miniature
 import pytest
 from trees import Tree, tool
 
-from patchgen import pins
+from patchgen import pins, render
 from patchgen.options import resolve
 from patchgen.tree import apply as apply_to_tree
 
@@ -75,4 +75,4 @@ def test_pins_are_made_checked_and_listed(tree: Tree, tmp_path: Path) -> None:
 def test_apply_is_a_library_call_too(tree: Tree) -> None:
     result = apply_to_tree(str(tree.root), resolve({}, {}, "/"), (tree.pin,))
     assert result.pin == tree.pin
-    assert len(result.changed) == 6
+    assert len(result.changed) == len(tree.pin.files) + len(render.new_paths(tree.pin))
