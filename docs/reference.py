@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 
 def commands(group: click.Group, name: str) -> Iterator[tuple[str, click.Command]]:
-    for key in sorted(group.commands):
-        command = group.commands[key]
+    context = click.Context(group)
+    for key in group.list_commands(context):
+        command = group.get_command(context, key)
+        if command is None:
+            raise LookupError(key)
         yield f"{name} {key}", command
         if isinstance(command, click.Group):
             yield from commands(command, f"{name} {key}")

@@ -1,0 +1,161 @@
+"""env: the conda environment that PyTorch is built in, without conda.
+
+All but click is imported by the commands: conda-lock and py-rattler are heavy, and optional.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from patchgen.cli.common import json_option, print_json, say
+from patchgen.cli.progress import progress
+from patchgen.errors import TreeError
+
+_SHOWN = 10  # problems of one check
+
+_lock_option = click.option(
+    "--lock",
+    "lock_file",
+    type=click.Path(),
+    default="conda-lock.yml",
+    metavar="FILE",
+    help="As env lock wrote it. [default: conda-lock.yml]",
+)
+_cache_option = click.option(
+    "--cache",
+    type=click.Path(),
+    metavar="DIR",
+    help="Channel indexes and packages. [default: switchml-patch under ~/.cache]",
+)
+
+
+@click.group()
+def env() -> None:
+    """The conda environment of the build; no conda is needed."""
+
+
+@env.command()
+@click.option(
+    "-f",
+    "--file",
+    "source",
+    type=click.Path(),
+    default="environment.yml",
+    metavar="FILE",
+    help="The environment file. [default: environment.yml]",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    default="conda-lock.yml",
+    metavar="FILE",
+    help="The lock. [default: conda-lock.yml]",
+)
+@click.option(
+    "--platform", default="linux-64", metavar="NAME", help="Of the packages. [default: linux-64]"
+)
+@click.option(
+    "--channel",
+    "channels",
+    multiple=True,
+    metavar="CHANNEL",
+    help="Instead of the file's, in order of priority: a name, a URL, or NAME=URL for a mirror.",
+)
+@click.option(
+    "--conda",
+    "program",
+    metavar="PROGRAM",
+    help="Let this conda, mamba or micromamba solve, instead of py-rattler.",
+)
+@click.option(
+    "--virtual",
+    default="",
+    metavar="LIST",
+    help="What to assume about the machine, as glibc=2.17,cuda=10.1; over what the file says.",
+)
+@_cache_option
+def lock(source: str, output: str, cache: str | None, **given: Any) -> None:  # noqa: ANN401
+    """Solves an environment file and writes every package with its hashes."""
+    _require()
+    from patchgen.conda import lock as locking  # noqa: PLC0415
+
+    with progress() as report:
+        made = locking.make(source, output, cache=_cache(cache), report=report, **given)
+    say(f"{output}: {len(made.packages)} packages for {made.platform}")
+
+
+@env.command()
+@click.argument("prefix", type=click.Path())
+@_lock_option
+@click.option(
+    "--link-scripts/--no-link-scripts",
+    default=True,
+    help="Run the post-link scripts that the environment file allows; no other ever runs.",
+)
+@_cache_option
+def create(prefix: str, lock_file: str, cache: str | None, *, link_scripts: bool) -> None:
+    """Makes a prefix from the lock, or finishes a half made one. Checks every hash."""
+    _require()
+    from patchgen.conda import create as creating  # noqa: PLC0415
+    from patchgen.conda import lockfile  # noqa: PLC0415
+
+    with progress() as report:
+        read = lockfile.read(lock_file)
+        stale = lockfile.stale(read, lock_file)
+        if stale:
+            report(f"warning: {stale}")
+        creating.create(read, prefix, _cache(cache), link_scripts=link_scripts, report=report)
+    say(f"{prefix}: {len(read.packages)} packages")
+
+
+@env.command()
+@click.argument("prefix", type=click.Path())
+@_lock_option
+@click.option("--contents", is_flag=True, help="Also compare the hash of every file.")
+@json_option
+@click.pass_context
+def verify(
+    ctx: click.Context, prefix: str, lock_file: str, *, contents: bool, as_json: bool
+) -> None:
+    """Compares a prefix with the lock. Exits with 0 only if all holds, else with 3."""
+    _require()
+    from patchgen.conda import lockfile  # noqa: PLC0415
+    from patchgen.conda import verify as verifying  # noqa: PLC0415
+
+    checks = verifying.verify(lockfile.read(lock_file), lock_file, prefix, contents=contents)
+    whole = all(check.ok for check in checks)
+    if as_json:
+        print_json(
+            {
+                "prefix": prefix,
+                "ok": whole,
+                "checks": [
+                    {"name": check.name, "ok": check.ok, "problems": list(check.problems)}
+                    for check in checks
+                ],
+            }
+        )
+    else:
+        for check in checks:
+            click.echo(f"[{'x' if check.ok else ' '}] {check.name}")
+            for problem in check.problems[:_SHOWN]:
+                click.echo(f"      {problem}")
+            if len(check.problems) > _SHOWN:
+                click.echo(f"      and {len(check.problems) - _SHOWN} more")
+    if not whole:
+        ctx.exit(TreeError.exit_code)
+
+
+def _require() -> None:
+    from patchgen import conda  # noqa: PLC0415
+
+    conda.require()
+
+
+def _cache(given: str | None) -> str:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.abspath(given or os.path.join(base, "switchml-patch"))

@@ -1,0 +1,93 @@
+"""source: the pinned commit of PyTorch with its submodules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from patchgen import paths, pins
+from patchgen.cli.common import json_option, known_pins, print_json, pytorch_option, say
+from patchgen.cli.progress import progress
+
+if TYPE_CHECKING:
+    from patchgen.sources import Tree
+
+
+@click.command()
+@click.argument("directory", metavar="DIR", type=click.Path())
+@pytorch_option
+@click.option(
+    "--mirror",
+    "mirrors",
+    multiple=True,
+    metavar="URL|PATH",
+    help="Looked at before the network: a directory of clones or bundles named OWNER+NAME or NAME, "
+    "a clone, a bundle, or a base URL. May be repeated.",
+)
+@click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    type=click.Path(),
+    metavar="PATH",
+    help="A clone of PyTorch whose objects, and those of its submodules, are copied.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Repositories that are fetched at once.",
+)
+@json_option
+def source(  # noqa: PLR0913  # one for each option
+    directory: str,
+    pytorch: str | None,
+    mirrors: tuple[str, ...],
+    references: tuple[str, ...],
+    jobs: int,
+    *,
+    as_json: bool,
+) -> None:
+    """Fetches the pinned commit of PyTorch with all its submodules, and verifies it.
+
+    Goes on where a stopped run was. A tree that is there is verified and never changed; submodules
+    that it lacks are added.
+    """
+    from patchgen import sources  # noqa: PLC0415  # no other command needs it
+    from patchgen.sources import addresses  # noqa: PLC0415
+
+    known, wanted = known_pins(pytorch)
+    pin = wanted or sources.choose(directory, known, pins.find(pins.DEFAULT, known))
+    places = sources.Places(
+        [addresses.checked(mirror) for mirror in mirrors],
+        [addresses.checked_reference(reference) for reference in references],
+    )
+    with progress() as report:
+        tree = sources.obtain(paths.from_native(directory), pin, places, jobs, report)
+    if as_json:
+        print_json(_data(tree))
+    else:
+        say(_line(tree))
+
+
+def _line(tree: Tree) -> str:
+    return (
+        f"{paths.printable(tree.root)}: {tree.state} {tree.pin.name} ({tree.pin.commit[:12]}) with "
+        f"{len(tree.commits) - 1} submodules, verified; {len(tree.fetched)} repositories fetched"
+    )
+
+
+def _data(tree: Tree) -> dict[str, object]:
+    return {
+        "tree": tree.root,
+        "pin": tree.pin.name,
+        "commit": tree.pin.commit,
+        "state": tree.state,
+        "repositories": [
+            {"path": path, "commit": commit, "fetched_from": tree.fetched.get(path)}
+            for path, commit in tree.commits.items()
+        ],
+    }

@@ -1,0 +1,54 @@
+"""Post-link scripts: programs that a package brings, to be run in the prefix when it is linked."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from patchgen.errors import ToolError
+from patchgen.process import run
+
+if TYPE_CHECKING:
+    from patchgen.conda.lockfile import Package
+
+_MESSAGES = ".messages.txt"
+
+
+def path_of(prefix: str, package: Package) -> str | None:
+    """The post-link script of a package that is linked, or None."""
+    path = os.path.join(prefix, "bin", f".{package.name}-post-link.sh")
+    return path if os.path.isfile(path) else None
+
+
+def run_script(prefix: str, package: Package) -> None:
+    """Runs a post-link script as conda does.
+
+    Raises:
+        ToolError: it failed; what it left in .messages.txt for the user is in the message.
+    """
+    script = path_of(prefix, package)
+    if script is None:
+        return
+    binaries = os.path.join(prefix, "bin")
+    environ = {
+        **os.environ,
+        "PREFIX": prefix,
+        "CONDA_PREFIX": prefix,
+        "PKG_NAME": package.name,
+        "PKG_VERSION": package.version,
+        "PKG_BUILDNUM": package.build.rsplit("_", 1)[-1],
+        "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
+    }
+    try:
+        run(["bash", script], cwd=binaries, env=environ)
+    except ToolError as error:
+        told = _messages(prefix)
+        raise ToolError(f"the post-link script of {package.name} failed: {error}{told}") from error
+
+
+def _messages(prefix: str) -> str:
+    try:
+        with open(os.path.join(prefix, _MESSAGES), encoding="utf-8", errors="replace") as file:
+            return f"\n{file.read().strip()}"
+    except FileNotFoundError:
+        return ""
