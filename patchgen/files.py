@@ -42,9 +42,13 @@ def replace(path: bytes, content: bytes) -> None:
             with open(path, "wb") as file:
                 file.write(content)
             return
-    descriptor, temporary = tempfile.mkstemp(
-        dir=os.path.dirname(path), prefix=b".", suffix=b".switchml-tmp"
-    )
+    try:
+        descriptor, temporary = tempfile.mkstemp(
+            dir=os.path.dirname(path), prefix=b".", suffix=b".switchml-tmp"
+        )
+    except OSError as error:
+        error.filename = path
+        raise
     try:
         with open(descriptor, "wb") as file:
             file.write(content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +71,10 @@ def probe(python: Path) -> Torch:
     try:
         answer = run([python, "-c", PROBE], cwd="/")
     except ToolError as error:
-        raise ToolError(f"{python} cannot import torch: {error}") from error
+        reason = str(error).splitlines()[-1]
+        raise ToolError(
+            f"{shutil.which(python) or python} cannot import torch: {reason}"
+        ) from error
     torch = Torch(**json.loads(answer.splitlines()[-1]))
     if not torch.gloo:
         raise ToolError(f"the torch {torch.version} of {python} has no Gloo process group")

@@ -67,6 +67,8 @@ REFUSED_IN_HOMES = ',:;\\|$"[]'
 class Options:
     """The nine variables. Paths are absolute, as text of `patchgen.paths`.
 
+    A home that the flags have no use for is empty, so that it makes no difference.
+
     `builddir` says where the patch goes and is no part of what is in it.
     """
 
@@ -104,8 +106,16 @@ class Options:
             )
         for variable in VARIABLES:
             home = variable.field in HOMES
-            if home or (not variable.boolean and self.builddir):
-                _check_path(variable.name, getattr(self, variable.field), home=home)
+            value = "" if variable.boolean else getattr(self, variable.field)
+            if value or (home and variable.field not in self._unused):
+                _check_path(variable.name, value, home=home)
+        for name in self._unused:
+            object.__setattr__(self, name, "")
+
+    @property
+    def _unused(self) -> tuple[str, ...]:
+        """The homes that have no part in what is built."""
+        return (() if self.dpdk else ("dpdk_home",)) + (() if self.grpc else ("grpc_home",))
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -164,7 +174,7 @@ def _boolean(text: str, source: str) -> bool:
 def _absolute(text: str, source: str, cwd: str | None) -> str:
     if not text:
         raise OptionsError(f"{source} is empty; name a directory or drop it")
-    path = paths.from_native(text)
+    path = os.path.expanduser(paths.from_native(text))
     if not os.path.isabs(path):
         if cwd is None:
             raise OptionsError(

@@ -75,7 +75,7 @@ def result_lines(result: Result, done: str) -> Iterator[str]:
     """What apply or revert did."""
     root = paths.printable(result.before.root)
     if result.changed:
-        yield f"{root}: {done} ({result.pin.name}); {len(result.changed)} files changed:"
+        yield f"{root}: {done} ({result.pin.name}); {len(result.changed)} changed:"
         yield from (f"  {path}" for path in result.changed)
     else:
         yield f"{root}: already {done} ({result.pin.name}); nothing to do"

@@ -160,7 +160,9 @@ def _hooked(root: str, file: HookedFile, pins: Sequence[Pin]) -> FileState:
         return FileState(file.path, Kind.CRLF, found, file.pre, detail)
     others = (pin.name for pin in pins for other in pin.files if found in (other.pre, other.post))
     owner = next(others, None)
-    detail = f"is that of {owner}" if owner else "wrong commit or a foreign edit"
+    detail = (
+        f"is that of {owner}" if owner else "wrong commit or a foreign edit (git diff shows it)"
+    )
     return FileState(file.path, Kind.FOREIGN, found, file.pre, detail)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from patchgen import paths
@@ -22,8 +23,9 @@ def options_data(options: Options) -> dict[str, Any]:
 def options_line(options: Options) -> str:
     """The options as one would write them for make; flags that are off are left out."""
     flags = [f"{flag}=1" for flag in options.flags]
-    homes = [f"{home.upper()}={paths.printable(getattr(options, home))}" for home in HOMES]
-    return " ".join(flags + (homes if options.grpc else homes[:1]))
+    homes = {home: getattr(options, home) for home in HOMES}
+    named = [f"{home.upper()}={paths.printable(path)}" for home, path in homes.items() if path]
+    return " ".join(flags + named)
 
 
 def pin_data(pin: Pin) -> dict[str, Any]:
@@ -64,4 +66,6 @@ def generate_lines(
     yield f"{name}: {size} bytes, sha256 {digest}"
     yield f"for PyTorch {pin.version} ({pin.commit[:12]}), {options_line(options)}"
     if output != "-":
-        yield f"apply it with: switchml-patch apply --patch {name} PYTORCH_TREE (or git apply)"
+        quoted = shlex.quote(name)
+        yield f"apply it with: switchml-patch apply --patch {quoted} PYTORCH_TREE"
+        yield "or, at the root of PyTorch's own git repository, with git apply"

@@ -104,7 +104,9 @@ def _check_writable(root: str, change: Change) -> None:
     for path in (directory, name) if change.before is not None else (directory,):
         if not os.stat(path).st_mode & stat.S_IWUSR or not os.access(path, os.W_OK):
             shown = paths.printable(paths.decode(path))
-            raise FileError(f"{shown}: no permission to write; make it writable: chmod u+w")
+            raise FileError(
+                f"{shown}: cannot be written; chmod u+w, unless its file system is read-only"
+            )
 
 
 def _prepare(temporary: bytes, content: bytes, like: os.stat_result | None) -> None:

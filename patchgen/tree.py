@@ -96,7 +96,7 @@ def _known(tree: str, pins: Sequence[Pin], wanted: Pin | None) -> tuple[State, P
     if state.pin is not None and wanted is not None and state.pin != wanted:
         raise TreeError(
             f"{paths.printable(state.root)}: this is {state.pin.name}, not {wanted.name}; "
-            f"drop --pytorch or give another tree"
+            "give a tree of that version, or another --pytorch or patch"
         )
     if state.pin is None or state.wrong:
         raise TreeError(refusal(state))

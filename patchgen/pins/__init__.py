@@ -119,4 +119,7 @@ def find(text: str, pins: Sequence[Pin]) -> Pin:
         if len(wanted) >= _SHORTEST and pin.commit.startswith(wanted):
             return pin
     known = ", ".join(f"{pin.name} ({pin.commit[:_SHORTEST]})" for pin in pins)
-    raise OptionsError(f"{text}: no pin for this PyTorch; known are {known}")
+    raise OptionsError(
+        f"{text!r}: no pin for this PyTorch; known by version or {_SHORTEST} digits of the commit: "
+        f"{known}"
+    )

@@ -7,8 +7,8 @@ from patchgen.options import REFUSED_IN_HOMES, VARIABLES, resolve
 
 
 def test_defaults_are_under_the_current_directory() -> None:
-    options = resolve({}, {}, "/dev-root")
-    assert options.flags == ()
+    options = resolve({"dpdk": True}, {}, "/dev-root")
+    assert options.flags == ("DPDK",)
     assert options.builddir == options.switchml_home == "/dev-root/build"
     assert options.grpc_home == "/dev-root/third_party/grpc/build"
     assert options.dpdk_home == "/dev-root/third_party/dpdk/build"
@@ -97,7 +97,26 @@ def test_a_relative_path_without_a_current_directory() -> None:
         resolve({**absolute, "switchml_home": None}, {"SWITCHML_HOME": "x"}, None)
     with pytest.raises(OptionsError, match="absolute"):
         resolve({}, {}, None)
-    assert resolve({"dev_root": "/r"}, {}, None).grpc_home == "/r/third_party/grpc/build"
+    options = resolve({"dev_root": "/r", "rdma": True}, {}, None)
+    assert options.grpc_home == "/r/third_party/grpc/build"
+
+
+def test_a_home_without_use_makes_no_difference() -> None:
+    here, there = (resolve({"switchml_home": "/s"}, {}, cwd) for cwd in ("/here", "/there"))
+    assert here == there
+    assert here.grpc_home == here.dpdk_home == ""
+    rdma = resolve({"switchml_home": "/s", "rdma": True}, {}, "/here")
+    assert (rdma.grpc_home, rdma.dpdk_home) == ("/here/third_party/grpc/build", "")
+
+
+def test_a_refused_home_is_refused_also_where_it_has_no_use() -> None:
+    with pytest.raises(OptionsError, match="GRPC_HOME"):
+        resolve({}, {"GRPC_HOME": "/a;b"}, "/")
+
+
+def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert resolve({}, {"SWITCHML_HOME": "~/switchml"}, "/").switchml_home == "/home/me/switchml"
 
 
 def test_an_empty_path_on_the_command_line() -> None:

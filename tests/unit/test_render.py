@@ -6,17 +6,17 @@ import jinja2
 import pytest
 
 from patchgen import pins, record, render
-from patchgen.options import Options
+from patchgen.options import Options, resolve
 
 PLAIN = Options(
     dpdk=False, mlx5=False, mlx4=False, rdma=False, debug=False,
     switchml_home="/s", grpc_home="/g", dpdk_home="/d",
 )  # fmt: skip
 OTHERS = [
-    dataclasses.replace(PLAIN, dpdk=True, mlx5=True),
-    dataclasses.replace(PLAIN, rdma=True, debug=True),
+    resolve({"dpdk": True, "mlx5": True}, {}, "/w"),
+    resolve({"rdma": True, "debug": True}, {}, "/w"),
     dataclasses.replace(PLAIN, switchml_home="/\udcff ü"),
-    dataclasses.replace(PLAIN, dpdk=True, mlx4=True, dpdk_home="/x", grpc_home="/y"),
+    resolve({"dpdk": True, "mlx4": True, "dpdk_home": "/x", "grpc_home": "/y"}, {}, "/w"),
 ]
 PINS = pytest.mark.parametrize("pin", pins.shipped(), ids=lambda pin: pin.name)
 

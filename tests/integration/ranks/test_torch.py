@@ -109,6 +109,7 @@ def test_no_config_on_one_rank(launch: Launcher, victim: int) -> None:
         ({"num_workers": 5}, "switchml.cfg has num_workers = 5, the group has 2 ranks"),
         ({"rank": 0}, "switchml.cfg has rank = 0, the process has rank 1"),
         ({"packet_numel": 64}, "packet_numel=64 where rank 0 has 256"),
+        ({"controller_port": 1}, "simulator=127.0.0.1:1 where rank 0 has 127.0.0.1:"),
         ({"backend": "carrier_pigeon"}, "backend = carrier_pigeon"),
         ({"num_worker_threads": 0}, "num_worker_threads = 0"),
         ({"num_worker_threads": "many"}, "unusable switchml.cfg"),
