@@ -45,6 +45,13 @@ class FileError(PatchgenError):
     meaning = "the file system refused: permission, read-only, no space"
 
 
+class CheckError(PatchgenError):
+    """Something that was to be verified does not hold."""
+
+    exit_code = 6
+    meaning = "a check does not hold"
+
+
 class InterruptedRun(PatchgenError):  # noqa: N818  # not an error of anybody
     """Ctrl-C."""
 
@@ -62,6 +69,7 @@ EXIT_CODES: dict[int, str] = {
             TreeError,
             ToolError,
             FileError,
+            CheckError,
             InterruptedRun,
         )
     },

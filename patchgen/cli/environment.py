@@ -10,11 +10,9 @@ from typing import Any
 
 import click
 
-from patchgen.cli.common import json_option, print_json, say
+from patchgen.cli.checking import show
+from patchgen.cli.common import json_option, say
 from patchgen.cli.progress import progress
-from patchgen.errors import TreeError
-
-_SHOWN = 10  # problems of one check
 
 _lock_option = click.option(
     "--lock",
@@ -117,37 +115,14 @@ def create(prefix: str, lock_file: str, cache: str | None, *, link_scripts: bool
 @_lock_option
 @click.option("--contents", is_flag=True, help="Also compare the hash of every file.")
 @json_option
-@click.pass_context
-def verify(
-    ctx: click.Context, prefix: str, lock_file: str, *, contents: bool, as_json: bool
-) -> None:
-    """Compares a prefix with the lock. Exits with 0 only if all holds, else with 3."""
+def verify(prefix: str, lock_file: str, *, contents: bool, as_json: bool) -> None:
+    """Compares a prefix with the lock. Exits with 0 only if all holds, else with 6."""
     _require()
     from patchgen.conda import lockfile  # noqa: PLC0415
     from patchgen.conda import verify as verifying  # noqa: PLC0415
 
     checks = verifying.verify(lockfile.read(lock_file), lock_file, prefix, contents=contents)
-    whole = all(check.ok for check in checks)
-    if as_json:
-        print_json(
-            {
-                "prefix": prefix,
-                "ok": whole,
-                "checks": [
-                    {"name": check.name, "ok": check.ok, "problems": list(check.problems)}
-                    for check in checks
-                ],
-            }
-        )
-    else:
-        for check in checks:
-            click.echo(f"[{'x' if check.ok else ' '}] {check.name}")
-            for problem in check.problems[:_SHOWN]:
-                click.echo(f"      {problem}")
-            if len(check.problems) > _SHOWN:
-                click.echo(f"      and {len(check.problems) - _SHOWN} more")
-    if not whole:
-        ctx.exit(TreeError.exit_code)
+    show(checks, as_json=as_json, prefix=prefix)
 
 
 def _require() -> None:

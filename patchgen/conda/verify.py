@@ -6,10 +6,10 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from patchgen.checks import Check
 from patchgen.conda import lockfile, marker, scripts
 from patchgen.errors import ToolError, TreeError, file_errors
 from patchgen.process import run
@@ -23,19 +23,6 @@ if TYPE_CHECKING:
 
 _CUDA = "cudatoolkit-dev"
 _BLOCK = 1 << 20  # bytes
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that must hold, and why it does not."""
-
-    name: str
-    problems: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """It holds."""
-        return not self.problems
 
 
 def verify(lock: Lock, path: str, prefix: str, *, contents: bool) -> list[Check]:

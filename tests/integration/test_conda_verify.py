@@ -66,7 +66,7 @@ def test_what_holds_is_ticked(site: Site) -> None:
 )
 def test_a_package_that_differs_is_named(site: Site, changes: dict[str, Any], named: str) -> None:
     edit(site, "lib", changes)
-    said = site.verify(code=3)
+    said = site.verify(code=6)
     assert named in said
     assert "[ ] 2 packages, as locked" in said
 
@@ -81,13 +81,13 @@ def test_a_record_with_only_one_hash_is_enough(site: Site) -> None:
 )
 def test_a_file_that_is_gone_is_named(site: Site, name: str, package: str) -> None:
     (site.prefix / name).unlink()
-    assert f"{package}: {name}: missing" in site.verify(code=3)
+    assert f"{package}: {name}: missing" in site.verify(code=6)
 
 
 def test_a_file_that_was_changed_is_named_where_contents_are_read(site: Site) -> None:
     (site.prefix / "lib/empty").write_text("x")
     site.verify()
-    assert "lib: lib/empty: changed" in site.verify("--contents", code=3)
+    assert "lib: lib/empty: changed" in site.verify("--contents", code=6)
 
 
 def test_many_problems_are_counted(site: Site, channel: Channel) -> None:
@@ -106,7 +106,7 @@ def test_many_problems_are_counted(site: Site, channel: Channel) -> None:
 def test_data_for_scripts_says_the_same(site: Site) -> None:
     assert json.loads(site.verify("--json"))["ok"] is True
     (site.prefix / "lib/lib").unlink()
-    data = json.loads(site.verify("--json", code=3))
+    data = json.loads(site.verify("--json", code=6))
     assert data["ok"] is False
     failed = [check for check in data["checks"] if not check["ok"]]
     assert [check["problems"] for check in failed] == [["lib: lib/lib: missing"]]
@@ -114,7 +114,7 @@ def test_data_for_scripts_says_the_same(site: Site) -> None:
 
 def test_a_directory_that_is_no_environment_is_refused(site: Site, tmp_path: Path) -> None:
     for prefix in (tmp_path, tmp_path / "nowhere"):
-        said = site.run("verify", prefix, "--lock", site.lock_file, code=3)
+        said = site.run("verify", prefix, "--lock", site.lock_file, code=6)
         assert "no conda environment" in said
     (site.prefix / "conda-meta" / "broken-1-0.json").write_text("{")
     assert "broken-1-0.json: no record" in site.verify(code=3)
@@ -129,7 +129,7 @@ def test_a_changed_environment_file_makes_the_lock_stale(site: Site, channel: Ch
     site.file.write_text(site.file.read_text() + "\n# a comment\n")
     site.verify()
     site.ask([channel.url], ["tool", "lib >=1.5"])
-    assert "has changed since" in site.verify(code=3)
+    assert "has changed since" in site.verify(code=6)
     assert "warning: " in site.create()
     site.lock()
     site.create()
@@ -153,7 +153,7 @@ def test_nvcc_is_asked_for_its_version(
     create: list[str | Path] = ["create", prefix, "--lock", site.lock_file, "--cache", site.cache]
     verify: list[str | Path] = ["verify", prefix, "--lock", site.lock_file]
     site.run(*create, "--no-link-scripts")
-    assert "nvcc: missing" in site.run(*verify, code=3)
+    assert "nvcc: missing" in site.run(*verify, code=6)
     site.run(*create)
     assert named in site.run(*verify, code=code)
     (prefix / "bin/nvcc").write_text("#!/bin/sh\nexit 9\n")
