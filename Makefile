@@ -27,6 +27,24 @@ $(VENV)/dev: pyproject.toml | $(BIN)/switchml-patch
 patch: $(BIN)/switchml-patch ## Set up switchml-patch and write the patch
 	@$(BIN)/switchml-patch generate
 
+$(VENV)/build: pyproject.toml | $(BIN)/switchml-patch
+	$(BIN)/pip install --quiet --editable '.[build]'
+	@touch $@
+
+ENVIRONMENT ?= environment.yml
+LOCK ?= conda-lock.yml
+
+$(LOCK):
+	@$(MAKE) --no-print-directory lock
+
+.PHONY: lock
+lock: $(VENV)/build ## Solve ENVIRONMENT (environment.yml) into LOCK (conda-lock.yml)
+	@$(BIN)/switchml-patch env lock --file $(ENVIRONMENT) --output $(LOCK)
+
+.PHONY: wheel
+wheel: $(VENV)/build $(LOCK) ## Build and verify a patched PyTorch; ARGS are options of switchml-patch build
+	@$(BIN)/switchml-patch build --lock $(LOCK) $(ARGS)
+
 .PHONY: packages
 packages: ## Install the system packages that the tests need (Debian, as root)
 	@ci/packages

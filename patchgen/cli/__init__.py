@@ -12,6 +12,9 @@ from patchgen.cli.common import EPILOG, Main
 # Imported when they are used, so that none slows another down.
 COMMANDS = {
     "apply": "patching",
+    "build": "building",
+    "check": "preflight",
+    "compare": "comparing",
     "env": "environment",
     "generate": "patching",
     "graft": "running",
@@ -20,6 +23,7 @@ COMMANDS = {
     "simulator": "running",
     "source": "sourcing",
     "status": "patching",
+    "verify": "verifying",
 }
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _CLEAR_LINE = "\r\x1b[2K"
+_BAR = 20  # columns
 
 
 class Progress:
@@ -22,23 +23,46 @@ class Progress:
     def __init__(self) -> None:
         self._step = ""
         self._begun = 0.0
+        self._counted = (0, 0)
         self._lock = threading.Lock()
 
     def __call__(self, step: str) -> None:
         """Shows that a step begins; the one before it has ended."""
         with self._lock:
             self._finish()
-            self._step, self._begun = step, time.monotonic()
+            self._step, self._begun, self._counted = step, time.monotonic(), (0, 0)
             if not sys.stderr.isatty():
                 say(step)
+
+    def count(self, done: int, total: int) -> None:
+        """Shows how far the step is: on a terminal as a bar, else a line for every tenth."""
+        with self._lock:
+            tenth = 10 * done // total if total else 0
+            before, whole = self._counted
+            again = total != whole  # another run of ninja
+            if not sys.stderr.isatty() and (again or tenth > 10 * before // whole):
+                say(f"  {done} of {total}")
+            self._counted = (done, total)
 
     def tick(self) -> None:
         """Shows the step with its seconds, in place."""
         with self._lock:
             if self._step:
                 seconds = time.monotonic() - self._begun
-                sys.stderr.write(f"{_CLEAR_LINE}{self._step} ... {seconds:.0f} s")
+                shown = f"{self._step} {self._bar(seconds)}... {seconds:.0f} s"
+                sys.stderr.write(f"{_CLEAR_LINE}{shown}")
                 sys.stderr.flush()
+
+    def _bar(self, seconds: float) -> str:
+        done, total = self._counted
+        if not done:
+            return ""
+        filled = _BAR * done // total
+        left = seconds / done * (total - done)
+        return (
+            f"[{'#' * filled}{'.' * (_BAR - filled)}] {done}/{total}, "
+            f"about {left / 60:.0f} min left "
+        )
 
     def _finish(self) -> None:
         if self._step and sys.stderr.isatty():

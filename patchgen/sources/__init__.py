@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,13 +18,11 @@ from patchgen.sources.repository import Repository, git_dir_of
 from patchgen.sources.verify import Survey, survey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from patchgen.pins import Pin
 
-__all__ = ["Places", "Tree", "choose", "obtain"]
-
-_PATIENCE = 60  # seconds for the git of a killed run to see that nobody reads from it
+__all__ = ["Places", "Tree", "choose", "obtain", "present"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +33,7 @@ class Tree:
     pin: Pin
     state: str
     commits: Mapping[str, str]
+    addresses: Mapping[str, str]
     fetched: Mapping[str, str]
 
 
@@ -67,25 +64,55 @@ def obtain(directory: str, pin: Pin, places: Places, jobs: int, report: Report) 
     with file_errors():
         if not os.path.lexists(paths.encode(directory)):
             os.makedirs(paths.encode(directory))
-        tree = state.resolve(directory)
-        with lock.held(tree):
-            native = os.fsdecode(paths.encode(tree))
-            git_dir = git_dir_of(native) or os.path.join(native, ".git")
-            root = Repository(native, "", (), git_dir, pin.commit, PYTORCH)
+        root = _root(directory, pin)
+        with lock.held(paths.from_native(root.root)):
             found = _sound(survey(Git(), root, pin), root)
             fetched: Mapping[str, str] = {}
             if found.absent or mark.read(root):
                 fetched = _complete(root, places, jobs, report)
                 found = _sound(survey(Git(), root, pin), root)
                 mark.remove(root)
-    overall = found.state.value if found.state else ""
-    commits = {paths.from_native(one.path): one.commit for one in found.present}
-    return Tree(tree, pin, overall, commits, fetched)
+    return _tree(root, pin, found, fetched)
+
+
+def present(directory: str, pin: Pin) -> Tree | None:
+    """The tree that is in the directory, verified; None where it is not there or not complete.
+
+    Raises:
+        TreeError: the directory has something else; each path is named.
+        ToolError: git is missing.
+        FileError: the file system refused.
+    """
+    if not os.path.isdir(paths.encode(directory)):
+        return None
+    with file_errors():
+        root = _root(directory, pin)
+        found = _sound(survey(Git(), root, pin), root)
+        if found.absent or mark.read(root):
+            return None
+    return _tree(root, pin, found, {})
+
+
+def _root(directory: str, pin: Pin) -> Repository:
+    native = os.fsdecode(paths.encode(state.resolve(directory)))
+    git_dir = git_dir_of(native) or os.path.join(native, ".git")
+    return Repository(native, "", (), git_dir, pin.commit, PYTORCH)
+
+
+def _tree(root: Repository, pin: Pin, found: Survey, fetched: Mapping[str, str]) -> Tree:
+    return Tree(
+        root=paths.from_native(root.root),
+        pin=pin,
+        state=found.state.value if found.state else "",
+        commits={paths.from_native(one.path): one.commit for one in found.present},
+        addresses={paths.from_native(one.path): one.url for one in found.present},
+        fetched=fetched,
+    )
 
 
 def _complete(root: Repository, places: Places, jobs: int, report: Report) -> dict[str, str]:
     os.makedirs(root.git_dir, exist_ok=True)
-    with _guarded(root.git_dir, report) as guard:
+    with lock.inherited(root.git_dir, "the git", report) as guard:
         if placed(root):
             if mark.read(root) is None:
                 mark.write(root)
@@ -101,33 +128,3 @@ def _sound(found: Survey, root: Repository) -> Survey:
         lines.append(f"{root.shown}: nothing of this is changed; mend it, or give a new directory")
         raise TreeError("\n".join(lines))
     return found
-
-
-@contextlib.contextmanager
-def _guarded(git_dir: str, report: Report) -> Iterator[int]:
-    """A lock that every git of ours inherits, so that it outlives us if they do.
-
-    Raises:
-        TreeError: the git of a run that was killed does not end.
-    """
-    descriptor = os.open(git_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        deadline = time.monotonic() + _PATIENCE
-        told = False
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise TreeError(
-                        f"{git_dir}: the git of a run that was killed is still at work; end it"
-                    ) from None
-            if not told:
-                report("waiting for the git of a run that was killed")
-                told = True
-            time.sleep(0.1)
-        yield descriptor
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-    finally:
-        os.close(descriptor)

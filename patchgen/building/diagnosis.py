@@ -1,0 +1,61 @@
+"""What a failed build says: the first real error of its log, and what that usually means."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MEANINGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "meanings.json")
+
+# In the order in which a build says them; all that comes after is a consequence.
+_ERRORS = (
+    re.compile(r"(^|: )(fatal )?error(:| [A-Z]\d+:| #\d+:) "),
+    re.compile(r"^CMake Error"),
+    re.compile(r"undefined reference to|: cannot find -l|multiple definition of|ld: .*error"),
+    re.compile(r"No space left on device|Disk quota exceeded"),
+    re.compile(r"internal compiler error|virtual memory exhausted|out of memory|^Killed"),
+    re.compile(r"^nvcc (fatal|error)"),
+    re.compile(r"^([\w.]*(Error|Exception)|SystemExit)(:|$)"),
+    re.compile(r"^(error|fatal): "),
+)
+_LAST = re.compile(r"^FAILED: |ninja: (error|build stopped)")
+_FOLLOWING = 4  # lines of a message that CMake wraps
+_LONGEST = 300  # characters
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The first error, its line in the log from 1, and what it usually means."""
+
+    error: str
+    line: int
+    meaning: str | None
+
+
+def diagnose(lines: Iterable[str]) -> Diagnosis | None:
+    """The first real error among the lines of a log; None where there is nothing like one."""
+    fallback: Diagnosis | None = None
+    numbered = enumerate(lines, 1)
+    for number, line in numbered:
+        text = line.rstrip()
+        if any(pattern.search(text) for pattern in _ERRORS):
+            if text.startswith("CMake Error"):
+                following = [rest.strip() for (_, rest), _ in zip(numbered, range(_FOLLOWING))]
+                text = " ".join([text, *filter(None, following)])
+            return Diagnosis(text[:_LONGEST], number, meaning(text))
+        if fallback is None and _LAST.search(text):
+            fallback = Diagnosis(text[:_LONGEST], number, None)
+    return fallback
+
+
+def meaning(error: str) -> str | None:
+    """What an error usually means, and what to do."""
+    with open(_MEANINGS, encoding="utf-8") as file:
+        known = json.load(file)
+    return next((entry["means"] for entry in known if re.search(entry["error"], error)), None)

@@ -1,0 +1,139 @@
+"""What a build is made with: the interpreter, the compiler and the programs, by version."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.errors import OptionsError, ToolError
+from patchgen.process import run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PACKAGES = ("numpy", "setuptools", "wheel", "PyYAML", "typing_extensions", "cffi")
+_PROBE = """
+import json, platform, sys, sysconfig
+try:
+    from importlib.metadata import version
+except ImportError:
+    from pkg_resources import get_distribution
+    version = lambda name: get_distribution(name).version
+found = {}
+for name in sys.argv[1:]:
+    try:
+        found[name] = version(name)
+    except Exception:
+        pass
+print(json.dumps({
+    "version": platform.python_version(), "soabi": sysconfig.get_config_var("SOABI"),
+    "prefix": sys.prefix, "packages": found,
+}))
+"""
+_ACTIVATE = """
+for script in "$CONDA_PREFIX"/etc/conda/activate.d/*.sh; do
+  [ ! -e "$script" ] || . "$script" >&2
+done
+env -0
+"""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """Programs by name with path and version, and what they are told apart by."""
+
+    python: str
+    python_version: str
+    soabi: str
+    packages: Mapping[str, str]
+    programs: Mapping[str, str]
+    """First line of what the program says of its version, by name; missing ones are left out."""
+    compiler: str
+
+    def data(self) -> dict[str, object]:
+        """For the record and the provenance."""
+        return {
+            "python": self.python,
+            "python_version": self.python_version,
+            "soabi": self.soabi,
+            "packages": dict(self.packages),
+            "programs": dict(self.programs),
+            "compiler": self.compiler,
+        }
+
+    @property
+    def identity(self) -> str:
+        """SHA-256: another one does not continue what this one has begun."""
+        return hashlib.sha256(json.dumps(self.data(), sort_keys=True).encode()).hexdigest()
+
+
+def find(python: str, environ: Mapping[str, str]) -> Toolchain:
+    """The toolchain of an interpreter, with the programs of an environment.
+
+    Args:
+        python: a path.
+        environ: of the build: PATH, CC, CXX, CUDA_HOME.
+
+    Raises:
+        ToolError: the interpreter or the compiler does not run.
+    """
+    answer = json.loads(run([python, "-c", _PROBE, *_PACKAGES], cwd="/", env=environ))
+    path = environ.get("PATH")
+    compiler = environ.get("CXX") or "c++"
+    located = shutil.which(compiler.split()[0], path=path)
+    if located is None:
+        raise ToolError(f"{compiler}: no such compiler; install one or set CXX")
+    programs = {"c++": _version([located, "--version"], environ)}
+    for name in ("cmake", "ninja"):
+        found = shutil.which(name, path=path)
+        if found:
+            programs[name] = _version([found, "--version"], environ)
+    nvcc = os.path.join(environ.get("CUDA_HOME", ""), "bin", "nvcc")
+    if environ.get("USE_CUDA", "0") != "0" and os.path.exists(nvcc):
+        programs["nvcc"] = _last_line([nvcc, "--version"], environ)
+    return Toolchain(
+        python=python,
+        python_version=answer["version"],
+        soabi=answer["soabi"],
+        packages=answer["packages"],
+        programs=programs,
+        compiler=located,
+    )
+
+
+def interpreter(named: str, environ: Mapping[str, str]) -> str:
+    """The absolute path of the interpreter that the user named.
+
+    Raises:
+        OptionsError: there is none.
+    """
+    found = shutil.which(named, path=environ.get("PATH"))
+    if found is None:
+        raise OptionsError(f"--python {named}: no such program")
+    return os.path.abspath(found)
+
+
+def activated(prefix: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment after activation of a conda prefix, through its own scripts.
+
+    Raises:
+        ToolError: one of them failed.
+    """
+    before = {**environ, "CONDA_PREFIX": prefix}
+    bash = shutil.which("bash") or "/bin/bash"
+    answer = run([bash, "--noprofile", "--norc", "-c", _ACTIVATE], cwd=prefix, env=before)
+    pairs = (os.fsdecode(entry).partition("=") for entry in answer.split(b"\0") if entry)
+    after = {name: value for name, _, value in pairs}
+    return {name: value for name, value in after.items() if name not in ("_", "SHLVL", "PWD")}
+
+
+def _version(command: list[str], environ: Mapping[str, str]) -> str:
+    return run(command, cwd="/", env=environ).decode(errors="replace").splitlines()[0].strip()
+
+
+def _last_line(command: list[str], environ: Mapping[str, str]) -> str:
+    return run(command, cwd="/", env=environ).decode(errors="replace").splitlines()[-1].strip()

@@ -1,0 +1,187 @@
+"""build: from nothing to a verified wheel."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from patchgen import paths, pins
+from patchgen.cli.common import (
+    json_option,
+    known_pins,
+    print_json,
+    pytorch_option,
+    read_options,
+    say_all,
+    variable_options,
+)
+from patchgen.cli.progress import progress
+from patchgen.summary import options_data, options_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchgen.building import Plan
+    from patchgen.building.delivery import Delivered
+
+
+@click.command()
+@variable_options
+@pytorch_option
+@click.option(
+    "--work",
+    type=click.Path(),
+    metavar="DIR",
+    help="Source, environment and objects. The path is part of what is built: keep it to get "
+    "the same wheel. [default: /var/tmp/switchml-patch/VERSION]",
+)
+@click.option(
+    "--python",
+    "interpreter",
+    metavar="PYTHON",
+    help="Build with this interpreter and the compiler on PATH, without conda.",
+)
+@click.option(
+    "--lock",
+    "lock_file",
+    type=click.Path(),
+    default="conda-lock.yml",
+    metavar="FILE",
+    help="Else build in the environment of this lock. [default: conda-lock.yml]",
+)
+@click.option("--cache", type=click.Path(), metavar="DIR", help="Of packages, as for env create.")
+@click.option("--mirror", "mirrors", multiple=True, metavar="URL|PATH", help="As for source.")
+@click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    type=click.Path(),
+    metavar="PATH",
+    help="As for source.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A variable of PyTorch's build, over the environment and the default. May be repeated.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Compilers at once. [env: MAX_JOBS; default: by cores and memory]",
+)
+@click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    metavar="FILE",
+    help="A switchml.cfg for each rank of the verification. [default: made for it]",
+)
+@click.option("--install", is_flag=True, help="Install the wheel for the interpreter.")
+@click.option("--dry-run", is_flag=True, help="Print the plan only.")
+@json_option
+def build(interpreter: str | None, *, strict: bool, as_json: bool, **given: Any) -> None:  # noqa: ANN401
+    """Builds a patched PyTorch: source, environment, patch, compile, wheel, verify.
+
+    Started again it goes on where it was stopped, and does again only what has other inputs.
+    """
+    from patchgen import building  # noqa: PLC0415  # no other command needs it
+    from patchgen.building import delivery  # noqa: PLC0415
+
+    del strict  # what is missing is always an error here
+    request = _request(interpreter, given)
+    if given["dry_run"]:
+        planned = building.plan(request)
+        print_json(_plan_data(planned)) if as_json else say_all(_plan_lines(planned))
+        return
+    with progress() as report:
+        made = building.build(
+            request, lambda plan: say_all(_plan_lines(plan)), report, report.count
+        )
+        if given["install"]:
+            report(f"installing for {made.python}")
+            delivery.install(made)
+    print_json(_data(made)) if as_json else say_all(_lines(made, installed=given["install"]))
+
+
+def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # noqa: ANN401  # Request
+    from patchgen import preflight, sources  # noqa: PLC0415
+    from patchgen.building import Request, toolchain, variables  # noqa: PLC0415
+    from patchgen.sources import addresses  # noqa: PLC0415
+
+    options = read_options(given)
+    known, wanted = known_pins(given["pytorch"])
+    pin = wanted or pins.find(pins.DEFAULT, known)
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Request(
+        pin=pin,
+        options=options,
+        work=os.path.abspath(given["work"] or preflight.default_work(pin)),
+        output=os.fsdecode(paths.encode(options.builddir)),
+        python=toolchain.interpreter(interpreter, os.environ) if interpreter else None,
+        lock=os.path.abspath(given["lock_file"]),
+        cache=os.path.abspath(given["cache"] or os.path.join(cache, "switchml-patch")),
+        environ=dict(os.environ),
+        settings=variables.parse(given["settings"]),
+        places=sources.Places(
+            [addresses.checked(mirror) for mirror in given["mirrors"]],
+            [addresses.checked_reference(reference) for reference in given["references"]],
+        ),
+        jobs=given["jobs"],
+        configs=given["configs"],
+    )
+
+
+def _plan_lines(plan: Plan) -> Iterator[str]:
+    request = plan.request
+    yield f"PyTorch {request.pin.name} ({request.pin.commit[:12]}) as torch {request.version}"
+    yield f"  options      {options_line(request.options)}"
+    yield f"  work         {request.work}"
+    yield f"  output       {request.output}"
+    yield f"  built with   {request.python or request.lock}"
+    yield "  variables    " + " ".join(f"{key}={value}" for key, value in plan.variables.items())
+    yield f"  jobs         {request.workers}, {request.launcher or 'no ccache'}"
+    yield from (f"  [{'x' if done else ' '}] {name}" for name, done in plan.stages)
+
+
+def _plan_data(plan: Plan) -> dict[str, object]:
+    request = plan.request
+    return {
+        "pin": request.pin.name,
+        "commit": request.pin.commit,
+        "version": request.version,
+        "options": options_data(request.options),
+        "work": request.work,
+        "output": request.output,
+        "python": request.python,
+        "lock": None if request.python else request.lock,
+        "variables": dict(plan.variables),
+        "jobs": request.workers,
+        "stages": [{"name": name, "done": done} for name, done in plan.stages],
+    }
+
+
+def _lines(made: Delivered, *, installed: bool) -> Iterator[str]:
+    yield made.wheel
+    yield f"  sha256 {made.sha256}"
+    yield from (f"  {path}" for path in made.beside)
+    if installed:
+        yield f"installed for {made.python}; what goes with it:"
+    else:
+        yield "install it, and what goes with it:"
+    yield from (f"  {command}" for command in made.commands[installed:])
+
+
+def _data(made: Delivered) -> dict[str, object]:
+    return {
+        "wheel": made.wheel,
+        "sha256": made.sha256,
+        "python": made.python,
+        "beside": list(made.beside),
+        "commands": list(made.commands),
+    }

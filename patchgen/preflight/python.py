@@ -1,0 +1,135 @@
+"""Rows about Python: the interpreter that torch is built for, and the packages of its setup.py."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from patchgen.checks import Check
+from patchgen.errors import ToolError
+from patchgen.preflight.site import lines, shown, which
+from patchgen.preflight.tools import relock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from patchgen.preflight.tools import Tools
+
+# In any Python, as the build starts it: without packages of the user's own, or bytecode.
+_PROBE = """
+import json, os, platform, sys, sysconfig
+try:
+    from importlib.metadata import version
+except ImportError:
+    try:
+        from pkg_resources import get_distribution
+        version = lambda name: get_distribution(name).version
+    except ImportError:
+        version = None
+packages = {}
+for name in sys.argv[1:]:
+    try:
+        packages[name] = version(name)
+    except Exception:
+        pass
+header = os.path.join(sysconfig.get_paths()["include"], "Python.h")
+print(json.dumps({
+    "version": platform.python_version(), "packages": packages,
+    "header": header, "has_header": os.path.exists(header),
+}))
+"""
+_ALWAYS = ("setuptools", "wheel")
+_PROGRAMS = {"python", "gcc", "gcc with CUDA", "cuda", "cmake"}
+_WITHOUT = {"numpy": "torch is built without from_numpy() and numpy()"}
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """What an interpreter says of itself."""
+
+    version: str
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Version by name, of those that it has."""
+    header: str = ""
+    has_header: bool = True
+
+
+def rows(tools: Tools) -> list[Check]:
+    """The interpreter and its packages."""
+    limits = tools.limits
+    names = (*_ALWAYS, *(name for name in limits.specifiers if name not in {*_PROGRAMS, *_ALWAYS}))
+    if tools.environment:
+        return _locked(tools, names)
+    name = tools.site.python or "python3"
+    path = which(name, tools.environ)  # a name with a slash is relative to the process's directory
+    if path is None:
+        return [Check("Python", (f"--python {shown(name)}: no such program; name another",))]
+    try:
+        found = ask(tools, tools.site.path(path), names)
+    except ToolError as error:
+        return [Check("Python", (*lines(error), "name another interpreter with --python"))]
+    advice = "name another with --python"
+    wrong = limits.problems("Python", found.version, advice, "python")
+    if not found.has_header:
+        install = "install the headers (Debian: python3-dev, RHEL: python3-devel)"
+        wrong += (f"no {shown(found.header)}; {install}",)
+    return [
+        Check("Python", wrong, f"{found.version}, {shown(path)}"),
+        *packages(tools, found.packages, names, f"run: {shown(path)} -m pip install"),
+    ]
+
+
+def _locked(tools: Tools, names: Sequence[str]) -> list[Check]:
+    version = tools.locked("python")
+    if version is None:
+        if tools.environment and not tools.environment.packages:
+            return []  # what is wrong with the lock has been said
+        return [Check("Python", (f"not in the lock; {relock()}",))]
+    wrong = tools.limits.problems("Python", version, relock(), "python")
+    found = {name: tools.locked(name) for name in names}
+    there = {name: version for name, version in found.items() if version}
+    return [
+        Check("Python", wrong, f"{version} of the lock"),
+        *packages(tools, there, names, None),
+    ]
+
+
+def ask(tools: Tools, path: str, names: Sequence[str]) -> Interpreter:
+    """What an interpreter says of itself and of these packages.
+
+    Raises:
+        ToolError: it does not run, or is none.
+    """
+    answer = tools.ask([path, "-EsB", "-", *names], _PROBE.encode())
+    try:
+        return Interpreter(**json.loads(answer.splitlines()[-1]))
+    except (IndexError, TypeError, ValueError) as error:
+        raise ToolError(f"{shown(path)}: is no Python") from error
+
+
+def packages(
+    tools: Tools, found: Mapping[str, str], names: Sequence[str], install: str | None
+) -> Iterator[Check]:
+    """One row for the packages that the build needs, and one for each that it can do without.
+
+    Args:
+        tools: for the limits.
+        found: version by name.
+        names: of all that are looked for.
+        install: how to install one, where it is not in the lock.
+    """
+    there = ", ".join(f"{name} {found[name]}" for name in names if name in found)
+    wrong: list[str] = []
+    for name in names:
+        wanted = f"{name}{tools.limits.text(name)}"
+        advice = f"{install} '{wanted}'" if install else relock(f"put {wanted}")
+        if name in found:
+            wrong += tools.limits.problems(name, found[name], advice)
+        elif name in _WITHOUT:
+            told = f"not there: {_WITHOUT[name]}; {advice}"
+            yield Check(f"{name} (optional)", (told,), required=False)
+        else:
+            where = "not there" if install else "not in the lock"
+            wrong.append(f"{name}: {where}; {advice}")
+    yield Check("Python packages", tuple(wrong), there)

@@ -1,0 +1,54 @@
+"""The bill of materials beside a wheel, in CycloneDX."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import TYPE_CHECKING
+
+from patchgen import files
+from patchgen.errors import ToolError, file_errors
+
+if TYPE_CHECKING:
+    from patchgen.conda.lockfile import Lock
+    from patchgen.wheels.provenance import Provenance
+
+SUFFIX = ".cdx.json"
+
+
+def require() -> None:
+    """Checks that CycloneDX's library is there.
+
+    Raises:
+        ToolError: it is not.
+    """
+    if importlib.util.find_spec("cyclonedx") is None:
+        raise ToolError(
+            "cyclonedx-python-lib: not installed; run: "
+            "python3 -m pip install 'switchml-patch[build]'"
+        )
+
+
+def write(wheel: str, provenance: Provenance, lock: Lock | None) -> str:
+    """Writes `<wheel>.cdx.json`; the same values give the same bytes.
+
+    Args:
+        wheel: the path of the wheel.
+        provenance: its provenance.
+        lock: of the environment that it was built in; None where there is none.
+
+    Returns:
+        The path of what was written.
+
+    Raises:
+        ToolError: CycloneDX's library is not installed.
+        FileError: it cannot be written.
+    """
+    require()
+    from patchgen.wheels import bom  # noqa: PLC0415  # imports CycloneDX's library
+
+    path = wheel + SUFFIX
+    content = bom.document(provenance, lock)
+    with file_errors():
+        files.replace(os.fsencode(path), content.encode())
+    return path

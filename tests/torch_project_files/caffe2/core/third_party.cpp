@@ -1,0 +1,3 @@
+#include <tiny.h>
+
+extern "C" const char* torch_third_party() { return tiny_text(); }

@@ -1,0 +1,139 @@
+"""Builds a package torch the way PyTorch's setup.py does: CMake and Ninja, then the extension.
+
+Of the package, this project compiles libtorch_cpu.so and the extension, and has a few Python files.
+The rest is taken from Debian's python3-torch.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent
+BUILD = ROOT / "build"
+PACKAGE = ROOT / "torch"
+DEBIAN_TORCH = Path("/usr/lib/python3/dist-packages/torch")
+MADE = ("lib/*.so", "bin/*")
+NOT_BUILDING = {"clean", "egg_info", "sdist", "--help", "-h", "--version"}
+
+
+def flag(name: str) -> bool:
+    return os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE", "Y"}
+
+
+def commit() -> str:
+    done = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or "Unknown"
+
+
+def version() -> str:
+    given = os.environ.get("PYTORCH_BUILD_VERSION")
+    if given:
+        number = int(os.environ["PYTORCH_BUILD_NUMBER"])
+        return given + (f".post{number}" if number > 1 else "")
+    return f"{(ROOT / 'version.txt').read_text().strip()}+git{commit()[:7]}"
+
+
+def build_type() -> str:
+    if flag("DEBUG"):
+        return "Debug"
+    if flag("REL_WITH_DEB_INFO"):
+        return "RelWithDebInfo"
+    return os.environ.get("CMAKE_BUILD_TYPE", "Release")
+
+
+def write_version() -> None:
+    debug = build_type() == "Debug"
+    (PACKAGE / "version.py").write_text(
+        f"__version__ = {version()!r}\ndebug = {debug}\ncuda = None\n"
+        f"git_version = {commit()!r}\nhip = None\n"
+    )
+
+
+def configure() -> None:
+    if (BUILD / "CMakeCache.txt").exists() and (BUILD / "build.ninja").exists():
+        return
+    defined = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(("BUILD_", "USE_", "CMAKE_"))
+    }
+    defined |= {
+        "CMAKE_BUILD_TYPE": build_type(),
+        "CMAKE_INSTALL_PREFIX": str(PACKAGE),
+        "DEBIAN_TORCH": str(DEBIAN_TORCH),
+        "PYTHON_EXECUTABLE": sys.executable,
+        "TORCH_BUILD_VERSION": version(),
+    }
+    BUILD.mkdir(exist_ok=True)
+    options = [f"-D{name}={value}" for name, value in sorted(defined.items())]
+    run("cmake", "-GNinja", *options, str(ROOT))
+
+
+def build_libraries() -> None:
+    if not (ROOT / "third_party/tiny/CMakeLists.txt").exists():
+        sys.exit(
+            f"There is no CMakeLists.txt in {ROOT}/third_party/tiny: "
+            "run git submodule update --init --recursive"
+        )
+    write_version()
+    configure()
+    jobs = os.environ.get("MAX_JOBS", str(os.cpu_count()))
+    run("cmake", "--build", ".", "--target", "install", "--config", build_type(), "--", "-j", jobs)
+
+
+def run(*command: str) -> None:
+    sys.stdout.write(" ".join(command) + "\n")
+    sys.stdout.flush()
+    code = subprocess.run(command, cwd=BUILD, check=False).returncode
+    if code != 0:
+        sys.exit(f"{' '.join(command[:2])} failed with return code {code}")
+
+
+class BuildPython(build_py):
+    """Debian's Python files, then ours over them, with what CMake installed."""
+
+    def run(self) -> None:
+        target = Path(self.build_lib) / "torch"
+        for base, patterns in ((DEBIAN_TORCH, ["**/*.py"]), (PACKAGE, ["**/*.py", *MADE])):
+            for pattern in patterns:
+                for path in sorted(base.glob(pattern)):
+                    copy = target / path.relative_to(base)
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(path, copy)
+
+
+if not NOT_BUILDING & set(sys.argv):
+    build_libraries()
+
+setup(
+    name="torch",
+    version=version(),
+    description="A small project of PyTorch's shape",
+    packages=["torch"],
+    ext_modules=[
+        Extension(
+            "torch._C",
+            ["torch/csrc/stub.cpp"],
+            library_dirs=[str(PACKAGE / "lib")],
+            # In this order: symbols are ours first. It needs none of ours itself.
+            extra_link_args=[
+                "-Wl,--no-as-needed",
+                "-ltorch_cpu",
+                "-ltorch_python",
+                "-Wl,-rpath,$ORIGIN/lib",
+            ],
+        )
+    ],
+    cmdclass={"build_py": BuildPython},
+    install_requires=["numpy", "typing_extensions"],
+    zip_safe=False,
+)

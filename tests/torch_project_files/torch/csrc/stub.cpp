@@ -1,0 +1,5 @@
+#include <Python.h>
+
+extern "C" PyObject* initModule();
+
+PyMODINIT_FUNC PyInit__C() { return initModule(); }
