@@ -33,6 +33,8 @@ $(VENV)/build: pyproject.toml | $(BIN)/switchml-patch
 
 ENVIRONMENT ?= environment.yml
 LOCK ?= conda-lock.yml
+WORK ?= /var/tmp/switchml-patch/1.7.1
+BUILDDIR ?= build
 
 $(LOCK):
 	@$(MAKE) --no-print-directory lock
@@ -41,9 +43,18 @@ $(LOCK):
 lock: $(VENV)/build ## Solve ENVIRONMENT (environment.yml) into LOCK (conda-lock.yml)
 	@$(BIN)/switchml-patch env lock --file $(ENVIRONMENT) --output $(LOCK)
 
+.PHONY: simulator
+simulator: $(VENV)/build $(LOCK) ## Install the simulator into SWITCHML_HOME, compiled as the wheel will be
+	@PATH="$(abspath $(BIN)):$$PATH" LOCK=$(LOCK) WORK=$(WORK) ci/simulator
+
 .PHONY: wheel
-wheel: $(VENV)/build $(LOCK) ## Build and verify a patched PyTorch; ARGS are options of switchml-patch build
-	@$(BIN)/switchml-patch build --lock $(LOCK) $(ARGS)
+wheel: $(VENV)/build $(LOCK) ## Build and verify a patched PyTorch; ARGS are more options of the build
+	@$(BIN)/switchml-patch build --work $(WORK) --lock $(LOCK) $(ARGS)
+
+.PHONY: verify
+verify: $(VENV)/build ## Verify the wheels in BUILDDIR with the interpreter of WORK's environment
+	@for wheel in $(BUILDDIR)/torch-*.whl; do \
+	  $(BIN)/switchml-patch verify "$$wheel" --python $(WORK)/env/bin/python || exit; done
 
 .PHONY: packages
 packages: ## Install the system packages that the tests need (Debian, as root)
