@@ -186,7 +186,8 @@ def explain(said: str, *, conda: bool) -> list[str]:
             f"undefined: {', '.join(symbols[:_SHOWN])}{more}",
             *(hints or ["build the client library and what it needs with the same flags"]),
         ]
-    return [*lines(ToolError(said)), "the client library does not link: build it again here"]
+    why = lines(ToolError(said))  # the first is the command, which is long
+    return [*(why[1:] or why), "the client library does not link: build it again here"]
 
 
 def install(library: str, *, conda: bool) -> str:

@@ -30,6 +30,8 @@ def compiler(tools: Tools) -> Check:
         return Check("compiler", wrong, f"gcc {tools.locked_gcc} of the lock")
     wanted = tools.limits.text(limit)
     advice = f"install gcc{' ' + wanted if wanted else ''} and set CC and CXX to it"
+    if tools.environment:  # in which CC and CXX do not count
+        advice = relock("put gxx_linux-64")
     try:
         cxx = tools.compiler()
         if not cxx:

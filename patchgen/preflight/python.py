@@ -85,7 +85,8 @@ def _locked(tools: Tools, names: Sequence[str]) -> list[Check]:
     if version is None:
         if tools.environment and not tools.environment.packages:
             return []  # what is wrong with the lock has been said
-        return [Check("Python", (f"not in the lock; {relock()}",))]
+        put = relock(f"put python{tools.limits.text('python')}")
+        return [Check("Python", (f"not in the lock; {put}",))]
     wrong = tools.limits.problems("Python", version, relock(), "python")
     found = {name: tools.locked(name) for name in names}
     there = {name: version for name, version in found.items() if version}

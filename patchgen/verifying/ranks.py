@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _DEFAULT = 2  # ranks
 _SHOWN = 3  # last lines of a rank that ended too early
 _STEPS = {
-    "delegate": "the ranks delegate",
+    "delegate": "the ranks through SwitchML",
     "float32": "sums of float32",
     "int32": "sums of int32",
     "counters": "counters",
@@ -64,7 +64,7 @@ def check(
     if dummy:
         own = [{**one, "SWITCHML_ALLOW_FAKE_SUMS": "1"} for one in own]
     answers = run(target, "delegated", _jobs(target, [*_STEPS], world, equal=dummy), own)
-    names = {**_STEPS, "delegate": f"{many} delegate"}
+    names = {**_STEPS, "delegate": f"{many} through SwitchML"}
     note = _DUMMY if dummy else _SIMULATED if simulated else None
     delegated = merged(answers, names, note)
     if dummy and not delegated[0].ok:
@@ -92,7 +92,7 @@ def merged(
         if any(event is None or event.get("last") for event in events):
             return checks
     ends = [[answer.ended.how] if answer.ended.how else [] for answer in answers]
-    return [*checks, Check(f"{len(answers)} ranks end", _labelled(ends))]
+    return [*checks, Check("the end of the ranks", _labelled(ends))]
 
 
 def _jobs(target: Target, steps: list[str], world: int, *, equal: bool) -> list[Event]:

@@ -58,6 +58,12 @@ esac
 """
 
 
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CC", "CXX", "CUDA_HOME", "USE_CUDA", "SWITCHML_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture(scope="module")
 def simulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("simulator") / "a home"

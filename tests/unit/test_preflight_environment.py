@@ -118,7 +118,7 @@ def test_gcc_9_is_refused_with_cuda_only() -> None:
 @pytest.mark.parametrize(
     ("package", "row", "problem", "required"),
     [
-        ("python", "Python", f"not in the lock; change it {RELOCK}", True),
+        ("python", "Python", f"not in the lock; put python>=3.6.2,<3.10 {RELOCK}", True),
         ("pyyaml", "Python packages", f"pyyaml: not in the lock; put pyyaml {RELOCK}", True),
         (
             "numpy",

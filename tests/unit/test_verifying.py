@@ -116,7 +116,7 @@ def test_each_step_is_a_check_with_what_rank_0_found() -> None:
     ]
     checks = ranks.merged(done, NAMES)
     assert [(check.name, check.found) for check in checks] == [
-        ("first", "by 0"), ("second", ""), ("2 ranks end", "")
+        ("first", "by 0"), ("second", ""), ("the end of the ranks", "")
     ]  # fmt: skip
     assert hold(checks)
 

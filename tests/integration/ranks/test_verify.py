@@ -63,13 +63,13 @@ ALL = [
     "symbols",
     "version and flags as expected",
     "2 ranks without SwitchML",
-    "2 ranks delegate",
+    "2 ranks through SwitchML",
     "sums of float32",
     "sums of int32",
     "counters",
     "fallback",
     "destroyed and made again",
-    "2 ranks end",
+    "the end of the ranks",
 ]
 
 
@@ -183,7 +183,7 @@ def test_all_holds(torch: Patched, scratch: Path) -> None:
     assert done.code == 0
     assert "the simulator" in done.checks["patched"]["found"]
     assert "libgraft.so" in done.checks["symbols"]["found"]
-    assert "the switch is the simulator" in done.checks["2 ranks delegate"]["found"]
+    assert "the switch is the simulator" in done.checks["2 ranks through SwitchML"]["found"]
     assert done.checks["sums of int32"]["found"].endswith("exact")
     assert done.checks["counters"]["found"] == "10 calls, 806152 bytes"
     assert not list(scratch.iterdir())
@@ -355,7 +355,9 @@ def test_configurations_that_do_not_fit(torch: Patched, tmp_path: Path) -> None:
     done = verify(torch.interpreter, *(f"--config={path}" for path in files))
     assert done.code == 6
     told = "rank 1: switchml.cfg has rank = 0, the process has rank 1"
-    assert list(done.failed.items()) == [("2 ranks delegate", f"allreduce stays with Gloo: {told}")]
+    assert list(done.failed.items()) == [
+        ("2 ranks through SwitchML", f"allreduce stays with Gloo: {told}")
+    ]
     assert verify(torch.interpreter, "--config", tmp_path / "none.cfg").code == 2
 
 
@@ -428,4 +430,4 @@ def test_the_real_client_library(
     assert done.failed == {}
     assert list(done.checks) == ALL
     assert "the real client library" in done.checks["patched"]["found"]
-    assert "not a switch" in done.checks["2 ranks delegate"]["found"]
+    assert "not a switch" in done.checks["2 ranks through SwitchML"]["found"]
