@@ -126,7 +126,7 @@ def _check(request: Request) -> None:
         work=request.work,
         python=request.python,
         lock=request.lock if request.python is None else None,
-        environ=request.environ,
+        environ={**request.environ, **request.settings},
         cwd=os.getcwd(),
     )
     found = preflight.run(request.options, request.pin, site)

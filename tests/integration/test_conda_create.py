@@ -251,7 +251,7 @@ def test_a_link_script_runs_only_where_the_environment_says_so(
     site.lock()
     assert "not run" in site.create("--no-link-scripts")
     assert "ran" not in site.files()
-    assert "the post-link script of tool has not run" in site.verify(code=3)
+    assert "the post-link script of tool has not run" in site.verify(code=6)
     site.create()
     site.create()
     assert (site.prefix / "ran").read_text() == "tool 1.0 3\n"
@@ -277,7 +277,7 @@ def test_a_link_script_that_fails_is_told_and_tried_again(
     assert "the post-link script of tool failed" in said
     assert told in said
     assert not state(site).whole
-    assert "half made" in site.verify(code=3)
+    assert "half made" in site.verify(code=6)
     (site.prefix / "repaired").touch()
     site.create()
     assert state(site).whole
@@ -330,7 +330,7 @@ def test_a_kill_at_any_step_is_seen_and_mended(site: Site, channel: Channel) -> 
         assert done.returncode == -signal.SIGKILL, done.stderr
         seen.add("nothing" if found is None else "whole" if found.whole else "half")
         if found is not None and not found.whole:
-            said = site.run("verify", prefix, "--lock", site.lock_file, code=3)
+            said = site.run("verify", prefix, "--lock", site.lock_file, code=6)
             assert "half made" in said
         site.run(*arguments)
         site.run("verify", prefix, "--lock", site.lock_file, "--contents")
@@ -351,7 +351,7 @@ def test_a_kill_while_files_are_linked_is_mended(site: Site, channel: Channel) -
         process.kill()
     assert process.returncode == -signal.SIGKILL
     assert not state(site).linked
-    assert "half made" in site.verify(code=3)
+    assert "half made" in site.verify(code=6)
     (site.prefix / next(path.name for path in site.prefix.glob("big*")) / "0").write_text("torn")
     site.create()
     site.verify("--contents")
@@ -382,7 +382,7 @@ def test_ctrl_c_ends_a_link_script_and_the_next_run_finishes(site: Site, channel
         assert process.wait(10) == 130
         assert process.stderr is not None
         assert "interrupted" in process.stderr.read()
-    assert "half made" in site.verify(code=3)
+    assert "half made" in site.verify(code=6)
     (site.prefix / "go").touch()
     site.create()
     site.verify("--contents")

@@ -109,6 +109,14 @@ def test_one_that_cannot_be_started_takes_the_others_along(tmp_path: Path) -> No
     assert not (tmp_path / "a" / "over").exists()
 
 
+# A process started under nohup or in the background ignores these.
+HEARING = """
+import signal
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_nothing_is_left_when_the_parent_is_told_to_end(
     number: signal.Signals, tmp_path: Path
@@ -116,7 +124,7 @@ def test_nothing_is_left_when_the_parent_is_told_to_end(
     """After SIGKILL nobody can remove the directory, but the program ends with its stdin."""
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
-        [sys.executable, "-c", PARENT], env=environ, text=True,
+        [sys.executable, "-c", f"{HEARING}{PARENT}"], env=environ, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as parent:  # fmt: skip
         assert parent.stdout is not None
@@ -138,6 +146,7 @@ def test_nothing_is_left_when_the_parent_is_told_to_end(
 def test_a_handler_of_the_caller_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    before_hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
         with scratch.directory() as path:
             assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
@@ -146,6 +155,7 @@ def test_a_handler_of_the_caller_stays(tmp_path: Path, monkeypatch: pytest.Monke
         assert not os.path.exists(path)
     finally:
         signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGHUP, before_hangup)
 
 
 def test_no_room_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
