@@ -1,6 +1,6 @@
 """`python -m patchgen` is `switchml-patch`."""
 
-from patchgen.cli import main
+from patchgen.entry import main
 
 if __name__ == "__main__":
     main()

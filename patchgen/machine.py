@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 
-_CGROUP = "/sys/fs/cgroup"
+from patchgen import cgroups
+
 _GIB = 1 << 30
 
 
@@ -15,23 +15,16 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def memory() -> int:
-    """Bytes that can be had without swapping, within the limit of the control group."""
-    with open("/proc/meminfo", encoding="ascii") as file:
+def memory(root: str = "/") -> int:
+    """Bytes that can be had without swapping, within the limits of the control groups.
+
+    Args:
+        root: where proc is.
+    """
+    with open(os.path.join(root, "proc/meminfo"), encoding="ascii") as file:
         found = re.search(r"^MemAvailable:\s*(\d+) kB", file.read(), re.MULTILINE)
-    limits = [int(found[1]) * 1024] if found else []
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        with contextlib.suppress(OSError, ValueError):  # no such limit
-            limits.append(_number(limit) - _number(used))
-    return max(0, min(limits)) if limits else 0
-
-
-def _number(name: str) -> int:
-    with open(os.path.join(_CGROUP, name), encoding="ascii") as file:
-        return int(file.read())
+    left = [int(found[1]) * 1024 if found else None, cgroups.memory(root)]
+    return max(0, min((one for one in left if one is not None), default=0))
 
 
 def jobs(each: float) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from patchgen.options import Options
     from patchgen.pins import HookedFile, Pin
+
+_EDITED = "wrong commit or a foreign edit (git diff shows it)"
 
 TEMPORARY = ".switchml-tmp"  # what a run that was killed leaves beside a file
 
@@ -120,6 +122,8 @@ def inspect(tree: str, pins: Sequence[Pin]) -> State:
         overall = Overall.OTHER if present else Overall.NOT_PYTORCH
         return State(root, overall, None, None, hooked, (), (), head)
     new, options = _new(root, pin)
+    if Kind.POST in {file.kind for file in hooked} or Kind.OURS in {file.kind for file in new}:
+        hooked = tuple(_of_a_patched_tree(own, file) for own, file in zip(hooked, pin.files))
     leftovers = tuple(
         file.path + TEMPORARY
         for file in hooked + new
@@ -160,10 +164,15 @@ def _hooked(root: str, file: HookedFile, pins: Sequence[Pin]) -> FileState:
         return FileState(file.path, Kind.CRLF, found, file.pre, detail)
     others = (pin.name for pin in pins for other in pin.files if found in (other.pre, other.post))
     owner = next(others, None)
-    detail = (
-        f"is that of {owner}" if owner else "wrong commit or a foreign edit (git diff shows it)"
-    )
+    detail = f"is that of {owner}" if owner else _EDITED
     return FileState(file.path, Kind.FOREIGN, found, file.pre, detail)
+
+
+def _of_a_patched_tree(file: FileState, hooked: HookedFile) -> FileState:
+    """What is expected there is the post-image."""
+    edited = file.kind is Kind.FOREIGN and file.detail == _EDITED
+    detail = "has a foreign edit on top of the patch" if edited else file.detail
+    return replace(file, expected=hooked.post, detail=detail)
 
 
 def _new(root: str, pin: Pin) -> tuple[tuple[FileState, ...], Options | None]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +16,16 @@ from patchgen.options import DEV_ROOT, VARIABLES
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from simulator_support import Home
+
+
+def pytest_configure() -> None:
+    """Programs do not inherit that a signal is ignored, as under nohup or in the background."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        ignored = signal.getsignal(number) is signal.SIG_IGN
+        if ignored and threading.current_thread() is threading.main_thread():
+            signal.signal(number, lambda *_: None)
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +57,14 @@ def latin1(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     if not (directory / "en_US.ISO-8859-1" / "LC_CTYPE").exists():
         pytest.skip(f"localedef made no locale (install the package locales): {done.stderr}")
     return {"LOCPATH": str(directory), "LC_ALL": "en_US.ISO-8859-1", "PYTHONUTF8": "0"}
+
+
+@pytest.fixture(scope="session")
+def simulator_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """The simulator and the driver of its workers, compiled once for all tests."""
+    from simulator_support import build_home  # noqa: PLC0415  # in tests/integration
+
+    return build_home(tmp_path_factory.mktemp("simulator"))
 
 
 @pytest.fixture

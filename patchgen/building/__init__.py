@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -32,6 +33,11 @@ class Plan:
     made: Mapping[str, Mapping[str, Any]]
 
     @property
+    def looked(self) -> int:
+        """How many stages were looked at: those that are done, and the next."""
+        return len(self.made) + 1
+
+    @property
     def stages(self) -> tuple[tuple[str, bool], ...]:
         """Each stage, and whether it is done."""
         return tuple((stage.name, stage.name in self.made) for stage in STAGES)
@@ -51,8 +57,8 @@ def plan(request: Request) -> Plan:
         TreeError: the source is not what it must be; each path is named.
         ToolError: the interpreter or the compiler does not run.
     """
-    context = Context(request, Record(request.work), lambda _: None, lambda *_: None, -1)
     with file_errors():
+        context = Context(request, Record(request.work), lambda _: None, lambda *_: None, -1)
         for stage in STAGES:
             made = stage.look(context)
             if made is None:
@@ -93,7 +99,9 @@ def build(
         if os.path.exists(log) and "wheel" not in before.made:
             os.replace(log, f"{log}.1")
         for number, stage in enumerate(STAGES, 1):
-            made = before.made.get(stage.name) or stage.look(context)
+            known = before.made.get(stage.name)
+            # The plan has looked at all that is done and at the first that is not.
+            made = stage.look(context) if known is None and number > before.looked else known
             if made is None:
                 report(f"[{number}/{len(STAGES)}] {stage.name}")
                 try:
@@ -110,15 +118,22 @@ def build(
 def _working(request: Request, report: Callable[[str], None]) -> Iterator[int]:
     """The work directory for this run alone, also against what a killed one has left running."""
     with file_errors():
-        try:
-            os.makedirs(request.logs, exist_ok=True)
-        except PermissionError as error:
-            raise FileError(
-                f"{error.filename}: {error.strerror}; give another directory with --work"
-            ) from error
+        _make(request.logs, "--work")
+        _make(request.output, "--builddir")
         alone = lock.held(paths.from_native(request.work))
         with alone, lock.inherited(request.logs, "the compiler", report) as guard:
             yield guard
+
+
+def _make(directory: str, option: str) -> None:
+    """A directory to write into, rather now than after an hour."""
+    try:
+        os.makedirs(directory, exist_ok=True)
+        tempfile.TemporaryFile(dir=directory).close()
+    except OSError as error:
+        raise FileError(
+            f"{directory}: {error.strerror}; give another directory with {option}"
+        ) from error
 
 
 def _check(request: Request) -> None:

@@ -26,7 +26,7 @@ def prepare(context: Context, inputs: Mapping[str, Any]) -> None:
 
     PyTorch's setup.py configures once, and then never looks at its variables again.
     """
-    toolchain = {key: inputs[key] for key in ("commit", "toolchain", "lock")}
+    toolchain = {key: inputs[key] for key in ("commit", "toolchain", "lock", "path")}
     settings = {key: inputs[key] for key in ("variables", "version")}
     before = context.record.get(_CONFIGURED)
     now = Done(digest({**toolchain, **settings}), {"toolchain": digest(toolchain)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -43,8 +44,13 @@ def deliver(context: Context) -> Delivered:
     wheel = os.path.join(request.output, made["name"])
     if not os.path.isfile(wheel) or sha256(wheel) != made["sha256"]:
         draft = f"{wheel}.part"
-        shutil.copyfile(os.path.join(request.work, "wheel", made["name"]), draft)
-        os.replace(draft, wheel)
+        try:
+            shutil.copyfile(os.path.join(request.work, "wheel", made["name"]), draft)
+            os.replace(draft, wheel)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(draft)
+            raise
     constraints = os.path.join(request.output, "constraints.txt")
     patched = os.path.join(request.output, provenance.PATCH)
     for path, content in {

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from typing import TYPE_CHECKING, BinaryIO
 
-from patchgen.errors import ToolError
+from patchgen import supervising
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_SUPERVISOR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "supervisor.py")
 _COUNTS = re.compile(rb"\[(\d+)/(\d+)\] ")  # ninja: steps done and in all
 
 
@@ -40,34 +37,14 @@ def run(  # noqa: PLR0913  # each is a part of how a program is run
         ToolError: it could not be started.
         OSError: the log cannot be written.
     """
-    stop, hold = os.pipe()
-    try:
-        supervised = [sys.executable, "-I", _SUPERVISOR, str(stop), *command]
-        try:
-            running = subprocess.Popen(
-                supervised, cwd=cwd, env=environ, pass_fds=(stop, guard), start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            )  # fmt: skip
-        except OSError as error:
-            raise ToolError(f"{command[0]}: cannot run in {cwd}: {error.strerror}") from error
-        output = running.stdout
-        assert output is not None  # noqa: S101  # it is a pipe
-        try:
-            for line in output:
-                log.write(line)
-                found = _COUNTS.match(line)
-                if found:
-                    count(int(found[1]), int(found[2]))
-            log.flush()
-        except BaseException:
-            os.close(hold)
-            hold = -1
-            raise
-        finally:
-            output.close()
-            running.wait()
-        return running.returncode
-    finally:
-        os.close(stop)
-        if hold >= 0:
-            os.close(hold)
+    with supervising.started(
+        command, cwd, environ, passed=[guard], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as running:
+        assert running.stdout is not None  # noqa: S101  # it is a pipe
+        for line in running.stdout:
+            log.write(line)
+            found = _COUNTS.match(line)
+            if found:
+                count(int(found[1]), int(found[2]))
+        log.flush()
+    return running.returncode

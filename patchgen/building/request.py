@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from patchgen import machine, recipes
+from patchgen import machine, paths, recipes
 from patchgen.building import variables
 from patchgen.errors import OptionsError
 from patchgen.sources import Places
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from patchgen.options import Options
     from patchgen.pins import Pin
 
-_PATH = re.compile(r"[\w/.,+@-]+", re.ASCII)
 _LAUNCHERS = ("sccache", "ccache")
 
 
@@ -55,11 +53,12 @@ class Request:
         Raises:
             OptionsError: with what to change.
         """
-        if not _PATH.fullmatch(self.work):
-            raise OptionsError(
-                f"--work {self.work}: PyTorch's build takes letters, digits and / . , + @ - _ in a "
-                "path only; give another directory"
-            )
+        if not recipes.takes(self.work):
+            work = paths.printable(paths.from_native(self.work))
+            raise OptionsError(f"--work {work}: {recipes.PATH_RULE}; give another directory")
+        most = self.environ.get("MAX_JOBS") or "1"
+        if self.jobs is None and not (most.isascii() and most.isdigit() and int(most)):
+            raise OptionsError(f"MAX_JOBS={most}: no number of compilers; set it to one from 1 on")
         if self.python is None and not os.path.exists(self.lock):
             raise OptionsError(
                 f"{self.lock}: no lock of an environment; make one with `switchml-patch env lock`, "

@@ -175,6 +175,7 @@ def _compile_inputs(context: Context) -> dict[str, Any]:
         "lock": environment["lock"],
         "variables": held,
         "version": context.request.version,
+        "path": context.request.source,
     }
 
 

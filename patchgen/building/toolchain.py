@@ -5,35 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchgen import pythons
 from patchgen.errors import OptionsError, ToolError
-from patchgen.process import run
+from patchgen.process import LIMIT, run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _PACKAGES = ("numpy", "setuptools", "wheel", "PyYAML", "typing_extensions", "cffi")
-_PROBE = """
-import json, platform, sys, sysconfig
-try:
-    from importlib.metadata import version
-except ImportError:
-    from pkg_resources import get_distribution
-    version = lambda name: get_distribution(name).version
-found = {}
-for name in sys.argv[1:]:
-    try:
-        found[name] = version(name)
-    except Exception:
-        pass
-print(json.dumps({
-    "version": platform.python_version(), "soabi": sysconfig.get_config_var("SOABI"),
-    "prefix": sys.prefix, "packages": found,
-}))
-"""
 _ACTIVATE = """
 for script in "$CONDA_PREFIX"/etc/conda/activate.d/*.sh; do
   [ ! -e "$script" ] || . "$script" >&2
@@ -81,28 +65,48 @@ def find(python: str, environ: Mapping[str, str]) -> Toolchain:
     Raises:
         ToolError: the interpreter or the compiler does not run.
     """
-    answer = json.loads(run([python, "-c", _PROBE, *_PACKAGES], cwd="/", env=environ))
+
+    def ask(command: Sequence[str], stdin: bytes = b"") -> str:
+        answer = run(command, stdin=stdin, cwd="/", env=environ, limit=LIMIT)
+        return answer.decode(errors="replace")
+
+    def version(command: Sequence[str], line: int = 0) -> str:
+        said = ask([*command, "--version"]).splitlines()
+        return said[line].strip() if said else ""
+
+    answer = pythons.ask(python, _PACKAGES, ask)
     path = environ.get("PATH")
-    compiler = environ.get("CXX") or "c++"
-    located = shutil.which(compiler.split()[0], path=path)
+    command = _compiler(environ.get("CXX") or "c++")
+    located = shutil.which(command[0], path=path)
     if located is None:
-        raise ToolError(f"{compiler}: no such compiler; install one or set CXX")
-    programs = {"c++": _version([located, "--version"], environ)}
+        raise ToolError(f"{command[0]}: no such compiler; install one or set CXX")
+    programs = {"c++": version([located, *command[1:]])}
     for name in ("cmake", "ninja"):
         found = shutil.which(name, path=path)
         if found:
-            programs[name] = _version([found, "--version"], environ)
+            programs[name] = version([found])
     nvcc = os.path.join(environ.get("CUDA_HOME", ""), "bin", "nvcc")
     if environ.get("USE_CUDA", "0") != "0" and os.path.exists(nvcc):
-        programs["nvcc"] = _last_line([nvcc, "--version"], environ)
+        programs["nvcc"] = version([nvcc], -1)
     return Toolchain(
         python=python,
-        python_version=answer["version"],
-        soabi=answer["soabi"],
-        packages=answer["packages"],
+        python_version=answer.version,
+        soabi=answer.soabi or "",
+        packages=answer.packages,
         programs=programs,
         compiler=located,
     )
+
+
+def _compiler(variable: str) -> list[str]:
+    """The command in CXX, which may begin with a cache of objects, as `ccache g++`."""
+    try:
+        command = shlex.split(variable)
+    except ValueError:
+        command = []
+    if not command:
+        raise ToolError(f"CXX={variable}: no such compiler; set CXX to one")
+    return command
 
 
 def interpreter(named: str, environ: Mapping[str, str]) -> str:
@@ -129,11 +133,3 @@ def activated(prefix: str, environ: Mapping[str, str]) -> dict[str, str]:
     pairs = (os.fsdecode(entry).partition("=") for entry in answer.split(b"\0") if entry)
     after = {name: value for name, _, value in pairs}
     return {name: value for name, value in after.items() if name not in ("_", "SHLVL", "PWD")}
-
-
-def _version(command: list[str], environ: Mapping[str, str]) -> str:
-    return run(command, cwd="/", env=environ).decode(errors="replace").splitlines()[0].strip()
-
-
-def _last_line(command: list[str], environ: Mapping[str, str]) -> str:
-    return run(command, cwd="/", env=environ).decode(errors="replace").splitlines()[-1].strip()

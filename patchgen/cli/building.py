@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen import paths, pins
+from patchgen import paths
+from patchgen.cli import places
 from patchgen.cli.common import (
+    chosen_pin,
     json_option,
-    known_pins,
+    only_variable_options,
     print_json,
     pytorch_option,
     read_options,
     say_all,
-    variable_options,
 )
 from patchgen.cli.progress import progress
 from patchgen.summary import options_data, options_line
@@ -28,39 +29,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@variable_options
+@only_variable_options
 @pytorch_option
-@click.option(
-    "--work",
-    type=click.Path(),
-    metavar="DIR",
-    help="Source, environment and objects. The path is part of what is built: keep it to get "
-    "the same wheel. [default: /var/tmp/switchml-patch/VERSION]",
-)
-@click.option(
-    "--python",
-    "interpreter",
-    metavar="PYTHON",
-    help="Build with this interpreter and the compiler on PATH, without conda.",
-)
-@click.option(
-    "--lock",
-    "lock_file",
-    type=click.Path(),
-    default="conda-lock.yml",
-    metavar="FILE",
-    help="Else build in the environment of this lock. [default: conda-lock.yml]",
-)
-@click.option("--cache", type=click.Path(), metavar="DIR", help="Of packages, as for env create.")
-@click.option("--mirror", "mirrors", multiple=True, metavar="URL|PATH", help="As for source.")
-@click.option(
-    "--reference",
-    "references",
-    multiple=True,
-    type=click.Path(),
-    metavar="PATH",
-    help="As for source.",
-)
+@places.work_option
+@places.python_option
+@places.lock_option
+@places.cache_option
+@places.source_options
 @click.option(
     "--set",
     "settings",
@@ -74,18 +49,11 @@ if TYPE_CHECKING:
     metavar="N",
     help="Compilers at once. [env: MAX_JOBS; default: by cores and memory]",
 )
-@click.option(
-    "--config",
-    "configs",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
-    metavar="FILE",
-    help="A switchml.cfg for each rank of the verification. [default: made for it]",
-)
+@places.config_option
 @click.option("--install", is_flag=True, help="Install the wheel for the interpreter.")
 @click.option("--dry-run", is_flag=True, help="Print the plan only.")
 @json_option
-def build(interpreter: str | None, *, strict: bool, as_json: bool, **given: Any) -> None:  # noqa: ANN401
+def build(interpreter: str | None, *, as_json: bool, **given: Any) -> None:  # noqa: ANN401
     """Builds a patched PyTorch: source, environment, patch, compile, wheel, verify.
 
     Started again it goes on where it was stopped, and does again only what has other inputs.
@@ -93,7 +61,6 @@ def build(interpreter: str | None, *, strict: bool, as_json: bool, **given: Any)
     from patchgen import building  # noqa: PLC0415  # no other command needs it
     from patchgen.building import delivery  # noqa: PLC0415
 
-    del strict  # what is missing is always an error here
     request = _request(interpreter, given)
     if given["dry_run"]:
         planned = building.plan(request)
@@ -110,30 +77,24 @@ def build(interpreter: str | None, *, strict: bool, as_json: bool, **given: Any)
 
 
 def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # noqa: ANN401  # Request
-    from patchgen import preflight, sources  # noqa: PLC0415
     from patchgen.building import Request, toolchain, variables  # noqa: PLC0415
-    from patchgen.sources import addresses  # noqa: PLC0415
 
     options = read_options(given)
-    known, wanted = known_pins(given["pytorch"])
-    pin = wanted or pins.find(pins.DEFAULT, known)
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    pin = chosen_pin(given["pytorch"])
+    cwd = places.directory()
     return Request(
         pin=pin,
         options=options,
-        work=os.path.abspath(given["work"] or preflight.default_work(pin)),
+        work=places.work(given["work"], pin),
         output=os.fsdecode(paths.encode(options.builddir)),
         python=toolchain.interpreter(interpreter, os.environ) if interpreter else None,
-        lock=os.path.abspath(given["lock_file"]),
-        cache=os.path.abspath(given["cache"] or os.path.join(cache, "switchml-patch")),
+        lock=os.path.join(cwd, given["lock_file"]),
+        cache=places.cache(given["cache"]),
         environ=dict(os.environ),
         settings=variables.parse(given["settings"]),
-        places=sources.Places(
-            [addresses.checked(mirror) for mirror in given["mirrors"]],
-            [addresses.checked_reference(reference) for reference in given["references"]],
-        ),
+        places=places.sources(given["mirrors"], given["references"]),
         jobs=given["jobs"],
-        configs=given["configs"],
+        configs=tuple(os.path.join(cwd, path) for path in given["configs"]),
     )
 
 

@@ -48,14 +48,17 @@ class Main(click.Group):
 
 
 def variable_options(command: Command) -> Command:
-    """The nine variables, the dev root and --strict."""
-    decorators = [
-        *map(_option, VARIABLES),
-        click.option(DEV_ROOT_FLAG, type=click.Path(), metavar="DIR", help=_about(DEV_ROOT)),
-        click.option("--strict", is_flag=True, help="What is missing in a home is an error."),
-    ]
-    for decorate in reversed(decorators):
-        command = decorate(command)
+    """The nine variables and the dev root, and --strict for what is missing in the homes."""
+    strict = click.option("--strict", is_flag=True, help="What is missing in a home is an error.")
+    return only_variable_options(strict(command))
+
+
+def only_variable_options(command: Command) -> Command:
+    """The nine variables and the dev root, where what is missing in a home is told otherwise."""
+    root = click.option(DEV_ROOT_FLAG, type=click.Path(), metavar="DIR", help=_about(DEV_ROOT))
+    command = root(command)
+    for variable in reversed(VARIABLES):
+        command = _option(variable)(command)
     return command
 
 
@@ -119,6 +122,16 @@ def known_pins(pytorch: str | None) -> tuple[tuple[Pin, ...], Pin | None]:
         return shipped, None
     wanted = pins.find(pytorch, shipped)
     return (shipped if wanted in shipped else (*shipped, wanted)), wanted
+
+
+def chosen_pin(pytorch: str | None) -> Pin:
+    """The pin that the user named, else the default.
+
+    Raises:
+        OptionsError: there is no such pin.
+    """
+    known, wanted = known_pins(pytorch)
+    return wanted or pins.find(pins.DEFAULT, known)
 
 
 def say_all(lines: Iterable[str]) -> None:

@@ -5,29 +5,14 @@ All but click is imported by the commands: conda-lock and py-rattler are heavy, 
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
 
+from patchgen.cli import places
 from patchgen.cli.checking import show
 from patchgen.cli.common import json_option, say
 from patchgen.cli.progress import progress
-
-_lock_option = click.option(
-    "--lock",
-    "lock_file",
-    type=click.Path(),
-    default="conda-lock.yml",
-    metavar="FILE",
-    help="As env lock wrote it. [default: conda-lock.yml]",
-)
-_cache_option = click.option(
-    "--cache",
-    type=click.Path(),
-    metavar="DIR",
-    help="Channel indexes and packages. [default: switchml-patch under ~/.cache]",
-)
 
 
 @click.group()
@@ -49,9 +34,9 @@ def env() -> None:
     "-o",
     "--output",
     type=click.Path(),
-    default="conda-lock.yml",
+    default=places.LOCK,
     metavar="FILE",
-    help="The lock. [default: conda-lock.yml]",
+    help=f"The lock. [default: {places.LOCK}]",
 )
 @click.option(
     "--platform", default="linux-64", metavar="NAME", help="Of the packages. [default: linux-64]"
@@ -75,26 +60,26 @@ def env() -> None:
     metavar="LIST",
     help="What to assume about the machine, as glibc=2.17,cuda=10.1; over what the file says.",
 )
-@_cache_option
+@places.cache_option
 def lock(source: str, output: str, cache: str | None, **given: Any) -> None:  # noqa: ANN401
     """Solves an environment file and writes every package with its hashes."""
     _require()
     from patchgen.conda import lock as locking  # noqa: PLC0415
 
     with progress() as report:
-        made = locking.make(source, output, cache=_cache(cache), report=report, **given)
+        made = locking.make(source, output, cache=places.cache(cache), report=report, **given)
     say(f"{output}: {len(made.packages)} packages for {made.platform}")
 
 
 @env.command()
 @click.argument("prefix", type=click.Path())
-@_lock_option
+@places.lock_option
 @click.option(
     "--link-scripts/--no-link-scripts",
     default=True,
     help="Run the post-link scripts that the environment file allows; no other ever runs.",
 )
-@_cache_option
+@places.cache_option
 def create(prefix: str, lock_file: str, cache: str | None, *, link_scripts: bool) -> None:
     """Makes a prefix from the lock, or finishes a half made one. Checks every hash."""
     _require()
@@ -106,13 +91,13 @@ def create(prefix: str, lock_file: str, cache: str | None, *, link_scripts: bool
         stale = lockfile.stale(read, lock_file)
         if stale:
             report(f"warning: {stale}")
-        creating.create(read, prefix, _cache(cache), link_scripts=link_scripts, report=report)
+        creating.create(read, prefix, places.cache(cache), link_scripts=link_scripts, report=report)
     say(f"{prefix}: {len(read.packages)} packages")
 
 
 @env.command()
 @click.argument("prefix", type=click.Path())
-@_lock_option
+@places.lock_option
 @click.option("--contents", is_flag=True, help="Also compare the hash of every file.")
 @json_option
 def verify(prefix: str, lock_file: str, *, contents: bool, as_json: bool) -> None:
@@ -129,8 +114,3 @@ def _require() -> None:
     from patchgen import conda  # noqa: PLC0415
 
     conda.require()
-
-
-def _cache(given: str | None) -> str:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.abspath(given or os.path.join(base, "switchml-patch"))

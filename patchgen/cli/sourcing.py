@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen import paths, pins
+from patchgen.cli import places
 from patchgen.cli.common import json_option, known_pins, print_json, pytorch_option, say
 from patchgen.cli.progress import progress
 
@@ -17,22 +18,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path())
 @pytorch_option
-@click.option(
-    "--mirror",
-    "mirrors",
-    multiple=True,
-    metavar="URL|PATH",
-    help="Looked at before the network: a directory of clones or bundles named OWNER+NAME or NAME, "
-    "a clone, a bundle, or a base URL. May be repeated.",
-)
-@click.option(
-    "--reference",
-    "references",
-    multiple=True,
-    type=click.Path(),
-    metavar="PATH",
-    help="A clone of PyTorch whose objects, and those of its submodules, are copied.",
-)
+@places.source_options
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -57,16 +43,12 @@ def source(  # noqa: PLR0913  # one for each option
     that it lacks are added.
     """
     from patchgen import sources  # noqa: PLC0415  # no other command needs it
-    from patchgen.sources import addresses  # noqa: PLC0415
 
     known, wanted = known_pins(pytorch)
     pin = wanted or sources.choose(directory, known, pins.find(pins.DEFAULT, known))
-    places = sources.Places(
-        [addresses.checked(mirror) for mirror in mirrors],
-        [addresses.checked_reference(reference) for reference in references],
-    )
+    found = places.sources(mirrors, references)
     with progress() as report:
-        tree = sources.obtain(paths.from_native(directory), pin, places, jobs, report)
+        tree = sources.obtain(paths.from_native(directory), pin, found, jobs, report)
     if as_json:
         print_json(_data(tree))
     else:

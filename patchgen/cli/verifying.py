@@ -6,6 +6,7 @@ import os
 
 import click
 
+from patchgen.cli import places
 from patchgen.cli.checking import show
 from patchgen.cli.common import json_option
 from patchgen.cli.progress import progress
@@ -21,15 +22,7 @@ from patchgen.errors import OptionsError
     metavar="PYTHON",
     help="For a wheel: what imports it. [default: the one on PATH that its name asks for]",
 )
-@click.option(
-    "--config",
-    "configs",
-    type=click.Path(),
-    multiple=True,
-    metavar="FILE",
-    help="A switchml.cfg of yours, once for each rank. [default: two ranks, with the simulator or "
-    "the dummy backend]",
-)
+@places.config_option
 @click.option(
     "--timeout",
     type=click.FloatRange(min=1),

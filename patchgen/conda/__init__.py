@@ -5,9 +5,7 @@ conda-lock and py-rattler are heavy, and needed by the modules of this package o
 
 from __future__ import annotations
 
-import importlib.util
-
-from patchgen.errors import ToolError
+from patchgen import extras
 
 _NEEDED = {"conda_lock": "conda-lock", "rattler": "py-rattler"}
 
@@ -18,9 +16,4 @@ def require() -> None:
     Raises:
         ToolError: one is not.
     """
-    missing = [name for module, name in _NEEDED.items() if not importlib.util.find_spec(module)]
-    if missing:
-        raise ToolError(
-            f"{' and '.join(missing)}: not installed; with Python 3.10 or newer, run: "
-            "python3 -m pip install 'switchml-patch[env]'"
-        )
+    extras.require("env", _NEEDED, where="with Python 3.10 or newer")

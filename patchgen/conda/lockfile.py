@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen import files
 from patchgen.conda import spec
-from patchgen.errors import OptionsError, PatchgenError, file_errors
+from patchgen.errors import FileError, OptionsError, PatchgenError, file_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,6 +135,8 @@ def read(path: str) -> Lock:
         FileError: it cannot be read.
     """
     conda_lock = _models()
+    if not os.path.exists(path):
+        raise FileError(f"{path}: no such file; make it with: switchml-patch env lock")
     try:
         with file_errors():
             parsed = conda_lock.lockfile.parse_conda_lock_file(Path(path))

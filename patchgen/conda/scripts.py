@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import TYPE_CHECKING
 
+from patchgen import supervising
 from patchgen.errors import ToolError
-from patchgen.process import run
 
 if TYPE_CHECKING:
     from patchgen.conda.lockfile import Package
 
 _MESSAGES = ".messages.txt"
+_TAIL = 20  # lines of what a failed script said
 
 
 def path_of(prefix: str, package: Package) -> str | None:
@@ -21,7 +23,7 @@ def path_of(prefix: str, package: Package) -> str | None:
 
 
 def run_script(prefix: str, package: Package) -> None:
-    """Runs a post-link script as conda does.
+    """Runs a post-link script as conda does; what it has started ends with it, and with us.
 
     Raises:
         ToolError: it failed; what it left in .messages.txt for the user is in the message.
@@ -39,11 +41,13 @@ def run_script(prefix: str, package: Package) -> None:
         "PKG_BUILDNUM": package.build.rsplit("_", 1)[-1],
         "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
     }
-    try:
-        run(["bash", script], cwd=binaries, env=environ)
-    except ToolError as error:
-        told = _messages(prefix)
-        raise ToolError(f"the post-link script of {package.name} failed: {error}{told}") from error
+    with supervising.started(
+        ["bash", script], binaries, environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as running:
+        said = running.communicate()[1].decode(errors="replace")
+    if running.returncode != 0:
+        tail = "\n".join([f"return code {running.returncode}", *said.splitlines()[-_TAIL:]])
+        raise ToolError(f"the post-link script of {package.name} failed: {tail}{_messages(prefix)}")
 
 
 def _messages(prefix: str) -> str:

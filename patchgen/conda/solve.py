@@ -59,7 +59,9 @@ def solve(
             f"{', '.join(channel.name for channel in channels)}:\n{str(error).strip()}"
         ) from error
     except GatewayError as error:
-        raise ToolError(f"a channel cannot be read: {error}") from error
+        raise ToolError(
+            f"a channel cannot be read: {error}\nname a mirror of it with --channel NAME=URL"
+        ) from error
     return tuple(sorted(map(_package, records), key=lambda package: package.name))
 
 

@@ -6,6 +6,7 @@ them. So are rows about what a build can do without.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -54,12 +55,12 @@ def run(options: Options, pin: Pin, site: Site) -> list[Check]:
     tools = Tools(site, limits, conda)
     client = homes.client(options)
     simulator = client.archive is not None and client.archive.simulator
-    with ThreadPoolExecutor() as pool:
-        rows = [
-            pool.submit(one, tools)
-            for one in (programs.compiler, programs.cmake, programs.ninja, programs.git,
-                        programs.nvcc)
-        ]  # fmt: skip
+    asked = [programs.compiler, programs.cmake, programs.ninja, programs.git, programs.nvcc]
+    if conda and not conda.packages:
+        asked = [programs.git]  # the others come with an environment that nothing is known of
+    with ThreadPoolExecutor() as pool, contextlib.ExitStack() as ends:
+        ends.callback(tools.stop)  # before the pool waits for its threads: Ctrl-C ends all of them
+        rows = [pool.submit(one, tools) for one in asked]
         interpreter = pool.submit(python.rows, tools)
         linked = pool.submit(_linked, options, client, tools)
         checks = [*client.checks, *linked.result(), *(row.result() for row in rows)]
@@ -89,7 +90,8 @@ def _linked(options: Options, client: homes.Client, tools: Tools) -> list[Check]
     complete = client.archive is not None and all(check.ok for check in checks)
     if tools.locked_gcc and not tools.prefix:
         return [*checks, link.in_lock(wanted, tools, simulator=simulator)]
-    if not tools.has_compiler:
+    unknown = tools.environment is not None and not tools.environment.packages
+    if unknown or not tools.has_compiler:
         return checks
     if client.archive is not None and client.headers:
         checks.append(link.headers(options, client.archive, tools))

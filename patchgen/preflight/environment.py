@@ -7,7 +7,7 @@ import platform
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from patchgen import conda
+from patchgen import conda, extras
 from patchgen.checks import Check
 from patchgen.errors import OptionsError, ToolError, TreeError
 from patchgen.preflight.site import reason, shown
@@ -58,7 +58,7 @@ def look(site: Site) -> Environment:
     try:
         lock = _read(path)
     except ToolError as error:
-        return Environment(Check("environment", tuple(problems or [str(error)])))
+        return Environment(Check("environment", tuple(problems or [f"{error}; {_OTHERWISE}"])))
     except OptionsError as error:
         return Environment(Check("environment", (*problems, str(error))))
     machine = _PLATFORMS.get(platform.machine(), platform.machine())
@@ -84,15 +84,11 @@ def _read(path: str) -> Lock:
         ToolError: the library for YAML is missing.
         OptionsError: it cannot be read or is no lock.
     """
-    try:
-        import yaml  # noqa: PLC0415  # of the extra `env`
+    extras.require("env", {"yaml": "PyYAML"})
+    import yaml  # noqa: PLC0415
 
-        from patchgen.conda import lockfile  # noqa: PLC0415  # imports yaml
-    except ImportError as error:
-        raise ToolError(
-            "PyYAML: not installed, so the lock cannot be read; "
-            f"run: python3 -m pip install 'switchml-patch[env]'; {_OTHERWISE}"
-        ) from error
+    from patchgen.conda import lockfile  # noqa: PLC0415  # imports yaml
+
     try:
         with open(path, "rb") as file:
             data = yaml.load(file, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506

@@ -41,7 +41,7 @@ PACKAGES = {
     "mlx5": Package("libibverbs-dev", "rdma-core-devel", "rdma-core"),
     "mlx4": Package("libibverbs-dev", "rdma-core-devel", "rdma-core"),
     "mnl": Package("libmnl-dev", "libmnl-devel", ""),
-    "hugetlbfs": Package("libhugetlbfs-dev", "libhugetlbfs-devel", ""),
+    "hugetlbfs": Package("libhugetlbfs-dev", "libhugetlbfs-devel", "libhugetlbfs"),
 }
 _STANDARD = ("-lpthread", "-ldl", "-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc")
 _HINTS = (

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from patchgen import pythons
 from patchgen.checks import Check
 from patchgen.errors import ToolError
 from patchgen.preflight.site import lines, shown, which
@@ -16,57 +15,25 @@ if TYPE_CHECKING:
 
     from patchgen.preflight.tools import Tools
 
-# In any Python, as the build starts it: without packages of the user's own, or bytecode.
-_PROBE = """
-import json, os, platform, sys, sysconfig
-try:
-    from importlib.metadata import version
-except ImportError:
-    try:
-        from pkg_resources import get_distribution
-        version = lambda name: get_distribution(name).version
-    except ImportError:
-        version = None
-packages = {}
-for name in sys.argv[1:]:
-    try:
-        packages[name] = version(name)
-    except Exception:
-        pass
-header = os.path.join(sysconfig.get_paths()["include"], "Python.h")
-print(json.dumps({
-    "version": platform.python_version(), "packages": packages,
-    "header": header, "has_header": os.path.exists(header),
-}))
-"""
 _ALWAYS = ("setuptools", "wheel")
 _PROGRAMS = {"python", "gcc", "gcc with CUDA", "cuda", "cmake"}
+_IF_LOCKED = ("mkl",)  # a library: a build can do without, and finds only that of its environment
 _WITHOUT = {"numpy": "torch is built without from_numpy() and numpy()"}
-
-
-@dataclass(frozen=True)
-class Interpreter:
-    """What an interpreter says of itself."""
-
-    version: str
-    packages: Mapping[str, str] = field(default_factory=dict)
-    """Version by name, of those that it has."""
-    header: str = ""
-    has_header: bool = True
 
 
 def rows(tools: Tools) -> list[Check]:
     """The interpreter and its packages."""
     limits = tools.limits
-    names = (*_ALWAYS, *(name for name in limits.specifiers if name not in {*_PROGRAMS, *_ALWAYS}))
+    others = {*_PROGRAMS, *_IF_LOCKED, *_ALWAYS}
+    names = (*_ALWAYS, *(name for name in limits.specifiers if name not in others))
     if tools.environment:
-        return _locked(tools, names)
+        return _locked(tools, (*names, *filter(tools.locked, _IF_LOCKED)))
     name = tools.site.python or "python3"
     path = which(name, tools.environ)  # a name with a slash is relative to the process's directory
     if path is None:
         return [Check("Python", (f"--python {shown(name)}: no such program; name another",))]
     try:
-        found = ask(tools, tools.site.path(path), names)
+        found = pythons.ask(tools.site.path(path), names, tools.ask)
     except ToolError as error:
         return [Check("Python", (*lines(error), "name another interpreter with --python"))]
     advice = "name another with --python"
@@ -94,19 +61,6 @@ def _locked(tools: Tools, names: Sequence[str]) -> list[Check]:
         Check("Python", wrong, f"{version} of the lock"),
         *packages(tools, there, names, None),
     ]
-
-
-def ask(tools: Tools, path: str, names: Sequence[str]) -> Interpreter:
-    """What an interpreter says of itself and of these packages.
-
-    Raises:
-        ToolError: it does not run, or is none.
-    """
-    answer = tools.ask([path, "-EsB", "-", *names], _PROBE.encode())
-    try:
-        return Interpreter(**json.loads(answer.splitlines()[-1]))
-    except (IndexError, TypeError, ValueError) as error:
-        raise ToolError(f"{shown(path)}: is no Python") from error
 
 
 def packages(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
-from patchgen import machine
+from patchgen import machine, recipes
 from patchgen.checks import Check
 from patchgen.preflight.site import shown
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from patchgen.recipes import Recipe
 
 _GIB = 1 << 30
-_PATH = re.compile(r"[\w/.,+@-]+", re.ASCII)  # what PyTorch's build takes
 
 
 def memory(recipe: Recipe) -> Check:
@@ -58,8 +56,8 @@ def disk(recipe: Recipe, site: Site, environment: float) -> Check:
 
 def _unfit(work: str, parent: str) -> str | None:
     """Why a directory, or one below `parent`, cannot be built in."""
-    if not _PATH.fullmatch(work):
-        return "PyTorch's build takes paths of letters, digits and / . , + @ - _ only"
+    if not recipes.takes(work):
+        return recipes.PATH_RULE
     if not os.path.isdir(parent):
         return f"{shown(parent)} is no directory"
     if not os.access(parent, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):

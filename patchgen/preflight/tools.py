@@ -6,12 +6,13 @@ import functools
 import glob
 import os
 import shlex
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
 from patchgen.preflight.site import which
-from patchgen.process import run
+from patchgen.process import LIMIT, NoAnswer, run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +37,15 @@ class Tools:
     limits: Limits
     environment: Environment | None
     """None: the build is with `site.python`."""
+    limit: float = LIMIT
+    """Seconds that a program may take to answer."""
+    _stop: threading.Event = field(default_factory=threading.Event, compare=False)
+    _silent: set[str] = field(default_factory=set, compare=False)
+    """Programs that did not answer: once is waited for each."""
+
+    def stop(self) -> None:
+        """Ends the programs that are being asked, and asks no more."""
+        self._stop.set()
 
     @property
     def prefix(self) -> str | None:
@@ -110,7 +120,17 @@ class Tools:
             more: of its environment.
 
         Raises:
-            ToolError: it failed.
+            ToolError: it failed or does not answer.
         """
+        program = command[0]
+        if program in self._silent or self._stop.is_set():
+            raise ToolError(f"{program}: does not answer")
         environ = {**self.environ, **more}
-        return run(command, env=environ, stdin=stdin, cwd="/").decode(errors="replace")
+        try:
+            answer = run(
+                command, env=environ, stdin=stdin, cwd="/", limit=self.limit, stop=self._stop
+            )
+        except NoAnswer:
+            self._silent.add(program)
+            raise
+        return answer.decode(errors="replace")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from patchgen import scratch
 from patchgen.errors import OptionsError
 from patchgen.verifying import expected as expecting
-from patchgen.verifying import importing, ranks, scratch, target, wheels
+from patchgen.verifying import importing, ranks, target, wheels
 from patchgen.verifying.children import LIMIT
 from patchgen.verifying.expected import Expected
 from patchgen.verifying.target import Target
@@ -47,7 +48,7 @@ def python(
     """
     _check_configs(configs)
     program = target.interpreter(interpreter)
-    with scratch.directory() as directory:
+    with scratch.directory("verify") as directory:
         return _verify(Target(program, None, directory, limit), expected, configs, report)
 
 
@@ -78,7 +79,7 @@ def wheel(  # noqa: PLR0913  # each is a part of what is verified
     _check_configs(configs)
     name = expecting.read(path)
     program = target.interpreter(wheels.interpreter_for(name, path, interpreter))
-    with scratch.directory() as directory:
+    with scratch.directory("verify") as directory:
         report(f"unpacking {os.path.basename(path)}")
         unpacked = os.path.join(directory, "wheel")
         os.mkdir(unpacked)

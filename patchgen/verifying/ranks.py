@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchgen import simulator
 from patchgen.checks import Check, hold
+from patchgen.ports import free_port
 from patchgen.verifying.target import run
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _jobs(target: Target, steps: list[str], world: int, *, equal: bool) -> list[
 
 def _written(scratch: str, world: int, *, dummy: bool) -> list[str]:
     """A switchml.cfg for each rank."""
-    port = _free_port()
+    port = free_port()
     paths = []
     for rank in range(world):
         text = (
@@ -123,13 +123,6 @@ def _dummy_config(rank: int, world: int) -> str:
         f"[general]\nrank = {rank}\nnum_workers = {world}\npacket_numel = 256\n"
         f"backend = dummy\nprepostprocessor = {simulator.PREPOSTPROCESSORS[0]}\n"
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _problems(answer: Answer, event: Event | None) -> list[str]:

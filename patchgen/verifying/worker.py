@@ -139,6 +139,19 @@ class Rank:
         largest = f"wrong by at most {worst:.1g}, allowed is {allowed:.1g}" if worst else "exact"
         return {"problems": problems, "found": f"{', '.join(map(str, sizes))} elements; {largest}"}
 
+    def destroy(self) -> None:
+        """Ends all groups.
+
+        torch 2.6 waits for Gloo's threads with the GIL held, and they for the GIL, unless Python
+        itself holds the object that owns them.
+        """
+        world = getattr(self.dist.distributed_c10d, "_world", None)
+        groups = getattr(world, "pg_map", ())
+        cpu = self.torch.device("cpu")
+        held = [group._get_backend(cpu) for group in groups]  # noqa: SLF001  # the only name it has
+        self.dist.destroy_process_group()
+        held.clear()
+
     def gloo(self) -> "dict[str, Any]":
         """A group that may not delegate."""
         state = self.init()
@@ -150,7 +163,7 @@ class Rank:
         if state["delegating"] or now["calls"] or now["fallbacks"]["group"] != calls:
             told = f"{now['calls']} delegated, {now['fallbacks']['group']} left to Gloo"
             problems.append(f"{calls} allreduces of a group that may not delegate: {told}")
-        self.dist.destroy_process_group()
+        self.destroy()
         return {"problems": problems, "found": f"{calls} sums of float32 and int32 by Gloo"}
 
     def delegate(self) -> "dict[str, Any]":
@@ -207,7 +220,7 @@ class Rank:
 
     def again(self) -> "dict[str, Any]":
         """The group is destroyed and made again."""
-        self.dist.destroy_process_group()
+        self.destroy()
         before = self.report()
         state = self.init()
         if not state["delegating"]:
@@ -215,7 +228,7 @@ class Rank:
         problems = self.sums(self.torch.float32, (257,))["problems"]
         if self.report()["calls"] != before["calls"] + 1:
             problems.append("the sum was not delegated")
-        self.dist.destroy_process_group()
+        self.destroy()
         return {"problems": problems, "found": "the new group delegates"}
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from typing import TYPE_CHECKING
 
-from patchgen import files
-from patchgen.errors import ToolError, file_errors
+from patchgen import extras, files
+from patchgen.errors import file_errors
 
 if TYPE_CHECKING:
     from patchgen.conda.lockfile import Lock
@@ -22,11 +21,7 @@ def require() -> None:
     Raises:
         ToolError: it is not.
     """
-    if importlib.util.find_spec("cyclonedx") is None:
-        raise ToolError(
-            "cyclonedx-python-lib: not installed; run: "
-            "python3 -m pip install 'switchml-patch[build]'"
-        )
+    extras.require("build", {"cyclonedx": "cyclonedx-python-lib"})
 
 
 def write(wheel: str, provenance: Provenance, lock: Lock | None) -> str:

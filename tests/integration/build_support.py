@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from waiting import ENOUGH
 
 from patchgen.simulator import install
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torch_project import Project
-
-ENOUGH = 300.0  # seconds, many times what a whole build takes: a hang fails the test
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class Site:
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             self.command(*arguments, mirror=mirror), env=environment(**env),
-            capture_output=True, text=True, check=False, timeout=ENOUGH,
+            capture_output=True, text=True, check=False, timeout=2 * ENOUGH,
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
@@ -81,25 +79,6 @@ def environment(**env: str) -> dict[str, str]:
     """Nothing of the developer's build variables, compiler caches or networks."""
     kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
     return {**kept, "GIT_ALLOW_PROTOCOL": "file", "CMAKE_CXX_FLAGS_RELEASE": "-O0", **env}
-
-
-def await_line(running: subprocess.Popen[str], sign: str) -> str:
-    """Reads on until a line has the sign; fails where the process ends before."""
-    assert running.stderr is not None
-    said = []
-    deadline = time.monotonic() + ENOUGH
-    while time.monotonic() < deadline:
-        ready, _, _ = select.select([running.stderr], [], [], 1.0)
-        if not ready:
-            continue
-        line = running.stderr.readline()
-        if not line:
-            break
-        said.append(line)
-        if sign in line:
-            return "".join(said)
-    message = f"no {sign!r} in: {''.join(said)}"
-    raise AssertionError(message)
 
 
 def another_client(client: Path, destination: Path) -> Path:

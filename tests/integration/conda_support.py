@@ -142,6 +142,13 @@ class Channel:
     def url(self) -> str:
         return self.root.as_uri()
 
+    @classmethod
+    def holding(cls, root: Path, *packages: Package) -> Channel:
+        """A new one with these packages."""
+        channel = cls(root)
+        channel.add(*packages)
+        return channel
+
     def path(self, package: Package) -> Path:
         return self.root / package.subdir / package.file_name
 
@@ -188,6 +195,21 @@ class Site:
     """A directory with an environment file, its lock and a prefix, and the commands run in it."""
 
     root: Path
+
+    @classmethod
+    def new(cls, directory: Path) -> Site:
+        """With nothing in it yet."""
+        root = directory / "si te"
+        root.mkdir()
+        return cls(root)
+
+    @classmethod
+    def locked_to(cls, directory: Path, channel: Channel) -> Site:
+        """With a lock of the package `tool` of a channel."""
+        site = cls.new(directory)
+        site.ask([channel.url], ["tool"])
+        site.lock()
+        return site
 
     @property
     def file(self) -> Path:

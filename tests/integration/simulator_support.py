@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
-import socket
 import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from patchgen.ports import free_port
 from patchgen.process import run
-from patchgen.simulator import config_text
+from patchgen.simulator import config_text, install
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Union
 
     from numpy.typing import NDArray
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     Tensor = Union[Floats, NDArray[np.int32]]
 
 CPP = Path(__file__).parent / "cpp"
-ANSWER_S = 30.0  # far more than any command takes: a hang fails the test
+ANSWER_S = 120.0  # far more than any command takes: a hang fails the test
+NEVER_MS = 600_000  # a limit that no test waits for
 LINK = ("-lswitchml-client", "-lglog", "-lboost_program_options", "-lpthread")
 STRICT = ("-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
 INT32_MAX = 2**31 - 1
@@ -41,11 +44,23 @@ def build_driver(prefix: Path, flags: str = "") -> Path:
     return driver
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+@dataclass
+class Home:
+    """An installed simulator."""
+
+    prefix: Path
+    installed: list[Path]
+    reported: list[str]
+    driver: Path
+
+
+def build_home(directory: Path) -> Home:
+    prefix = directory / "a home"
+    reported: list[str] = []
+    installed = install(
+        prefix, workers=2, controller_port=1234, cxxflags="-Werror", report=reported.append
+    )
+    return Home(prefix, installed, reported, build_driver(prefix))
 
 
 class Worker:
@@ -143,9 +158,23 @@ def with_limit(config: str, milliseconds: int) -> str:
     )
 
 
+def with_values(config: str, values: Mapping[str, int]) -> str:
+    """The config with other values."""
+    for key, value in values.items():
+        config, found = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", config)
+        assert found == 1, key
+    return config
+
+
 @contextlib.contextmanager
 def job(
-    driver: Path, directory: Path, workers: int, *, bypass: bool = False, limit_ms: int = 20_000
+    driver: Path,
+    directory: Path,
+    workers: int,
+    *,
+    bypass: bool = False,
+    limit_ms: int = NEVER_MS,
+    values: Mapping[str, int] = MappingProxyType({}),
 ) -> Iterator[Job]:
     """Processes with the configs of one job, not yet started; killed at the end."""
     port = free_port()
@@ -161,7 +190,8 @@ def job(
     with contextlib.ExitStack() as stack:
         processes = []
         for rank, config in enumerate(configs):
-            worker = Worker(driver, directory / str(rank), with_limit(config, limit_ms))
+            text = with_values(with_limit(config, limit_ms), values)
+            worker = Worker(driver, directory / str(rank), text)
             stack.callback(worker.close)
             processes.append(worker)
         yield Job(processes, port)

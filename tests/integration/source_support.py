@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import miniature
 from trees import git
+from waiting import ENOUGH, until
 
 from patchgen import pins
 
@@ -49,11 +50,15 @@ class World:
         done = subprocess.run(
             [*COMMAND, str(tree), "--pytorch", self.pin_file, *arguments],
             cwd=cwd, check=False, capture_output=True, text=True, errors="surrogateescape",
-            env={**os.environ, **environ}, timeout=60,
+            env={**os.environ, **environ}, timeout=ENOUGH,
         )  # fmt: skip
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         return done
+
+    def start(self, tree: Path) -> subprocess.Popen[str]:
+        command = [*COMMAND, str(tree), "--pytorch", self.pin_file]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
     def check(self, tree: Path) -> None:
         """The tree is whole, as git itself sees it."""
@@ -148,7 +153,7 @@ def serve(served: Path, protocol: int = 2, *, by_id: bool = True) -> Iterator[Se
             path, _, query = self.path.partition("?")
             server.requests.append(self.path)
             if server.stall is not None and self.command == "POST":
-                server.stall.wait(30)
+                server.stall.wait(ENOUGH)
             environ = {
                 **os.environ,
                 "GIT_PROJECT_ROOT": str(served),
@@ -183,6 +188,29 @@ def serve(served: Path, protocol: int = 2, *, by_id: bool = True) -> Iterator[Se
 
     with _listening(Handler) as server.url:
         yield server
+
+
+@dataclass(frozen=True)
+class Stalled:
+    """A run that waits for a server, until it is released."""
+
+    server: Server
+    running: subprocess.Popen[str]
+    release: threading.Event
+
+
+@contextlib.contextmanager
+def stalled(world: World, tree: Path, *, at: str = "") -> Iterator[Stalled]:
+    """A run that is in the middle of its first download, or has asked for a path that ends so."""
+    with serve(world.served) as server:
+        world.route(server.url)
+        release = server.stall = threading.Event()
+        with world.start(tree) as running:
+            try:
+                until(lambda: any(path.endswith(at) for path in server.requests), running)
+                yield Stalled(server, running, release)
+            finally:
+                release.set()
 
 
 @contextlib.contextmanager

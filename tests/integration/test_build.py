@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 import torch_project
-from build_support import ENOUGH, Site, another_client, await_line, client_library
+from build_support import Site, another_client, client_library
+from disks import small
+from waiting import gone, read_rest, read_until, until
 
 pytestmark = pytest.mark.integration
 
@@ -39,10 +41,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 @pytest.fixture(scope="module")
-def built(site: Site) -> Site:
-    """Built once, without a stop."""
+def uninterrupted(site: Site) -> tuple[Site, str]:
+    """Built once, without a stop; and what came of it, whatever is built there later."""
     site.run()
-    return site
+    (wheel,) = site.wheels
+    return site, digest(wheel)
+
+
+@pytest.fixture(scope="module")
+def built(uninterrupted: tuple[Site, str]) -> Site:
+    return uninterrupted[0]
 
 
 def digest(path: Path) -> str:
@@ -89,6 +97,14 @@ def test_a_second_run_does_nothing(built: Site) -> None:
     assert (wheel.stat().st_mtime_ns, (built.work / "state.json").read_bytes()) == before
 
 
+def test_no_room_for_the_wheel_leaves_no_half_of_it(built: Site, tmp_path: Path) -> None:
+    output = tmp_path / "small"
+    with small(output, "64k"):
+        said = built.run("--builddir", output, code=5).stderr
+        assert "No space left on device" in said
+        assert not list(output.iterdir())
+
+
 def test_a_dry_run_changes_nothing(built: Site, tmp_path: Path) -> None:
     assert done(built.run("--dry-run", "--debug").stderr) == ["source", "env"]
     new = built.elsewhere(tmp_path / "new")
@@ -124,39 +140,41 @@ def test_install_puts_it_into_the_environment(built: Site) -> None:
     assert Path(file).is_relative_to(built.work / "env")
 
 
-def test_killed_in_each_stage_it_goes_on_to_the_same_bytes(site: Site) -> None:
-    """In the same directory as an uninterrupted build, since its path is part of what is built."""
-    place = site.elsewhere(site.root.parent / "twice")
-    place.run()
-    (whole,) = place.wheels
-    expected = digest(whole)
-    shutil.rmtree(place.root)
-    for number, stage in enumerate(STAGES, 1):
-        running = place.start()
-        said = await_line(running, f"[{number}/6] {stage}")
-        if stage == "compile":
-            await_line(running, " of ")
-            second = place.run(code=3).stderr
-            assert "another run is at work here" in second
-        running.kill()
-        running.communicate(timeout=ENOUGH)
-        assert next(name for name in STAGES if name not in done(said)) in STAGES[:number]
-    place.run()
-    (resumed,) = place.wheels
-    assert digest(resumed) == expected
-    assert not [*place.work.glob("**/*.switchml-tmp"), *place.output.glob("*.part")]
+# Compiles, but for one file: there it starts another program, and waits for it.
+HELD = """\
+#!/bin/sh
+case "$*" in *SwitchMLAllreduce.cpp*) ;; *) exec "$@" ;; esac
+sleep 600 &
+echo "$!" >"$0.part"
+mv "$0.part" "$0.pid"
+wait
+"""
 
 
-def test_ctrl_c_ends_the_compiler_too(site: Site, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_told_to_end_it_ends_the_compiler_too(
+    site: Site, tmp_path: Path, number: signal.Signals
+) -> None:
     place = site.elsewhere(tmp_path / "place")
-    running = place.start()
-    await_line(running, "[4/6]")
-    await_line(running, " of ")
-    running.send_signal(signal.SIGINT)
-    _, said = running.communicate(timeout=ENOUGH)
-    assert running.returncode == 130
-    assert "interrupted in stage compile; the same command goes on from there" in said
-    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and _works_in(pid, place.work)]
+    launcher = tmp_path / "launcher"
+    launcher.write_text(HELD)
+    launcher.chmod(0o755)
+    pid = tmp_path / "launcher.pid"
+    with place.start("--set", f"CMAKE_CXX_COMPILER_LAUNCHER={launcher}") as running:
+        until(pid.exists, running)
+        running.send_signal(number)
+        said = read_rest(running)
+    assert gone(pid.read_text().strip())
+    until(lambda: not _working_in(place.work))
+    if number == signal.SIGINT:
+        assert running.returncode == 130
+        assert "interrupted in stage compile; the same command goes on from there" in said
+    else:
+        assert running.returncode == -number
+
+
+def _working_in(directory: Path) -> list[str]:
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and _works_in(pid, directory)]
 
 
 def _works_in(pid: str, directory: Path) -> bool:
@@ -198,10 +216,10 @@ def test_a_library_of_other_flags_is_explained(site: Site, tmp_path: Path) -> No
 
 def test_a_submodule_at_another_commit_is_named(site: Site, tmp_path: Path) -> None:
     place = site.elsewhere(tmp_path / "place")
-    running = place.start()
-    await_line(running, "[2/6]")
-    running.kill()
-    running.communicate(timeout=ENOUGH)
+    with place.start() as running:
+        read_until(running, "[2/6]")
+        running.kill()
+        read_rest(running)
     submodule = place.work / "source" / torch_project.SUBMODULE
     torch_project.git(submodule, "fetch", "-q", str(place.project.tiny), "main")
     torch_project.git(submodule, "checkout", "-q", place.project.later)
@@ -228,24 +246,13 @@ def test_without_a_network_it_says_what_to_give(site: Site, tmp_path: Path) -> N
 
 
 def test_a_full_disk_is_told_and_the_build_goes_on_with_room(site: Site, tmp_path: Path) -> None:
-    work = tmp_path / "place" / "work"
-    work.mkdir(parents=True)
-    size = "8m"
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", work],
-        check=False, capture_output=True, text=True,
-    )  # fmt: skip
-    if mounted.returncode != 0:
-        pytest.skip(f"needs the right to mount a small tmpfs (root): {mounted.stderr.strip()}")
-    try:
-        place = site.elsewhere(work.parent)
+    place = site.elsewhere(tmp_path / "place")
+    with small(place.work, "8m") as resize:
         said = place.run(code=5).stderr
         assert "No space left on device" in said
-        subprocess.run(["mount", "-o", "remount,size=2g", work], check=True)
+        resize("2g")
         place.run()
         assert place.wheels
-    finally:
-        subprocess.run(["umount", work], check=True)
 
 
 def test_the_interpreter_that_is_there_will_do(site: Site, tmp_path: Path) -> None:
@@ -257,6 +264,10 @@ def test_the_interpreter_that_is_there_will_do(site: Site, tmp_path: Path) -> No
     names = {one["name"] for one in materials}
     assert "conda-lock.yml" not in names
     assert not (place.work / "env").exists()
+    moved = site.elsewhere(tmp_path / "moved")  # the path is in the objects, and CMake notes it
+    shutil.copytree(place.work, moved.work, symlinks=True)
+    assert done(moved.run("--python", "/usr/bin/python3", "--dry-run").stderr) == [*STAGES[:3]]
+    assert done(place.run("--python", "/usr/bin/python3", "--dry-run").stderr) == [*STAGES]
 
 
 @pytest.mark.parametrize(
@@ -266,9 +277,67 @@ def test_the_interpreter_that_is_there_will_do(site: Site, tmp_path: Path) -> No
         (("--set", "USE_CUDA=0", "--set", "USE_CUDA=1"), "given twice"),
         (("--set", "MAX_JOBS=3"), "see --jobs"),
         (("--work", "/nowhere/a b"), "letters, digits"),
+        (("--work", ""), "it is empty"),
+        (("--python", ""), "it is empty"),
+        (("--lock", ""), "it is empty"),
         (("--lock", "/nowhere/lock.yml"), "switchml-patch env lock"),
+        (("--config", "/nowhere/switchml.cfg"), "does not exist"),
         (("--python", "no-such-python"), "no such program"),
     ],
 )
 def test_what_cannot_be_is_refused(site: Site, arguments: tuple[str, ...], named: str) -> None:
     assert named in site.run(*arguments, code=2).stderr
+
+
+@pytest.mark.parametrize("most", ["many", "0", "-1", "1.5"])
+def test_a_number_of_compilers_that_is_none_is_refused(site: Site, most: str) -> None:
+    said = site.run("--dry-run", code=2, MAX_JOBS=most).stderr
+    assert f"MAX_JOBS={most}: no number of compilers" in said
+    assert "  jobs         3," in site.run("--dry-run", "--jobs", "3", MAX_JOBS=most).stderr
+
+
+@pytest.mark.parametrize("arguments", [(), ("--dry-run",)])
+def test_a_work_directory_that_is_a_file_is_named(
+    site: Site, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    said = site.run(*arguments, "--work", file, code=5).stderr
+    assert f"{file}/" in said
+    assert "Not a directory" in said
+    assert arguments or "give another directory with --work" in said
+
+
+def test_where_the_wheel_goes_is_tried_before_it_is_built(site: Site, tmp_path: Path) -> None:
+    place = site.elsewhere(tmp_path / "place")
+    said = place.run("--builddir", "/proc/none", code=5).stderr
+    assert "/proc/none: No such file or directory; give another directory with --builddir" in said
+    assert not (place.work / "source").exists()
+
+
+def test_killed_in_each_stage_it_goes_on_to_the_same_bytes(
+    uninterrupted: tuple[Site, str],
+) -> None:
+    """In the directory of an uninterrupted build, since its path is part of what is built.
+
+    The last test here: it takes away what the others share.
+    """
+    place, expected = uninterrupted
+    shutil.rmtree(place.root)
+    for number, stage in enumerate(STAGES, 1):
+        with place.start() as running:
+            # On a busy machine the run before may have come further than where it was to be killed.
+            later = [f"[{n}/6] {name}" for n, name in enumerate(STAGES, 1) if n >= number]
+            said = read_until(running, *later, "  sha256 ")
+            if f"[4/6] {stage}" in said:
+                read_until(running, " of ")
+                running.send_signal(signal.SIGSTOP)
+                second = place.run(code=3).stderr
+                assert "another run is at work here" in second
+            running.kill()
+            read_rest(running)
+        assert tuple(done(said)) == STAGES[: len(done(said))]
+    place.run()
+    (resumed,) = place.wheels
+    assert digest(resumed) == expected
+    assert not [*place.work.glob("**/*.switchml-tmp"), *place.output.glob("*.part")]

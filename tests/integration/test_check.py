@@ -6,14 +6,19 @@ import json
 import os
 import platform
 import shutil
+import signal
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from trees import tool
+from waiting import gone, read_rest, until
 
 from patchgen.conda import marker
-from patchgen.preflight import environment
+from patchgen.preflight import Site, environment, programs
+from patchgen.preflight.tools import Tools
+from patchgen.preflight.versions import Limits
 from patchgen.process import run
 from patchgen.simulator import install
 
@@ -395,6 +400,51 @@ def test_cuda(
     assert check(*arguments, cwd=tmp_path)["CUDA"]["ok"]
 
 
+# ---- programs that do not answer
+
+HANGS = 'sleep 600 & echo "$!" >"$0.part"; mv "$0.part" "$0.pid"; wait'
+
+
+def hanging(directory: Path, name: str) -> Path:
+    """A program of that name that starts another, waits for it, and writes its id to NAME.pid."""
+    script(directory / name, f"#!/bin/sh\n{HANGS}\n")
+    return directory / f"{name}.pid"
+
+
+def test_a_program_that_hangs_is_waited_for_once(tmp_path: Path) -> None:
+    started = hanging(tmp_path, "cmake")
+    site = Site(str(tmp_path / "work"), SYSTEM, None, {"PATH": f"{tmp_path}:/usr/bin:/bin"}, "/")
+    tools = Tools(site, Limits("PyTorch"), None, limit=5)
+    for said in ("no answer in 5 s", "does not answer"):
+        (problem, _) = programs.cmake(tools).problems
+        assert problem == f"{tmp_path}/cmake{' --version' if '5' in said else ''}: {said}"
+    assert programs.ninja(tools).ok
+    assert not started.exists() or gone(started.read_text().strip())
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "told"), [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGTERM, -15, "")]
+)
+def test_told_to_end_it_ends_the_programs_that_are_asked(
+    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals, code: int, told: str,
+) -> None:  # fmt: skip
+    started = [hanging(tmp_path / "bin", name) for name in ("cmake", "ninja", "python3.0")]
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    command = [sys.executable, "-m", "patchgen", "check", *PIN, "--python", "python3.0",
+               "--switchml-home", str(simulator), "--work", str(tmp_path / "work")]  # fmt: skip
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        until(lambda: all(path.exists() for path in started), running)
+        running.send_signal(number)
+        assert read_rest(running) == told
+        assert running.stdout is not None
+        assert running.stdout.read() == ""
+    assert running.returncode == code
+    assert all(gone(path.read_text().strip()) for path in started)
+
+
 # ---- Python
 
 
@@ -434,7 +484,8 @@ def test_what_is_no_interpreter(simulator: Path, tmp_path: Path, text: str, prob
 def test_no_lock(simulator: Path, tmp_path: Path) -> None:
     rows = check("--switchml-home", str(simulator), cwd=tmp_path, code=6)
     assert "--python PYTHON" in problems(rows, "environment")[-1]
-    assert "Python" not in rows
+    assert not {"Python", "compiler", "cmake", "ninja", "CUDA", "libraries"} & set(rows)
+    assert rows["git"]["ok"]
 
 
 def write_lock(path: Path, versions: dict[str, str]) -> str:

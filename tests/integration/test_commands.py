@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -47,15 +46,36 @@ def test_a_full_or_closed_standard_output(tmp_path: Path) -> None:
     assert b"Exception ignored" not in done.stderr
 
 
+def in_a_directory_that_is_gone(
+    directory: Path, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    script = 'mkdir "$0" && cd "$0" && rmdir "$0" && exec "$@"'
+    command = ["sh", "-c", script, str(directory), sys.executable, "-m", "patchgen", *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
 def test_a_current_directory_that_is_gone(tmp_path: Path) -> None:
-    script = f'mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir ../gone && exec "$@"'
-    command = ["sh", "-c", script, "sh", sys.executable, "-m", "patchgen", "generate", "-o", "-"]
-    done = subprocess.run(command, check=False, capture_output=True)
+    command = ["generate", "-o", "-"]
+    done = in_a_directory_that_is_gone(tmp_path / "gone", *command)
     assert done.returncode == 2
-    assert b"give an absolute path" in done.stderr
-    rest = ["--dev-root", "/d"]
-    shutil.rmtree(tmp_path / "gone", ignore_errors=True)
-    assert subprocess.run([*command, *rest], check=False, capture_output=True).returncode == 0
+    assert "give an absolute path" in done.stderr
+    done = in_a_directory_that_is_gone(tmp_path / "gone", *command, "--dev-root", "/d")
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("command", ["check", "build", "build --dry-run"])
+def test_what_is_built_needs_a_current_directory(tmp_path: Path, command: str) -> None:
+    arguments = [*command.split(), "--dev-root", "/d", "--work", "w"]
+    done = in_a_directory_that_is_gone(tmp_path / "gone", *arguments)
+    assert done.returncode == 2
+    assert done.stderr == ("error: the current directory no longer exists; change to another\n")
+
+
+@pytest.mark.parametrize("command", ["check", "build", "run"])
+def test_where_what_is_missing_always_counts_it_cannot_be_asked_for(command: str) -> None:
+    told = tool(command, "--strict", code=2).stderr
+    assert "No such option" in told
+    assert "--strict" in told
 
 
 def test_pins_are_made_checked_and_listed(tree: Tree, tmp_path: Path) -> None:

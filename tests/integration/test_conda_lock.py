@@ -20,23 +20,17 @@ PURE = Package("pure", subdir="noarch", noarch="generic", files={"share/pure": "
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    root = tmp_path / "si te"
-    root.mkdir()
-    return Site(root)
+    return Site.new(tmp_path)
 
 
 @pytest.fixture
 def alpha(tmp_path: Path) -> Channel:
-    channel = Channel(tmp_path / "channels" / "al pha")
-    channel.add(TOOL, OLD)
-    return channel
+    return Channel.holding(tmp_path / "channels" / "al pha", TOOL, OLD)
 
 
 @pytest.fixture
 def beta(tmp_path: Path) -> Channel:
-    channel = Channel(tmp_path / "channels" / "beta")
-    channel.add(NEW, PURE)
-    return channel
+    return Channel.holding(tmp_path / "channels" / "beta", NEW, PURE)
 
 
 def versions(site: Site) -> dict[str, str]:
@@ -169,6 +163,7 @@ def test_a_channel_that_cannot_be_read_is_named(site: Site, tmp_path: Path) -> N
     site.ask([f"{url}/alpha"], ["tool"])
     said = site.lock(code=4)
     assert "a channel cannot be read" in said
+    assert "name a mirror of it with --channel NAME=URL" in said
     assert url in said
     site.ask([], ["tool"])
     assert "name one with --channel" in site.lock(code=2)
@@ -194,7 +189,8 @@ def test_what_is_no_lock_is_refused(site: Site, content: str, named: str) -> Non
     site.lock_file.write_text(content)
     assert named in site.create(code=2)
     site.lock_file.unlink()
-    assert "conda-lock.yml" in site.create(code=5)
+    said = site.create(code=5)
+    assert f"{site.lock_file}: no such file; make it with: switchml-patch env lock" in said
     assert not site.prefix.exists()
 
 

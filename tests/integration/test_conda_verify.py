@@ -24,18 +24,12 @@ chmod 755 "$PREFIX/bin/nvcc"
 
 @pytest.fixture
 def channel(tmp_path: Path) -> Channel:
-    channel = Channel(tmp_path / "alpha")
-    channel.add(TOOL, LIB)
-    return channel
+    return Channel.holding(tmp_path / "alpha", TOOL, LIB)
 
 
 @pytest.fixture
 def site(tmp_path: Path, channel: Channel) -> Site:
-    root = tmp_path / "si te"
-    root.mkdir()
-    site = Site(root)
-    site.ask([channel.url], ["tool"])
-    site.lock()
+    site = Site.locked_to(tmp_path, channel)
     site.create()
     return site
 

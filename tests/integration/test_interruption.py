@@ -11,8 +11,15 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import read_rest, read_until
+
+from patchgen import state
+from patchgen import tree as trees
+from patchgen.options import resolve
+from patchgen.state import Overall
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from trees import Tree
@@ -51,13 +58,17 @@ def test_a_kill_at_any_step_is_named_and_mended(
     tree: Tree, monkeypatch: pytest.MonkeyPatch, command: str, name: str
 ) -> None:
     monkeypatch.setenv("SIGNAL", name)
+    known = (tree.pin,)
+    ways: dict[str, Callable[[], object]] = {
+        "apply": lambda: trees.apply(str(tree.root), resolve({}, {}, "/"), known),
+        "revert": lambda: trees.revert(str(tree.root), known),
+    }
     clean = tree.contents()
-    tree.run("apply", "--dev-root", "/")
+    ways["apply"]()
     patched = tree.contents()
     seen = set()
     for at in range(1, 100):
-        tree.run("revert" if command == "apply" else "apply", "--pytorch", tree.pin_file,
-                 *([] if command == "apply" else ["--dev-root", "/"]))  # fmt: skip
+        ways["revert" if command == "apply" else "apply"]()
         start = clean if command == "apply" else patched
         assert tree.contents() == start
         done = subprocess.run(
@@ -67,21 +78,21 @@ def test_a_kill_at_any_step_is_named_and_mended(
         if b"done" in done.stdout:
             break
         assert done.returncode != 0
-        state = tree.state()
-        seen.add(state)
+        found = state.inspect(str(tree.root), known).overall
         if name == "SIGINT":
             assert tree.contents() in (clean, patched)
-        assert state in {"clean", "patched", "partly patched"}
-        if state == "partly patched":
+        assert found in {Overall.CLEAN, Overall.PATCHED, Overall.PARTLY}
+        if found is Overall.PARTLY and found not in seen:
             assert "revert" in tree.run("status", code=3)
-        tree.run("revert")
+        seen.add(found)
+        ways["revert"]()
         assert tree.contents() == clean
-        tree.run("apply", "--dev-root", "/")
+        ways["apply"]()
         assert tree.contents() == patched
     else:
         pytest.fail("the run never ended by itself")
     assert at > 6
-    assert ("partly patched" in seen) == (name == "SIGKILL")
+    assert (Overall.PARTLY in seen) == (name == "SIGKILL")
 
 
 def test_two_at_once(tree: Tree) -> None:
@@ -108,16 +119,15 @@ def test_two_at_once(tree: Tree) -> None:
 def test_ctrl_c_is_one_line_and_leaves_no_file(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "patchgen", "generate", "-o", str(pipe)],
-        cwd=tmp_path, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stderr is not None
-    for _ in range(2):
-        process.stderr.readline()  # the warnings come just before the patch is written
-    time.sleep(0.3)  # now it waits for a reader of the pipe
-    process.send_signal(signal.SIGINT)
-    error = process.communicate(timeout=30)[1]
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        for _ in range(2):
+            read_until(process, "warning")  # they come just before the patch is written
+        time.sleep(0.3)  # now it waits for a reader of the pipe, or is about to
+        process.send_signal(signal.SIGINT)
+        error = read_rest(process)
     assert process.returncode == 130
-    assert error == b"interrupted\n"
+    assert error == "interrupted\n"
     assert os.listdir(tmp_path) == ["pipe"]

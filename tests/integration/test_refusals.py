@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,26 @@ def test_no_tree_and_no_pin(tree: Tree, tmp_path: Path) -> None:
         assert "another version" in done.stdout or "no" in done.stderr
         assert tree.pin.files[0].pre in done.stdout + done.stderr
     assert "is v0.0.1" not in tree.run("apply", "--pytorch", "1.7.1", code=3)
+
+
+@pytest.mark.parametrize("damage", [edit, crlf])
+@pytest.mark.parametrize("patched", [False, True])
+def test_the_id_that_is_expected_is_that_of_the_state(
+    tree: Tree, damage: object, *, patched: bool
+) -> None:
+    """The tree is one that is patched, or one that is not, but for the file that was edited."""
+    assert callable(damage)
+    if patched:
+        tree.run("apply", *FLAGS)
+    hooked, other = tree.pin.files[0], tree.pin.files[1]
+    damage(tree.root / hooked.path)
+    wanted, not_wanted = (hooked.post, hooked.pre) if patched else (hooked.pre, hooked.post)
+    told = tree.run("status", code=3)
+    assert f"(expected blob {wanted}, found " in told
+    assert not_wanted not in told
+    assert ("on top of the patch" in told) == (patched and damage is edit)
+    files = {
+        file["path"]: file for file in json.loads(tree.run("status", "--json", code=3))["files"]
+    }
+    assert files[hooked.path]["expected"] == wanted
+    assert files[other.path]["expected"] == files[other.path]["found"]

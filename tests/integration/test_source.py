@@ -8,13 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
-from source_support import COMMAND, GITHUB, World, build, serve, serve_files
+from disks import small
+from source_support import GITHUB, World, build, serve, serve_files, stalled
 from trees import FLAGS, git, tool
+from waiting import ENOUGH, read_rest, read_until
 
 pytestmark = pytest.mark.integration
 
@@ -170,7 +170,7 @@ print("done", flush=True)
 def stopped(world: World, tree: Path, at: int, name: str = "SIGKILL") -> bool:
     """Whether the run was stopped before its end."""
     done = subprocess.run([sys.executable, "-c", KILL, str(at), name, str(tree), world.pin_file],
-                          check=False, capture_output=True, timeout=60)  # fmt: skip
+                          check=False, capture_output=True, timeout=ENOUGH)  # fmt: skip
     return b"done" not in done.stdout
 
 
@@ -218,25 +218,23 @@ def test_what_a_killed_git_leaves_is_cleared(world: World, tmp_path: Path) -> No
     assert not [name for name in left if (tree / ".git" / name).exists()]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_stopped_during_a_download(world: World, tmp_path: Path, number: signal.Signals) -> None:
     tree = tmp_path / "t"
-    with serve(world.served) as server:
-        world.route(server.url)
-        release = server.stall = threading.Event()
-        command = [*COMMAND, str(tree), "--pytorch", world.pin_file]
-        with subprocess.Popen(command, stderr=subprocess.PIPE) as running:
-            while not any(path.endswith("/git-upload-pack") for path in server.requests):
-                time.sleep(0.01)
-            running.send_signal(number)
-            _, told = running.communicate(timeout=20)
-        assert running.returncode == (130 if number == signal.SIGINT else -number)
-        assert number != signal.SIGINT or told.endswith(b"interrupted\n")
-        server.stall = None
-        threading.Timer(1, release.set).start()
-        again = world.run(tree).stderr
-        # The git of a killed run outlives it, and must not work beside that of the next.
-        assert ("waiting for the git" in again) == (number == signal.SIGKILL)
+    with stalled(world, tree, at="/git-upload-pack") as first:
+        first.running.send_signal(number)
+        told = read_rest(first.running)
+        assert first.running.returncode == (130 if number == signal.SIGINT else -number)
+        assert number != signal.SIGINT or told.endswith("interrupted\n")
+        first.server.stall = None
+        with world.start(tree) as second:
+            if number == signal.SIGKILL:
+                # The git of a killed run outlives it, and must not work beside that of the next.
+                read_until(second, "waiting for the git")
+                first.release.set()
+            again = read_rest(second)
+        assert second.returncode == 0, again
+        assert "waiting for the git" not in again
     world.check(tree)
 
 
@@ -273,18 +271,12 @@ def test_a_submodule_that_was_removed_is_put_back_without_a_network(
 
 def test_a_full_disk(world: World, tmp_path: Path) -> None:
     place = tmp_path / "small"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", str(place)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
-        pytest.skip("needs the right to mount a tmpfs")
-    try:
+    with small(place, "96k") as resize:
         told = world.run(place / "t", code=5).stderr
         assert "make room" in told
-        subprocess.run(["mount", "-o", "remount,size=64m", str(place)], check=True)
+        resize("64m")
         world.run(place / "t")
         world.check(place / "t")
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
 
 
 def test_no_network(world: World, tmp_path: Path) -> None:
@@ -465,18 +457,12 @@ def test_files_that_came_while_it_was_stopped(world: World, tmp_path: Path) -> N
 
 def test_a_file_that_comes_during_the_download(world: World, tmp_path: Path) -> None:
     tree = tmp_path / "t"
-    with serve(world.served) as server:
-        world.route(server.url)
-        release = server.stall = threading.Event()
-        command = [*COMMAND, str(tree), "--pytorch", world.pin_file]
-        with subprocess.Popen(command, stderr=subprocess.PIPE) as running:
-            while not server.requests:
-                time.sleep(0.01)
-            (tree / "README.md").write_text("own work\n")
-            release.set()
-            _, told = running.communicate(timeout=30)
-    assert running.returncode == 3
-    assert b"README.md is in the way" in told
+    with stalled(world, tree) as run:
+        (tree / "README.md").write_text("own work\n")
+        run.release.set()
+        told = read_rest(run.running)
+    assert run.running.returncode == 3
+    assert "README.md is in the way" in told
     assert (tree / "README.md").read_text() == "own work\n"
     (tree / "README.md").unlink()
     world.route(f"file://{world.served}")
@@ -486,16 +472,11 @@ def test_a_file_that_comes_during_the_download(world: World, tmp_path: Path) -> 
 
 def test_two_at_once(world: World, tmp_path: Path) -> None:
     tree = tmp_path / "t"
-    with serve(world.served) as server:
-        world.route(server.url)
-        release = server.stall = threading.Event()
-        command = [*COMMAND, str(tree), "--pytorch", world.pin_file]
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as running:
-            while not server.requests:
-                time.sleep(0.01)
-            assert "another run" in world.run(tree, code=3).stderr
-            release.set()
-            assert running.wait(30) == 0
+    with stalled(world, tree) as first:
+        assert "another run" in world.run(tree, code=3).stderr
+        first.release.set()
+        told = read_rest(first.running)
+    assert first.running.returncode == 0, told
     world.check(tree)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 import torch_project
+from waiting import ENOUGH
+
+from patchgen.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,13 +130,6 @@ def asked(directory: Path) -> dict[str, object]:
     return answer
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
 def test_the_same_source_gives_the_same_commits(project: Project, tmp_path: Path) -> None:
     again = torch_project.make(tmp_path / "again", torch_project.debian_source())
     assert again.commit == project.commit
@@ -173,7 +168,7 @@ def test_patched_sums_on_two_ranks(patched: Path, home: Path, tmp_path: Path) ->
         for rank in range(2)
     ]  # fmt: skip
     for rank in ranks:
-        answer = json.loads(rank.communicate(timeout=60)[0])
+        answer = json.loads(rank.communicate(timeout=ENOUGH)[0])
         assert answer == {"right": True, "calls": 1, "patched": True}
 
 

@@ -28,6 +28,7 @@ LIMITS = Limits(
         "cmake": ">=3.15,<4",
         "setuptools": "<60",
         "numpy": "<1.24",
+        "mkl": "<2024.1",
         "pyyaml": "",
     },
 )
@@ -107,6 +108,16 @@ def test_a_version_of_a_python_package_of_a_lock() -> None:
     row = rows(locked({**GOOD, "setuptools": "65.0"}))["Python packages"]
     wrong = "setuptools 65.0: PyTorch 1.7.1 builds with <60"
     assert row.problems == (f"{wrong}; put setuptools<60 {RELOCK}",)
+
+
+def test_mkl_counts_where_the_lock_has_it() -> None:
+    assert "mkl" not in rows(locked(GOOD))["Python packages"].found
+    found = rows(locked({**GOOD, "mkl": "2020.4"}))["Python packages"]
+    assert found.ok
+    assert found.found.endswith(", mkl 2020.4")
+    row = rows(locked({**GOOD, "mkl": "2024.2.0"}))["Python packages"]
+    wrong = "mkl 2024.2.0: PyTorch 1.7.1 builds with <2024.1"
+    assert row.problems == (f"{wrong}; put mkl<2024.1 {RELOCK}",)
 
 
 def test_gcc_9_is_refused_with_cuda_only() -> None:
@@ -217,6 +228,6 @@ def test_no_library_for_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(conda, "require", lambda: None)
     (problem,) = look(tmp_path, SAMPLE).check.problems
     assert problem == (
-        "PyYAML: not installed, so the lock cannot be read; run: python3 -m pip install "
-        "'switchml-patch[env]'; or --python PYTHON builds without an environment"
+        "PyYAML: not installed; run: python3 -m pip install 'switchml-patch[env]'; "
+        "or --python PYTHON builds without an environment"
     )

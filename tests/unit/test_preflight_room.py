@@ -90,7 +90,7 @@ def test_a_path_that_the_build_does_not_take(tmp_path: Path) -> None:
     row = room.disk(Recipe(), at(tmp_path / "a b"), 0)
     assert row.problems == (
         (
-            "PyTorch's build takes paths of letters, digits and / . , + @ - _ only; "
+            "PyTorch's build takes only letters, digits and / . , + @ - _ in its path; "
             "name another directory with --work"
         ),
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import ENOUGH, gone, until
 
 from patchgen.errors import FileError, ToolError
 from patchgen.sources.git import Git, GitError, environment
@@ -61,7 +61,9 @@ def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
 def test_stopping_ends_git_and_what_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    git = script(tmp_path, monkeypatch, f"sleep 30 & echo > {tmp_path}/started; wait; sleep 30")
+    started = tmp_path / "started"
+    text = f'sleep 600 & echo "$!" >"{started}.part"; mv "{started}.part" "{started}"; wait'
+    git = script(tmp_path, monkeypatch, text)
     failures = []
 
     def call() -> None:
@@ -72,12 +74,10 @@ def test_stopping_ends_git_and_what_it_started(
 
     thread = threading.Thread(target=call)
     thread.start()
-    while not (tmp_path / "started").exists():
-        time.sleep(0.01)
-    begun = time.monotonic()
+    until(started.exists)
     git.stop()
-    thread.join(10)
+    thread.join(ENOUGH)
     assert len(failures) == 1
-    assert time.monotonic() - begun < 5
+    assert gone(started.read_text().strip())
     with pytest.raises(GitError, match="stopped"):
         git("fetch", git_dir=str(tmp_path))

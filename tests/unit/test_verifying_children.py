@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import gone, read_rest, until
 
+from patchgen import scratch
 from patchgen.errors import FileError, ToolError
-from patchgen.verifying import children, scratch
+from patchgen.verifying import children
 from patchgen.verifying.children import Child
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 WAIT = "import time; time.sleep(600)"
 PARENT = """
 import sys, os
-from patchgen.verifying import children, scratch
-with scratch.directory() as directory:
+from patchgen import scratch
+from patchgen.verifying import children
+with scratch.directory("verify") as directory:
     code = "import os, sys; print(os.getpid(), file=open('pid', 'w')); sys.stdin.read()"
     child = children.Child([sys.executable, "-c", code], os.environ, directory)
     print(directory, flush=True)
@@ -33,21 +35,6 @@ with scratch.directory() as directory:
 def program(directory: Path, code: str, line: bytes = b"") -> Child:
     directory.mkdir(parents=True, exist_ok=True)
     return Child([sys.executable, "-c", code], os.environ, str(directory), line)
-
-
-def alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def gone(pid: int, seconds: float = 10) -> bool:
-    end = time.monotonic() + seconds
-    while alive(pid) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not alive(pid)
 
 
 def test_both_run_at_once_and_get_their_line(tmp_path: Path) -> None:
@@ -72,14 +59,11 @@ def test_how_a_program_ended_is_told_in_words(tmp_path: Path) -> None:
 
 
 def test_one_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
-    code = (
-        "import subprocess, sys\n"
-        f"child = subprocess.Popen([sys.executable, '-c', {WAIT!r}])\n"
-        "open('pid', 'w').write(str(child.pid)); child.wait()\n"
-    )
-    (ended,) = children.run([program(tmp_path / "a", code)], 2)
-    assert ended.how == "did not end within 2 s"
-    assert gone(int((tmp_path / "a" / "pid").read_text()))
+    (tmp_path / "a").mkdir()
+    code = 'sleep 600 & echo "$!" >part; mv part pid; wait'
+    (ended,) = children.run([Child(["sh", "-c", code], os.environ, str(tmp_path / "a"))], 5)
+    assert ended.how == "did not end within 5 s"
+    assert gone((tmp_path / "a" / "pid").read_text().strip())
 
 
 def test_where_one_fails_the_others_have_a_moment_left(
@@ -109,14 +93,6 @@ def test_one_that_cannot_be_started_takes_the_others_along(tmp_path: Path) -> No
     assert not (tmp_path / "a" / "over").exists()
 
 
-# A process started under nohup or in the background ignores these.
-HEARING = """
-import signal
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
-signal.signal(signal.SIGINT, signal.default_int_handler)
-"""
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_nothing_is_left_when_the_parent_is_told_to_end(
     number: signal.Signals, tmp_path: Path
@@ -124,19 +100,16 @@ def test_nothing_is_left_when_the_parent_is_told_to_end(
     """After SIGKILL nobody can remove the directory, but the program ends with its stdin."""
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
-        [sys.executable, "-c", f"{HEARING}{PARENT}"], env=environ, text=True,
+        [sys.executable, "-c", PARENT], env=environ, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as parent:  # fmt: skip
         assert parent.stdout is not None
         pid_file = os.path.join(parent.stdout.readline().strip(), "pid")
-        end = time.monotonic() + 30
-        while not (os.path.exists(pid_file) and os.path.getsize(pid_file)):
-            assert time.monotonic() < end, "the program did not start"
-            time.sleep(0.02)
+        until(lambda: os.path.exists(pid_file) and os.path.getsize(pid_file), parent)
         with open(pid_file, encoding="ascii") as file:
             pid = int(file.read())
         parent.send_signal(number)
-        parent.communicate(timeout=30)
+        read_rest(parent)
     assert parent.returncode == -number
     assert gone(pid)
     if number is not signal.SIGKILL:
@@ -148,7 +121,7 @@ def test_a_handler_of_the_caller_stays(tmp_path: Path, monkeypatch: pytest.Monke
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     before_hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
-        with scratch.directory() as path:
+        with scratch.directory("verify") as path:
             assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
             assert signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
@@ -160,5 +133,5 @@ def test_a_handler_of_the_caller_stays(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_no_room_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
-    with pytest.raises(FileError, match="/nowhere/at/all"), scratch.directory():
+    with pytest.raises(FileError, match="/nowhere/at/all"), scratch.directory("verify"):
         pass

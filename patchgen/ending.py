@@ -1,30 +1,14 @@
-"""A directory for the length of a verification, removed also when it is told to end."""
+"""What it means to be told to end: to clean up first."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-import tempfile
 from typing import TYPE_CHECKING
-
-from patchgen.errors import file_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_PREFIX = "switchml-verify-"
-
-
-@contextlib.contextmanager
-def directory() -> Iterator[str]:
-    """A new directory under TMPDIR, removed at the end, after Ctrl-C, SIGTERM and SIGHUP.
-
-    Raises:
-        FileError: there is no room, or the file system refused otherwise.
-    """
-    with _cleaning_up(), file_errors(), tempfile.TemporaryDirectory(prefix=_PREFIX) as path:
-        yield os.path.realpath(path)
 
 
 class _Terminated(BaseException):
@@ -35,7 +19,7 @@ class _Terminated(BaseException):
 
 
 @contextlib.contextmanager
-def _cleaning_up() -> Iterator[None]:
+def cleaning_up() -> Iterator[None]:
     """Lets a block clean up after itself when this process is told to end; then it ends."""
 
     def terminate(number: int, _frame: object) -> None:
@@ -52,6 +36,8 @@ def _cleaning_up() -> Iterator[None]:
         yield
     except _Terminated as error:
         told = error.number
+        if not taken:
+            raise  # to the block around, which has taken them
     finally:
         for number in taken:
             signal.signal(number, signal.SIG_DFL)

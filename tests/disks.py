@@ -1,0 +1,31 @@
+"""File systems of little room."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@contextlib.contextmanager
+def small(place: Path, size: str) -> Iterator[Callable[[str], None]]:
+    """A directory that holds no more than `size`, as 96k; yields what gives it another size."""
+    place.mkdir(parents=True, exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+    done = subprocess.run(mount, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"needs the right to mount a small tmpfs (root): {done.stderr.strip()}")
+
+    def resize(now: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={now}", str(place)], check=True)
+
+    try:
+        yield resize
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)

@@ -1,0 +1,80 @@
+"""Waits for what other processes do. Only a hang takes as long as the limits here."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+ENOUGH = 300.0  # seconds, many times what anything that is waited for takes
+
+
+def until(
+    holds: Callable[[], object],
+    running: subprocess.Popen[str] | subprocess.Popen[bytes] | None = None,
+) -> None:
+    """Waits until something holds; fails where it never does, or where the process ends before.
+
+    Args:
+        holds: asked again and again.
+        running: what is to bring it about.
+    """
+    deadline = time.monotonic() + ENOUGH
+    while not holds():
+        ended = running is not None and running.poll() is not None
+        assert not ended or holds(), "it has ended"
+        assert time.monotonic() < deadline, "it does not come about"
+        time.sleep(0.02)
+
+
+def alive(pid: int | str) -> bool:
+    """A process is there that has not ended; one that nobody has waited for yet has."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def gone(pid: int | str) -> bool:
+    """A process ends, be it after a moment."""
+    until(lambda: not alive(pid))
+    return True
+
+
+def read_until(running: subprocess.Popen[str], *signs: str) -> str:
+    """What a process says on stderr, on to the first line with one of the signs.
+
+    The rest is still to be read from its stderr; not by communicate(), which knows nothing of what
+    the stream holds already.
+    """
+    assert running.stderr is not None
+    said = ""
+    watchdog = threading.Timer(ENOUGH, running.kill)
+    watchdog.start()
+    try:
+        for line in iter(running.stderr.readline, ""):
+            said += line
+            if any(sign in line for sign in signs):
+                return said
+    finally:
+        watchdog.cancel()
+    message = f"none of {signs} in: {said}"
+    raise AssertionError(message)
+
+
+def read_rest(running: subprocess.Popen[str]) -> str:
+    """What else it says on stderr until its end."""
+    assert running.stderr is not None
+    watchdog = threading.Timer(ENOUGH, running.kill)
+    watchdog.start()
+    try:
+        said = running.stderr.read()
+        running.wait()
+    finally:
+        watchdog.cancel()
+    return said
