@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from patchgen.accuracy.fixed_point import may_overflow
+
+if TYPE_CHECKING:
+    from simulator_support import Home
 
 pytestmark = pytest.mark.integration
 
@@ -125,6 +132,47 @@ def test_delegate(program: Path, scenario: str, size: int, timeout_ms: int, tmp_
 def test_forked_child(program: Path, tmp_path: Path) -> None:
     """Not under ThreadSanitizer, which gives up after a fork of several threads."""
     run(program, "forked", 2, tmp_path, 60_000)
+
+
+def objections(home: Home, scratch: Path, *, simulator: bool) -> Path:
+    """A program that tells what the delegate has against each num_workers."""
+    scratch.mkdir()
+    render(scratch)
+    shutil.copytree(home.prefix / "include" / "switchml", scratch / "switchml")
+    if not simulator:
+        common = scratch / "switchml" / "common.h"
+        common.write_text(common.read_text().replace("#define SWITCHML_SIMULATOR 1\n", ""))
+    program = scratch / "objection"
+    command = ["g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-DDPDK", "-DDUMMY"]
+    libraries = [f"-L{home.prefix}/lib", "-lswitchml-client", "-lglog", "-lboost_program_options"]
+    source = str(HERE / "cpp" / "objection.cpp")
+    subprocess.run([*command, f"-I{scratch}", source, "-o", str(program), *libraries], check=True)
+    return program
+
+
+def test_a_group_whose_sums_may_overflow_stays_with_gloo(
+    simulator_home: Home, tmp_path: Path
+) -> None:
+    """The delegate has the rule of `switchml-patch accuracy`."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("SWITCHML_")}
+
+    def told(program: Path, backend: str, **more: str) -> list[str]:
+        command = [str(program), backend, "cpu_exponent_quantizer"]
+        done = subprocess.run(command, env=env | more, check=True, capture_output=True, text=True)
+        return done.stdout.splitlines()
+
+    real = objections(simulator_home, tmp_path / "real", simulator=False)
+    found = told(real, "dpdk")
+    wrong = [workers for workers in range(1, 65536) if may_overflow(workers)]
+    assert [int(line.split(":")[0]) for line in found] == wrong
+    assert found[0] == (
+        "256: num_workers = 256: with so many workers the library's fixed point may overflow "
+        "int32, with fewer than 256 it never does"
+    )
+    # What does not sum anyway cannot be spoilt, and the simulator has a limit.
+    assert not told(real, "dummy", SWITCHML_ALLOW_FAKE_SUMS="1")
+    simulated = objections(simulator_home, tmp_path / "simulator", simulator=True)
+    assert not told(simulated, "dummy")
 
 
 def test_header_is_cxx14(tmp_path: Path) -> None:

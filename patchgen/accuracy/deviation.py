@@ -1,0 +1,99 @@
+"""How far results are from exact sums, collected block by block."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Binades of |exact|: from the least float32 to 2^16 times the largest one.
+_LOWEST = -149
+_BINADES = 2 + 127 + 16 - _LOWEST
+
+
+@dataclass(frozen=True)
+class Binade:
+    """The elements whose exact sum is between 2^exponent and 2^(exponent + 1)."""
+
+    exponent: int
+    count: int
+    rms: float
+    """Of their errors."""
+
+
+@dataclass
+class Deviation:
+    """Errors of results. Elements whose exact sum is not finite are left out of all of it."""
+
+    count: int = 0
+    undefined: int = 0
+    """Elements that were left out."""
+    zeroed: int = 0
+    """Elements that are 0 though their exact sum is not."""
+    lost: int = 0
+    """Elements that are inf or NaN though their exact sum is finite; left out of the errors."""
+    largest: float = 0.0
+    """Error, absolute."""
+    _squares: float = 0.0
+    _power: float = 0.0
+    _counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(_BINADES, np.int64))
+    _binades: NDArray[np.float64] = field(default_factory=lambda: np.zeros(_BINADES))
+
+    def add(
+        self,
+        exact: tuple[NDArray[np.float64], NDArray[np.float64]],
+        result: NDArray[np.float32],
+    ) -> None:
+        """Counts a block in.
+
+        Args:
+            exact: the sums, as `exact_sum` returns them.
+            result: float32 [numel].
+        """
+        high, low = exact
+        defined = np.isfinite(high)
+        kept = defined & np.isfinite(result)
+        self.undefined += len(result) - int(np.count_nonzero(defined))
+        self.lost += int(np.count_nonzero(defined) - np.count_nonzero(kept))
+        if not kept.all():
+            high, low, result = high[kept], low[kept], result[kept]
+        error = np.abs((result.astype(np.float64) - high) - low)
+        squares = error * error
+        self.count += len(error)
+        self.zeroed += int(np.count_nonzero((result == 0) & (high != 0)))
+        self.largest = max(self.largest, float(error.max(initial=0.0)))
+        self._squares += float(squares.sum())
+        self._power += float((high * high).sum())
+        binade = np.frexp(high)[1] - 1 - _LOWEST
+        binade = np.where(high == 0, _BINADES - 1, np.clip(binade, 0, _BINADES - 2))
+        self._counts += np.bincount(binade, minlength=_BINADES)
+        self._binades += np.bincount(binade, squares, minlength=_BINADES)
+
+    @property
+    def rms(self) -> float:
+        """Root of the mean square of the errors."""
+        return math.sqrt(self._squares / self.count) if self.count else 0.0
+
+    @property
+    def relative(self) -> float | None:
+        """Norm of the errors over the norm of the exact sums (L2); None where that is 0."""
+        return math.sqrt(self._squares / self._power) if self._power else None
+
+    @property
+    def decibel(self) -> float | None:
+        """Signal to noise ratio; None where there is no noise or no signal."""
+        return -20 * math.log10(self.relative) if self.relative else None
+
+    @property
+    def binades(self) -> list[Binade]:
+        """Errors by the magnitude of the exact sum; those with elements, without 0."""
+        return [
+            Binade(index + _LOWEST, int(count), math.sqrt(squares / count))
+            for index, (count, squares) in enumerate(zip(self._counts[:-1], self._binades))
+            if count
+        ]

@@ -1,0 +1,130 @@
+"""Plots as PNG files that are clear in print and for the colour-blind.
+
+Lines differ in colour, dash and marker at once. No display, window system or file of the user's
+decides how they look.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from patchgen import extras, files
+from patchgen.errors import OptionsError, file_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's colours, without the yellow that paper does not show.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
+_MARKERS = "os^Dv<>"
+GREY = "#666666"
+
+_DPI = 160
+_TITLE = 55  # characters over a panel
+_PANEL = (5.4, 4.2)  # inches
+_LOOK: Any = {  # matplotlib's own type of it differs between versions
+    "axes.axisbelow": True,
+    "axes.edgecolor": GREY,
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "font.size": 9.5,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 9,
+    "legend.frameon": False,
+    "legend.handlelength": 3,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5,
+}
+
+
+def require() -> None:
+    """Checks that what draws is installed.
+
+    Raises:
+        ToolError: it is not.
+    """
+    extras.require("plots", {"matplotlib": "matplotlib", "numpy": "numpy"})
+
+
+def check(path: str) -> None:
+    """Checks before a long run what can be known about the file of its plot.
+
+    Raises:
+        OptionsError: its name does not end with .png, or its directory is not there.
+        ToolError: what draws is not installed.
+    """
+    require()
+    if not path.endswith(".png"):
+        raise OptionsError(f"{path}: plots are written as PNG; give a name that ends with .png")
+    directory = os.path.dirname(path) or "."
+    if not os.path.isdir(directory):
+        raise OptionsError(f"{path}: there is no directory {directory}; make it first")
+
+
+def style(index: int) -> dict[str, Any]:
+    """How the line of that number looks, as arguments of `Axes.plot`."""
+    return {
+        "color": _COLOURS[index % len(_COLOURS)],
+        "linestyle": _DASHES[index % len(_DASHES)],
+        "marker": _MARKERS[index % len(_MARKERS)],
+        "markevery": 0.1,  # of the panel, however many points there are
+    }
+
+
+def point(axes: Axes, index: int, x: float, y: float, name: str) -> None:
+    """One point, of the looks of the line of that number, with its name beside it."""
+    axes.plot(x, y, **{**style(index), "markevery": None, "markersize": 8})
+    axes.annotate(name, (x, y), xytext=(8, 4), textcoords="offset points")
+
+
+def legend(axes: Axes) -> None:
+    """Below the panel, where it hides nothing."""
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.16), ncol=3)
+
+
+def _plain(title: str, most: int) -> str:
+    """Text that fits and is no formula."""
+    short = title if len(title) <= most else f"{title[: most - 1]}…"
+    return short.replace("$", r"\$")
+
+
+@contextlib.contextmanager
+def png(path: str, panels: int = 1, title: str = "") -> Iterator[list[Axes]]:
+    """Axes side by side, to be drawn on; the file is written at the end, whole or not at all.
+
+    Raises:
+        ToolError: matplotlib is not installed.
+        FileError: the file cannot be written.
+    """
+    require()
+    import matplotlib as mpl  # noqa: PLC0415  # of the extra `plots`
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_LOOK)
+        width, height = _PANEL
+        figure = Figure(figsize=(panels * width, height), dpi=_DPI, layout="constrained")
+        FigureCanvasAgg(figure)
+        if title:
+            figure.suptitle(_plain(title, _TITLE * panels), fontsize=11)
+        yield [figure.add_subplot(1, panels, number + 1) for number in range(panels)]
+        content = io.BytesIO()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph")  # a box stands for what no font has
+            figure.savefig(content, format="png", metadata={"Software": None})
+    with file_errors():
+        files.replace(os.fsencode(path), content.getvalue())

@@ -1,0 +1,33 @@
+"""Tables as plain text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_GAP = "  "
+
+
+def lines(header: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> Iterator[str]:
+    """The header, a rule and the rows, in aligned columns.
+
+    Args:
+        header: a name for each column.
+        rows: a cell for each column.
+        words: columns from the left that hold words; the others hold figures and end alike.
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows)]
+
+    def line(cells: Sequence[str]) -> str:
+        aligned = [
+            cell.ljust(width) if index < words else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(cells, widths))
+        ]
+        return _GAP.join(aligned).rstrip()
+
+    yield line(header)
+    yield "-" * (sum(widths) + len(_GAP) * (len(widths) - 1))
+    for row in rows:
+        yield line(row)
