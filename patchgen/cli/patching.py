@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sys
 from typing import Any
 
@@ -136,23 +137,47 @@ def revert(tree: str, pytorch: str | None) -> None:
 
 
 @click.command()
-@_tree
+@click.argument("target", metavar="TREE|PYTHON|WHEEL", type=click.Path())
 @pytorch_option
 @json_option
 @click.pass_context
-def status(ctx: click.Context, tree: str, pytorch: str | None, *, as_json: bool) -> None:
-    """Tells whether a tree is clean, patched and how, partly patched, or something else.
+def status(ctx: click.Context, target: str, pytorch: str | None, *, as_json: bool) -> None:
+    """Tells whether a tree, or the torch of an interpreter or in a wheel, is patched, and how.
 
-    Exits with 0 for a clean or patched tree and with 3 for all others.
+    A tree is clean, patched, partly patched, or something else. Of an interpreter also: whether a
+    graft is installed, whether it fits, and whether the plugin is there.
+
+    Exits with 0 where all that is there fits, and with 3 where something does not.
     """
     from patchgen import report, state  # noqa: PLC0415
 
+    if not os.path.isdir(target) and (target.endswith(".whl") or shutil.which(target)):
+        if pytorch is not None:
+            raise click.UsageError("--pytorch is for a tree; drop it")
+        _status_of_torch(ctx, target, as_json=as_json)
+        return
     known, wanted = known_pins(pytorch)
-    found = state.inspect(paths.from_native(tree), (wanted,) if wanted else known)
+    found = state.inspect(paths.from_native(target), (wanted,) if wanted else known)
     if as_json:
         print_json(report.state_data(found))
     else:
         for line in report.state_lines(found):
             click.echo(line)
     if found.overall not in (state.Overall.CLEAN, state.Overall.PATCHED):
+        ctx.exit(TreeError.exit_code)
+
+
+def _status_of_torch(ctx: click.Context, target: str, *, as_json: bool) -> None:
+    from patchgen import installation, interpreter  # noqa: PLC0415
+
+    if target.endswith(".whl"):
+        found = installation.unpack(target)
+    else:
+        found = installation.look(interpreter.located(target))
+    if as_json:
+        print_json(installation.data(found))
+    else:
+        for line in installation.lines(found):
+            click.echo(line)
+    if not found.sound:
         ctx.exit(TreeError.exit_code)

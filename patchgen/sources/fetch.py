@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from patchgen.sources.git import Git
     from patchgen.sources.repository import Repository
 
-_ALL_REFS = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
+ALL_REFS = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 _LEFT_BY_KILLED = ("*.lock", "refs/**/*.lock", "objects/pack/*.lock", "objects/pack/tmp_*")
 # A submodule's git directory names a work tree, which need not be there.
 _SERVER = "env GIT_WORK_TREE=. git-upload-pack"
-_FETCH = ("fetch", "-q", "--no-tags", "--no-recurse-submodules")
+FETCH = ("fetch", "-q", "--no-tags", "--no-recurse-submodules")
 
 # What git or a server says where a commit cannot be asked for by its id. All else, as a host
 # not reached or a repository without the commit, is no reason to fetch a whole history.
-_CLOSED = ("unadvertised object", "does not support", "dumb http", "not valid")
+CLOSED = ("unadvertised object", "does not support", "dumb http", "not valid")
 
 
 def complete(git: Git, repository: Repository) -> bool:
@@ -72,7 +72,7 @@ def fetch(git: Git, repository: Repository, sources: Iterable[Source]) -> Source
     for source in sources:
         try:
             if source.bundle:
-                _from_bundle(git, repository, source.address)
+                from_bundle(git, repository, source.address)
             else:
                 _from_repository(git, repository, source.address)
         except GitError as error:
@@ -84,10 +84,11 @@ def fetch(git: Git, repository: Repository, sources: Iterable[Source]) -> Source
     raise ToolError(f"{repository.shown} {repository.commit[:12]}: " + "\n    ".join(reasons))
 
 
-def _from_bundle(git: Git, repository: Repository, bundle: str) -> None:
+def from_bundle(git: Git, repository: Repository, bundle: str) -> None:
+    """Fetches all that a bundle has."""
     heads = git("bundle", "list-heads", bundle, git_dir=repository.git_dir).splitlines()
     names = b"".join(line.partition(b" ")[2] + b"\n" for line in heads)
-    git(*_FETCH, "--stdin", "--", bundle, git_dir=repository.git_dir, stdin=names)
+    git(*FETCH, "--stdin", "--", bundle, git_dir=repository.git_dir, stdin=names)
 
 
 def _from_repository(git: Git, repository: Repository, address: str) -> None:
@@ -97,10 +98,10 @@ def _from_repository(git: Git, repository: Repository, address: str) -> None:
     commits as well.
     """
     local = [f"--upload-pack={_SERVER}"] if os.path.isabs(address) else []
-    run = functools.partial(git, *_FETCH, *local, git_dir=repository.git_dir)
+    run = functools.partial(git, *FETCH, *local, git_dir=repository.git_dir)
     try:
         run("--depth=1", "--", address, repository.commit)
     except GitError as error:
-        if not any(sign in error.reason for sign in _CLOSED):
+        if not any(sign in error.reason for sign in CLOSED):
             raise
-        run("--", address, *_ALL_REFS)
+        run("--", address, *ALL_REFS)

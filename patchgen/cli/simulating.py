@@ -1,0 +1,34 @@
+"""simulator: a SwitchML client library without a switch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from patchgen.cli.common import say
+from patchgen.cli.progress import progress
+
+
+@click.group()
+def simulator() -> None:
+    """A SwitchML client library whose switch is a process."""
+
+
+@simulator.command()
+@click.argument("prefix", type=click.Path())
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Write a config per rank.")
+@click.option("--controller-port", type=click.IntRange(1, 65535), metavar="PORT")
+@click.option("--prepostprocessor", type=click.Choice(["bypass", "cpu_exponent_quantizer"]))
+@click.option("--debug", is_flag=True, default=None, help="No optimization, debug symbols.")
+@click.option("--cxxflags", metavar="FLAGS", help="More flags for the compiler.")
+def install(prefix: str, **given: Any) -> None:  # noqa: ANN401  # the options above
+    """Builds the simulator and installs it, to be used as SWITCHML_HOME."""
+    from pathlib import Path  # noqa: PLC0415
+
+    from patchgen import simulator as builder  # noqa: PLC0415  # no other command needs it
+
+    values = {name: value for name, value in given.items() if value is not None}
+    with progress() as report:
+        builder.install(Path(prefix), report=report, **values)
+    say(f"use it with: SWITCHML_HOME={Path(prefix).absolute()}")
