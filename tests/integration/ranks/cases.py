@@ -15,11 +15,12 @@ RANK = int(os.environ["RANK"])
 WORLD = int(os.environ["WORLD_SIZE"])
 BYPASS = os.environ.get("SWITCHML_TEST_PREPOSTPROCESSOR") == "bypass"
 TIMEOUT = float(os.environ.get("SWITCHML_TEST_TIMEOUT", "60"))
+BACKEND = os.environ.get("SWITCHML_TEST_BACKEND", "gloo")
 
 
 def start(init_method="env://"):
     dist.init_process_group(
-        "gloo",
+        BACKEND,
         init_method=init_method,
         rank=RANK,
         world_size=WORLD,
@@ -84,10 +85,23 @@ def calls(switchml):
     return switchml.report()["calls"]
 
 
+def destroy():
+    """Ends all groups.
+
+    torch 2.6 waits for Gloo's threads with the GIL held, and they for the GIL, unless Python itself
+    holds the object that owns them.
+    """
+    world = getattr(dist.distributed_c10d, "_world", None)
+    groups = world.pg_map if hasattr(world, "pg_map") else ()
+    held = [group._get_backend(torch.device("cpu")) for group in groups]
+    dist.destroy_process_group()
+    held.clear()
+
+
 def finish(switchml, **more):
     report = switchml.report()
     if dist.is_initialized():
-        dist.destroy_process_group()
+        destroy()
     return dict(report=report, **more)
 
 
@@ -282,7 +296,7 @@ def again(switchml, times, store):
         before = calls(switchml)
         allreduce_and_check(1000, torch.float32, i)
         assert calls(switchml) == before + 1, switchml.report()
-        dist.destroy_process_group()
+        destroy()
     return finish(switchml)
 
 

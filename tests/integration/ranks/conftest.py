@@ -1,7 +1,6 @@
 """The fixtures are in a module of their own, because the benchmarks use them as well."""
 
 from fixtures import (  # noqa: F401
-    free_port,
     graft,
     home,
     launch,

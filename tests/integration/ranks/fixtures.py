@@ -1,4 +1,5 @@
 """A real torch with the real patch: the source, patched; a graft of it; and ranks to run it.
+Or with the plugin, as a wheel that is installed.
 
 The default is Debian's PyTorch 1.13.1. SWITCHML_TEST_PYTHON and SWITCHML_TEST_SOURCE name another
 interpreter with a torch, and the source of that torch.
@@ -10,11 +11,13 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from launcher import Launcher
-from launcher import free_port as find_free_port
+
+from patchgen.ports import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -33,6 +36,50 @@ def checked(*arguments: str | Path) -> str:
     done = switchml_patch(*arguments)
     assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A wheel, the interpreter that it was built with, and one that has it installed."""
+
+    wheel: Path
+    torch: Path
+    python: Path
+
+    @property
+    def package(self) -> Path:
+        (found,) = self.python.parents[1].glob("lib/python*/site-packages/torch_switchml")
+        return found
+
+
+def built_plugin(torch: Path, home: Path, scratch: Path) -> Plugin:
+    """The plugin for a torch, in a virtual environment that has the torch's packages as well."""
+    wanted = ["--torch", str(torch), "--switchml-home", str(home), "-o", str(scratch)]
+    built = switchml_patch("plugin", "build", *wanted, CXXFLAGS="-Werror")
+    assert built.returncode == 0, built.stderr
+    (wheel,) = scratch.glob("*.whl")
+    probe = "import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))"
+    packages = subprocess.check_output([torch, "-c", probe], text=True)
+    subprocess.run([torch, "-m", "venv", "--without-pip", scratch / "venv"], check=True)
+    (site,) = scratch.glob("venv/lib/python*/site-packages")
+    (site / "torch.pth").write_text(packages)
+    python = scratch / "venv" / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
+    installed = subprocess.run(
+        [*pip, "install", "--no-index", str(wheel)], capture_output=True, text=True, check=False
+    )
+    assert installed.returncode == 0, installed.stderr
+    return Plugin(wheel, torch, python)
+
+
+def plugin_launcher(plugin: Plugin, home: Path, scratch: Path) -> Launcher:
+    return Launcher(
+        python=plugin.python,
+        loading={"SWITCHML_TEST_BACKEND": "switchml"},
+        report=plugin.package / "_patch.py",
+        home=home,
+        scratch=scratch,
+    )
 
 
 @pytest.fixture(scope="session")
@@ -98,28 +145,26 @@ def launch(
 ) -> Launcher:
     return Launcher(
         python=torch_python,
-        graft=graft,
+        loading={"SWITCHML_TEST_GRAFT": str(graft)},
         report=patched / "torch" / "distributed" / "switchml.py",
         home=home,
         scratch=tmp_path_factory.mktemp("ranks"),
     )
 
 
-@pytest.fixture
-def free_port() -> int:
-    return find_free_port()
-
-
 @pytest.fixture(scope="session")
 def torch_launcher(torch_python: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """torchrun where this torch has it, else its forerunner."""
+    code = "import torch.distributed.run; torch.distributed.TCPStore('127.0.0.1', 0, 1, True)"
     has_run = subprocess.run(
-        [torch_python, "-c", "import torch.distributed.run"], capture_output=True, check=False
+        [torch_python, "-c", code], capture_output=True, text=True, check=False
     )
+    if "libuv" in has_run.stderr:
+        pytest.skip("this torch was built without libuv, which its torchrun needs")
     if has_run.returncode == 0:
         # Without redirection, torch 1.13 fails under Python 3.11 before it starts a rank.
         logs = ["--redirects=1", "--tee=1", f"--log_dir={tmp_path_factory.mktemp('torchrun')}"]
-        port = f"--master_port={find_free_port()}"
+        port = f"--master_port={free_port()}"
         return ["torch.distributed.run", "--nproc_per_node=2", port, *logs]
     forerunner = ["torch.distributed.launch", "--use_env", "--nproc_per_node=2"]
-    return [*forerunner, f"--master_port={find_free_port()}"]
+    return [*forerunner, f"--master_port={free_port()}"]

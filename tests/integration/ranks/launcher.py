@@ -5,24 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from patchgen.ports import free_port
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 HERE = Path(__file__).parent
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 @dataclass(frozen=True)
@@ -48,10 +42,11 @@ class Started:
 
 @dataclass(frozen=True)
 class Launcher:
-    """A torch (its interpreter), a graft for it, and the SWITCHML_HOME that the graft links."""
+    """A torch (its interpreter), what makes it delegate, and the SWITCHML_HOME that this links."""
 
     python: Path
-    graft: Path
+    loading: Mapping[str, str]
+    """The variables by which a rank loads the graft or the plugin."""
     report: Path
     home: Path
     scratch: Path
@@ -103,7 +98,7 @@ class Launcher:
             "SWITCHML_TEST_REPORT": str(self.report),
         }
         if preload:
-            env["SWITCHML_TEST_GRAFT"] = str(self.graft)
+            env |= self.loading
         return env | dict(extra)
 
     def __call__(
@@ -144,16 +139,24 @@ class Launcher:
         ]
         return self._collect(processes, limit)
 
-    def torchrun(self, case: str, world: int, launcher: Sequence[str]) -> list[Rank]:
+    def torchrun(
+        self,
+        case: str,
+        world: int,
+        launcher: Sequence[str],
+        arguments: Mapping[str, object],
+        *,
+        preload: bool = True,
+    ) -> list[Rank]:
         """Run `case` through torch's own launcher: one log with every rank's output."""
         run = self.prepare(world, config={"prepostprocessor": "bypass"})
         env = self.environment(
             {
                 "SWITCHML_TEST_CONFIGS": str(run),
-                "SWITCHML_TEST_ARGUMENTS": json.dumps({"sizes": [1, 1000]}),
+                "SWITCHML_TEST_ARGUMENTS": json.dumps(arguments),
                 "SWITCHML_TEST_PREPOSTPROCESSOR": "bypass",
             },
-            preload=True,
+            preload=preload,
         )
         command = [str(self.python), "-m", *launcher, str(HERE / "worker.py"), case]
         return self._collect([self._start(command, run, env)], 120)

@@ -30,7 +30,11 @@ def real(
     arguments = ["--torch", str(torch_python), "--source", str(patched), "-o", str(lib)]
     checked("graft", *arguments, "--switchml-home", given)
     return dataclasses.replace(
-        launch, graft=lib, home=Path(given), scratch=tmp_path_factory.mktemp("real-ranks"), runs=[]
+        launch,
+        loading={"SWITCHML_TEST_GRAFT": str(lib)},
+        home=Path(given),
+        scratch=tmp_path_factory.mktemp("real-ranks"),
+        runs=[],
     )
 
 

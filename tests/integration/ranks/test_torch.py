@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from patchgen.ports import free_port
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -185,14 +187,14 @@ def test_ranks_that_disagree_on_the_size(launch: Launcher) -> None:
 
 
 @pytest.mark.parametrize("method", ["env", "tcp", "file"])
-def test_init_methods(launch: Launcher, tmp_path: Path, free_port: int, method: str) -> None:
-    where = {"env": "env://", "tcp": f"tcp://127.0.0.1:{free_port}", "file": f"file://{tmp_path}/s"}
-    arguments = {"sizes": [1, 1000], "init_method": where[method]}
+def test_init_methods(launch: Launcher, tmp_path: Path, method: str) -> None:
+    where = {"env": "", "tcp": f"127.0.0.1:{free_port()}", "file": f"{tmp_path}/s"}
+    arguments = {"sizes": [1, 1000], "init_method": f"{method}://{where[method]}"}
     results(launch("sums", 2, arguments=arguments))
 
 
 def test_torchs_own_launcher(launch: Launcher, torch_launcher: list[str]) -> None:
-    (log,) = launch.torchrun("sums", 2, torch_launcher)
+    (log,) = launch.torchrun("sums", 2, torch_launcher, {"sizes": [1, 1000]})
     assert log.code == 0, log.out + log.err
     assert log.out.count("RESULT ") == 2
 

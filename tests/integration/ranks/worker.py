@@ -1,9 +1,12 @@
-"""One rank of a test: loads the graft, runs the named case, prints its result as JSON.
+"""One rank of a test: loads the graft or the plugin, runs a case, prints its result as JSON.
+
+A case is a function of `cases`, or of another module: MODULE:FUNCTION.
 
 Runs under the interpreter of the torch in use (Python 3.9 or newer), not under pytest's.
 """
 
 import ctypes
+import importlib
 import importlib.util
 import json
 import os
@@ -12,11 +15,12 @@ import sys
 if os.environ.get("SWITCHML_TEST_GRAFT"):
     ctypes.CDLL(os.environ["SWITCHML_TEST_GRAFT"], ctypes.RTLD_GLOBAL)
 
-import cases
 import torch
 
 
 def load_report_module():
+    if os.environ.get("SWITCHML_TEST_BACKEND") == "switchml":
+        return importlib.import_module("torch_switchml")
     spec = importlib.util.spec_from_file_location("switchml", os.environ["SWITCHML_TEST_REPORT"])
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -25,11 +29,17 @@ def load_report_module():
 
 def main():
     torch.set_num_threads(1)
+    if int(torch.__version__.partition(".")[0]) >= 2:
+        # Imported after a group was made, as by DistributedDataParallel, it keeps that group, whose
+        # threads may then abort the process at its end.
+        importlib.import_module("torch.distributed.nn")
     configs = os.environ.get("SWITCHML_TEST_CONFIGS")
     if configs:
         os.environ["SWITCHML_CONFIG"] = os.path.join(configs, os.environ["RANK"], "switchml.cfg")
     arguments = json.loads(os.environ.get("SWITCHML_TEST_ARGUMENTS", "{}"))
-    result = getattr(cases, sys.argv[1])(load_report_module(), **arguments)
+    module, _, case = sys.argv[1].rpartition(":")
+    function = getattr(importlib.import_module(module or "cases"), case)
+    result = function(load_report_module(), **arguments)
     sys.stdout.write("RESULT " + json.dumps(result) + "\n")
     sys.stdout.flush()
 

@@ -1,0 +1,62 @@
+"""The plugin: the backend "switchml" for an installed torch, which stays as it is.
+
+It is compiled from the delegate of the patch, and a process group that wraps the one of Gloo.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from patchgen import compiling, paths
+from patchgen.errors import file_errors
+from patchgen.plugin import project, target, wheel
+from patchgen.wheels.names import local_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from patchgen.interpreter import Torch
+    from patchgen.options import Options
+
+
+def build(options: Options, torch: Torch, directory: str, report: Callable[[str], None]) -> str:
+    """Writes the wheel `torch_switchml` for a torch.
+
+    Args:
+        options: the flags and homes, as for the patch.
+        torch: the torch that it is for; a wheel loads into no other.
+        directory: where the wheel goes; made when it is not there.
+        report: is told of each step.
+
+    Returns:
+        The path of the wheel.
+
+    Raises:
+        ToolError: the torch has no headers, or cmake or the compiler failed.
+        FileError: the directory cannot be written.
+    """
+    report(f"torch {torch.version} in {torch.root}")
+    wanted = target.inspect(torch)
+    version = f"{wanted.release}+{local_version(options)}"
+    path = os.path.join(directory, wheel.file_name(version, wanted.tag))
+    with file_errors():
+        os.makedirs(paths.encode(directory), exist_ok=True)
+    with compiling.built(
+        project.sources(options, wanted), "the process group and the delegate", report
+    ) as built:
+        with file_errors(), open(os.path.join(built, project.library(wanted)), "rb") as file:
+            library = file.read()
+        report("writing the wheel")
+        wheel.write(
+            path,
+            {
+                **project.modules(wanted),
+                f"{wheel.PACKAGE}/{project.library(wanted)}": library,
+            },
+            version=version,
+            tag=wanted.tag,
+            requires=f"torch=={wanted.release}",
+            scratch=built,
+        )
+    return path

@@ -1,0 +1,79 @@
+"""The files of the plugin: those that are compiled, and those that go into the wheel."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen import paths, render
+from patchgen.plugin.wheel import PACKAGE
+
+if TYPE_CHECKING:
+    from patchgen.options import Options
+    from patchgen.plugin.target import Target
+
+_SHARED = (
+    "SwitchMLAgreement.hpp",
+    "SwitchMLAllreduce.cpp",
+    "SwitchMLAllreduce.hpp",
+    "SwitchMLConfig.hpp",
+    "switchml.cmake",
+)
+_OWN = (
+    "CMakeLists.txt",
+    "Forwarding.inc",
+    "ProcessGroupSwitchML.cpp",
+    "ProcessGroupSwitchML.hpp",
+    "Staging.hpp",
+    "WorkPool.hpp",
+    "module.cpp",
+)
+# What the process group answers itself.
+_ANSWERED = ("getBackendName", "allreduce", "allreduce_coalesced", "getSequenceNumberForGroup")
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What the templates of the patch ask of a pin."""
+
+    version: str
+    target: str
+
+
+def library(target: Target) -> str:
+    """The name of the extension module's file."""
+    return f"_C{target.suffix}"
+
+
+def sources(options: Options, target: Target) -> dict[str, bytes]:
+    """The CMake project: path to content. Its build makes `library`."""
+    place = _Place(target.torch.version, "_C")
+    made_for = json.dumps({"plugin": target.torch.version, "flags": options.flags})
+    shared = {
+        name: render.text(f"files/{name}.j2", pin=place, options=options, record=made_for)
+        for name in _SHARED
+    }
+    own = {
+        name: render.text(
+            f"plugin/{name}.j2",
+            torch=target.torch,
+            base=target.base,
+            standard=target.standard,
+            definitions=target.definitions,
+            suffix=target.suffix,
+            include_dirs=[*target.torch.include_dirs, target.torch.python_include],
+            methods=[method for method in target.methods if method.name not in _ANSWERED],
+        )
+        for name in _OWN
+    }
+    return {name: paths.encode(text) for name, text in {**shared, **own}.items()}
+
+
+def modules(target: Target) -> dict[str, bytes]:
+    """The Python files of the package: path in the wheel to content."""
+    texts = {
+        f"{PACKAGE}/__init__.py": render.text("plugin/__init__.py.j2", torch=target.torch),
+        f"{PACKAGE}/_patch.py": render.text("files/switchml.py.j2", pin=None),
+    }
+    return {name: text.encode() for name, text in texts.items()}

@@ -1,0 +1,119 @@
+"""The torch that a plugin is for: what its compiler and its wheel must know of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from patchgen.errors import ToolError
+from patchgen.plugin import virtuals
+from patchgen.process import run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchgen.interpreter import Torch
+    from patchgen.plugin.virtuals import Method
+
+_PROBE = """
+import json, sys, sysconfig, torch
+import torch.utils.cpp_extension
+names = ("_PYBIND11_COMPILER_TYPE", "_PYBIND11_STDLIB", "_PYBIND11_BUILD_ABI")
+print(json.dumps({
+    "suffix": sysconfig.get_config_var("EXT_SUFFIX"),
+    "flags": getattr(sys, "abiflags", ""),
+    "platform": sysconfig.get_platform(),
+    "extension": torch.utils.cpp_extension.__file__,
+    "pybind11": {name[1:]: getattr(torch._C, name, None) for name in names},
+}))
+"""
+_OLDEST = Version("1.13.0a0")  # before, a Work was a part of ProcessGroup
+_COMPILERS = ("/usr/local/include", "/usr/include")  # where a compiler looks by itself
+_OLDEST_STANDARD = 17  # of our own files
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is compiled for a torch, and how."""
+
+    torch: Torch
+    base: str
+    """The class that a process group is made of: Backend, before torch 2 ProcessGroup."""
+    methods: tuple[Method, ...]
+    standard: int
+    """Of C++, as the headers of this torch need it."""
+    definitions: tuple[str, ...]
+    suffix: str
+    tag: str
+    """Of the wheel: interpreter, ABI and platform."""
+
+    @property
+    def release(self) -> str:
+        """The version without its local part, as a requirement names it."""
+        return Version(self.torch.version).public
+
+
+def inspect(torch: Torch) -> Target:
+    """Asks the headers and the interpreter of a torch.
+
+    Raises:
+        ToolError: something that it is compiled with is missing.
+    """
+    if Version(torch.version) < _OLDEST:
+        raise ToolError(
+            f"torch {torch.version} of {torch.python}: the plugin is for PyTorch 1.13 and newer; "
+            "patch or graft this one"
+        )
+    base = "Backend" if Version(torch.version).major > 1 else "ProcessGroup"
+    header = _found(
+        os.path.join("torch", "csrc", "distributed", "c10d", f"{base}.hpp"),
+        torch.include_dirs,
+        f"torch {torch.version} of {torch.python} has no headers",
+        "libtorch-dev",
+    )
+    everywhere = [*torch.include_dirs, *_COMPILERS]
+    _found("pybind11/pybind11.h", everywhere, "pybind11 is missing", "pybind11-dev")
+    _found("Python.h", [torch.python_include], "Python's headers are missing", "python3-dev")
+    answer = json.loads(run([torch.python, "-c", _PROBE], cwd="/").splitlines()[-1])
+    return Target(
+        torch=torch,
+        base=base,
+        methods=tuple(virtuals.read(header, base)),
+        standard=_standard(answer["extension"]),
+        definitions=tuple(
+            f'{name}="{value}"' for name, value in answer["pybind11"].items() if value
+        ),
+        suffix=answer["suffix"],
+        tag=f"{torch.tag}-{torch.tag}{answer['flags']}-{_platform(answer['platform'])}",
+    )
+
+
+def _found(header: str, directories: Sequence[str], what: str, package: str) -> str:
+    """The path of a header.
+
+    Raises:
+        ToolError: it is in none of the directories.
+    """
+    for directory in directories:
+        path = os.path.join(directory, header)
+        if os.path.exists(path):
+            return path
+    raise ToolError(
+        f"{what}: no {header} in {', '.join(directories)}; install it (Debian: {package})"
+    )
+
+
+def _standard(extension: str) -> int:
+    """The standard that torch compiles its own extensions with."""
+    with open(extension, encoding="utf-8") as file:
+        found = re.findall(r"-std=c\+\+(\d\d)\b", file.read())
+    return max([_OLDEST_STANDARD, *map(int, found)])
+
+
+def _platform(name: str) -> str:
+    return name.replace("-", "_").replace(".", "_")

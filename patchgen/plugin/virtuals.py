@@ -1,0 +1,102 @@
+"""What a class of torch lets a subclass decide, read from its header.
+
+It differs from release to release, and a method that is not handed on to the wrapped process group
+would fail for the user only.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.errors import ToolError, file_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)  # comments, strings
+_VIRTUAL = re.compile(r"\bvirtual\s+(?!~)([^;{}()]+?)\b(\w+)\s*\(")
+_NAMED = re.compile(r"(?P<type>.*[\s&*>])(?P<name>\w+)")
+_TYPES = {"bool", "char", "double", "float", "int", "long", "short", "signed", "unsigned"}
+_CLOSING = {"(": ")", "<": ">", "{": "}"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A virtual method: its result, its name and the types of its arguments, as C++."""
+
+    result: str
+    name: str
+    arguments: tuple[str, ...]
+    const: bool
+
+
+def read(header: str, name: str) -> list[Method]:
+    """The virtual methods of a class, but for its destructor, in their order.
+
+    Args:
+        header: its path.
+        name: of the class, in this header.
+
+    Raises:
+        ToolError: the header has no such class, or what it has cannot be read.
+        FileError: the header cannot be read.
+    """
+    with file_errors(), open(header, encoding="utf-8") as file:
+        text = _NO_CODE.sub(" ", file.read())
+    found = re.search(rf"\bclass\s+(?:\w+\s+)?{name}\b[^;{{]*{{", text)
+    if found is None:
+        raise ToolError(f"{header}: defines no class {name}; is this the header of a torch?")
+    body = _within(text, found.end() - 1)
+    methods = [_method(body, match) for match in _VIRTUAL.finditer(body)]
+    if not methods:
+        raise ToolError(f"{header}: class {name} has no virtual method that could be read")
+    return methods
+
+
+def _within(text: str, opening: int) -> str:
+    """What is between a bracket and the one that closes it."""
+    bracket, depth = text[opening], 0
+    for place in range(opening, len(text)):
+        if text[place] == bracket:
+            depth += 1
+        elif text[place] == _CLOSING[bracket]:
+            depth -= 1
+            if depth == 0:
+                return text[opening + 1 : place]
+    return text[opening + 1 :]
+
+
+def _method(body: str, match: re.Match[str]) -> Method:
+    inside = _within(body, match.end() - 1)
+    after = body[match.end() + len(inside) + 1 :]
+    return Method(
+        result=" ".join(match[1].split()),
+        name=match[2],
+        arguments=tuple(_type(argument) for argument in _split(inside)),
+        const=re.match(r"\s*const\b", after) is not None,
+    )
+
+
+def _split(arguments: str) -> Iterator[str]:
+    """The arguments between commas that are in no brackets."""
+    depth, current = 0, ""
+    for character in arguments:
+        depth += (character in "(<{") - (character in ")>}")
+        if character == "," and depth == 0:
+            yield current
+            current = ""
+        else:
+            current += character
+    if current.strip():
+        yield current
+
+
+def _type(argument: str) -> str:
+    """An argument without its name and its default."""
+    declared = " ".join(argument.partition("=")[0].split())
+    named = _NAMED.fullmatch(declared)
+    if named is None or named["name"] in _TYPES:
+        return declared
+    return named["type"].strip()

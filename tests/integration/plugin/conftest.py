@@ -1,0 +1,49 @@
+"""The plugin for the torch of PyPI. The fixtures have the names that the tests of the patch use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "ranks"))
+
+from fixtures import (  # noqa: F401
+    REPOSITORY,
+    Plugin,
+    built_plugin,
+    home,
+    plugin_launcher,
+    torch_launcher,
+)
+
+if TYPE_CHECKING:
+    from launcher import Launcher
+
+
+@pytest.fixture(scope="session")
+def plugin(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Plugin:  # noqa: F811
+    script = REPOSITORY / "ci" / "torch"
+    environ = {**os.environ, "PYTHON": sys.executable}
+    made = subprocess.run([script], capture_output=True, text=True, check=False, env=environ)
+    if made.returncode != 0:
+        pytest.skip(f"ci/torch needs a registry with torch: {made.stderr[-300:]}")
+    return built_plugin(Path(made.stdout.strip()), home, tmp_path_factory.mktemp("plugin"))
+
+
+@pytest.fixture(scope="session")
+def torch_python(plugin: Plugin) -> Path:
+    return plugin.python
+
+
+@pytest.fixture(scope="session")
+def launch(
+    plugin: Plugin,
+    home: Path,  # noqa: F811
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Launcher:
+    return plugin_launcher(plugin, home, tmp_path_factory.mktemp("plugin-ranks"))

@@ -1,0 +1,117 @@
+"""What is the plugin's own: the wheel, and a process group that is not Gloo's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fixtures import Plugin, switchml_patch
+from test_torch import results
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from launcher import Launcher
+
+pytestmark = pytest.mark.integration
+
+
+def test_wheel(plugin: Plugin) -> None:
+    """pip has installed it, so its RECORD is right; nothing in it tells where it was built."""
+    assert plugin.wheel.name.startswith("torch_switchml-2.13.0+switchml-cp")
+    with zipfile.ZipFile(plugin.wheel) as archive:
+        names = archive.namelist()
+        (library,) = (name for name in names if name.startswith("torch_switchml/_C."))
+        content = archive.read(library)
+        (metadata,) = (name for name in names if name.endswith("/METADATA"))
+        assert b"Requires-Dist: torch==2.13.0\n" in archive.read(metadata)
+        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    assert content.startswith(b"\x7fELF")
+    assert b"switchml-cmake-" not in content, "the directory of the build"
+
+
+def test_symbols_are_its_own(plugin: Plugin) -> None:
+    """Another copy of the delegate in the process does not take the place of the plugin's."""
+    (library,) = plugin.package.glob("_C.*.so")
+    defined = subprocess.check_output(["nm", "-D", "--defined-only", library], text=True)
+    assert [line.split()[-1] for line in defined.splitlines()] == ["PyInit__C"]
+
+
+def test_another_torch_is_refused(plugin: Plugin, tmp_path: Path) -> None:
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "__version__ = '9.9'\nclass version: git_version, cuda = 'abc', None\n"
+    )
+    (package / "distributed.py").write_text("")
+    done = subprocess.run(
+        [plugin.python, "-c", "import torch_switchml"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: torch_switchml was built for torch 2.13.0")
+    assert "and this is torch 9.9 (commit abc, CUDA None)" in last
+    assert f"switchml-patch plugin build --torch {plugin.python}" in last
+
+
+def test_report_without_a_group(plugin: Plugin) -> None:
+    code = "import torch_switchml as t; print(t.is_patched(), t.report()['flags'] == '')"
+    assert subprocess.check_output([plugin.python, "-c", code], text=True) == "True True\n"
+
+
+def test_interpreter_without_torch(tmp_path: Path) -> None:
+    empty = tmp_path / "python"
+    empty.write_text("#!/bin/sh\necho ModuleNotFoundError: torch >&2; exit 1\n")
+    empty.chmod(0o755)
+    done = switchml_patch("plugin", "build", "--torch", empty, "-o", tmp_path)
+    assert done.returncode == 4
+    assert done.stderr.splitlines()[-2:] == [
+        f"error: {empty} cannot import torch: ModuleNotFoundError: torch",
+        "install a torch there, or name another python",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("case", "world", "arguments"),
+    [
+        ("callbacks", 2, {"number": 30}),
+        ("destroyed", 2, {"store": ""}),
+        ("dropped_in_callback", 2, {"store": ""}),
+        ("forked", 2, {}),
+        ("names", 2, {"store": ""}),
+        ("never_blocks", 3, {"number": 60}),
+    ],
+)
+def test_case(
+    launch: Launcher, case: str, world: int, arguments: dict[str, Any], tmp_path: Path
+) -> None:
+    """The assertions are in the case."""
+    if "store" in arguments:
+        arguments = {"store": str(tmp_path)}
+    results(launch(f"plugin_cases:{case}", world, arguments=arguments))
+
+
+def test_meshes(launch: Launcher) -> None:
+    results(launch("plugin_meshes:meshes", 2))
+
+
+def test_communication_hooks(launch: Launcher) -> None:
+    for result in results(launch("plugin_cases:hooks", 2)):
+        plain, halves, factors = result["counted"]
+        assert plain == 4
+        assert halves == 0, "float16 is Gloo's"
+        assert factors > 8, "PowerSGD sums in the callbacks of its own sums"
+
+
+def test_end_of_the_program_with_work_in_flight(launch: Launcher) -> None:
+    number = 30
+    for rank in launch("plugin_cases:unwaited", 2, arguments={"number": number}):
+        assert rank.code == 0, rank.err
+        assert rank.out.count("CALLED") == number

@@ -1,0 +1,177 @@
+// WorkPool without torch: order, jobs that wait for jobs, the end of the pool. Prints ok.
+
+#include <sys/wait.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "WorkPool.hpp"
+
+using switchml_torch::WorkPool;
+
+namespace {
+
+void check(bool holds, const char* what) {
+  if (!holds) {
+    std::fprintf(stderr, "not so: %s\n", what);
+    std::_Exit(1);
+  }
+}
+
+/// Jobs begin in the order of submit(), so that those that take turns never keep each other
+/// waiting.
+void order() {
+  constexpr int kJobs = 3000;
+  for (std::size_t places : {1, 2, 5}) {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int turn = 0;
+    int together = 0;
+    WorkPool pool(places);
+    for (int number = 0; number < kJobs; ++number) {
+      pool.submit([&, number](WorkPool::Place&) {
+        std::unique_lock<std::mutex> lock(mutex);
+        ++together;
+        check(together <= static_cast<int>(places), "no more jobs than places");
+        changed.wait(lock, [&] { return turn == number; });
+        ++turn;
+        --together;
+        changed.notify_all();
+      });
+    }
+    pool.drain();
+    check(turn == kJobs, "all jobs have run");
+  }
+}
+
+int nested(WorkPool& pool, int depth) {
+  if (depth == 0) {
+    return 1;
+  }
+  auto answer = std::make_shared<std::promise<int>>();
+  auto future = answer->get_future();
+  pool.submit([&pool, answer, depth](WorkPool::Place& place) {
+    place.giveAway();
+    answer->set_value(1 + nested(pool, depth - 1));
+  });
+  return future.get();
+}
+
+/// Jobs that have given their places away may wait for jobs after them, however many they are.
+void waiting() {
+  for (std::size_t places : {1, 2}) {
+    std::atomic<int> sum{0};
+    WorkPool pool(places);
+    for (int number = 0; number < 40; ++number) {
+      pool.submit([&](WorkPool::Place& place) {
+        place.giveAway();
+        place.giveAway();
+        sum += nested(pool, 3);
+      });
+    }
+    pool.drain();
+    check(sum == 40 * 4, "all jobs have got their answers");
+  }
+}
+
+/// Several threads submit and drain; the pool ends with jobs in its queue.
+void crowd() {
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<int> ran{0};
+    {
+      WorkPool pool(2);
+      std::vector<std::thread> threads;
+      for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([&] {
+          for (int number = 0; number < 50; ++number) {
+            pool.submit([&, number](WorkPool::Place& place) {
+              if (number % 3 == 0) {
+                place.giveAway();
+              }
+              ++ran;
+            });
+          }
+          pool.drain();
+        });
+      }
+      for (auto& thread : threads) {
+        thread.join();
+      }
+      for (int number = 0; number < 20; ++number) {
+        pool.submit([&](WorkPool::Place&) { ++ran; });
+      }
+    }
+    check(ran == 4 * 50 + 20, "no job is lost");
+  }
+}
+
+/// A job holds the last reference to the pool.
+void last() {
+  for (int round = 0; round < 200; ++round) {
+    std::promise<void> ended;
+    auto future = ended.get_future();
+    auto pool = std::make_shared<WorkPool>(2);
+    std::promise<void> dropped;
+    auto signal = dropped.get_future().share();
+    pool->submit([&ended, pool, signal](WorkPool::Place& place) mutable {
+      signal.wait();
+      place.giveAway();
+      pool.reset();
+      ended.set_value();
+    });
+    pool.reset();
+    dropped.set_value();
+    future.wait();
+  }
+}
+
+void forked() {
+  std::promise<void> release;
+  auto signal = release.get_future().share();
+  auto pool = std::make_unique<WorkPool>(2);
+  pool->submit([signal](WorkPool::Place&) { signal.wait(); });
+  const pid_t child = fork();
+  if (child == 0) {
+    bool refused = false;
+    try {
+      pool->submit([](WorkPool::Place&) {});
+    } catch (const std::runtime_error& error) {
+      refused = std::strstr(error.what(), "forked") != nullptr;
+    }
+    pool->drain();
+    pool.reset();
+    std::_Exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  check(waitpid(child, &status, 0) == child && status == 0, "the child refuses, and ends");
+  release.set_value();
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::string scenario = count > 1 ? arguments[1] : "";
+  if (scenario == "order") {
+    order();
+  } else if (scenario == "waiting") {
+    waiting();
+  } else if (scenario == "crowd") {
+    crowd();
+  } else if (scenario == "last") {
+    last();
+  } else if (scenario == "forked") {
+    forked();
+  } else {
+    check(false, "a scenario is named");
+  }
+  std::puts("ok");
+}

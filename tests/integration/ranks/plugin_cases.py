@@ -1,0 +1,259 @@
+"""What each rank does in the tests of the plugin alone; a case returns what a test checks."""
+
+import datetime as dt
+import os
+import sys
+import threading
+import types
+
+import torch
+import torch.distributed as dist
+from cases import (
+    RANK,
+    WORLD,
+    allreduce_and_check,
+    calls,
+    check_sum,
+    default_group,
+    everyone,
+    finish,
+    start,
+)
+from torch import profiler
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.nn.parallel import DistributedDataParallel
+
+
+def model():
+    torch.manual_seed(7)
+    return torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+
+
+def train(parallel, steps=4):
+    """The weights after some steps on this rank's own data."""
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=0.05)
+    generator = torch.Generator().manual_seed(RANK)
+    for _ in range(steps):
+        inputs = torch.randn(32, 64, generator=generator)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(parallel(inputs), (inputs.sum(1) > 0).long()).backward()
+        optimizer.step()
+    return torch.cat([p.detach().flatten() for p in parallel.parameters()])
+
+
+def same_everywhere(weights):
+    """The weights are numbers, and the same on all ranks."""
+    assert torch.isfinite(weights).all()
+    gathered = [torch.empty_like(weights) for _ in range(WORLD)]
+    dist.all_gather(gathered, weights)
+    assert all(torch.equal(weights, other) for other in gathered)
+    return weights
+
+
+def hooks(switchml):
+    """DistributedDataParallel with communication hooks, of which one waits in its callbacks."""
+    start()
+    plain = same_everywhere(train(DistributedDataParallel(model())))
+    counted = []
+    for name in ("allreduce_hook", "fp16_compress_hook"):
+        before = calls(switchml)
+        parallel = DistributedDataParallel(model())
+        parallel.register_comm_hook(None, getattr(default_hooks, name))
+        weights = same_everywhere(train(parallel))
+        assert torch.allclose(weights, plain, atol=0.01), name
+        counted.append(calls(switchml) - before)
+    before = calls(switchml)
+    parallel = DistributedDataParallel(model())
+    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2)
+    parallel.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    same_everywhere(train(parallel, steps=8))
+    counted.append(calls(switchml) - before)
+    return finish(switchml, counted=counted)
+
+
+def callbacks(switchml, number):
+    """Callbacks that sum and wait, more of them than the plugin has threads.
+
+    Callbacks of several works run in no common order on the ranks, so what they sum is all alike.
+    """
+    start()
+    tensors = [everyone(1000 + i, torch.float32, seed=i) for i in range(number)]
+    mine = [t[RANK].clone() for t in tensors]
+
+    def again(_future):
+        return dist.all_reduce(torch.ones(100), async_op=True).get_future().wait()[0]
+
+    works = [dist.all_reduce(t, async_op=True) for t in mine]
+    futures = [work.get_future().then(again) for work in works]
+    for future in futures:
+        assert torch.equal(future.wait(), torch.full((100,), float(WORLD)))
+    for result, inputs in zip(mine, tensors):
+        check_sum(result, inputs)
+    assert calls(switchml) == 2 * number, switchml.report()
+
+    def fails(_future):
+        raise ValueError("a callback that fails")
+
+    future = dist.all_reduce(torch.ones(1), async_op=True).get_future().then(fails)
+    try:
+        future.wait()
+    except RuntimeError as error:
+        assert "a callback that fails" in str(error)
+    else:
+        raise AssertionError("the callback's error is lost")
+    allreduce_and_check(100, torch.float32)
+    return finish(switchml)
+
+
+def never_blocks(switchml, number):
+    """Rank 0 has all its allreduces in flight before another rank has called one."""
+    start()
+    token = torch.zeros(1)
+    tensors = [everyone(5000 + i, torch.float32, seed=i) for i in range(number)]
+    mine = [t[RANK].clone() for t in tensors]
+    if RANK > 0:
+        dist.recv(token, src=0)
+    works = [dist.all_reduce(t, async_op=True) for t in mine]
+    if RANK == 0:
+        assert not any(work.is_completed() for work in works)
+        try:
+            works[-1].wait(dt.timedelta(milliseconds=20))
+        except RuntimeError as error:
+            assert "timed out" in str(error)
+        else:
+            raise AssertionError("nobody else has taken part")
+        for peer in range(1, WORLD):
+            dist.send(token, dst=peer)
+    for work, result, inputs in zip(works, mine, tensors):
+        assert work.wait()
+        assert work.is_completed()
+        assert work.is_success()
+        assert work.exception() is None
+        assert torch.equal(work.result()[0], result)
+        assert torch.equal(work.get_future().value()[0], result)
+        check_sum(result, inputs)
+    with torch.inference_mode():
+        square = torch.full((10, 10), 1.0)
+        dist.all_reduce(square.t()[:, ::2])
+        assert float(square.sum()) == 50 * WORLD + 50
+    return finish(switchml)
+
+
+def names(switchml, store):
+    """The ways to name the backend, and what torch knows of the group."""
+    place = {"rank": RANK, "world_size": WORLD}
+    dist.init_process_group("cpu:switchml", init_method=f"file://{store}/first", **place)
+    assert dist.is_backend_available("switchml")
+    assert dist.get_backend() == "cpu:switchml"
+    allreduce_and_check(100, torch.float32)
+    assert calls(switchml) == 1
+    gloo = dist.new_group(backend="gloo")
+    other = dist.new_group(backend="switchml")
+    allreduce_and_check(100, torch.float32, group=gloo, exact=False)
+    assert switchml.report()["fallbacks"]["group"] == 0
+    allreduce_and_check(100, torch.float32, group=other, exact=False)
+    assert switchml.report()["fallbacks"]["group"] == 1
+    backend = default_group()._get_backend(torch.device("cpu"))
+    assert backend.name() == "switchml"
+    before = backend._get_sequence_number_for_group()
+    allreduce_and_check(100, torch.float32)
+    dist.barrier()
+    assert backend._get_sequence_number_for_group() == before + 2
+    default_group().monitored_barrier(dt.timedelta(seconds=60), wait_all_ranks=True)
+    with profiler.profile() as profile:
+        allreduce_and_check(100, torch.float32)
+    assert "switchml:all_reduce" in [event.name for event in profile.events()]
+    dist.destroy_process_group()
+
+    options = dist.ProcessGroupGloo._Options()
+    options._timeout = dt.timedelta(seconds=60)
+    options._devices = [dist.ProcessGroupGloo.create_device(interface="lo")]
+    options._threads = 3
+    where = f"file://{store}/second"
+    dist.init_process_group("switchml", init_method=where, pg_options=options, **place)
+    before = calls(switchml)
+    allreduce_and_check(100, torch.float32)
+    allreduce_and_check(100, torch.float64, exact=False)
+    assert calls(switchml) == before + 1
+    return finish(switchml)
+
+
+def destroyed(switchml, store):
+    """A group that is destroyed with work in flight, and that somebody still refers to."""
+    start(f"file://{store}/first")
+    first = default_group()
+    tensors = [everyone(50_000 + i, torch.float32, seed=i) for i in range(20)]
+    mine = [t[RANK].clone() for t in tensors]
+    works = [dist.all_reduce(t, async_op=True) for t in mine]
+    dist.destroy_process_group()
+    for work, result, inputs in zip(works, mine, tensors):
+        work.wait()
+        check_sum(result, inputs)
+    assert switchml.report()["delegating"] is False
+    start(f"file://{store}/second")
+    before = calls(switchml)
+    allreduce_and_check(1000, torch.float32)
+    assert calls(switchml) == before + 1, switchml.report()
+    del first
+    allreduce_and_check(1000, torch.float32)
+    assert calls(switchml) == before + 2, switchml.report()
+    return finish(switchml)
+
+
+def unwaited(switchml, number):
+    """The program ends with work in flight, whose callbacks are Python."""
+    start()
+
+    def called(_future):
+        sys.stdout.write("CALLED\n")
+        sys.stdout.flush()
+
+    for i in range(number):
+        dist.all_reduce(torch.ones(50_000 + i), async_op=True).get_future().then(called)
+    return {}
+
+
+def dropped_in_callback(switchml, store):
+    """The last reference to a group is that of a callback."""
+    options = types.SimpleNamespace(
+        store=dist.FileStore(f"{store}/dropped", WORLD),
+        group_rank=RANK,
+        group_size=WORLD,
+        timeout=dt.timedelta(seconds=60),
+        group_id="dropped",
+        global_ranks_in_group=[],
+    )
+    holder = [switchml._create(options, None)]
+    ready, ended = threading.Event(), threading.Event()
+
+    def drop(_future):
+        ready.wait()
+        assert switchml.report()["delegating"]
+        holder.clear()
+        assert not switchml.report()["delegating"], "the group has ended here"
+        ended.set()
+
+    tensor = torch.ones(100)
+    holder[0].allreduce([tensor]).get_future().then(drop)
+    ready.set()
+    assert ended.wait(60)
+    assert torch.equal(tensor, torch.full((100,), float(WORLD)))
+    return {}
+
+
+def forked(switchml):
+    """A child that is forked may not sum, and says so; its end is not the parent's."""
+    start()
+    allreduce_and_check(1000, torch.float32)
+    child = os.fork()
+    if child == 0:
+        try:
+            dist.all_reduce(torch.ones(10))
+        except RuntimeError as error:
+            os._exit(0 if "forked" in str(error) else 2)
+        os._exit(3)
+    assert os.waitpid(child, 0)[1] == 0
+    allreduce_and_check(1000, torch.float32)
+    assert calls(switchml) == 2, switchml.report()
+    assert switchml.report()["failure"] == ""
+    return finish(switchml)

@@ -1,0 +1,56 @@
+"""The plugin in the torch of the patch's tests: alone, and where Gloo delegates itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+import test_torch as patch
+from fixtures import built_plugin, plugin_launcher
+from test_torch import results
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from launcher import Launcher
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def plugged(torch_python: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Launcher:
+    asked = subprocess.check_output(
+        [torch_python, "-c", "import torch; print(torch.__version__)"], text=True
+    )
+    version = asked.split()[-1]
+    if tuple(map(int, version.split(".")[:2])) < (1, 13):
+        pytest.skip(f"the plugin is for PyTorch 1.13 and newer, this is {version}")
+    plugin = built_plugin(torch_python, home, tmp_path_factory.mktemp("plugin-here"))
+    return plugin_launcher(plugin, home, tmp_path_factory.mktemp("plugged"))
+
+
+def test_sums_are_true_and_delegated(plugged: Launcher) -> None:
+    patch.test_sums_are_true_and_delegated(plugged, 3, "cpu_exponent_quantizer")
+
+
+def test_callbacks_that_wait(plugged: Launcher) -> None:
+    results(plugged("plugin_cases:callbacks", 2, arguments={"number": 30}))
+
+
+def test_communication_hooks(plugged: Launcher) -> None:
+    for result in results(plugged("plugin_cases:hooks", 2)):
+        assert result["report"]["calls"] > 0
+
+
+def test_gloo_that_delegates_itself(plugged: Launcher, graft: Path) -> None:
+    """Nothing is delegated twice: the case counts the calls."""
+    both = {**plugged.loading, "SWITCHML_TEST_GRAFT": str(graft)}
+    ranks = dataclasses.replace(plugged, loading=both)("sums", 2, arguments={"sizes": [1, 1000]})
+    for result in results(ranks):
+        assert result["report"]["delegating"]
+    for rank in ranks:
+        assert 'the backends "switchml" and "gloo" are the same' in rank.err
+    said = [line for line in ranks[0].err.splitlines() if "process group" in line]
+    assert len(said) == 1, "one agreement"
