@@ -31,6 +31,18 @@ $(VENV)/build: pyproject.toml | $(BIN)/switchml-patch
 	$(BIN)/pip install --quiet --editable '.[build]'
 	@touch $@
 
+$(VENV)/plots: pyproject.toml | $(BIN)/switchml-patch
+	$(BIN)/pip install --quiet --editable '.[plots]'
+	@touch $@
+
+.PHONY: demo
+demo: ## Train a small network through a simulated switch; ARGS are more options of the demo
+	@MAKE='$(MAKE)' PYTHON='$(PYTHON)' VENV='$(VENV)' ci/demo $(ARGS)
+
+.PHONY: torch
+torch: ## Make an environment with a current torch for CPU, and print its interpreter
+	@PYTHON='$(PYTHON)' ci/torch
+
 ENVIRONMENT ?= environment.yml
 LOCK ?= conda-lock.yml
 WORK ?= /var/tmp/switchml-patch/1.7.1
@@ -70,7 +82,7 @@ lint: $(VENV)/dev ## Check style and types only
 	@PATH="$(abspath $(BIN)):$$PATH" ci/lint
 
 .PHONY: test-pinned
-test-pinned: $(VENV)/dev ## Test the patch in PyTorch 1.7.1; PYTORCH_SOURCE names a checkout of 57bffc3
+test-pinned: $(VENV)/dev ## Test the patch in PyTorch PIN (1.7.1); PYTORCH_SOURCE names its checkout
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-pinned
 
 .PHONY: bench

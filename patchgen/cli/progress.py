@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _CLEAR_LINE = "\r\x1b[2K"
 _BAR = 20  # columns
+_SHORT = 90  # seconds, which are not told in minutes
 
 
 class Progress:
@@ -50,7 +52,8 @@ class Progress:
             if self._step:
                 seconds = time.monotonic() - self._begun
                 shown = f"{self._step} {self._bar(seconds)}... {seconds:.0f} s"
-                sys.stderr.write(f"{_CLEAR_LINE}{shown}")
+                room = shutil.get_terminal_size().columns - 1  # one more begins another line
+                sys.stderr.write(f"{_CLEAR_LINE}{shown[:room]}")
                 sys.stderr.flush()
 
     def _bar(self, seconds: float) -> str:
@@ -61,7 +64,7 @@ class Progress:
         left = seconds / done * (total - done)
         return (
             f"[{'#' * filled}{'.' * (_BAR - filled)}] {done}/{total}, "
-            f"about {left / 60:.0f} min left "
+            f"about {f'{left:.0f} s' if left < _SHORT else f'{left / 60:.0f} min'} left "
         )
 
     def _finish(self) -> None:

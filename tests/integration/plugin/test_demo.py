@@ -1,0 +1,131 @@
+"""`switchml-patch demo` with a real torch: two trainings, the table and the picture."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from waiting import ENOUGH, gone, read_rest, read_until, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fixtures import Plugin
+
+pytestmark = pytest.mark.integration
+
+STEPS = 64  # of an epoch of two ranks
+WEIGHTS = 71754
+BYTES = 4 * WEIGHTS * STEPS
+
+
+def command(python: Path, output: Path, cache: Path) -> list[str]:
+    demo = [sys.executable, "-m", "patchgen", "demo", "--epochs", "1"]
+    return [*demo, *map(str, ["--python", python, "--output", output, "--cache", cache])]
+
+
+def demo(python: Path, output: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(python, output, output.parent / "cache"),
+        cwd=output.parent, env={**os.environ, **environ},
+        capture_output=True, text=True, check=False, timeout=ENOUGH,
+    )  # fmt: skip
+
+
+def wrapper(path: Path, python: Path, lines: str) -> Path:
+    """An interpreter that does something before it begins."""
+    path.write_text(f'#!/bin/sh\n{lines}\nexec "{python}" "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def test_two_trainings_that_come_to_the_same(plugin: Plugin, tmp_path: Path) -> None:
+    output = tmp_path / "a demo (of mine)"
+    (output / "gloo").mkdir(parents=True)
+    (output / "gloo" / "0.json").write_text("left over")
+    # What the user has set for other runs is not for this one.
+    done = demo(plugin.python, output, SWITCHML_DISABLE="1", SWITCHML_MIN_NUMEL="100000000")
+    assert done.returncode == 0, done.stderr
+    data = json.loads((output / "demo.json").read_text())
+    assert (data["way"], data["simulated"], data["ranks"]) == ("plugin", True, 2)
+    assert data["steps"] == STEPS
+    assert data["delegated"] == {"calls": STEPS, "bytes": BYTES}
+    assert data["fallbacks"] == {"dtype": 1}
+    assert 0 <= data["deviation"] <= data["allowed"] < 1e-3
+    for name in ("stock", "switchml"):
+        losses = data[name]["losses"]
+        assert len(losses) == STEPS
+        assert sum(losses[-8:]) < 0.7 * sum(losses[:8])
+        assert data[name]["accuracies"][0] > 0.4
+    assert data["stock"]["losses"] == pytest.approx(data["switchml"]["losses"], abs=1e-4)
+
+    rows = [re.split(r"\s{2,}", line) for line in done.stdout.splitlines()]
+    assert ["allreduces delegated to SwitchML", "0", f"{STEPS}"] in rows
+    assert ["bytes summed by SwitchML, of each rank", "0", f"{BYTES:,}"] in rows
+    assert ["allreduces left to Gloo: not float32 or int32", "1"] in rows
+    assert "The switch was a process on this machine" in " ".join(done.stdout.splitlines())
+    assert f"  {STEPS} of {STEPS}" in done.stderr.splitlines()
+    assert "\x1b" not in done.stdout + done.stderr
+
+    image = pytest.importorskip("matplotlib.image", reason="comes with the extra `plots`")
+    pixels = image.imread(output / "loss.png")
+    assert pixels.shape[:2] == (672, 1728)
+    assert pixels[..., :3].std() > 0.05
+    assert (output / "train.py").read_text().startswith('"""Teaches a small network')
+    for name in ("gloo", "switchml"):
+        said = (output / name / "output.txt").read_text()
+        assert f"[0] step {STEPS} of {STEPS}: loss" in said
+        weights = [(output / name / f"{rank}.weights").read_bytes() for rank in (0, 1)]
+        assert len(weights[0]) == 4 * WEIGHTS
+        assert weights[0] == weights[1]
+
+
+def test_nothing_delegated_is_a_failure(plugin: Plugin, tmp_path: Path) -> None:
+    python = wrapper(tmp_path / "python", plugin.python, "export SWITCHML_DISABLE=1")
+    done = demo(python, tmp_path / "out")
+    assert done.returncode == 6, done.stderr
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert error.startswith("error: nothing was delegated: ")
+    assert "SWITCHML_DISABLE" in error
+    assert "output.txt" in error
+    assert done.stdout == ""
+    assert not (tmp_path / "out" / "demo.json").exists()
+
+
+def test_a_rank_that_fails(plugin: Plugin, tmp_path: Path) -> None:
+    line = '[ "${RANK:-}" != 1 ] || { echo "no luck today" >&2; exit 3; }'
+    done = demo(wrapper(tmp_path / "python", plugin.python, line), tmp_path / "out")
+    assert done.returncode == 4, done.stderr
+    error = done.stderr[done.stderr.index("error: ") + len("error: ") :].splitlines()
+    assert error == [
+        "the training with stock Gloo failed: rank 1 ended with exit code 3; its last lines:",
+        "  no luck today",
+        f"all that was written is in {tmp_path}/out/gloo/output.txt",
+    ]
+
+
+def test_ctrl_c_leaves_nothing_running(plugin: Plugin, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    line = f'[ -z "${{RANK:-}}" ] || {{ echo $$ >"{tmp_path}/$RANK.pid"; sleep 1000; }}'
+    python = wrapper(tmp_path / "python", plugin.python, line)
+    running = subprocess.Popen(
+        command(python, output, tmp_path / "cache"), stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    with running:
+        said = read_until(running, "training with stock Gloo")
+        pids = [tmp_path / f"{rank}.pid" for rank in (0, 1)]
+        until(lambda: all(pid.exists() and pid.read_text() for pid in pids), running)
+        running.send_signal(signal.SIGINT)
+        said += read_rest(running)
+    assert running.returncode == 130, said
+    assert said.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in said
+    assert all(gone(pid.read_text().strip()) for pid in pids)
+    assert not (output / "loss.png").exists()
