@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from patchgen import images, paths, render
 from patchgen.blobs import blob_id
 from patchgen.errors import FileError, OptionsError, TreeError, file_errors
+from patchgen.layouts import Layout
 from patchgen.pins import Hook, HookedFile, Pin
 
 if TYPE_CHECKING:
-    from patchgen.layouts import Anchor, Layout
+    from patchgen.layouts import Anchor
 
 _CONTEXT = 3
-_SHARED = ("source_dir", "target", "include_prefix", "options_access", "cmake_indent",
-           "cmake_source_dir")  # fmt: skip
+_SHARED = tuple(field.name for field in fields(Layout) if field.name not in {"name", "anchors"})
 
 
 def make(tree: str, layout: Layout, name: str, commit: str) -> Pin:

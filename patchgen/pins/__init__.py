@@ -53,6 +53,7 @@ class Pin:
     target: str
     include_prefix: str
     options_access: str
+    cxx_standard: int
     cmake_indent: str
     cmake_source_dir: str
     hooks_sha256: str
@@ -99,9 +100,10 @@ def load(path: str) -> Pin:
 
 
 def shipped() -> tuple[Pin, ...]:
-    """The pins that come with the package, by name."""
-    names = sorted(name for name in os.listdir(_DIRECTORY) if name.endswith(".json"))
-    return tuple(load(os.path.join(_DIRECTORY, name)) for name in names)
+    """The pins that come with the package, oldest release first."""
+    names = [name for name in os.listdir(_DIRECTORY) if name.endswith(".json")]
+    pins = [load(os.path.join(_DIRECTORY, name)) for name in names]
+    return tuple(sorted(pins, key=lambda pin: [int(part) for part in pin.version.split(".")]))
 
 
 def find(text: str, pins: Sequence[Pin]) -> Pin:

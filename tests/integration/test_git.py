@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from trees import FLAGS, Tree, commit, generate, git, make, tool
 
-from patchgen import pins, render
+from patchgen import render
 
 pytestmark = pytest.mark.integration
 
@@ -205,28 +204,3 @@ def test_unrelated_changes_are_no_obstacle(checkout: Tree) -> None:
     checkout.run("apply", *FLAGS)
     checkout.run("revert")
     assert git(checkout.root, "status", "--porcelain") == "M README.md\n?? untracked"
-
-
-def test_the_pinned_pytorch(tmp_path: Path) -> None:
-    source = os.environ.get("PYTORCH_SOURCE")
-    pin = pins.find(pins.DEFAULT, pins.shipped())
-    if not source:
-        pytest.skip(
-            "needs PYTORCH_SOURCE, a checkout: git clone https://github.com/pytorch/pytorch && "
-            f"git -C pytorch checkout {pin.commit}"
-        )
-    assert tool("pins", "check", source, "--pytorch", pin.name).returncode == 0
-    copy = tmp_path / "pytorch"
-    for path in [*(file.path for file in pin.files), "torch/distributed/__init__.py"]:
-        (copy / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(Path(source) / path, copy / path)
-    commit(copy)
-    tree = Tree(copy, pin, pin.name)
-    before = tree.contents()
-    tree.run("apply", *FLAGS)
-    assert tree.state() == "patched"
-    tree.run("revert")
-    git(copy, "am", "-q", generate(tree))
-    assert "nothing to do" in tree.run("apply", *FLAGS)
-    tree.run("revert")
-    assert tree.contents() == before

@@ -25,6 +25,9 @@ SHIPPED = pins.shipped()
         ("v1.13.1", "v1.13.1"),
         ("V1.13.1", "v1.13.1"),
         ("49444c3", "v1.13.1"),
+        ("1.10.0", "v1.10.0"),
+        ("dfbd0308", "v1.9.1"),
+        ("v2.6.0", "v2.6.0"),
         (pins.DEFAULT, "v1.7.1"),
     ],
 )
@@ -34,8 +37,15 @@ def test_find(text: str, name: str) -> None:
 
 @pytest.mark.parametrize("text", ["57bffc", "", "1.7", "v2", "57bffc4", "57bffc3a8e4ff0"])
 def test_an_unknown_pin_is_refused_with_the_known_ones(text: str) -> None:
-    with pytest.raises(OptionsError, match=r"v1\.13\.1 \(49444c3\), v1\.7\.1 \(57bffc3\)"):
+    with pytest.raises(OptionsError, match=r"v1\.7\.1 \(57bffc3\), v1\.8\.1 \(56b43f4\), v1\.9"):
         pins.find(text, SHIPPED)
+
+
+def test_shipped_pins_are_in_the_order_of_their_releases() -> None:
+    names = "v1.7.1", "v1.8.1", "v1.9.1", "v1.10.0", "v1.13.1", "v2.6.0"
+    assert tuple(pin.name for pin in SHIPPED) == names
+    assert len({pin.commit for pin in SHIPPED}) == len(SHIPPED)
+    assert len({file.pre for pin in SHIPPED for file in pin.files}) == 2 * len(SHIPPED)
 
 
 @pytest.mark.parametrize("pin", SHIPPED, ids=lambda pin: pin.name)
@@ -49,6 +59,25 @@ def test_shipped_pins_belong_to_the_templates(pin: pins.Pin) -> None:
     for file in pin.files:
         assert [hook.line for hook in file.hooks] == sorted({hook.line for hook in file.hooks})
         assert len(file.pre) == len(file.post) == 40
+
+
+@pytest.mark.parametrize("pin", SHIPPED, ids=lambda pin: pin.name)
+def test_the_surroundings_of_shipped_hooks_are_the_anchors(pin: pins.Pin) -> None:
+    """And where two hooks are near each other, both records have the same lines."""
+    hooks = {(file.path, hook.name): hook for file in pin.files for hook in file.hooks}
+    anchors = layouts.find(pin.layout).anchors
+    assert {(anchor.file, anchor.name) for anchor in anchors} == set(hooks)
+    for anchor in anchors:
+        hook = hooks[anchor.file, anchor.name]
+        before, after = anchor.head.splitlines()[-3:], anchor.tail.splitlines()[:3]
+        assert list(hook.before[-len(before) :]) == before
+        assert list(hook.after[: len(after)]) == after
+    for file in pin.files:
+        lines: dict[int, str] = {}
+        for hook in file.hooks:
+            first = hook.line - len(hook.before)
+            for number, line in enumerate([*hook.before, *hook.after], first):
+                assert lines.setdefault(number, line) == line
 
 
 def test_a_changed_hook_is_detected() -> None:
