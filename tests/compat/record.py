@@ -1,0 +1,148 @@
+"""Writes the results of run.py into a page: counts, and each test that is not as in stock.
+
+    record.py RESULTS.json... --page docs/compatibility.md
+
+Results of the same torch, tests and way are added up. What stands between the two marks of the page
+is replaced. Differences are explained in explanations.json; one that is not says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import fnmatch
+import json
+import os
+import re
+import sys
+from typing import Any
+
+BEGIN, END = "<!-- record -->\n", "<!-- end of record -->\n"
+WAYS = ("stock", "graft", "disabled", "plugin")
+HERE = os.path.dirname(os.path.abspath(__file__))
+PATHS = re.compile(r"(?<![\w.])/[\w./-]+/")  # of the machine: only the last part is told
+WORDS = 140
+
+Tests = dict[str, dict[str, Any]]
+Torch = tuple[str, str, str]  # version, Python, tests
+
+
+def added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """One test in two results: the runs of both, and the reason of a failure."""
+    failed = other if other["failed"] else one
+    return {
+        "outcome": "failed" if one["failed"] + other["failed"] else other["outcome"],
+        "why": failed["why"],
+        "summed": max(one["summed"], other["summed"]),
+        "runs": one["runs"] + other["runs"],
+        "failed": one["failed"] + other["failed"],
+    }
+
+
+def gathered(paths: list[str]) -> dict[Torch, dict[str, dict[str, Tests]]]:
+    """Per torch, way and module: the tests."""
+    found: dict[Torch, dict[str, dict[str, Tests]]] = {}
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            results = json.load(file)
+        key = (results["torch"], results["python"], results["tests"])
+        modules = found.setdefault(key, {}).setdefault(results["way"], {})
+        for name, module in results["modules"].items():
+            if module["code"] != 0:
+                raise SystemExit(f"{path}: {name} did not run to its end (code {module['code']})")
+            tests = modules.setdefault(name, {})
+            for test, answer in module["tests"].items():
+                tests[test] = added(tests[test], answer) if test in tests else answer
+    return found
+
+
+def status(test: dict[str, Any]) -> str:
+    if test["outcome"] != "failed":
+        return str(test["outcome"])
+    always = test["failed"] == test["runs"]
+    often = "" if always and test["runs"] == 1 else f" in {test['failed']} of {test['runs']} runs"
+    why = PATHS.sub("", test["why"])
+    return f"failed{often} ({why[:WORDS]})"
+
+
+def counts(tests: Tests) -> str:
+    number = collections.Counter(test["outcome"] for test in tests.values())
+    words = [f"{number['passed']} passed"]
+    words += [f"{number[name]} {name}" for name in ("failed", "skipped") if number[name]]
+    return ", ".join(words)
+
+
+def summing(tests: Tests) -> str:
+    having = [test["summed"] for test in tests.values() if test["summed"]]
+    return f"{len(having)} tests, {sum(having)} allreduces" if having else ""
+
+
+def explanation(entries: list[dict[str, str]], torch: str, way: str, test: str) -> str:
+    for entry in entries:
+        if (
+            torch.startswith(entry["torch"])
+            and fnmatch.fnmatch(way, entry["way"])
+            and fnmatch.fnmatch(test, entry["test"])
+        ):
+            return entry["text"]
+    return "**Not explained.**"
+
+
+def section(
+    torch: Torch, ways: dict[str, dict[str, Tests]], entries: list[dict[str, str]]
+) -> list[str]:
+    version, python, source = torch
+    present = [way for way in WAYS if way in ways]
+    origin = "its own tests, as it is installed" if source == "torch" else f"tests of {source}"
+    lines = [f"### torch {version}, Python {python}, {origin}", ""]
+    lines += ["| module | " + " | ".join(present) + " | summed by SwitchML |"]
+    lines += ["|---" * (len(present) + 2) + "|"]
+    names = [name for name, tests in ways["stock"].items() if tests]
+    for name in names:
+        cells = [counts(ways[way].get(name, {})) for way in present]
+        by = [summing(ways[way].get(name, {})) for way in present if way in {"graft", "plugin"}]
+        lines.append(f"| `{name}` | " + " | ".join([*cells, "; ".join(filter(None, by))]) + " |")
+    lines.append("")
+    notes = []
+    for name in names:
+        for test in ways["stock"][name]:
+            answers = {way: ways[way].get(name, {}).get(test) for way in present}
+            said = {way: status(a) if a else "not run" for way, a in answers.items()}
+            if len(set(said.values())) > 1 or said["stock"].startswith("failed"):
+                other = next((w for w in present if said[w] != said["stock"]), "stock")
+                outcomes = "; ".join(f"{way} {words}" for way, words in said.items())
+                why = explanation(entries, version, other, test)
+                notes.append(f"- `{test}`: {outcomes}. {why}")
+    if notes:
+        lines += ["Tests that fail, or that are not alike:", "", *notes, ""]
+    else:
+        lines += ["Every test has the same outcome in every way, and none fails.", ""]
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("results", nargs="+")
+    parser.add_argument("--page", required=True)
+    parser.add_argument("--explanations", default=os.path.join(HERE, "explanations.json"))
+    given = parser.parse_args()
+    with open(given.explanations, encoding="utf-8") as file:
+        entries = json.load(file)
+    lines = []
+    for torch, ways in gathered(given.results).items():
+        if "stock" not in ways:
+            raise SystemExit(f"torch {torch[0]}: there are no results of stock to compare with")
+        lines += section(torch, ways, entries)
+    with open(given.page, encoding="utf-8") as file:
+        page = file.read()
+    before, _, rest = page.partition(BEGIN)
+    after = rest.partition(END)[2]
+    if not rest:
+        raise SystemExit(f"{given.page}: has no line {BEGIN.strip()}")
+    with open(given.page, "w", encoding="utf-8") as file:
+        file.write(before + BEGIN + "\n" + "\n".join(lines) + "\n" + END + after)
+    sys.stdout.write(f"wrote {given.page}\n")
+
+
+if __name__ == "__main__":
+    main()

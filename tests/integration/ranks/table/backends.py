@@ -1,0 +1,60 @@
+"""Other backends beside ours."""
+
+import torch
+import torch.distributed as dist
+
+from table.common import cell, mine
+
+
+def remade_gloo(store, rank, size, timeout):
+    return dist.ProcessGroupGloo(store, rank, size, timeout)
+
+
+def doubling(store, rank, size, timeout):
+    """A backend in Python that doubles instead of summing."""
+
+    class Done(torch._C._distributed_c10d.Work):
+        def __init__(self, tensors):
+            super().__init__()
+            self.future = torch.futures.Future()
+            self.future.set_result(tensors)
+
+        def wait(self, timeout=None):  # noqa: ARG002  # torch's signature
+            return True
+
+        def get_future(self):
+            return self.future
+
+    class Doubling(dist.ProcessGroup):
+        def allreduce(self, tensors, options=None):  # noqa: ARG002  # likewise
+            for tensor in tensors:
+                tensor.mul_(2)
+            return Done(tensors)
+
+        def size(self):
+            return size
+
+        def getBackendName(self):  # noqa: N802  # torch's name
+            return "doubling"
+
+    return Doubling(rank, size)
+
+
+@cell
+def third_party_gloo():
+    dist.Backend.register_backend("remade", remade_gloo)
+    group = dist.new_group(backend="remade")
+    tensor, other = mine(), mine("int32")
+    dist.all_reduce(tensor, group=group)
+    dist.all_reduce(other)
+    return [tensor, other, dist.get_backend(group), dist.get_backend()]
+
+
+@cell
+def third_party_in_python():
+    dist.Backend.register_backend("doubling", doubling)
+    group = dist.new_group(backend="doubling")
+    tensor, other = mine(), mine("int32")
+    dist.all_reduce(tensor, group=group)
+    dist.all_reduce(other)
+    return [tensor, other, dist.get_backend(group), dist.get_backend()]

@@ -1,0 +1,131 @@
+"""The other collectives, of tensors and of objects."""
+
+import torch
+import torch.distributed as dist
+
+from table.common import cell, everyones, mine, rank, world
+
+
+@cell
+def broadcast_async():
+    tensor = mine()
+    work = dist.broadcast(tensor, src=1, async_op=True)
+    work.wait()
+    return [tensor, work.is_completed()]
+
+
+@cell
+def broadcast_from_nobody():
+    dist.broadcast(mine(), src=world())
+
+
+@cell
+def reduce_async():
+    tensor = mine()
+    dist.reduce(tensor, dst=1, async_op=True).wait()
+    return tensor if rank() == 1 else None
+
+
+@cell
+def all_gather_async():
+    tensors = everyones()
+    dist.all_gather(tensors, mine(), async_op=True).wait()
+    return tensors
+
+
+@cell
+def all_gather_into_short_list():
+    dist.all_gather(everyones()[1:], mine())
+
+
+@cell
+def all_gather_into_tensor():
+    tensor = torch.zeros(3 * world())
+    dist.all_gather_into_tensor(tensor, mine())
+    return tensor
+
+
+@cell
+def all_gather_coalesced():
+    lists = [[torch.zeros(3), torch.zeros(5)] for _ in range(world())]
+    dist.all_gather_coalesced(lists, [mine(), mine("float32", 5)])
+    return lists
+
+
+@cell
+def gather_into_short_list():
+    dist.gather(mine(), everyones()[1:], dst=rank())
+
+
+@cell
+def scatter_of_a_short_list():
+    dist.scatter(mine(), everyones()[1:], src=rank())
+
+
+@cell
+def reduce_scatter():
+    tensor = torch.zeros(3)
+    dist.reduce_scatter(tensor, everyones(torch.ones_like))
+    return tensor
+
+
+@cell
+def reduce_scatter_tensor():
+    tensor = torch.zeros(3)
+    dist.reduce_scatter_tensor(tensor, mine("float32", 3 * world()))
+    return tensor
+
+
+@cell
+def all_to_all():
+    tensors = everyones()
+    dist.all_to_all(tensors, [mine(of=10 * r) for r in range(world())])
+    return tensors
+
+
+@cell
+def all_to_all_single():
+    tensor = torch.zeros(world())
+    dist.all_to_all_single(tensor, mine("float32", world()))
+    return tensor
+
+
+@cell
+def barrier():
+    """In a group of its own: Gloo's barrier raises again what the last work of its group raised."""
+    group = dist.new_group()
+    return [dist.barrier(group), dist.barrier(group, async_op=True).wait()]
+
+
+@cell
+def barrier_with_devices():
+    return dist.barrier(dist.new_group(), device_ids=[0])
+
+
+@cell
+def all_gather_object():
+    objects = [None] * world()
+    dist.all_gather_object(objects, {"rank": rank(), "text": "x" * 10 * rank()})
+    return objects
+
+
+@cell
+def gather_object():
+    objects = [None] * world() if rank() == 1 else None
+    dist.gather_object({"rank": rank()}, objects, dst=1)
+    return objects
+
+
+@cell
+def broadcast_object_list():
+    objects = [{"rank": rank()}, "text"] if rank() == 1 else [None, None]
+    dist.broadcast_object_list(objects, src=1)
+    return objects
+
+
+@cell
+def scatter_object_list():
+    received = [None]
+    objects = [{"to": r} for r in range(world())] if rank() == 1 else None
+    dist.scatter_object_list(received, objects, src=1)
+    return received

@@ -1,0 +1,112 @@
+"""Groups, and what tells about them."""
+
+import torch
+import torch.distributed as dist
+
+from table.common import BACKEND, TIMEOUT, cell, default_group, mine, rank, world
+
+
+@cell
+def group_of_some():
+    members = list(range(world() - 1))
+    group = dist.new_group(members)
+    tensor = mine()
+    dist.all_reduce(tensor, group=group)
+    return [tensor, dist.get_rank(group), dist.get_world_size(group)]
+
+
+@cell
+def group_with_a_timeout():
+    group = dist.new_group(timeout=TIMEOUT, backend=BACKEND)
+    tensor = mine()
+    dist.all_reduce(tensor, group=group)
+    return [tensor, dist.get_rank(group), dist.get_backend(group)]
+
+
+@cell
+def several_groups():
+    groups = [dist.new_group(members) for members in ([0, 1], [2, 3], [1, 3], [0, 1, 2, 3])]
+    answers = []
+    for _ in range(2):
+        for group in groups:
+            tensor = mine("int32")
+            if dist.get_rank(group) >= 0:
+                dist.all_reduce(tensor, group=group)
+            answers.append(tensor)
+        tensor = mine()
+        dist.all_reduce(tensor)
+        answers.append(tensor)
+    return answers
+
+
+@cell
+def collectives_of_a_group():
+    group = dist.new_group([1, 3])
+    if rank() not in {1, 3}:
+        return None
+    tensor, tensors = mine(), [torch.zeros(3), torch.zeros(3)]
+    dist.broadcast(tensor, src=3, group=group)
+    dist.all_gather(tensors, mine(), group=group)
+    dist.barrier(group=group)
+    return [tensor, tensors]
+
+
+@cell
+def subgroups():
+    group, groups = dist.new_subgroups(2)
+    tensor = mine()
+    dist.all_reduce(tensor, group=group)
+    return [tensor, len(groups), dist.get_rank(group)]
+
+
+@cell
+def subgroups_by_enumeration():
+    group, groups = dist.new_subgroups_by_enumeration([[0, 2], [1, 3]])
+    tensor = mine()
+    dist.all_reduce(tensor, group=group)
+    return [tensor, len(groups), dist.get_rank(group)]
+
+
+@cell
+def group_of_nobody():
+    dist.new_group([world()])
+
+
+@cell
+def group_that_is_destroyed():
+    group = dist.new_group()
+    dist.all_reduce(mine(), group=group)
+    dist.destroy_process_group(group)
+    tensor = mine()
+    dist.all_reduce(tensor)
+    return tensor
+
+
+@cell
+def monitored_barrier():
+    return dist.monitored_barrier(timeout=TIMEOUT)
+
+
+@cell
+def monitored_barrier_waits_for_all():
+    return dist.monitored_barrier(timeout=TIMEOUT, wait_all_ranks=True)
+
+
+@cell
+def debug_level():
+    return str(dist.get_debug_level())
+
+
+@cell
+def profiled_collectives():
+    with torch.autograd.profiler.profile() as profile:
+        dist.all_reduce(mine())
+        dist.all_reduce(mine("float64"))
+        dist.broadcast(mine(), src=0)
+    return sorted(event.name for event in profile.function_events if "gloo:" in event.name)
+
+
+@cell
+def group_itself():
+    group = default_group()
+    return [group.rank(), group.size(), dist.get_backend(), type(group).__name__, group.name()]

@@ -1,0 +1,101 @@
+"""Every function with every type, and every operation."""
+
+import torch
+import torch.distributed as dist
+
+from table.common import CELLS, following, mine, previous, rank, world
+
+OPS = ("SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "AVG")
+DTYPES = (
+    *("float16", "bfloat16", "float32", "float64", "complex64"),
+    *("uint8", "int8", "int16", "int32", "int64", "bool"),
+)
+
+
+def all_reduced(op, dtype):
+    def run():
+        tensor = mine(dtype)
+        dist.all_reduce(tensor, op=getattr(dist.ReduceOp, op))
+        return tensor
+
+    return run
+
+
+def reduced(op, dtype):
+    def run():
+        answers = []
+        for dst in range(world()):
+            tensor = mine(dtype)
+            dist.reduce(tensor, dst=dst, op=getattr(dist.ReduceOp, op))
+            answers.append(tensor if rank() == dst else None)
+        return answers
+
+    return run
+
+
+def broadcasted(dtype):
+    def run():
+        tensors = [mine(dtype) for _ in range(world())]
+        for src, tensor in enumerate(tensors):
+            dist.broadcast(tensor, src=src)
+        return tensors
+
+    return run
+
+
+def all_gathered(dtype):
+    def run():
+        tensors = [torch.zeros_like(mine(dtype)) for _ in range(world())]
+        dist.all_gather(tensors, mine(dtype))
+        return tensors
+
+    return run
+
+
+def gathered(dtype):
+    def run():
+        tensors = [torch.zeros_like(mine(dtype)) for _ in range(world())] if rank() == 1 else None
+        dist.gather(mine(dtype), tensors, dst=1)
+        return tensors
+
+    return run
+
+
+def scattered(dtype):
+    def run():
+        tensor = torch.zeros_like(mine(dtype))
+        parts = [mine(dtype, of=10 * r) for r in range(world())] if rank() == 1 else None
+        dist.scatter(tensor, parts, src=1)
+        return tensor
+
+    return run
+
+
+def sent(dtype):
+    def run():
+        tensor = torch.zeros_like(mine(dtype))
+        if rank() % 2 == 0:
+            dist.send(mine(dtype), following())
+            dist.recv(tensor, previous())
+        else:
+            dist.recv(tensor, previous())
+            dist.send(mine(dtype), following())
+        return tensor
+
+    return run
+
+
+for _dtype in DTYPES:
+    for _op in OPS:
+        CELLS[f"all_reduce {_op} {_dtype}"] = all_reduced(_op, _dtype)
+    CELLS[f"reduce SUM {_dtype}"] = reduced("SUM", _dtype)
+    for _name, _function in {
+        "broadcast": broadcasted,
+        "all_gather": all_gathered,
+        "gather": gathered,
+        "scatter": scattered,
+        "send and recv": sent,
+    }.items():
+        CELLS[f"{_name} {_dtype}"] = _function(_dtype)
+for _op in OPS[1:]:
+    CELLS[f"reduce {_op} int32"] = reduced(_op, "int32")

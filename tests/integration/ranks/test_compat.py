@@ -1,0 +1,218 @@
+"""The recorder of PyTorch's own tests, on a module of tests like them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+COMPAT = Path(__file__).resolve().parents[2] / "compat"
+MODULE = """
+import os
+import signal
+import sys
+import tempfile
+import time
+import unittest
+
+import torch
+import torch.distributed as dist
+
+
+class GlooTest(unittest.TestCase):
+    def test_sums(self):
+        with tempfile.TemporaryDirectory() as directory:
+            store = dist.FileStore(os.path.join(directory, "store"), 1)
+            group = dist.ProcessGroupGloo(store, 0, 1)
+            for _ in range(3):
+                tensor = torch.ones(5)
+                group.allreduce([tensor]).wait()
+                self.assertEqual(tensor.tolist(), [1] * 5)
+            del group
+
+    def test_fails(self):
+        self.assertEqual(1, 2)
+
+    def test_skips(self):
+        raise unittest.SkipTest("for a reason")
+
+    def test_dies(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def test_leaves_at_once(self):
+        sys.exit(3)
+
+    def test_of_nccl(self):
+        pass
+
+
+class SlowTest(unittest.TestCase):
+    def test_hangs(self):
+        child = os.fork()
+        if child:
+            with open(os.environ["HANGING"], "w") as file:
+                file.write(str(child))
+        time.sleep(3600)
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tree") / "pytorch-1.0"
+    (root / "test" / "distributed").mkdir(parents=True)
+    (root / "test" / "distributed" / "test_c10d_gloo.py").write_text(MODULE)
+    return root
+
+
+def run(python: Path, tree: Path, output: Path, *arguments: str, **env: str) -> dict[str, Any]:
+    command: list[str | Path] = [
+        sys.executable,
+        COMPAT / "run.py",
+        "--python",
+        python,
+        "--source",
+        tree,
+    ]
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | env
+    done = subprocess.run(
+        [*command, "-o", output, *arguments],
+        capture_output=True,
+        text=True,
+        env=environ,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    results: dict[str, Any] = json.loads(output.read_text())
+    return results
+
+
+def record(page: Path, *results: Path, explanations: str = "[]") -> str:
+    entries = page.parent / "explanations.json"
+    entries.write_text(explanations)
+    page.write_text("before\n<!-- record -->\nold\n<!-- end of record -->\nafter\n")
+    command: list[str | Path] = [sys.executable, COMPAT / "record.py", *results, "--page", page]
+    done = subprocess.run(
+        [*command, "--explanations", entries], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert text.startswith("before\n<!-- record -->\n")
+    assert text.endswith("<!-- end of record -->\nafter\n")
+    assert "old" not in text
+    return text
+
+
+def test_outcomes_and_what_was_delegated(
+    torch_python: Path, graft: Path, home: Path, tree: Path, tmp_path: Path
+) -> None:
+    stock = run(torch_python, tree, tmp_path / "stock.json", "--way", "stock", "--only", "Gloo*")
+    options = ["--graft", str(graft), "--switchml-home", str(home), "--only", "Gloo*"]
+    ours = run(torch_python, tree, tmp_path / "graft.json", "--way", "graft", *options)
+    for results, calls in ((stock, 0), (ours, 3)):
+        module = results["modules"]["test_c10d_gloo"]
+        assert module["code"] == 0
+        tests = {name.partition(".")[2]: answer for name, answer in module["tests"].items()}
+        assert {name: answer["outcome"] for name, answer in tests.items()} == {
+            "test_sums": "passed",
+            "test_fails": "failed",
+            "test_skips": "skipped",
+            "test_dies": "failed",
+            "test_leaves_at_once": "failed",
+        }
+        assert tests["test_fails"]["why"] == "AssertionError: 1 != 2"
+        assert tests["test_skips"]["why"] == "for a reason"
+        assert tests["test_dies"]["why"] == "the process of the test died"
+        assert tests["test_sums"]["summed"] == calls
+    text = record(tmp_path / "page.md", tmp_path / "stock.json", tmp_path / "graft.json")
+    counts = "1 passed, 3 failed, 1 skipped"
+    assert f"| `test_c10d_gloo` | {counts} | {counts} | 1 tests, 3 allreduces |" in text
+    assert "`GlooTest.test_fails`: stock failed (AssertionError: 1 != 2); graft failed" in text
+    assert text.count("**Not explained.**") == 3
+
+
+def runs(pid: str) -> bool:
+    try:
+        stat = Path("/proc", pid, "stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_nothing_is_left_of_a_test_that_hangs(
+    torch_python: Path, tree: Path, tmp_path: Path
+) -> None:
+    pid = tmp_path / "pid"
+    options = ["--way", "stock", "--only", "Slow*", "--limit", "10"]
+    results = run(torch_python, tree, tmp_path / "out.json", *options, HANGING=str(pid))
+    (answer,) = results["modules"]["test_c10d_gloo"]["tests"].values()
+    assert answer["outcome"] == "failed"
+    assert answer["why"] == "did not end within 10 s"
+    deadline = time.monotonic() + 60
+    while runs(pid.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def answers(way: str, *outcomes: str, why: str = "", runs: int = 1) -> dict[str, Any]:
+    tests = {
+        f"Class.test_{number}": {
+            "outcome": outcome,
+            "why": why if outcome == "failed" else "",
+            "seconds": 1.0,
+            "summed": 0,
+            "runs": runs,
+            "failed": int(outcome == "failed"),
+        }
+        for number, outcome in enumerate(outcomes)
+    }
+    module = {"code": 0, "tests": tests}
+    return {
+        "torch": "9.0",
+        "python": "3.99",
+        "tests": "torch",
+        "way": way,
+        "modules": {"test_c10d_gloo": module},
+    }
+
+
+def test_a_page_tells_every_difference(tmp_path: Path) -> None:
+    paths = []
+    why = "RuntimeError: /usr/lib/torch/cuda.cpp:7"
+    for number, result in enumerate(
+        [
+            answers("stock", "passed", "passed", "skipped"),
+            answers("graft", "passed", "failed", "skipped", why=why),
+            answers("graft", "passed", "passed", "skipped", runs=9),
+            answers("plugin", "passed", "passed", "passed"),
+        ]
+    ):
+        paths.append(tmp_path / f"{number}.json")
+        paths[-1].write_text(json.dumps(result))
+    entries = [{"torch": "9", "way": "graft", "test": "*.test_1", "text": "The moon was full."}]
+    text = record(tmp_path / "page.md", *paths, explanations=json.dumps(entries))
+    assert "### torch 9.0, Python 3.99, its own tests, as it is installed" in text
+    assert (
+        "- `Class.test_1`: stock passed; graft failed in 1 of 10 runs (RuntimeError: cuda.cpp:7); "
+        "plugin passed. The moon was full.\n" in text
+    )
+    assert (
+        "- `Class.test_2`: stock skipped; graft skipped; plugin passed. **Not explained.**\n"
+        in text
+    )
+    assert "Class.test_0" not in text
+
+
+def test_a_page_without_differences(tmp_path: Path) -> None:
+    for way in ("stock", "disabled"):
+        (tmp_path / way).write_text(json.dumps(answers(way, "passed", "skipped")))
+    text = record(tmp_path / "page.md", tmp_path / "disabled", tmp_path / "stock")
+    assert "| `test_c10d_gloo` | 1 passed, 1 skipped | 1 passed, 1 skipped |  |" in text
+    assert "Every test has the same outcome in every way, and none fails." in text

@@ -1,0 +1,165 @@
+"""torch.distributed's documented functions: each has the outcome that it has without the patch."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from patchgen.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from launcher import Launcher, Rank
+
+Answers = list[dict[str, Any]]  # of every rank
+
+pytestmark = pytest.mark.integration
+
+WORLD = 4
+SUPPORTED = (
+    "send and recv",
+    "broadcast",
+    "all_reduce",
+    "reduce",
+    "all_gather",
+    "gather",
+    "scatter",
+)
+BETTER = {"all_reduce_with_gaps"}  # stock Gloo takes a tensor with gaps for one without
+DELEGATED = (
+    {"all_reduce SUM float32", "all_reduce SUM int32"},
+    # Since 1.8 torch takes a complex tensor as twice as many float32.
+    {"all_reduce SUM float32", "all_reduce SUM int32", "all_reduce SUM complex64"},
+)
+OTHERS_TOO = {
+    *("all_reduce_async", "all_reduce_large", "all_reduce_transposed", "several_groups"),
+    *("data_parallel", "data_parallel_with_hook", "data_parallel_with_uneven_inputs"),
+    *("third_party_gloo", "third_party_in_python"),
+    *("init_with_file", "init_with_tcp", "init_with_env", "init_with_tcp_store"),
+}
+FEW = [
+    "all_reduce SUM float32",
+    "all_reduce SUM float64",
+    "broadcast float32",
+    "data_parallel",
+    "init_after_destroy",
+]
+
+
+def answers(ranks: list[Rank], directory: Path, world: int) -> Answers:
+    for rank in ranks:
+        assert rank.code == 0, f"exit code {rank.code}:\n{rank.out}\n{rank.err}"
+    return [json.loads((directory / f"{number}.json").read_text()) for number in range(world)]
+
+
+def table(launch: Launcher, directory: Path, level: str, *, preload: bool, **env: str) -> Answers:
+    directory.mkdir()
+    arguments = {"directory": str(directory), "ports": [free_port() for _ in range(3)]}
+    given = {"TORCH_DISTRIBUTED_DEBUG": level, **env}
+    ranks = launch("table:run", WORLD, arguments=arguments, env=given, preload=preload)
+    return answers(ranks, directory, WORLD)
+
+
+@pytest.fixture(scope="module")
+def stock(launch: Launcher, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Answers]:
+    """The table of a debug level without the patch, run once."""
+
+    @functools.cache
+    def of_level(level: str) -> Answers:
+        return table(launch, tmp_path_factory.mktemp("stock") / "table", level, preload=False)
+
+    return of_level
+
+
+def differences(mine: Answers, stock: Answers) -> list[str]:
+    """A line for every cell of every rank with another outcome than in stock, but for `BETTER`."""
+    assert [list(rank["cells"]) for rank in mine] == [list(rank["cells"]) for rank in stock]
+    return [
+        f"rank {number}, {name}: {mine[number]['cells'][name][:2]}, in stock {expected[:2]}"
+        for number, rank in enumerate(stock)
+        for name, expected in rank["cells"].items()
+        if mine[number]["cells"][name][:2] != expected[:2] and name not in BETTER
+    ]
+
+
+def summed(rank: dict[str, Any]) -> set[str]:
+    """The cells of which SwitchML has summed a part."""
+    return {name for name, (_, _, calls) in rank["cells"].items() if calls}
+
+
+def test_every_function_is_there_in_stock(stock: Callable[[str], Answers]) -> None:
+    for rank in stock("OFF"):
+        assert rank["report"] is None
+        assert len(rank["cells"]) > 200
+        for name in SUPPORTED:
+            for dtype in ("float32", "float64", "uint8", "int32", "int64"):
+                full = f"{name} SUM {dtype}" if "reduce" in name else f"{name} {dtype}"
+                assert rank["cells"][full][0] == "returned", full
+
+
+@pytest.mark.parametrize("level", ["OFF", "INFO", "DETAIL"])
+def test_same_outcome_when_delegating(
+    stock: Callable[[str], Answers], launch: Launcher, tmp_path: Path, level: str
+) -> None:
+    mine = table(launch, tmp_path / "table", level, preload=True)
+    assert differences(mine, stock(level)) == []
+    for number, rank in enumerate(mine):
+        assert {name for name in summed(rank) if name.startswith("all_reduce ")} in DELEGATED
+        present = {name for name, (how, _, _) in rank["cells"].items() if how == "returned"}
+        assert present & OTHERS_TOO <= summed(rank)
+        assert rank["report"]["failure"] == ""
+        values = rank["cells"]["all_reduce_with_gaps"][1][2]
+        gaps = [(i + 1) % 3 + number for i in range(12)]
+        assert values == [gaps[i] if i % 3 else 10 for i in range(12)]
+
+
+def test_same_outcome_when_disabled(
+    stock: Callable[[str], Answers], launch: Launcher, tmp_path: Path
+) -> None:
+    mine = table(launch, tmp_path / "table", "OFF", preload=True, SWITCHML_DISABLE="1")
+    assert differences(mine, stock("OFF")) == []
+    for rank in mine:
+        assert summed(rank) == set()
+
+
+def by_torchrun(
+    launch: Launcher, launcher: list[str], directory: Path, *, preload: bool
+) -> Answers:
+    directory.mkdir()
+    arguments = {"directory": str(directory), "only": FEW}
+    ranks = launch.torchrun("table:run", 2, launcher, arguments, preload=preload)
+    return answers(ranks, directory, 2)
+
+
+def by_spawn(launch: Launcher, directory: Path, *, preload: bool) -> Answers:
+    directory.mkdir()
+    configs = launch.prepare(2, config={"prepostprocessor": "bypass"})
+    arguments = {
+        "directory": str(directory),
+        "only": FEW,
+        "world_size": 2,
+        "configs": str(configs),
+    }
+    ranks = launch("table:spawn", 1, arguments=arguments, preload=preload)
+    return answers(ranks, directory, 2)
+
+
+def same_few(mine: Answers, stock: Answers) -> None:
+    assert differences(mine, stock) == []
+    for rank in mine:
+        assert summed(rank) == set(FEW) - {"all_reduce SUM float64", "broadcast float32"}
+
+
+def test_launched(launch: Launcher, torch_launcher: list[str], tmp_path: Path) -> None:
+    mine = by_torchrun(launch, torch_launcher, tmp_path / "mine", preload=True)
+    same_few(mine, by_torchrun(launch, torch_launcher, tmp_path / "stock", preload=False))
+
+
+def test_spawned(launch: Launcher, tmp_path: Path) -> None:
+    mine = by_spawn(launch, tmp_path / "mine", preload=True)
+    same_few(mine, by_spawn(launch, tmp_path / "stock", preload=False))
