@@ -11,16 +11,20 @@ from patchgen.cli.common import EPILOG, Main
 
 # Imported when they are used, so that none slows another down.
 COMMANDS = {
+    "accuracy": "measuring",
     "apply": "patching",
     "build": "building",
     "check": "preflight",
     "compare": "comparing",
+    "demo": "demonstrating",
     "env": "environment",
     "generate": "patching",
-    "graft": "running",
+    "graft": "grafting",
     "pins": "maintaining",
+    "plugin": "plugging",
     "revert": "patching",
-    "simulator": "running",
+    "run": "launching",
+    "simulator": "simulating",
     "source": "sourcing",
     "status": "patching",
     "verify": "verifying",
