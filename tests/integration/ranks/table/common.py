@@ -10,6 +10,7 @@ BACKEND = os.environ.get("SWITCHML_TEST_BACKEND", "gloo")  # the plugin has a na
 TIMEOUT = dt.timedelta(seconds=float(os.environ.get("SWITCHML_TEST_TIMEOUT", "60")))
 
 CELLS = {}
+KEPT = []
 SETTING = {"directory": "", "ports": (), "starts": 0}  # of this run
 
 
@@ -42,9 +43,14 @@ def world():
 
 
 def mine(dtype="float32", numel=3, of=None):
-    """Small whole numbers: their sums and products are exact in every type and order."""
+    """Small whole numbers: their sums and products are exact in every type and order.
+
+    Kept, because torch up to 2.6 may destroy a group while it holds the GIL, and then waits for ever
+    for a thread of Gloo that needs the GIL to free the last tensor.
+    """
     base = torch.arange(1, numel + 1) % 3 + (rank() if of is None else of)
-    return base.to(getattr(torch, dtype))
+    KEPT.append(base.to(getattr(torch, dtype)))
+    return KEPT[-1]
 
 
 def everyones(make=torch.zeros_like):
