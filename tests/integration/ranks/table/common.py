@@ -45,8 +45,8 @@ def world():
 def mine(dtype="float32", numel=3, of=None):
     """Small whole numbers: their sums and products are exact in every type and order.
 
-    Kept, because torch up to 2.6 may destroy a group while it holds the GIL, and then waits for ever
-    for a thread of Gloo that needs the GIL to free the last tensor.
+    Kept, because torch up to 2.6 may destroy a group while it holds the GIL, and then waits for
+    ever for a thread of Gloo that needs the GIL to free the last tensor.
     """
     base = torch.arange(1, numel + 1) % 3 + (rank() if of is None else of)
     KEPT.append(base.to(getattr(torch, dtype)))
