@@ -32,6 +32,20 @@ way.install()  # at import: a spawned rank imports this file, and nothing else, 
 
 import torch  # noqa: E402  # after the graft
 
+
+def import_sharded_tensors() -> None:
+    """Tests of 1.13 let DDP use its sharded tensors, which no Python from 3.11 on can import."""
+    try:
+        importlib.import_module("torch.distributed._shard.sharded_tensor")
+    except ModuleNotFoundError:
+        pass  # an older torch
+    except ValueError:
+        module = importlib.import_module("torch.nn.parallel._replicated_tensor_ddp_utils")
+        vars(module)["_set_ddp_with_replicated_tensor"] = lambda _: None
+
+
+import_sharded_tensors()  # here, so that spawned ranks do it as well
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -188,17 +202,6 @@ def fork_ranks() -> None:
         )
 
 
-def import_sharded_tensors() -> None:
-    """Tests of 1.13 let DDP use its sharded tensors, which no Python from 3.11 on can import."""
-    try:
-        importlib.import_module("torch.distributed._shard.sharded_tensor")
-    except ModuleNotFoundError:
-        pass  # an older torch
-    except ValueError:
-        module = importlib.import_module("torch.nn.parallel._replicated_tensor_ddp_utils")
-        vars(module)["_set_ddp_with_replicated_tensor"] = lambda _: None
-
-
 def main(scratch: str) -> None:
     prepare(scratch)  # some tests read it when they are imported
     path, results, *patterns = sys.argv[1:]
@@ -206,7 +209,6 @@ def main(scratch: str) -> None:
     directory = os.path.dirname(os.path.abspath(path))
     sys.path[1:1] = [directory, os.path.dirname(directory)]
     module = importlib.import_module(os.path.basename(path).removesuffix(".py"))
-    import_sharded_tensors()
     if os.environ["COMPAT_START"] == "fork":
         fork_ranks()
     limit = float(os.environ["COMPAT_LIMIT"])

@@ -50,6 +50,18 @@ def same_everywhere(weights):
     return weights
 
 
+def barrier_waits(switchml):
+    """A barrier ends after the allreduces before it, also those that nobody has waited for."""
+    start()
+    tensors = [torch.full((200_000,), float(RANK + i)) for i in range(20)]
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    dist.barrier()
+    for i, tensor in enumerate(tensors):
+        assert torch.equal(tensor, torch.full_like(tensor, WORLD * (WORLD - 1) / 2 + WORLD * i))
+    assert all(work.is_completed() for work in works)
+    return finish(switchml)
+
+
 def hooks(switchml):
     """DistributedDataParallel with communication hooks, of which one waits in its callbacks."""
     start()

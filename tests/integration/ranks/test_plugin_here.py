@@ -44,6 +44,11 @@ def test_communication_hooks(plugged: Launcher) -> None:
         assert result["report"]["calls"] > 0
 
 
+def test_barrier_waits_for_what_was_delegated(plugged: Launcher) -> None:
+    for result in results(plugged("plugin_cases:barrier_waits", 3)):
+        assert result["report"]["calls"] == 20
+
+
 def test_gloo_that_delegates_itself(plugged: Launcher, graft: Path) -> None:
     """Nothing is delegated twice: the case counts the calls."""
     both = {**plugged.loading, "SWITCHML_TEST_GRAFT": str(graft)}

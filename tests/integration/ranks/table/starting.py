@@ -1,5 +1,6 @@
 """Starting and ending, again and again."""
 
+import gc
 import os
 
 import torch.distributed as dist
@@ -14,6 +15,7 @@ def facts():
 
 
 def again(**how):
+    gc.collect()  # models in reference cycles hold the group, which delegates as long as it is
     dist.destroy_process_group()
     try:
         begin(**how)
