@@ -30,7 +30,13 @@ _OWN = (
     "module.cpp",
 )
 # What the process group answers itself.
-_ANSWERED = ("getBackendName", "allreduce", "allreduce_coalesced", "getSequenceNumberForGroup")
+_ANSWERED = (
+    "getBackendName",
+    "allreduce",
+    "allreduce_coalesced",
+    "barrier",
+    "getSequenceNumberForGroup",
+)
 
 
 @dataclass(frozen=True)
