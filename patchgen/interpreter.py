@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from dataclasses import dataclass
 
-from patchgen.errors import OptionsError, ToolError
+from patchgen.errors import ToolError
 from patchgen.process import run
 
 _PROBE = """
@@ -55,18 +54,6 @@ class Torch:
         packaged = os.path.join(self.root, "include")
         base = packaged if os.path.isdir(os.path.join(packaged, "ATen")) else "/usr/include"
         return [base, os.path.join(base, "torch", "csrc", "api", "include")]
-
-
-def located(name: str) -> str:
-    """The path of an interpreter that is given by its path or by a name on PATH.
-
-    Raises:
-        OptionsError: there is none.
-    """
-    found = shutil.which(name)
-    if found is None:
-        raise OptionsError(f"{name}: no such interpreter; give the path of a python")
-    return os.path.abspath(found)
 
 
 def inspect(python: str) -> Torch:

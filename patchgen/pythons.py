@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Callable
 
 from patchgen import paths
-from patchgen.errors import ToolError
+from patchgen.errors import OptionsError, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,6 +51,28 @@ class Interpreter:
     header: str = ""
     """The path of Python.h, whether it is there or not."""
     has_header: bool = True
+
+
+def located(name: str) -> str:
+    """The absolute path of an interpreter that is given by its path or by a name on PATH.
+
+    Its links stay, which make a virtual environment.
+
+    Raises:
+        OptionsError: there is none.
+    """
+    found = shutil.which(name)
+    if found is None:
+        inner = os.path.join(name, "bin", "python")
+        hint = inner if os.path.exists(inner) else "the path of a python"
+        raise OptionsError(f"{name}: no such interpreter; give {hint}")
+    return os.path.abspath(found)
+
+
+def search_path(directory: str, environ: Mapping[str, str]) -> str:
+    """PYTHONPATH as an environment has it, with a directory before it."""
+    rest = environ.get("PYTHONPATH")
+    return os.pathsep.join([directory, *([rest] if rest else [])])
 
 
 def ask(path: str, names: Sequence[str], run: Callable[[Sequence[str], bytes], str]) -> Interpreter:

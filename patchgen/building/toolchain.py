@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen import pythons
-from patchgen.errors import OptionsError, ToolError
+from patchgen.errors import ToolError
 from patchgen.process import LIMIT, run
 
 if TYPE_CHECKING:
@@ -107,18 +107,6 @@ def _compiler(variable: str) -> list[str]:
     if not command:
         raise ToolError(f"CXX={variable}: no such compiler; set CXX to one")
     return command
-
-
-def interpreter(named: str, environ: Mapping[str, str]) -> str:
-    """The absolute path of the interpreter that the user named.
-
-    Raises:
-        OptionsError: there is none.
-    """
-    found = shutil.which(named, path=environ.get("PATH"))
-    if found is None:
-        raise OptionsError(f"--python {named}: no such program")
-    return os.path.abspath(found)
 
 
 def activated(prefix: str, environ: Mapping[str, str]) -> dict[str, str]:

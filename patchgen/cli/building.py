@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen import paths
+from patchgen import paths, pythons
 from patchgen.cli import places
 from patchgen.cli.common import (
     chosen_pin,
@@ -77,7 +77,7 @@ def build(interpreter: str | None, *, as_json: bool, **given: Any) -> None:  # n
 
 
 def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # noqa: ANN401  # Request
-    from patchgen.building import Request, toolchain, variables  # noqa: PLC0415
+    from patchgen.building import Request, variables  # noqa: PLC0415
 
     options = read_options(given)
     pin = chosen_pin(given["pytorch"])
@@ -87,7 +87,7 @@ def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # noqa: AN
         options=options,
         work=places.work(given["work"], pin),
         output=os.fsdecode(paths.encode(options.builddir)),
-        python=toolchain.interpreter(interpreter, os.environ) if interpreter else None,
+        python=pythons.located(interpreter) if interpreter else None,
         lock=os.path.join(cwd, given["lock_file"]),
         cache=places.cache(given["cache"]),
         environ=dict(os.environ),

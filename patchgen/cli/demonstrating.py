@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from patchgen import files
+from patchgen import files, pythons
 from patchgen.cli import places
 from patchgen.cli.common import json_option, print_json
 from patchgen.cli.progress import progress
@@ -49,7 +49,7 @@ _PICTURE, _DATA = "loss.png", "demo.json"
     metavar="PYTHON",
     help="An interpreter with a torch. [default: the one that runs this, if it has, else python3]",
 )
-@click.option("--cache", type=click.Path(), metavar="DIR", help="Of what is built, as for run.")
+@places.cache_option
 @json_option
 def demo(  # noqa: PLR0913  # one for each option
     output: str, ranks: int, epochs: int, python: str | None, cache: str | None, *, as_json: bool
@@ -60,7 +60,7 @@ def demo(  # noqa: PLR0913  # one for each option
     an earlier run. Fails where nothing was delegated, or the weights differ by more than rounding
     explains.
     """
-    from patchgen import interpreter, plots  # noqa: PLC0415  # no other command needs them
+    from patchgen import plots  # noqa: PLC0415  # no other command needs them
 
     plots.require()
     from patchgen import demo as demonstration  # noqa: PLC0415  # imports numpy
@@ -69,7 +69,7 @@ def demo(  # noqa: PLR0913  # one for each option
     request = demonstration.Request(
         output=os.path.normpath(os.path.join(places.directory(), output)),
         cache=places.cache(cache),
-        python=interpreter.located(python or _python()),
+        python=pythons.located(python or _python()),
         environ=dict(os.environ),
         ranks=ranks,
         epochs=epochs,

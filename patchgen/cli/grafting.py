@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen import paths, scratch
+from patchgen import paths, pythons, scratch
 from patchgen.cli import places
 from patchgen.cli.common import (
     known_pins,
@@ -89,15 +89,13 @@ def graft(  # noqa: PLR0913  # one for each option
     The graft is loaded before that torch, by a hook that --install puts into the interpreter, or by
     switchml-patch run.
     """
-    from patchgen import interpreter  # noqa: PLC0415  # no other command needs it
-
     if uninstall and (install or output):
         raise click.UsageError("--uninstall stands alone; drop --install and -o")
     if user and not (install or uninstall):
         raise click.UsageError("--user has a meaning with --install and --uninstall only")
     if library and (output or not install):
         raise click.UsageError("--library is for --install, without -o")
-    python = interpreter.located(torch_python)
+    python = pythons.located(torch_python)
     if uninstall:
         _uninstall(python, user=user)
     elif not install:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchgen import files
+from patchgen.cli import places
 from patchgen.cli.common import (
     json_option,
     only_variable_options,
@@ -63,7 +64,7 @@ _HOME = "SWITCHML_HOME"
     f"in. [env: {_CONFIG}; default with the simulator: made; else where the library looks]",
 )
 @click.option("--require", is_flag=True, help="A group that cannot delegate is an error.")
-@click.option("--cache", type=click.Path(), metavar="DIR", help="Of what is built for the run.")
+@places.cache_option
 @click.option("--report", type=click.Path(), metavar="FILE", help="Write the result as JSON.")
 @json_option
 @only_variable_options
@@ -104,11 +105,10 @@ def _job(command: tuple[str, ...], given: dict[str, Any]) -> Job:
     if given["once"] and given["workers"]:
         raise OptionsError("--once: the command starts its ranks itself; drop --workers")
     many = len(configs) if len(configs) > 1 else job.DEFAULT_WORKERS
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return running.Job(
         command=argv,
         python=python,
-        cache=os.path.abspath(given["cache"] or os.path.join(cache, "switchml-patch")),
+        cache=places.cache(given["cache"]),
         cwd=cwd,
         environ=dict(os.environ),
         workers=0 if given["once"] else given["workers"] or many,

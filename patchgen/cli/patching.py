@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from patchgen import files, patch, paths, pins, summary
+from patchgen import files, patch, paths, pins, pythons, summary
 from patchgen.cli.common import (
     json_option,
     known_pins,
@@ -168,12 +168,12 @@ def status(ctx: click.Context, target: str, pytorch: str | None, *, as_json: boo
 
 
 def _status_of_torch(ctx: click.Context, target: str, *, as_json: bool) -> None:
-    from patchgen import installation, interpreter  # noqa: PLC0415
+    from patchgen import installation  # noqa: PLC0415
 
     if target.endswith(".whl"):
         found = installation.unpack(target)
     else:
-        found = installation.look(interpreter.located(target))
+        found = installation.look(pythons.located(target))
     if as_json:
         print_json(installation.data(found))
     else:

@@ -54,7 +54,7 @@ cache_option = click.option(
     "--cache",
     type=_Named(),
     metavar="DIR",
-    help="Channel indexes and packages. [default: switchml-patch under ~/.cache]",
+    help="Of what is downloaded or built and used again. [default: switchml-patch under ~/.cache]",
 )
 config_option = click.option(
     "--config",

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from patchgen import pythons
 from patchgen.cli.common import read_options, say, variable_options, warn
 from patchgen.cli.progress import progress
 
@@ -43,7 +44,7 @@ def build(
     options = read_options(given)
     warn(options, strict=strict)
     directory = options.builddir if output is None else os.path.abspath(output)
-    torch = interpreter.inspect(interpreter.located(torch_python))
+    torch = interpreter.inspect(pythons.located(torch_python))
     with progress() as report:
         wheel = building.build(options, torch, directory, report)
     say(f"wrote {wheel}")

@@ -24,6 +24,7 @@ def simulator() -> None:
 @click.option("--cxxflags", metavar="FLAGS", help="More flags for the compiler.")
 def install(prefix: str, **given: Any) -> None:  # noqa: ANN401  # the options above
     """Builds the simulator and installs it, to be used as SWITCHML_HOME."""
+    import shlex  # noqa: PLC0415
     from pathlib import Path  # noqa: PLC0415
 
     from patchgen import simulator as builder  # noqa: PLC0415  # no other command needs it
@@ -31,4 +32,4 @@ def install(prefix: str, **given: Any) -> None:  # noqa: ANN401  # the options a
     values = {name: value for name, value in given.items() if value is not None}
     with progress() as report:
         builder.install(Path(prefix), report=report, **values)
-    say(f"use it with: SWITCHML_HOME={Path(prefix).absolute()}")
+    say(f"use it with: SWITCHML_HOME={shlex.quote(str(Path(prefix).absolute()))}")

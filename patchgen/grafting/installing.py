@@ -10,9 +10,9 @@ import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from patchgen import files, paths, render
+from patchgen import files, paths, pythons, render, startup
 from patchgen.errors import FileError, OptionsError, ToolError, TreeError, file_errors
-from patchgen.grafting import loader, startup
+from patchgen.grafting import loader
 from patchgen.process import LIMIT, run
 
 if TYPE_CHECKING:
@@ -75,11 +75,10 @@ def launching(library: str, directory: str, environ: Mapping[str, str]) -> dict[
     place(directory)
     with file_errors(), open(startup.__file__, "rb") as file:
         content = file.read()
-        files.replace(os.fsencode(os.path.join(directory, "sitecustomize.py")), content)
-    rest = environ.get("PYTHONPATH")
+        files.replace(os.fsencode(os.path.join(directory, f"{startup.NAME}.py")), content)
     return {
         **environ,
-        "PYTHONPATH": os.pathsep.join([directory, *([rest] if rest else [])]),
+        "PYTHONPATH": pythons.search_path(directory, environ),
         loader.VARIABLE: os.path.abspath(library),
     }
 

@@ -1,4 +1,4 @@
-"""What a rank does before and beside the script. Named sitecustomize.py, in front of PYTHONPATH.
+"""What a rank does before and beside the script. Named switchml_run.py, beside startup.py.
 
 Runs under Python 3.6 and newer with any torch since 1.7, and imports nothing of this package.
 Nothing happens until torch.distributed is imported. Then the functions that make and end process
@@ -9,7 +9,7 @@ takes Gloo's place where that is the way, and what SwitchML counted is written t
 import atexit
 import contextlib
 import functools
-import importlib.machinery
+import importlib
 import importlib.util
 import inspect
 import json
@@ -221,8 +221,11 @@ class Finder:
         return spec
 
 
-def activate(path: str) -> None:
-    """Prepares this process for torch."""
+def activate() -> None:
+    """Prepares this process for torch, where it is of a job that still runs."""
+    path = os.environ.get(JOB, "")
+    if not os.path.exists(path):
+        return
     with open(path, encoding="ascii") as file:
         rank = Rank(json.load(file))
     sys.meta_path.insert(0, Finder(rank))
@@ -233,20 +236,3 @@ def activate(path: str) -> None:
         leave(status)
 
     os._exit = leaving  # type: ignore[assignment]
-
-
-def hand_over(directory: str) -> None:
-    """Runs the sitecustomize that this one stands before."""
-    entries = [os.path.realpath(entry) for entry in sys.path]
-    behind = sys.path[entries.index(directory) + 1 :] if directory in entries else []
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", behind)
-    if spec is not None and spec.loader is not None:
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["sitecustomize"] = module
-        spec.loader.exec_module(module)
-
-
-if __name__ == "sitecustomize":
-    if os.path.exists(os.environ.get(JOB, "")):
-        activate(os.environ[JOB])
-    hand_over(os.path.dirname(os.path.realpath(__file__)))

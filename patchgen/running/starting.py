@@ -10,7 +10,7 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from patchgen import scratch, supervising
+from patchgen import pythons, scratch, startup, supervising
 from patchgen.errors import ToolError, file_errors
 from patchgen.ports import free_port
 from patchgen.running import bootstrap, configs, launcher, results, streams, ways
@@ -66,8 +66,9 @@ def _prepared(job: Job, setup: Setup, directory: str) -> list[str]:
     # Python imports from the directory of its program first, so that has no other file.
     program = os.path.join(directory, "program", "launcher.py")
     shutil.copyfile(launcher.__file__, program)
-    site = os.path.join(directory, "site", "sitecustomize.py")
-    shutil.copyfile(bootstrap.__file__, site)
+    site = os.path.join(directory, "site")
+    shutil.copyfile(startup.__file__, os.path.join(site, f"{startup.NAME}.py"))
+    shutil.copyfile(bootstrap.__file__, os.path.join(site, f"{startup.PREFIX}run.py"))
     data: dict[str, Any] = {
         "command": list(job.command),
         "workers": job.workers,
@@ -91,8 +92,7 @@ def _environ(job: Job, setup: Setup, directory: str) -> dict[str, str]:
     own = {**_DEFAULTS, **(_ONE_THREAD if job.workers > 1 else {})}
     graft = os.path.join(directory, "graft")
     environ = {**own, **ways.environment({**job.environ, **setup.environ}, setup, graft)}
-    site, rest = os.path.join(directory, "site"), environ.get("PYTHONPATH")
-    environ["PYTHONPATH"] = os.pathsep.join([site, *([rest] if rest else [])])
+    environ["PYTHONPATH"] = pythons.search_path(os.path.join(directory, "site"), environ)
     environ[bootstrap.JOB] = os.path.join(directory, "job.json")
     if job.require:
         environ["SWITCHML_REQUIRE"] = "1"

@@ -9,7 +9,17 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchgen import grafting, homes, interpreter, paths, plugin, process, scratch, simulator
+from patchgen import (
+    grafting,
+    homes,
+    interpreter,
+    paths,
+    plugin,
+    process,
+    pythons,
+    scratch,
+    simulator,
+)
 from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
 from patchgen.options import Options
 from patchgen.running import cache, configs
@@ -170,8 +180,7 @@ def _with_plugin(job: Job, torch: Torch, options: Options, report: Report) -> Se
 
     inputs = _inputs(job, torch, options, os.path.dirname(plugin.__file__))
     directory = cache.kept(job.cache, "plugin", inputs, make)
-    rest = job.environ.get("PYTHONPATH")
-    path = os.pathsep.join([directory, *([rest] if rest else [])])
+    path = pythons.search_path(directory, job.environ)
     why = "the plugin, built by this command"
     return Setup(torch, PLUGIN, why, environ={**_NO_GRAFT, "PYTHONPATH": path})
 

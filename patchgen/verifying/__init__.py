@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from patchgen import scratch
+from patchgen import pythons, scratch
 from patchgen.errors import OptionsError
 from patchgen.verifying import expected as expecting
-from patchgen.verifying import importing, ranks, target, wheels
+from patchgen.verifying import importing, ranks, wheels
 from patchgen.verifying.children import LIMIT
 from patchgen.verifying.expected import Expected
 from patchgen.verifying.target import Target
@@ -47,7 +47,7 @@ def python(
         FileError: the temporary directory cannot be written.
     """
     _check_configs(configs)
-    program = target.interpreter(interpreter)
+    program = pythons.located(interpreter)
     with scratch.directory("verify") as directory:
         return _verify(Target(program, None, directory, limit), expected, configs, report)
 
@@ -78,7 +78,7 @@ def wheel(  # noqa: PLR0913  # each is a part of what is verified
     """
     _check_configs(configs)
     name = expecting.read(path)
-    program = target.interpreter(wheels.interpreter_for(name, path, interpreter))
+    program = pythons.located(wheels.interpreter_for(name, path, interpreter))
     with scratch.directory("verify") as directory:
         report(f"unpacking {os.path.basename(path)}")
         unpacked = os.path.join(directory, "wheel")

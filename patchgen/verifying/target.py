@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from patchgen.errors import OptionsError
+from patchgen import pythons
 from patchgen.verifying import children
 from patchgen.verifying.children import Child
 from patchgen.verifying.worker import MARK
@@ -44,26 +44,11 @@ class Answer:
     ended: Ended
 
 
-def interpreter(name: str) -> str:
-    """The absolute path of an interpreter; its links stay, which make a virtual environment.
-
-    Raises:
-        OptionsError: there is none.
-    """
-    found = shutil.which(name)
-    if found is None:
-        inner = os.path.join(name, "bin", "python")
-        hint = f"give {inner}" if os.path.exists(inner) else "give a Python interpreter or a wheel"
-        raise OptionsError(f"{name}: no such program; {hint}")
-    return os.path.abspath(found)
-
-
 def environment(target: Target, own: Mapping[str, str]) -> dict[str, str]:
     """The user's, but for what would change what is verified, and on loopback."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(_REMOVED)}
     if target.unpacked is not None:
-        rest = os.environ.get("PYTHONPATH")
-        environ["PYTHONPATH"] = os.pathsep.join([target.unpacked, *([rest] if rest else [])])
+        environ["PYTHONPATH"] = pythons.search_path(target.unpacked, environ)
     return {**environ, **_FIXED, **own}
 
 

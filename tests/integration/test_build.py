@@ -282,7 +282,7 @@ def test_the_interpreter_that_is_there_will_do(site: Site, tmp_path: Path) -> No
         (("--lock", ""), "it is empty"),
         (("--lock", "/nowhere/lock.yml"), "switchml-patch env lock"),
         (("--config", "/nowhere/switchml.cfg"), "does not exist"),
-        (("--python", "no-such-python"), "no such program"),
+        (("--python", "no-such-python"), "no such interpreter"),
     ],
 )
 def test_what_cannot_be_is_refused(site: Site, arguments: tuple[str, ...], named: str) -> None:

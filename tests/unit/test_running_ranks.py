@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from waiting import ENOUGH, gone, until
 
+from patchgen import startup
 from patchgen.running import bootstrap, launcher
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ class Script:
         (self.root / "site-packages" / "torch_switchml.py").write_text(REPORT)
         (self.root / "site").mkdir()
         (self.root / "ranks").mkdir()
-        shutil.copy(bootstrap.__file__, self.root / "site" / "sitecustomize.py")
+        shutil.copy(startup.__file__, self.root / "site" / "sitecustomize.py")
+        shutil.copy(bootstrap.__file__, self.root / "site" / "switchml_run.py")
 
     def __call__(self, code: str, *arguments: str, **environ: str) -> str:
         job = {

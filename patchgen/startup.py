@@ -1,0 +1,38 @@
+"""Activates what stands beside it before a program begins. Named sitecustomize.py, on PYTHONPATH.
+
+Only that reaches every process that is started from there on: torchrun's ranks, spawned children,
+`python -m`. Then it hands over to the sitecustomize that it stands before. Runs under Python 3.6
+and newer, and imports nothing of this package.
+"""
+
+import importlib
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+NAME = "sitecustomize"
+PREFIX = "switchml_"  # of the modules and packages beside it; each has a function activate()
+
+
+def _activate(directory: str) -> None:
+    names = {entry.partition(".")[0] for entry in os.listdir(directory)}
+    for name in sorted(names):
+        if name.startswith(PREFIX):
+            importlib.import_module(name).activate()
+
+
+def _hand_over(directory: str) -> None:
+    """Runs the sitecustomize that this one hides."""
+    places = [os.path.realpath(path) for path in sys.path]
+    behind = sys.path[places.index(directory) + 1 :] if directory in places else []
+    spec = importlib.machinery.PathFinder.find_spec(NAME, behind)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[NAME] = module
+        spec.loader.exec_module(module)
+
+
+if __name__ == NAME:
+    _activate(os.path.dirname(os.path.abspath(__file__)))
+    _hand_over(os.path.dirname(os.path.realpath(__file__)))
