@@ -35,9 +35,14 @@ def names(parameter: click.Parameter) -> str:
 
 
 def meaning(parameter: click.Parameter) -> str:
+    told = [getattr(parameter, "help", None) or ""]
     if isinstance(parameter.type, click.Choice):
-        return "one of " + ", ".join(f"`{choice}`" for choice in parameter.type.choices)
-    return getattr(parameter, "help", None) or ("required" if parameter.required else "")
+        told.append("One of " + ", ".join(f"`{choice}`" for choice in parameter.type.choices) + ".")
+    if isinstance(parameter, click.Option) and parameter.show_default:
+        told.append(f"[default: {parameter.default}]")
+    if parameter.required:
+        told.append("[required]")
+    return " ".join(filter(None, told))
 
 
 def usage(name: str, command: click.Command) -> list[str]:
@@ -50,7 +55,8 @@ def usage(name: str, command: click.Command) -> list[str]:
 
 def table(header: str, rows: Sequence[tuple[str, ...]]) -> list[str]:
     columns = header.count("|") + 1
-    return [f"| {header} |", "|---" * columns + "|", *(f"| {' | '.join(row)} |" for row in rows)]
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return [f"| {header} |", "|---" * columns + "|", *(f"| {' | '.join(row)} |" for row in cells)]
 
 
 def text() -> str:

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
+import sys
+from importlib import metadata
 from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from patchgen.errors import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_DISTRIBUTION = "switchml-patch"
 
-def require(extra: str, needed: Mapping[str, str], *, where: str = "") -> None:
+
+def require(needed: Mapping[str, str], *, where: str = "") -> None:
     """Checks that libraries are there, without importing them.
 
     Args:
-        extra: what installs them.
-        needed: names of distributions by names of top-level modules.
+        needed: names of distributions, as the package's extras have them, by names of top-level
+            modules.
         where: what else the installation needs, as `with Python 3.10 or newer`.
 
     Raises:
@@ -24,8 +32,18 @@ def require(extra: str, needed: Mapping[str, str], *, where: str = "") -> None:
     """
     missing = [name for module, name in needed.items() if not importlib.util.find_spec(module)]
     if missing:
+        limits = _limits()
+        wanted = [name + limits.get(canonicalize_name(name), "") for name in missing]
+        command = shlex.join([sys.executable, "-m", "pip", "install", *wanted])
         run = f"{where}, run" if where else "run"
-        raise ToolError(
-            f"{' and '.join(missing)}: not installed; {run}: "
-            f"python3 -m pip install 'switchml-patch[{extra}]'"
-        )
+        raise ToolError(f"{' and '.join(missing)}: not installed; {run}: {command}")
+
+
+def _limits() -> dict[str, str]:
+    """The versions that the package asks for, by name; none where it was not installed."""
+    try:
+        texts = metadata.requires(_DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        return {}
+    found = [Requirement(text) for text in texts]
+    return {canonicalize_name(one.name): str(one.specifier) for one in found if one.specifier}

@@ -55,7 +55,7 @@ def require() -> None:
     Raises:
         ToolError: it is not.
     """
-    extras.require("plots", {"matplotlib": "matplotlib", "numpy": "numpy"})
+    extras.require({"matplotlib": "matplotlib", "numpy": "numpy"})
 
 
 def check(path: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Callable
 
 import click
@@ -13,7 +14,7 @@ from patchgen.errors import EXIT_CODES, InterruptedRun, OptionsError, PatchgenEr
 from patchgen.options import DEV_ROOT, DEV_ROOT_FLAG, VARIABLES, Options, Variable, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from patchgen.pins import Pin
 
@@ -55,23 +56,30 @@ def variable_options(command: Command) -> Command:
 
 def only_variable_options(command: Command) -> Command:
     """The nine variables and the dev root, where what is missing in a home is told otherwise."""
-    root = click.option(DEV_ROOT_FLAG, type=click.Path(), metavar="DIR", help=_about(DEV_ROOT))
-    command = root(command)
-    for variable in reversed(VARIABLES):
+    return _variable_options(command, VARIABLES)
+
+
+def simulating_options(command: Command) -> Command:
+    """The nine variables and the dev root, of a command that has the simulator without a home."""
+    default = "the simulator"
+    own = [replace(v, default=default) if v.name == "SWITCHML_HOME" else v for v in VARIABLES]
+    return _variable_options(command, own)
+
+
+def _variable_options(command: Command, variables: Sequence[Variable]) -> Command:
+    for variable in (DEV_ROOT, *reversed(variables)):
         command = _option(variable)(command)
     return command
 
 
 def _option(variable: Variable) -> Callable[[Command], Command]:
+    text = variable.help[0].upper() + variable.help[1:]
+    text = f"{text}. [env: {variable.name}; default: {variable.default}]"
     if variable.boolean:
         names = f"{variable.flag}/--no-{variable.field}"
-        return click.option(names, default=None, help=_about(variable))
-    return click.option(variable.flag, type=click.Path(), metavar="DIR", help=_about(variable))
-
-
-def _about(variable: Variable) -> str:
-    text = variable.help[0].upper() + variable.help[1:]
-    return f"{text}. [env: {variable.name}; default: {variable.default}]"
+        return click.option(names, default=None, help=text)
+    flag = DEV_ROOT_FLAG if variable is DEV_ROOT else variable.flag
+    return click.option(flag, type=click.Path(), metavar="DIR", help=text)
 
 
 def say(line: str) -> None:

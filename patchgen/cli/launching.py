@@ -13,10 +13,10 @@ from patchgen import files
 from patchgen.cli import places
 from patchgen.cli.common import (
     json_option,
-    only_variable_options,
     print_json,
     read_options,
     say_all,
+    simulating_options,
 )
 from patchgen.cli.progress import progress
 from patchgen.errors import OptionsError, file_errors
@@ -67,7 +67,7 @@ _HOME = "SWITCHML_HOME"
 @places.cache_option
 @click.option("--report", type=click.Path(), metavar="FILE", help="Write the result as JSON.")
 @json_option
-@only_variable_options
+@simulating_options
 def run(command: tuple[str, ...], *, as_json: bool, **given: Any) -> None:  # noqa: ANN401
     """Runs COMMAND on every rank, and tells what SwitchML has summed.
 

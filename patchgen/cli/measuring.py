@@ -106,7 +106,7 @@ def accuracy(
     """
     from patchgen import extras, plots  # noqa: PLC0415  # no other command needs them
 
-    extras.require("plots", {"numpy": "numpy"})
+    extras.require({"numpy": "numpy"})
     if plot is not None:
         plots.check(plot)
     from patchgen.accuracy import figure, report  # noqa: PLC0415  # imports numpy

@@ -18,8 +18,17 @@ def simulator() -> None:
 @simulator.command()
 @click.argument("prefix", type=click.Path())
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Write a config per rank.")
-@click.option("--controller-port", type=click.IntRange(1, 65535), metavar="PORT")
-@click.option("--prepostprocessor", type=click.Choice(["bypass", "cpu_exponent_quantizer"]))
+@click.option(
+    "--controller-port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Where rank 0 listens. [default: 50099]",
+)
+@click.option(
+    "--prepostprocessor",
+    type=click.Choice(["bypass", "cpu_exponent_quantizer"]),
+    help="How float32 is summed, exactly or in fixed point. [default: cpu_exponent_quantizer]",
+)
 @click.option("--debug", is_flag=True, default=None, help="No optimization, debug symbols.")
 @click.option("--cxxflags", metavar="FLAGS", help="More flags for the compiler.")
 def install(prefix: str, **given: Any) -> None:  # noqa: ANN401  # the options above

@@ -16,4 +16,4 @@ def require() -> None:
     Raises:
         ToolError: one is not.
     """
-    extras.require("env", _NEEDED, where="with Python 3.10 or newer")
+    extras.require(_NEEDED, where="with Python 3.10 or newer")

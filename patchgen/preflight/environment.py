@@ -84,7 +84,7 @@ def _read(path: str) -> Lock:
         ToolError: the library for YAML is missing.
         OptionsError: it cannot be read or is no lock.
     """
-    extras.require("env", {"yaml": "PyYAML"})
+    extras.require({"yaml": "PyYAML"})
     import yaml  # noqa: PLC0415
 
     from patchgen.conda import lockfile  # noqa: PLC0415  # imports yaml

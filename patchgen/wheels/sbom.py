@@ -21,7 +21,7 @@ def require() -> None:
     Raises:
         ToolError: it is not.
     """
-    extras.require("build", {"cyclonedx": "cyclonedx-python-lib"})
+    extras.require({"cyclonedx": "cyclonedx-python-lib"})
 
 
 def write(wheel: str, provenance: Provenance, lock: Lock | None) -> str:

@@ -76,5 +76,5 @@ def test_what_can_be_known_before_a_long_run(
     with pytest.raises(OptionsError, match="there is no directory none; make it first"):
         plots.check("none/plot.png")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ToolError, match=r"matplotlib: not installed; .*\[plots\]"):
+    with pytest.raises(ToolError, match=r"matplotlib: not installed; .*install 'matplotlib>="):
         plots.check("plot.png")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -228,6 +229,6 @@ def test_no_library_for_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(conda, "require", lambda: None)
     (problem,) = look(tmp_path, SAMPLE).check.problems
     assert problem == (
-        "PyYAML: not installed; run: python3 -m pip install 'switchml-patch[env]'; "
+        f"PyYAML: not installed; run: {shlex.quote(sys.executable)} -m pip install PyYAML; "
         "or --python PYTHON builds without an environment"
     )
