@@ -81,6 +81,8 @@ def test_interpreter_without_torch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("case", "world", "arguments"),
     [
+        ("barrier_waits", 3, {}),
+        ("barriers_in_callbacks", 2, {"number": 20}),
         ("callbacks", 2, {"number": 30}),
         ("destroyed", 2, {"store": ""}),
         ("dropped_in_callback", 2, {"store": ""}),
@@ -96,6 +98,12 @@ def test_case(
     if "store" in arguments:
         arguments = {"store": str(tmp_path)}
     results(launch(f"plugin_cases:{case}", world, arguments=arguments))
+
+
+def test_a_barrier_fails_with_what_is_before_it(launch: Launcher) -> None:
+    ranks = results(launch("plugin_cases:barrier_fails", 2, timeout=4))
+    assert "SwitchML allreduce failed" in ranks[0]["error"]
+    assert ranks[1]["error"] == ""
 
 
 def test_meshes(launch: Launcher) -> None:

@@ -58,7 +58,38 @@ def barrier_waits(switchml):
     dist.barrier()
     for i, tensor in enumerate(tensors):
         assert torch.equal(tensor, torch.full_like(tensor, WORLD * (WORLD - 1) / 2 + WORLD * i))
-    assert all(work.is_completed() for work in works)
+    assert all(work.get_future().done() for work in works)
+    return finish(switchml)
+
+
+def barrier_fails(switchml):
+    """As an allreduce before it does, for which nobody waits."""
+    start()
+    if RANK == 0:
+        dist.all_reduce(torch.ones(1000), async_op=True)
+        try:
+            dist.barrier()
+        except RuntimeError as error:
+            return {"error": str(error)}
+    else:
+        dist.barrier()
+    return {"error": ""}
+
+
+def barriers_in_callbacks(switchml, number):
+    """A barrier does not wait for the work in whose callback it is, nor do two for each other."""
+    start()
+
+    def barrier(_future):
+        dist.barrier()
+        return torch.ones(1)
+
+    sizes = [8_000_000] + [1000] * number  # the callbacks are there before the first has its sum
+    works = [dist.all_reduce(torch.ones(size), async_op=True) for size in sizes]
+    futures = [work.get_future().then(barrier) for work in works]
+    dist.barrier()
+    for future in futures:
+        assert float(future.wait()) == 1
     return finish(switchml)
 
 
@@ -126,8 +157,9 @@ def never_blocks(switchml, number):
     if RANK > 0:
         dist.recv(token, src=0)
     works = [dist.all_reduce(t, async_op=True) for t in mine]
+    barrier = dist.barrier(async_op=True)
     if RANK == 0:
-        assert not any(work.is_completed() for work in works)
+        assert not any(work.is_completed() for work in (*works, barrier))
         try:
             works[-1].wait(dt.timedelta(milliseconds=20))
         except RuntimeError as error:
@@ -136,6 +168,8 @@ def never_blocks(switchml, number):
             raise AssertionError("nobody else has taken part")
         for peer in range(1, WORLD):
             dist.send(token, dst=peer)
+    assert barrier.wait()
+    assert all(work.get_future().done() for work in (*works, barrier))
     for work, result, inputs in zip(works, mine, tensors):
         assert work.wait()
         assert work.is_completed()
@@ -148,6 +182,12 @@ def never_blocks(switchml, number):
         square = torch.full((10, 10), 1.0)
         dist.all_reduce(square.t()[:, ::2])
         assert float(square.sum()) == 50 * WORLD + 50
+    last = torch.ones(50_000)
+    work = dist.all_reduce(last, async_op=True)
+    if hasattr(work, "block_current_stream"):
+        work.block_current_stream()
+        assert float(last.sum()) == 50_000 * WORLD
+    work.wait()
     return finish(switchml)
 
 
