@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchgen.accuracy.fixed_point import may_overflow
+from patchgen.ports import free_port
 
 if TYPE_CHECKING:
     from simulator_support import Home
@@ -72,9 +72,7 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def run(program: Path, scenario: str, size: int, scratch: Path, timeout_ms: int) -> list[str]:
     """What every rank wrote to stderr; all must end well."""
     template = (program.parent / "home" / "switchml.cfg").read_text()
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    port = free_port()
     processes = []
     for rank in range(size):
         directory = scratch / str(rank)

@@ -39,7 +39,7 @@ def main():
     arguments = json.loads(os.environ.get("SWITCHML_TEST_ARGUMENTS", "{}"))
     module, _, case = sys.argv[1].rpartition(":")
     function = getattr(importlib.import_module(module or "cases"), case)
-    result = function(load_report_module(), **arguments)
+    result = dict(function(load_report_module(), **arguments) or {}, torch=torch.__version__)
     sys.stdout.write("RESULT " + json.dumps(result) + "\n")
     sys.stdout.flush()
 
