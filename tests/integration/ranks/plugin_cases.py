@@ -174,7 +174,6 @@ def never_blocks(switchml, number):
         assert work.wait()
         assert work.is_completed()
         assert work.is_success()
-        assert work.exception() is None
         assert torch.equal(work.result()[0], result)
         assert torch.equal(work.get_future().value()[0], result)
         check_sum(result, inputs)
@@ -195,7 +194,7 @@ def names(switchml, store):
     """The ways to name the backend, and what torch knows of the group."""
     place = {"rank": RANK, "world_size": WORLD}
     dist.init_process_group("cpu:switchml", init_method=f"file://{store}/first", **place)
-    assert dist.is_backend_available("switchml")
+    assert not hasattr(dist, "is_backend_available") or dist.is_backend_available("switchml")
     assert dist.get_backend() == "cpu:switchml"
     allreduce_and_check(100, torch.float32)
     assert calls(switchml) == 1
@@ -215,6 +214,7 @@ def names(switchml, store):
     with profiler.profile() as profile:
         allreduce_and_check(100, torch.float32)
     assert "switchml:all_reduce" in [event.name for event in profile.events()]
+    del backend, gloo, other
     dist.destroy_process_group()
 
     options = dist.ProcessGroupGloo._Options()
@@ -241,6 +241,8 @@ def destroyed(switchml, store):
     for work, result, inputs in zip(works, mine, tensors):
         work.wait()
         check_sum(result, inputs)
+    if not hasattr(dist.ProcessGroup, "shutdown"):
+        first = None  # an older torch destroys a group by forgetting it
     assert switchml.report()["delegating"] is False
     start(f"file://{store}/second")
     before = calls(switchml)
