@@ -47,6 +47,7 @@ def test_communication_hooks(plugged: Launcher) -> None:
 def test_barrier_waits_for_what_was_delegated(plugged: Launcher) -> None:
     for result in results(plugged("plugin_cases:barrier_waits", 3)):
         assert result["report"]["calls"] == 20
+    results(plugged("plugin_cases:barriers_in_callbacks", 2, arguments={"number": 20}))
 
 
 def test_gloo_that_delegates_itself(plugged: Launcher, graft: Path) -> None:
