@@ -77,8 +77,10 @@ def simulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check(*arguments: str, cwd: Path, code: int = 0) -> dict[str, dict[str, Any]]:
-    """The rows by name."""
+    """The rows by name. The build has begun, so a disk without room for all of it is no problem."""
     work = [] if "--work" in arguments else ["--work", str(cwd / "work")]
+    if work:
+        begun(cwd / "work")
     data = json.loads(tool("check", *PIN, *arguments, *work, "--json", cwd=cwd, code=code).stdout)
     assert data["ok"] == (code == 0)
     rows = {row["name"]: row for row in data["checks"]}
@@ -87,6 +89,13 @@ def check(*arguments: str, cwd: Path, code: int = 0) -> dict[str, dict[str, Any]
         assert row["ok"] == (not row["problems"])
         assert not (row["name"].startswith("run: ") and row["required"])
     return rows
+
+
+def begun(work: Path) -> str:
+    """A directory of a build that has begun."""
+    work.mkdir(exist_ok=True)
+    (work / "begun").touch()
+    return str(work)
 
 
 def problems(rows: dict[str, dict[str, Any]], name: str) -> list[str]:
@@ -154,7 +163,7 @@ def test_the_simulator_takes_any_flags(simulator: Path, tmp_path: Path) -> None:
 
 
 def test_a_table_for_people(simulator: Path, tmp_path: Path) -> None:
-    arguments = ["--python", SYSTEM, "--switchml-home", str(simulator), "--work", str(tmp_path)]
+    arguments = ["--python", SYSTEM, "--switchml-home", str(simulator), "--work", begun(tmp_path)]
     done = tool("check", *PIN, *arguments, cwd=simulator / "ranks/1")
     assert done.stderr == f"PyTorch 1.13.1 with SWITCHML_HOME={simulator}: a build can start\n"
     lines = done.stdout.splitlines()
@@ -177,7 +186,8 @@ def test_nothing_is_written(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     client = build_client(tmp_path / "client", "DpdkBackend", call="f();", more="void f();")
-    directories.append(client)
+    work = begun(tmp_path / "work")
+    directories += [client, tmp_path / "work"]
 
     def state() -> dict[str, tuple[int, int]]:
         """A file that comes and goes leaves another time at its directory."""
@@ -190,9 +200,8 @@ def test_nothing_is_written(
         for python in (["--python", SYSTEM], []):
             arguments = [*python, "--dpdk", "--switchml-home", str(home)]
             code = 0 if python and home == simulator else 6
-            check(*arguments, "--work", str(tmp_path / "work"), cwd=tmp_path / "cwd", code=code)
+            check(*arguments, "--work", work, cwd=tmp_path / "cwd", code=code)
     assert state() == before
-    assert not (tmp_path / "work").exists()
     assert os.stat(os.devnull).st_mode == os.stat("/dev/zero").st_mode
 
 
