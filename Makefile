@@ -75,7 +75,7 @@ packages: ## Install the system packages that the tests need (Debian, as root)
 .PHONY: test
 test: packages $(VENV)/dev ## Install what the tests need, then lint and run all of them
 	@PATH="$(abspath $(BIN)):$$PATH" ci/lint
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 .PHONY: lint
 lint: $(VENV)/dev ## Check style and types only

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,9 +15,9 @@ from trees import Tree, commit, make
 from patchgen.options import DEV_ROOT, VARIABLES
 
 if TYPE_CHECKING:
-    from simulator_support import Home
+    from pathlib import Path
 
-HERE = Path(__file__).parent
+    from simulator_support import Home
 
 
 def pytest_configure() -> None:
@@ -27,18 +26,6 @@ def pytest_configure() -> None:
         ignored = signal.getsignal(number) is signal.SIG_IGN
         if ignored and threading.current_thread() is threading.main_thread():
             signal.signal(number, lambda *_: None)
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Integration tests that share what takes long to make run in one process.
-
-    They are those of a file, or of all files of a directory under tests/integration.
-    """
-    for item in items:
-        kind, name, *_ = item.path.relative_to(HERE).parts
-        if kind == "integration":
-            item.add_marker(pytest.mark.xdist_group(name))
 
 
 @pytest.fixture(autouse=True)
