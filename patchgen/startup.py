@@ -34,5 +34,6 @@ def _hand_over(directory: str) -> None:
 
 
 if __name__ == NAME:
-    _activate(os.path.dirname(os.path.abspath(__file__)))
-    _hand_over(os.path.dirname(os.path.realpath(__file__)))
+    here = os.path.dirname(os.path.realpath(__file__))
+    _activate(here)
+    _hand_over(here)

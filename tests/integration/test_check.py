@@ -186,7 +186,7 @@ def test_nothing_is_written(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     client = build_client(tmp_path / "client", "DpdkBackend", call="f();", more="void f();")
-    work = begun(tmp_path / "work")
+    work, none = begun(tmp_path / "work"), tmp_path / "none"
     directories += [client, tmp_path / "work"]
 
     def state() -> dict[str, tuple[int, int]]:
@@ -201,7 +201,10 @@ def test_nothing_is_written(
             arguments = [*python, "--dpdk", "--switchml-home", str(home)]
             code = 0 if python and home == simulator else 6
             check(*arguments, "--work", work, cwd=tmp_path / "cwd", code=code)
+            if code:
+                check(*arguments, "--work", str(none), cwd=tmp_path / "cwd", code=code)
     assert state() == before
+    assert not none.exists()
     assert os.stat(os.devnull).st_mode == os.stat("/dev/zero").st_mode
 
 

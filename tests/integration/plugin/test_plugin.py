@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fixtures import Plugin, switchml_patch
+from packaging.version import Version
 from test_torch import results
 
 if TYPE_CHECKING:
@@ -20,13 +21,14 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")
-def version(plugin: Plugin) -> str:
+def version(plugin: Plugin) -> Version:
     """The release of torch."""
-    code = "import torch; print(torch.__version__.partition('+')[0])"
-    return subprocess.check_output([plugin.python, "-c", code], text=True).strip()
+    code = "from importlib.metadata import version; print(version('torch'))"
+    told = subprocess.check_output([plugin.python, "-c", code], text=True)
+    return Version(Version(told.strip()).public)
 
 
-def test_wheel(plugin: Plugin, version: str) -> None:
+def test_wheel(plugin: Plugin, version: Version) -> None:
     """pip has installed it, so its RECORD is right; nothing in it tells where it was built."""
     assert plugin.wheel.name.startswith(f"torch_switchml-{version}+switchml-cp")
     with zipfile.ZipFile(plugin.wheel) as archive:
@@ -47,7 +49,7 @@ def test_symbols_are_its_own(plugin: Plugin) -> None:
     assert [line.split()[-1] for line in defined.splitlines()] == ["PyInit__C"]
 
 
-def test_another_torch_is_refused(plugin: Plugin, version: str, tmp_path: Path) -> None:
+def test_another_torch_is_refused(plugin: Plugin, version: Version, tmp_path: Path) -> None:
     package = tmp_path / "torch"
     package.mkdir()
     (package / "__init__.py").write_text(
@@ -113,8 +115,8 @@ def test_a_barrier_fails_with_what_is_before_it(launch: Launcher) -> None:
     assert ranks[1]["error"] == ""
 
 
-def test_meshes(launch: Launcher, version: str) -> None:
-    if tuple(map(int, version.split("."))) < (2, 6):
+def test_meshes(launch: Launcher, version: Version) -> None:
+    if version < Version("2.6"):
         pytest.skip("fully_shard has its place since torch 2.6: name another one by TORCH")
     results(launch("plugin_meshes:meshes", 2))
 
