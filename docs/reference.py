@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchgen import pins
 from patchgen.cli import main
 from patchgen.errors import EXIT_CODES
-from patchgen.layouts import load
 from patchgen.options import DEV_ROOT, DEV_ROOT_FLAG, REFUSED_IN_HOMES, VARIABLES
+from patchgen.patch import pins
+from patchgen.patch.layouts import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from patchgen import paths
 from patchgen.errors import OptionsError
+from patchgen.system import paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

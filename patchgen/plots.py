@@ -12,8 +12,8 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from patchgen import extras, files
 from patchgen.errors import OptionsError, file_errors
+from patchgen.system import extras, files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,9 +109,9 @@ def png(path: str, panels: int = 1, title: str = "") -> Iterator[list[Axes]]:
         FileError: the file cannot be written.
     """
     require()
-    import matplotlib as mpl  # noqa: PLC0415  # of the extra `plots`
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    import matplotlib as mpl  # of the extra `plots`
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
     with mpl.rc_context():
         mpl.rcdefaults()

@@ -10,14 +10,14 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from trees import Tree, commit, make
+from support.trees import Tree, commit, make
 
 from patchgen.options import DEV_ROOT, VARIABLES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simulator_support import Home
+    from support.simulator import Home
 
 
 def pytest_configure() -> None:
@@ -62,7 +62,7 @@ def latin1(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def simulator_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """The simulator and the driver of its workers, compiled once for all tests."""
-    from simulator_support import build_home  # noqa: PLC0415  # in tests/integration
+    from support.simulator import build_home  # in tests/integration
 
     return build_home(tmp_path_factory.mktemp("simulator"))
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from patchgen import paths
 from patchgen.errors import OptionsError, file_errors
+from patchgen.system import paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

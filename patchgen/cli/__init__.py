@@ -7,44 +7,40 @@ import importlib
 import click
 
 from patchgen import __version__
-from patchgen.cli.common import EPILOG, Main
+from patchgen.cli.console import EPILOG, Main
 
-# Imported when they are used, so that none slows another down.
-COMMANDS = {
-    "accuracy": "measuring",
-    "apply": "patching",
-    "build": "building",
-    "check": "preflight",
-    "compare": "comparing",
-    "demo": "demonstrating",
-    "env": "environment",
-    "generate": "patching",
-    "graft": "grafting",
-    "pins": "maintaining",
-    "plugin": "plugging",
-    "revert": "patching",
-    "run": "launching",
-    "simulator": "simulating",
-    "source": "sourcing",
-    "status": "patching",
-    "verify": "verifying",
+SECTIONS = {
+    "Try": ("demo", "run", "simulator", "accuracy"),
+    "Use": ("plugin", "graft"),
+    "Patch": ("generate", "apply", "revert", "status", "pins"),
+    "Build": ("check", "source", "env", "build", "verify", "compare"),
 }
+"""The commands, by what a newcomer needs first."""
 
 
 class Commands(Main):
-    """The group of all commands."""
+    """The group of all commands. Each is imported when it is used, so that none slows another."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # as in click
-        """Their names."""
-        return sorted(COMMANDS)
+    def list_commands(self, ctx: click.Context) -> list[str]:  # as in click
+        """Their names, section by section."""
+        return [name for names in SECTIONS.values() for name in names]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """One of them."""
-        if cmd_name not in COMMANDS:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One of them, from the module of its name."""
+        if cmd_name not in self.list_commands(ctx):
             return None
-        module = importlib.import_module(f"patchgen.cli.{COMMANDS[cmd_name]}")
+        module = importlib.import_module(f"patchgen.cli.{cmd_name}")
         command: click.Command = getattr(module, cmd_name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the list of commands, with a heading for each section."""
+        for section, names in SECTIONS.items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(section):
+                formatter.write_dl(
+                    [(name, one.get_short_help_str(80)) for name, one in commands if one]
+                )
 
 
 @click.group(cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})

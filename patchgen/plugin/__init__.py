@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from patchgen import compiling, paths
 from patchgen.errors import file_errors
+from patchgen.patch.version import local_version
 from patchgen.plugin import project, target, wheel
-from patchgen.wheels.names import local_version
+from patchgen.system import cmake, paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from patchgen.interpreter import Torch
     from patchgen.options import Options
+    from patchgen.system.interpreter import Torch
 
 
 def build(options: Options, torch: Torch, directory: str, report: Callable[[str], None]) -> str:
@@ -42,7 +42,7 @@ def build(options: Options, torch: Torch, directory: str, report: Callable[[str]
     path = os.path.join(directory, wheel.file_name(version, wanted.tag))
     with file_errors():
         os.makedirs(paths.encode(directory), exist_ok=True)
-    with compiling.built(
+    with cmake.built(
         project.sources(options, wanted), "the process group and the delegate", report
     ) as built:
         with file_errors(), open(os.path.join(built, project.library(wanted)), "rb") as file:

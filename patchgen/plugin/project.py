@@ -6,8 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen import paths, render
+from patchgen.patch import render
 from patchgen.plugin.wheel import PACKAGE
+from patchgen.system import paths
 
 if TYPE_CHECKING:
     from patchgen.options import Options

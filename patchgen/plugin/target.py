@@ -12,13 +12,13 @@ from packaging.version import Version
 
 from patchgen.errors import ToolError
 from patchgen.plugin import virtuals
-from patchgen.process import run
+from patchgen.system.process import run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchgen.interpreter import Torch
     from patchgen.plugin.virtuals import Method
+    from patchgen.system.interpreter import Torch
 
 _PROBE = """
 import json, sys, sysconfig, torch

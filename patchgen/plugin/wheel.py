@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from patchgen import __version__
 from patchgen.errors import file_errors
-from patchgen.wheels import archive, records
+from patchgen.system import records, wheel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +60,7 @@ def write(  # noqa: PLR0913  # what a wheel says of itself
         for name, content in files.items():
             target.writestr(name, content)
         target.writestr(record, records.written(rows, record))
-    archive.normalise(unordered, path, 0)
+    wheel.normalise(unordered, path, 0)
 
 
 def _metadata(version: str, requires: str) -> bytes:

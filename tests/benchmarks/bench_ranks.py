@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from launcher import Launcher
+    from support.launcher import Launcher
 
 ROUNDS = 8
 

@@ -7,7 +7,7 @@ from torch.testing._internal.distributed.distributed_test import DistributedTest
 
 class TestDistBackendWithSpawn(
     TestDistBackend,  # type: ignore[misc]  # a class of torch
-    DistributedTest._DistTestBase,  # type: ignore[misc]  # noqa: SLF001
+    DistributedTest._DistTestBase,  # type: ignore[misc]
 ):
     def setUp(self) -> None:
         super().setUp()

@@ -30,7 +30,7 @@ import way
 
 way.install()  # at import: a spawned rank imports this file, and nothing else, before its test
 
-import torch  # noqa: E402  # after the graft
+import torch
 
 
 def import_sharded_tensors() -> None:
@@ -72,20 +72,20 @@ class Outcome(unittest.TestResult):
         self._note("failed", lines[-1] if lines else said.strip().rsplit("\n", 1)[-1])
         sys.stderr.write(said)
 
-    def addError(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802, ARG002
+    def addError(self, test: unittest.TestCase, err: Any) -> None:
         self._failed(err)
 
-    def addFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802, ARG002
+    def addFailure(self, test: unittest.TestCase, err: Any) -> None:
         self._failed(err)
 
-    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802, ARG002
+    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
         if err is not None:
             self._failed(err)
 
-    def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802, ARG002
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
         self._note("skipped", reason)
 
-    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802, ARG002
+    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
         self._note("failed", "passed, though a failure is expected")
 
 
@@ -197,9 +197,7 @@ def fork_ranks() -> None:
     module = sys.modules.get("torch.testing._internal.common_distributed")
     if module is not None:
         fork = torch.multiprocessing.get_context("fork").Process
-        module.MultiProcessTestCase._spawn_processes = (  # noqa: SLF001
-            lambda self: self._start_processes(fork)
-        )
+        module.MultiProcessTestCase._spawn_processes = lambda self: self._start_processes(fork)
 
 
 def main(scratch: str) -> None:

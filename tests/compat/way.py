@@ -105,7 +105,7 @@ class _Proxy(type):
         _Proxy.making = True
         try:
             plugin = importlib.import_module("torch_switchml")
-            return plugin._create(place, options)  # noqa: SLF001  # what torch itself calls
+            return plugin._create(place, options)  # what torch itself calls
         finally:
             _Proxy.making = False
 

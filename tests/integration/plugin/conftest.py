@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "ranks"))
-
-from fixtures import (  # noqa: F401
+from support.torch import (
     REPOSITORY,
     Plugin,
     built_plugin,
@@ -22,11 +19,11 @@ from fixtures import (  # noqa: F401
 )
 
 if TYPE_CHECKING:
-    from launcher import Launcher
+    from support.launcher import Launcher
 
 
 @pytest.fixture(scope="session")
-def plugin(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Plugin:  # noqa: F811
+def plugin(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Plugin:
     script = REPOSITORY / "ci" / "torch"
     environ = {**os.environ, "PYTHON": sys.executable}
     made = subprocess.run([script], capture_output=True, text=True, check=False, env=environ)
@@ -43,7 +40,7 @@ def torch_python(plugin: Plugin) -> Path:
 @pytest.fixture(scope="session")
 def launch(
     plugin: Plugin,
-    home: Path,  # noqa: F811
+    home: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Launcher:
     return plugin_launcher(plugin, home, tmp_path_factory.mktemp("plugin-ranks"))

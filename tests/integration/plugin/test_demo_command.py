@@ -11,12 +11,12 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from waiting import ENOUGH, gone, read_rest, read_until, until
+from support.waiting import ENOUGH, gone, read_rest, read_until, until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fixtures import Plugin
+    from support.torch import Plugin
 
 pytestmark = pytest.mark.integration
 

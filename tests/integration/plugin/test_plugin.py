@@ -8,14 +8,13 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fixtures import Plugin, switchml_patch
 from packaging.version import Version
-from test_torch import results
+from support.torch import Plugin, results, switchml_patch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from launcher import Launcher
+    from support.launcher import Launcher
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,7 @@ import pytest
 import test_torch as patch
 
 # Tests, of which pytest takes those that are named here with the fixtures of this directory.
-from test_torch import (  # noqa: F401
+from test_torch import (
     test_debug_detail,
     test_destroy_and_init_again,
     test_disabled_on_one_rank,
@@ -21,7 +21,7 @@ from test_torch import (  # noqa: F401
 )
 
 if TYPE_CHECKING:
-    from launcher import Launcher
+    from support.launcher import Launcher
 
 pytestmark = pytest.mark.integration
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from patchgen import render
+from patchgen.patch import render
 
 pytestmark = pytest.mark.integration
 
-HERE = Path(__file__).parent
+CPP = Path(__file__).parents[2] / "cpp"
 BUILDS = {
     "gcc": ("g++", []),
     "clang": ("clang++", []),
@@ -29,7 +29,7 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     command = [compiler, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", *flags]
     out = directory / "pool"
     done = subprocess.run(
-        [*command, f"-I{directory}", HERE / "work_pool.cpp", "-o", out],
+        [*command, f"-I{directory}", CPP / "work_pool.cpp", "-o", out],
         capture_output=True,
         text=True,
         check=False,

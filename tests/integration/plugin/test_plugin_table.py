@@ -10,7 +10,7 @@ import test_table as of_the_patch
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from launcher import Launcher
+    from support.launcher import Launcher
 
 pytestmark = pytest.mark.integration
 

@@ -9,12 +9,12 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from waiting import ENOUGH
+from support.waiting import ENOUGH
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fixtures import Plugin
+    from support.torch import Plugin
 
 pytestmark = pytest.mark.integration
 

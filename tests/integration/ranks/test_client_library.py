@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from fixtures import checked
-from test_torch import results
+from support.torch import checked, results
 
 if TYPE_CHECKING:
-    from launcher import Launcher
+    from support.launcher import Launcher
 
 pytestmark = pytest.mark.integration
 

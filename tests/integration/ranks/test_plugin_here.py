@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 import test_torch as patch
-from fixtures import built_plugin, plugin_launcher
-from test_torch import results
+from support.torch import built_plugin, plugin_launcher, results
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from launcher import Launcher
+    from support.launcher import Launcher
 
 pytestmark = pytest.mark.integration
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from patchgen.ports import free_port
+from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from launcher import Launcher, Rank
+    from support.launcher import Launcher, Rank
 
 Answers = list[dict[str, Any]]  # of every rank
 

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from support.torch import results
 
-from patchgen.ports import free_port
+from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from launcher import Launcher, Rank
+    from support.launcher import Launcher, Rank
 
 pytestmark = pytest.mark.integration
 
 SIZES = [1, 1_000_003, 64 * 2**20 // 4]
-
-
-def results(ranks: list[Rank], *, trained: bool = False) -> list[dict[str, Any]]:
-    """What ranks that ended well have returned.
-
-    A process with the 1.7.1 wheel may crash at its end, after its result, when it has trained for
-    more than a few steps, also unpatched.
-    """
-    for rank in ranks:
-        crashed = rank.code == -signal.SIGSEGV and trained and rank.result["torch"] == "1.7.1"
-        assert rank.code == 0 or crashed, f"exit code {rank.code}:\n{rank.out}\n{rank.err}"
-    return [rank.result for rank in ranks]
 
 
 def went_to_gloo(ranks: list[Rank]) -> None:

@@ -1,0 +1,155 @@
+"""A CycloneDX 1.6 document of a wheel. Needs cyclonedx-python-lib; `sbom` sees to it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from cyclonedx.model import HashAlgorithm, HashType, Property
+from cyclonedx.model.bom import Bom, BomMetaData
+from cyclonedx.model.component import Component, ComponentScope, ComponentType
+from cyclonedx.model.lifecycle import LifecyclePhase, PredefinedLifecycle
+from cyclonedx.model.tool import ToolRepository
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+
+from patchgen import __version__
+from patchgen.build.provenance import CLIENT, PATCH
+from patchgen.source.addresses import owner_and_name
+from patchgen.system import paths
+
+if TYPE_CHECKING:
+    from patchgen.build.env.lockfile import Lock, Package
+    from patchgen.build.provenance import Provenance
+
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "urn:switchml-patch")
+_PROPERTY = "switchml-patch:"
+
+
+def document(provenance: Provenance, lock: Lock | None) -> str:
+    """The JSON text.
+
+    PyTorch's repositories, the patch and the client library are what the wheel consists of. The
+    packages of the lock are excluded in scope: they built it, and are no part of it.
+    """
+    wheel = _wheel(provenance)
+    repositories = [_repository(provenance, path) for path in sorted(provenance.commits)]
+    parts = [*repositories, _patch(provenance), *_client(provenance)]
+    bom = Bom(
+        serial_number=uuid.uuid5(_NAMESPACE, provenance.wheel.sha256),
+        metadata=BomMetaData(
+            timestamp=datetime.fromtimestamp(provenance.epoch, timezone.utc),
+            component=wheel,
+            lifecycles=[PredefinedLifecycle(LifecyclePhase.BUILD)],
+            tools=ToolRepository(
+                components=[
+                    Component(
+                        name="switchml-patch", version=__version__, type=ComponentType.APPLICATION
+                    )
+                ]
+            ),
+        ),
+        components=parts,
+    )
+    bom.register_dependency(wheel, parts)
+    if lock is not None:
+        _add_lock(bom, lock)
+    written = json.loads(JsonV1Dot6(bom).output_as_string())
+    return json.dumps(written, indent=2, sort_keys=True) + "\n"
+
+
+def _wheel(provenance: Provenance) -> Component:
+    purl = PackageURL("pypi", name="torch", version=provenance.version)
+    return Component(
+        name="torch",
+        version=provenance.version,
+        purl=purl,
+        bom_ref=purl.to_string(),
+        hashes=[_sha256(provenance.wheel.sha256)],
+        properties=[Property(name=f"{_PROPERTY}file", value=provenance.wheel.name)],
+    )
+
+
+def _repository(provenance: Provenance, path: str) -> Component:
+    address, commit = provenance.addresses[path], provenance.commits[path]
+    owner, name = owner_and_name(address)
+    if "://github.com/" in address:
+        purl = PackageURL("github", namespace=owner, name=name, version=commit)
+    else:
+        qualifiers = {"vcs_url": f"git+{address}@{commit}"}
+        purl = PackageURL("generic", name=name, version=commit, qualifiers=qualifiers)
+    where = [Property(name=f"{_PROPERTY}path", value=paths.printable(path))] if path else []
+    return Component(
+        # One repository may be at two places, so the reference has the place.
+        bom_ref=f"source:{paths.printable(path) or 'pytorch'}",
+        name=name,
+        group=owner or None,
+        version=commit,
+        purl=purl,
+        properties=where,
+    )
+
+
+def _patch(provenance: Provenance) -> Component:
+    flags = " ".join(provenance.options.flags)
+    return Component(
+        name=PATCH,
+        type=ComponentType.FILE,
+        bom_ref="patch",
+        hashes=[_sha256(provenance.patch_sha256)],
+        properties=[Property(name=f"{_PROPERTY}flags", value=flags)],
+    )
+
+
+def _client(provenance: Provenance) -> list[Component]:
+    if provenance.client_sha256 is None:
+        return []
+    simulator = "true" if provenance.simulator else "false"
+    return [
+        Component(
+            name=CLIENT,
+            bom_ref="client",
+            hashes=[_sha256(provenance.client_sha256)],
+            properties=[Property(name=f"{_PROPERTY}simulator", value=simulator)],
+        )
+    ]
+
+
+def _add_lock(bom: Bom, lock: Lock) -> None:
+    packages = {package.name: _package(package) for package in lock.packages}
+    bom.components.update(packages.values())
+    for package in lock.packages:
+        needed = [packages[name] for name, _ in package.depends if name in packages]
+        bom.register_dependency(packages[package.name], needed)
+
+
+def _package(package: Package) -> Component:
+    kind = "conda" if package.file_name.endswith(".conda") else "tar.bz2"
+    purl = PackageURL(
+        "conda",
+        name=package.name,
+        version=package.version,
+        qualifiers={
+            "build": package.build,
+            "channel": package.channel.rsplit("/", 1)[-1],
+            "subdir": package.url.rsplit("/", 2)[-2],
+            "type": kind,
+        },
+    )
+    return Component(
+        name=package.name,
+        version=package.version,
+        purl=purl,
+        bom_ref=purl.to_string(),
+        scope=ComponentScope.EXCLUDED,
+        hashes=[
+            _sha256(package.sha256),
+            HashType(alg=HashAlgorithm.MD5, content=package.md5),
+        ],
+    )
+
+
+def _sha256(digest: str) -> HashType:
+    return HashType(alg=HashAlgorithm.SHA_256, content=digest)

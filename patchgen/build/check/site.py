@@ -1,0 +1,73 @@
+"""Where a build will be, and what it will see there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.system import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.errors import ToolError
+
+_OFF = {"0", "OFF", "NO", "FALSE", "N"}  # as PyTorch's setup.py reads a variable
+
+
+@dataclass(frozen=True)
+class Site:
+    """Paths are as `os` takes them, absolute or relative to `cwd`."""
+
+    work: str
+    """Where source, environment and objects go; need not exist."""
+    python: str | None
+    """An interpreter to build with, instead of a conda environment."""
+    lock: str | None
+    """A conda-lock.yml."""
+    environ: Mapping[str, str]
+    """The process environment."""
+    cwd: str
+
+    def path(self, path: str) -> str:
+        """An absolute path."""
+        return os.path.normpath(os.path.join(self.cwd, path))
+
+    @property
+    def prefix(self) -> str:
+        """The environment that a build makes from the lock, and uses."""
+        return os.path.join(self.path(self.work), "env")
+
+    def switch(self, name: str) -> bool | None:
+        """A variable that is on or off, or None where nothing is said."""
+        value = self.environ.get(name)
+        return value.upper() not in _OFF if value else None
+
+
+def native(text: str) -> str:
+    """A path of `patchgen.paths` as `os` takes it."""
+    return os.fsdecode(paths.encode(text))
+
+
+def shown(path: str) -> str:
+    """A path as `os` takes it, for people."""
+    return paths.printable(paths.from_native(path))
+
+
+def which(name: str, environ: Mapping[str, str]) -> str | None:
+    """A program of the PATH of `environ`."""
+    return shutil.which(name, path=environ.get("PATH", os.defpath))
+
+
+def lines(error: ToolError) -> tuple[str, ...]:
+    """What failed, and the line of its output that says why."""
+    said = [line.strip() for line in str(error).splitlines() if line.strip()]
+    why = said[-1:] if any(line.startswith("Traceback") for line in said) else said[1:2]
+    return (said[0], *why)
+
+
+def reason(error: OSError) -> str:
+    """What the operating system said, without the path."""
+    return error.strerror or str(error)

@@ -1,0 +1,56 @@
+"""Whether a prefix is ours, and whole: a file that is written first, and last."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+
+from patchgen.errors import TreeError
+from patchgen.system import files
+
+# Beside the records of the packages, without .json: conda takes every *.json there for a record.
+NAME = os.path.join("conda-meta", "switchml-patch")
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What a prefix is being made of."""
+
+    lock: str
+    """Lock.identity."""
+    linked: bool = False
+    """All packages are in place."""
+    scripts: tuple[str, ...] = ()
+    """Packages whose post-link script has run."""
+    whole: bool = False
+    """There is nothing left to do."""
+
+
+def read(prefix: str) -> Marker | None:
+    """The marker of a prefix, or None.
+
+    Raises:
+        TreeError: it cannot be understood.
+        OSError: it cannot be read.
+    """
+    path = os.path.join(prefix, NAME)
+    try:
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+        return Marker(**{**data, "scripts": tuple(data["scripts"])})
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError) as error:
+        raise TreeError(f"{path}: cannot be understood; remove {prefix}") from error
+
+
+def write(prefix: str, marker: Marker) -> None:
+    """Writes the marker at once.
+
+    Raises:
+        OSError: it is as it was.
+    """
+    path = os.path.join(prefix, NAME)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    files.replace(os.fsencode(path), json.dumps(asdict(marker), indent=2).encode() + b"\n")

@@ -1,0 +1,150 @@
+"""What a wheel was made from and with, beside it: an in-toto Statement with SLSA provenance.
+
+Formats: in-toto Attestation Framework, Statement v1 and ResourceDescriptor; SLSA Build Provenance
+v1. It is not signed: whoever publishes the wheel does that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen import __version__
+from patchgen.errors import file_errors
+from patchgen.options import HOMES, VARIABLES
+from patchgen.system import files, paths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.options import Options
+    from patchgen.patch.pins import Pin
+    from patchgen.system.artifacts import Artifact
+
+SUFFIX = ".provenance.json"
+PATCH = "switchml_pytorch.patch"
+CLIENT = "libswitchml-client.a"
+_STATEMENT = "https://in-toto.io/Statement/v1"
+_PREDICATE = "https://slsa.dev/provenance/v1"
+_BUILD_TYPE = "urn:switchml-patch:wheel:v1"
+_BUILDER = "urn:switchml-patch"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """All that the bytes of a wheel depend on."""
+
+    wheel: Artifact
+    version: str
+    pin: Pin
+    commits: Mapping[str, str]
+    """Of every repository of the source by path; the empty path is PyTorch itself."""
+    addresses: Mapping[str, str]
+    """Their recorded URLs, likewise."""
+    patch_sha256: str
+    options: Options
+    client_sha256: str | None
+    """Of the archive of the client library; None where it was not found."""
+    simulator: bool
+    """Whether the client library is the simulator."""
+    lock_sha256: str | None
+    """Of conda-lock.yml; None where the user named an interpreter."""
+    toolchain: Mapping[str, object]
+    """The interpreter, the compiler, cmake and ninja: paths and what they say of their version."""
+    variables: Mapping[str, str]
+    """Of the build."""
+    epoch: int
+    """SOURCE_DATE_EPOCH, in seconds since 1970."""
+    build_path: str
+    """The directory of the source: it is in the objects."""
+
+
+def write(wheel: str, provenance: Provenance) -> str:
+    """Writes `<wheel>.provenance.json`; the same values give the same bytes.
+
+    Args:
+        wheel: the path of the wheel.
+        provenance: its provenance.
+
+    Returns:
+        The path of what was written.
+
+    Raises:
+        FileError: it cannot be written.
+    """
+    path = wheel + SUFFIX
+    content = json.dumps(statement(provenance), indent=2, sort_keys=True) + "\n"
+    with file_errors():
+        files.replace(os.fsencode(path), content.encode())
+    return path
+
+
+def statement(provenance: Provenance) -> dict[str, object]:
+    """The in-toto Statement about the wheel."""
+    wheel = provenance.wheel
+    return {
+        "_type": _STATEMENT,
+        "subject": [{**_file(wheel.name, wheel.sha256), "annotations": {"size": wheel.size}}],
+        "predicateType": _PREDICATE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": _BUILD_TYPE,
+                "externalParameters": _asked(provenance),
+                "internalParameters": _resolved(provenance),
+                "resolvedDependencies": _materials(provenance),
+            },
+            "runDetails": {
+                "builder": {"id": _BUILDER, "version": {"switchml-patch": __version__}},
+            },
+        },
+    }
+
+
+def _asked(provenance: Provenance) -> dict[str, object]:
+    """What the user chose."""
+    options = provenance.options
+    return {
+        "pin": {"name": provenance.pin.name, "commit": provenance.pin.commit},
+        "flags": list(options.flags),
+        "homes": {
+            variable.name: paths.printable(getattr(options, variable.field))
+            for variable in VARIABLES
+            if variable.field in HOMES and getattr(options, variable.field)
+        },
+        "variables": dict(provenance.variables),
+    }
+
+
+def _resolved(provenance: Provenance) -> dict[str, object]:
+    """What followed from it on this machine."""
+    return {
+        "version": provenance.version,
+        "toolchain": dict(provenance.toolchain),
+        "SOURCE_DATE_EPOCH": provenance.epoch,
+        "buildPath": paths.printable(provenance.build_path),
+    }
+
+
+def _materials(provenance: Provenance) -> list[dict[str, object]]:
+    """What went into it, as ResourceDescriptors."""
+    found: list[dict[str, object]] = [
+        {
+            "name": paths.printable(path) or "pytorch",
+            "uri": f"git+{provenance.addresses[path]}@{commit}",
+            "digest": {"gitCommit": commit},
+        }
+        for path, commit in sorted(provenance.commits.items())
+    ]
+    found.append(_file(PATCH, provenance.patch_sha256))
+    if provenance.client_sha256 is not None:
+        client = _file(CLIENT, provenance.client_sha256)
+        found.append({**client, "annotations": {"simulator": provenance.simulator}})
+    if provenance.lock_sha256 is not None:
+        found.append(_file("conda-lock.yml", provenance.lock_sha256))
+    return found
+
+
+def _file(name: str, sha256: str) -> dict[str, object]:
+    return {"name": name, "digest": {"sha256": sha256}}

@@ -1,0 +1,146 @@
+"""build: from nothing to a verified wheel."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from patchgen.cli import params
+from patchgen.cli.console import print_json, progress, say_all
+from patchgen.cli.params import (
+    chosen_pin,
+    json_option,
+    only_variable_options,
+    pytorch_option,
+    read_options,
+)
+from patchgen.patch.summary import options_data, options_line
+from patchgen.system import paths, pythons
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchgen.build import Plan
+    from patchgen.build.delivery import Delivered
+
+
+@click.command()
+@only_variable_options
+@pytorch_option
+@params.work_option
+@params.python_option
+@params.lock_option
+@params.cache_option
+@params.source_options
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A variable of PyTorch's build, over the environment and the default. May be repeated.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Compilers at once. [env: MAX_JOBS; default: by cores and memory]",
+)
+@params.config_option
+@click.option("--install", is_flag=True, help="Install the wheel for the interpreter.")
+@click.option("--dry-run", is_flag=True, help="Print the plan only.")
+@json_option
+def build(interpreter: str | None, *, as_json: bool, **given: Any) -> None:
+    """Builds a patched PyTorch: source, environment, patch, compile, wheel, verify.
+
+    Started again it goes on where it was stopped, and does again only what has other inputs.
+    """
+    from patchgen import build as building  # no other command needs it
+    from patchgen.build import delivery
+
+    request = _request(interpreter, given)
+    if given["dry_run"]:
+        planned = building.plan(request)
+        print_json(_plan_data(planned)) if as_json else say_all(_plan_lines(planned))
+        return
+    with progress() as report:
+        made = building.build(
+            request, lambda plan: say_all(_plan_lines(plan)), report, report.count
+        )
+        if given["install"]:
+            report(f"installing for {made.python}")
+            delivery.install(made)
+    print_json(_data(made)) if as_json else say_all(_lines(made, installed=given["install"]))
+
+
+def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # Request
+    from patchgen.build import Request, variables
+
+    options = read_options(given)
+    pin = chosen_pin(given["pytorch"])
+    cwd = params.directory()
+    return Request(
+        pin=pin,
+        options=options,
+        work=params.work(given["work"], pin),
+        output=os.fsdecode(paths.encode(options.builddir)),
+        python=pythons.located(interpreter) if interpreter else None,
+        lock=os.path.join(cwd, given["lock_file"]),
+        cache=params.cache(given["cache"]),
+        environ=dict(os.environ),
+        settings=variables.parse(given["settings"]),
+        places=params.sources(given["mirrors"], given["references"]),
+        jobs=given["jobs"],
+        configs=tuple(os.path.join(cwd, path) for path in given["configs"]),
+    )
+
+
+def _plan_lines(plan: Plan) -> Iterator[str]:
+    request = plan.request
+    yield f"PyTorch {request.pin.name} ({request.pin.commit[:12]}) as torch {request.version}"
+    yield f"  options      {options_line(request.options)}"
+    yield f"  work         {request.work}"
+    yield f"  output       {request.output}"
+    yield f"  built with   {request.python or request.lock}"
+    yield "  variables    " + " ".join(f"{key}={value}" for key, value in plan.variables.items())
+    yield f"  jobs         {request.workers}, {request.launcher or 'no ccache'}"
+    yield from (f"  [{'x' if done else ' '}] {name}" for name, done in plan.stages)
+
+
+def _plan_data(plan: Plan) -> dict[str, object]:
+    request = plan.request
+    return {
+        "pin": request.pin.name,
+        "commit": request.pin.commit,
+        "version": request.version,
+        "options": options_data(request.options),
+        "work": request.work,
+        "output": request.output,
+        "python": request.python,
+        "lock": None if request.python else request.lock,
+        "variables": dict(plan.variables),
+        "jobs": request.workers,
+        "stages": [{"name": name, "done": done} for name, done in plan.stages],
+    }
+
+
+def _lines(made: Delivered, *, installed: bool) -> Iterator[str]:
+    yield made.wheel
+    yield f"  sha256 {made.sha256}"
+    yield from (f"  {path}" for path in made.beside)
+    if installed:
+        yield f"installed for {made.python}; what goes with it:"
+    else:
+        yield "install it, and what goes with it:"
+    yield from (f"  {command}" for command in made.commands[installed:])
+
+
+def _data(made: Delivered) -> dict[str, object]:
+    return {
+        "wheel": made.wheel,
+        "sha256": made.sha256,
+        "python": made.python,
+        "beside": list(made.beside),
+        "commands": list(made.commands),
+    }

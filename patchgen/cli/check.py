@@ -1,0 +1,61 @@
+"""check: what is here, what is missing, and what to do, before an hour of building."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from patchgen.checks import hold
+from patchgen.cli import params
+from patchgen.cli.console import say, show_checks
+from patchgen.cli.params import (
+    chosen_pin,
+    json_option,
+    only_variable_options,
+    pytorch_option,
+    read_options,
+)
+from patchgen.patch.summary import options_data, options_line
+
+
+@click.command()
+@only_variable_options
+@pytorch_option
+@params.python_option
+@params.lock_option
+@params.work_option
+@json_option
+def check(
+    interpreter: str | None,
+    lock_file: str,
+    work: str | None,
+    pytorch: str | None,
+    *,
+    as_json: bool,
+    **given: Any,  # the other options
+) -> None:
+    """Tells what a build needs: what is here, what is missing, what to do. Changes nothing.
+
+    Exits with 0 only where a build with these flags can succeed, else with 6. What a run needs is
+    told in rows that begin with "run:" and does not count.
+    """
+    from patchgen.build import check as preflight  # no other command needs it
+
+    options = read_options(given)
+    pin = chosen_pin(pytorch)
+    site = preflight.Site(
+        work=params.work(work, pin),
+        python=interpreter,
+        lock=None if interpreter else lock_file,
+        environ=dict(os.environ),
+        cwd=params.directory(),
+    )
+    checks = preflight.run(options, pin, site)
+    if not as_json:
+        verdict = "a build can start" if hold(checks) else "a build cannot start yet"
+        say(f"PyTorch {pin.version} with {options_line(options)}: {verdict}")
+    show_checks(
+        checks, as_json=as_json, pin=pin.name, commit=pin.commit, options=options_data(options)
+    )

@@ -1,0 +1,106 @@
+"""demo: SwitchML at work in a training, on this machine, without a switch."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shlex
+import sys
+
+import click
+
+from patchgen.cli import params
+from patchgen.cli.console import print_json, progress
+from patchgen.cli.params import json_option
+from patchgen.errors import file_errors
+from patchgen.system import files, pythons
+
+_MOST = 16  # ranks that one machine has room for, and the images are enough for
+_PICTURE, _DATA = "loss.png", "demo.json"
+
+
+@click.command()
+@click.option(
+    "--output",
+    type=click.Path(),
+    default=os.path.join("build", "demo"),
+    metavar="DIR",
+    help="Where the plot and all that is measured goes. [default: build/demo]",
+)
+@click.option(
+    "--ranks",
+    type=click.IntRange(2, _MOST),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Processes that train together.",
+)
+@click.option(
+    "--epochs",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="How often they look at each image.",
+)
+@click.option(
+    "--python",
+    metavar="PYTHON",
+    help="An interpreter with a torch. [default: the one that runs this, if it has, else python3]",
+)
+@params.cache_option
+@json_option
+def demo(  # noqa: PLR0913  # one for each option
+    output: str, ranks: int, epochs: int, python: str | None, cache: str | None, *, as_json: bool
+) -> None:
+    """Trains a small network twice, with stock Gloo and through SwitchML, and compares.
+
+    Builds what that needs, a simulated switch and the plugin for the torch, unless it is there from
+    an earlier run. Fails where nothing was delegated, or the weights differ by more than rounding
+    explains.
+    """
+    from patchgen import plots  # no other command needs them
+
+    plots.require()
+    from patchgen.ranks import demo as demonstration  # imports numpy
+    from patchgen.ranks.demo import picture
+    from patchgen.ranks.demo import report as telling
+
+    request = demonstration.Request(
+        output=os.path.normpath(os.path.join(params.directory(), output)),
+        cache=params.cache(cache),
+        python=pythons.located(python or _python()),
+        environ=dict(os.environ),
+        ranks=ranks,
+        epochs=epochs,
+    )
+    plot, data = (os.path.join(request.output, name) for name in (_PICTURE, _DATA))
+    with progress() as report:
+        outcome = demonstration.run(request, report)
+        report("drawing")
+        picture.write(plot, outcome)
+    told = telling.data(outcome, plot, request.script)
+    with file_errors():
+        files.replace(os.fsencode(data), (json.dumps(told, indent=2) + "\n").encode())
+    if as_json:
+        print_json(told)
+        return
+    again = [_program(), "run", "--", near(request.python), near(request.script)]
+    for line in telling.lines(outcome, near(plot), shlex.join(again)):
+        click.echo(line)
+
+
+def _python() -> str:
+    return sys.executable if importlib.util.find_spec("torch") else "python3"
+
+
+def _program() -> str:
+    """This program, as it can be called from here."""
+    name = "switchml-patch"
+    return near(sys.argv[0]) if os.path.basename(sys.argv[0]) == name else name
+
+
+def near(path: str) -> str:
+    """A path as seen from here, where that is the shorter one."""
+    return min(os.path.relpath(path), os.path.abspath(path), key=len)

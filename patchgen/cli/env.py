@@ -1,0 +1,115 @@
+"""env: the conda environment that PyTorch is built in, without conda.
+
+All but click is imported by the commands: conda-lock and py-rattler are heavy, and optional.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from patchgen.cli import params
+from patchgen.cli.console import progress, say, show_checks
+from patchgen.cli.params import json_option
+
+
+@click.group()
+def env() -> None:
+    """The conda environment of the build; no conda is needed."""
+
+
+@env.command()
+@click.option(
+    "-f",
+    "--file",
+    "source",
+    type=click.Path(),
+    default="environment.yml",
+    metavar="FILE",
+    help="The environment file. [default: environment.yml]",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    default=params.LOCK,
+    metavar="FILE",
+    help=f"The lock. [default: {params.LOCK}]",
+)
+@click.option(
+    "--platform", default="linux-64", metavar="NAME", help="Of the packages. [default: linux-64]"
+)
+@click.option(
+    "--channel",
+    "channels",
+    multiple=True,
+    metavar="CHANNEL",
+    help="Instead of the file's, in order of priority: a name, a URL, or NAME=URL for a mirror.",
+)
+@click.option(
+    "--conda",
+    "program",
+    metavar="PROGRAM",
+    help="Let this conda, mamba or micromamba solve, instead of py-rattler.",
+)
+@click.option(
+    "--virtual",
+    default="",
+    metavar="LIST",
+    help="What to assume about the machine, as glibc=2.17,cuda=10.1; over what the file says.",
+)
+@params.cache_option
+def lock(source: str, output: str, cache: str | None, **given: Any) -> None:
+    """Solves an environment file and writes every package with its hashes."""
+    _require()
+    from patchgen.build.env import locking
+
+    with progress() as report:
+        made = locking.make(source, output, cache=params.cache(cache), report=report, **given)
+    say(f"{output}: {len(made.packages)} packages for {made.platform}")
+
+
+@env.command()
+@click.argument("prefix", type=click.Path())
+@params.lock_option
+@click.option(
+    "--link-scripts/--no-link-scripts",
+    default=True,
+    help="Run the post-link scripts that the environment file allows; no other ever runs.",
+)
+@params.cache_option
+def create(prefix: str, lock_file: str, cache: str | None, *, link_scripts: bool) -> None:
+    """Makes a prefix from the lock, or finishes a half made one. Checks every hash."""
+    _require()
+    from patchgen.build.env import create as creating
+    from patchgen.build.env import lockfile
+
+    with progress() as report:
+        read = lockfile.read(lock_file)
+        stale = lockfile.stale(read, lock_file)
+        if stale:
+            report(f"warning: {stale}")
+        creating.create(read, prefix, params.cache(cache), link_scripts=link_scripts, report=report)
+    say(f"{prefix}: {len(read.packages)} packages")
+
+
+@env.command()
+@click.argument("prefix", type=click.Path())
+@params.lock_option
+@click.option("--contents", is_flag=True, help="Also compare the hash of every file.")
+@json_option
+def verify(prefix: str, lock_file: str, *, contents: bool, as_json: bool) -> None:
+    """Compares a prefix with the lock. Exits with 0 only if all holds, else with 6."""
+    _require()
+    from patchgen.build.env import faults as verifying
+    from patchgen.build.env import lockfile
+
+    checks = verifying.verify(lockfile.read(lock_file), lock_file, prefix, contents=contents)
+    show_checks(checks, as_json=as_json, prefix=prefix)
+
+
+def _require() -> None:
+    from patchgen.build import env as conda
+
+    conda.require()

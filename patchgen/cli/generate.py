@@ -1,0 +1,68 @@
+"""generate: the patch, from options alone. Must be quick, so it imports no more than it needs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from patchgen.cli.console import print_json, say_all
+from patchgen.cli.params import json_option, pytorch_option, read_options, variable_options, warn
+from patchgen.errors import file_errors
+from patchgen.patch import patchfile, pins, summary
+from patchgen.system import files, paths
+
+_NAME = "switchml_pytorch.patch"
+
+
+@click.command()
+@variable_options
+@pytorch_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(allow_dash=True),
+    metavar="FILE",
+    help=f"Instead of BUILDDIR/{_NAME}; - is stdout.",
+)
+@json_option
+def generate(
+    pytorch: str | None,
+    output: str | None,
+    *,
+    strict: bool,
+    as_json: bool,
+    **given: Any,  # the other options
+) -> None:
+    """Writes the patch. Needs no network and no PyTorch."""
+    if as_json and output == "-":
+        raise click.UsageError("--json and -o - both write to stdout; drop one")
+    options = read_options(given)
+    pin = pins.find(pytorch or pins.DEFAULT, pins.shipped())
+    warnings = warn(options, strict=strict)
+    content = patchfile.build(options, pin)
+    digest = hashlib.sha256(content).hexdigest()
+    with file_errors():
+        name = _write(content, output, options.builddir)
+    if as_json:
+        print_json(summary.generate_data(name, digest, pin, options, warnings))
+    else:
+        say_all(summary.generate_lines(name, len(content), digest, pin, options))
+
+
+def _write(content: bytes, output: str | None, builddir: str) -> str:
+    """Writes the patch where it belongs and returns where that is."""
+    if output == "-":
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return output
+    if output is None:
+        os.makedirs(paths.encode(builddir), exist_ok=True)
+        name = os.path.join(builddir, _NAME)
+    else:
+        name = paths.from_native(output)
+    files.replace(paths.encode(name), content)
+    return name

@@ -1,0 +1,228 @@
+"""Options that several commands have, and the values that they stand for."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Callable
+
+import click
+
+from patchgen.cli.console import say
+from patchgen.client import homes
+from patchgen.errors import OptionsError
+from patchgen.options import DEV_ROOT, DEV_ROOT_FLAG, VARIABLES, Options, Variable, resolve
+from patchgen.patch import pins
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchgen.patch.pins import Pin
+    from patchgen.source import Places
+
+Command = Callable[..., Any]
+
+LOCK = "conda-lock.yml"
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Data on stdout, for scripts.")
+pytorch_option = click.option(
+    "--pytorch",
+    metavar="PIN",
+    help=f"Commit prefix, version or pin file, see: switchml-patch pins. [default: {pins.DEFAULT}, "
+    "or what the tree is]",
+)
+
+
+class _Named(click.Path):
+    """A path that is not empty, as that of a variable of a script that was not set."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:  # as in click
+        """Refuses what names nothing."""
+        if not value:
+            self.fail("it is empty; name one, or drop the option", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+work_option = click.option(
+    "--work",
+    type=_Named(),
+    metavar="DIR",
+    help="Source, environment and objects. Its path is part of what is built: keep it to get the "
+    "same wheel. [default: /var/tmp/switchml-patch/VERSION]",
+)
+python_option = click.option(
+    "--python",
+    "interpreter",
+    type=_Named(),
+    metavar="PYTHON",
+    help="Build with this interpreter and the compiler on PATH, without conda.",
+)
+lock_option = click.option(
+    "--lock",
+    "lock_file",
+    type=_Named(),
+    default=LOCK,
+    metavar="FILE",
+    help=f"Of the environment, as env lock wrote it. [default: {LOCK}]",
+)
+cache_option = click.option(
+    "--cache",
+    type=_Named(),
+    metavar="DIR",
+    help="Of what is downloaded or built and used again. [default: switchml-patch under ~/.cache]",
+)
+config_option = click.option(
+    "--config",
+    "configs",
+    type=click.Path(exists=True, dir_okay=False),
+    multiple=True,
+    metavar="FILE",
+    help="A switchml.cfg of yours, once for each rank that verifies. [default: two ranks, with the "
+    "simulator or the dummy backend]",
+)
+_mirror_option = click.option(
+    "--mirror",
+    "mirrors",
+    multiple=True,
+    metavar="URL|PATH",
+    help="Looked at before the network: a directory of clones or bundles named OWNER+NAME or NAME, "
+    "a clone, a bundle, or a base URL. May be repeated.",
+)
+_reference_option = click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    type=click.Path(),
+    metavar="PATH",
+    help="A clone of PyTorch whose objects, and those of its submodules, are copied.",
+)
+
+
+def variable_options(command: Command) -> Command:
+    """The nine variables and the dev root, and --strict for what is missing in the homes."""
+    strict = click.option("--strict", is_flag=True, help="What is missing in a home is an error.")
+    return only_variable_options(strict(command))
+
+
+def only_variable_options(command: Command) -> Command:
+    """The nine variables and the dev root, where what is missing in a home is told otherwise."""
+    return _variable_options(command, VARIABLES)
+
+
+def simulating_options(command: Command) -> Command:
+    """The nine variables and the dev root, of a command that has the simulator without a home."""
+    default = "the simulator"
+    own = [replace(v, default=default) if v.name == "SWITCHML_HOME" else v for v in VARIABLES]
+    return _variable_options(command, own)
+
+
+def _variable_options(command: Command, variables: Sequence[Variable]) -> Command:
+    for variable in (DEV_ROOT, *reversed(variables)):
+        command = _option(variable)(command)
+    return command
+
+
+def _option(variable: Variable) -> Callable[[Command], Command]:
+    text = variable.help[0].upper() + variable.help[1:]
+    text = f"{text}. [env: {variable.name}; default: {variable.default}]"
+    if variable.boolean:
+        names = f"{variable.flag}/--no-{variable.field}"
+        return click.option(names, default=None, help=text)
+    flag = DEV_ROOT_FLAG if variable is DEV_ROOT else variable.flag
+    return click.option(flag, type=click.Path(), metavar="DIR", help=text)
+
+
+def source_options(command: Any) -> Any:  # as in click
+    """Where the source is looked for before the network: --mirror and --reference."""
+    return _mirror_option(_reference_option(command))
+
+
+def read_options(given: dict[str, Any]) -> Options:
+    """The options of this run.
+
+    Raises:
+        OptionsError: one is refused.
+    """
+    try:
+        cwd = os.getcwd()
+    except FileNotFoundError:
+        cwd = None
+    return resolve(given, os.environ, cwd)
+
+
+def warn(options: Options, *, strict: bool) -> list[str]:
+    """Tells what is missing in the homes.
+
+    Raises:
+        OptionsError: something is, and `strict` is set.
+    """
+    missing = homes.missing(options)
+    if strict and missing:
+        raise OptionsError("\n".join([*missing, "install what is missing, or drop --strict"]))
+    for line in missing:
+        say(f"warning: {line}")
+    return missing
+
+
+def known_pins(pytorch: str | None) -> tuple[tuple[Pin, ...], Pin | None]:
+    """All pins, and the one that the user named.
+
+    Raises:
+        OptionsError: there is no such pin.
+    """
+    shipped = pins.shipped()
+    if pytorch is None:
+        return shipped, None
+    wanted = pins.find(pytorch, shipped)
+    return (shipped if wanted in shipped else (*shipped, wanted)), wanted
+
+
+def chosen_pin(pytorch: str | None) -> Pin:
+    """The pin that the user named, else the default.
+
+    Raises:
+        OptionsError: there is no such pin.
+    """
+    known, wanted = known_pins(pytorch)
+    return wanted or pins.find(pins.DEFAULT, known)
+
+
+def directory() -> str:
+    """The current one.
+
+    Raises:
+        OptionsError: it was removed.
+    """
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise OptionsError("the current directory no longer exists; change to another") from None
+
+
+def work(given: str | None, pin: Pin) -> str:
+    """The absolute path of the directory to build in."""
+    from patchgen.build import check  # no other command needs it
+
+    return os.path.normpath(os.path.join(directory(), given or check.default_work(pin)))
+
+
+def cache(given: str | None) -> str:
+    """The absolute path of the store of packages."""
+    if given is None:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        given = os.path.join(base, "switchml-patch")
+    return os.path.normpath(os.path.join(directory(), given))
+
+
+def sources(mirrors: Sequence[str], references: Sequence[str]) -> Places:
+    """Where the source is looked for.
+
+    Raises:
+        OptionsError: one of them is not there.
+    """
+    from patchgen.source import Places, addresses  # no other command needs it
+
+    return Places(
+        [addresses.checked(mirror) for mirror in mirrors],
+        [addresses.checked_reference(reference) for reference in references],
+    )

@@ -1,0 +1,66 @@
+"""pins: which PyTorch commits there are patches for, and how a maintainer adds one."""
+
+from __future__ import annotations
+
+import click
+
+from patchgen.cli.console import print_json, say
+from patchgen.cli.params import json_option, known_pins, pytorch_option
+from patchgen.errors import TreeError, file_errors
+from patchgen.patch import pins as known
+from patchgen.patch import summary
+from patchgen.system import files, paths
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@click.pass_context
+def pins(ctx: click.Context, *, as_json: bool) -> None:
+    """Lists the PyTorch commits that can be patched."""
+    if ctx.invoked_subcommand is not None:
+        return
+    shipped = known.shipped()
+    if as_json:
+        print_json([summary.pin_data(pin) for pin in shipped])
+    else:
+        for pin in shipped:
+            click.echo(summary.pin_line(pin))
+
+
+@pins.command()
+@click.argument("tree", type=click.Path())
+@click.option("--layout", required=True, metavar="NAME", help="Of its family, see layouts.json.")
+@click.option("--name", required=True, metavar="NAME", help="As v1.7.1.")
+@click.option("--commit", required=True, metavar="ID", help="All 40 digits.")
+@click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Instead of stdout.")
+def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> None:
+    """Makes a pin from an unpatched checkout."""
+    from patchgen.patch import layouts, pinning  # for maintainers only
+
+    pin = pinning.make(paths.from_native(tree), layouts.find(layout), name, commit)
+    text = known.to_json(pin)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    with file_errors():
+        files.replace(paths.encode(paths.from_native(output)), text.encode("ascii"))
+    say(f"{output}: {pin.name}, {len(pin.files)} files")
+
+
+@pins.command()
+@click.argument("tree", type=click.Path())
+@pytorch_option
+def check(tree: str, pytorch: str | None) -> None:
+    """Compares a pin with an unpatched checkout of its commit."""
+    from patchgen.patch import layouts, pinning
+    from patchgen.patch.state import inspect
+
+    source = paths.from_native(tree)
+    shipped, pin = known_pins(pytorch)
+    pin = pin or inspect(source, shipped).pin
+    if pin is None:
+        raise TreeError(f"{tree}: not a commit that there is a pin for; name one with --pytorch")
+    problems = pinning.check(pin, source, layouts.find(pin.layout))
+    if problems:
+        raise TreeError("\n".join(problems))
+    say(f"{tree}: agrees with {pin.name} in {len(pin.files)} files")

@@ -1,0 +1,51 @@
+"""plugin: the backend "switchml" for a torch that is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from patchgen.cli.console import progress, say
+from patchgen.cli.params import read_options, variable_options, warn
+from patchgen.system import pythons
+
+
+@click.group()
+def plugin() -> None:
+    """The backend "switchml" for an installed torch, without a patch."""
+
+
+@plugin.command()
+@variable_options
+@click.option(
+    "--torch",
+    "torch_python",
+    type=click.Path(),
+    metavar="PYTHON",
+    default="python3",
+    show_default=True,
+    help="An interpreter that imports the torch.",
+)
+@click.option("-o", "--output", type=click.Path(), metavar="DIR", help="Instead of BUILDDIR.")
+def build(
+    torch_python: str,
+    output: str | None,
+    *,
+    strict: bool,
+    **given: Any,  # the other options
+) -> None:
+    """Compiles the plugin and writes its wheel, for one torch and one interpreter."""
+    import os
+
+    from patchgen import plugin as building
+    from patchgen.system import interpreter  # no other command needs it
+
+    options = read_options(given)
+    warn(options, strict=strict)
+    directory = options.builddir if output is None else os.path.abspath(output)
+    torch = interpreter.inspect(pythons.located(torch_python))
+    with progress() as report:
+        wheel = building.build(options, torch, directory, report)
+    say(f"wrote {wheel}")
+    say(f"install it with: {torch.python} -m pip install {wheel}")

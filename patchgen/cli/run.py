@@ -1,0 +1,142 @@
+"""run: a script on several ranks, with SwitchML in their torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from patchgen.cli import params
+from patchgen.cli.console import print_json, progress, say_all
+from patchgen.cli.params import json_option, read_options, simulating_options
+from patchgen.errors import OptionsError, file_errors
+from patchgen.options import DEV_ROOT, VARIABLES
+from patchgen.system import files
+
+if TYPE_CHECKING:
+    from patchgen.options import Options
+    from patchgen.ranks.run import Job, Line
+
+WAYS = ("auto", "plugin", "graft", "torch", "stock")
+_CONFIG = "SWITCHML_CONFIG"
+_HOME = "SWITCHML_HOME"
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Ranks to start. [default: one for each --config, else 2]",
+)
+@click.option("--once", is_flag=True, help="Start the command once: it starts its ranks itself.")
+@click.option(
+    "--torch",
+    "--python",
+    "torch",
+    metavar="PYTHON",
+    help="Whose torch it is, where the command names no interpreter. [default: python3]",
+)
+@click.option(
+    "--way",
+    type=click.Choice(WAYS),
+    default="auto",
+    help="How SwitchML comes into the ranks. [default: auto, what is there, else the plugin]",
+)
+@click.option("--graft", type=click.Path(), metavar="LIB.so", help="A graft that is not installed.")
+@click.option(
+    "--config",
+    "configs",
+    type=click.Path(),
+    multiple=True,
+    metavar="FILE",
+    help="A switchml.cfg for each rank, or one for all, in which rank and num_workers are filled "
+    f"in. [env: {_CONFIG}; default with the simulator: made; else where the library looks]",
+)
+@click.option("--require", is_flag=True, help="A group that cannot delegate is an error.")
+@params.cache_option
+@click.option("--report", type=click.Path(), metavar="FILE", help="Write the result as JSON.")
+@json_option
+@simulating_options
+def run(command: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
+    """Runs COMMAND on every rank, and tells what SwitchML has summed.
+
+    COMMAND is PYTHON SCRIPT ARGUMENT..., or without the interpreter, or any program; put -- before
+    it. The exit code is that of the first rank that failed.
+
+    Without SWITCHML_HOME the switch is simulated.
+    """
+    from patchgen.ranks import run as running  # no other command needs it
+    from patchgen.ranks.run import report as telling
+
+    job = _job(command, given)
+    with progress() as report:
+        setup = running.prepare(job, report)
+    say_all(setup.notes)
+    result = running.start(job, setup, _Printer(job.workers, quiet=as_json))
+    say_all(["", *telling.lines(result)])
+    if given["report"]:
+        with file_errors():
+            text = json.dumps(telling.data(result), indent=2) + "\n"
+            files.replace(os.fsencode(given["report"]), text.encode())
+    if as_json:
+        print_json(telling.data(result))
+    sys.exit(result.code)
+
+
+def _job(command: tuple[str, ...], given: dict[str, Any]) -> Job:
+    from patchgen.ranks import run as running
+    from patchgen.ranks.run import command as commands
+    from patchgen.ranks.run import job
+
+    cwd = os.getcwd()
+    argv, python = commands.resolve(command, given["torch"], cwd, os.environ)
+    configs = given["configs"] or tuple(filter(None, [os.environ.get(_CONFIG)]))
+    if given["once"] and given["workers"]:
+        raise OptionsError("--once: the command starts its ranks itself; drop --workers")
+    many = len(configs) if len(configs) > 1 else job.DEFAULT_WORKERS
+    return running.Job(
+        command=argv,
+        python=python,
+        cache=params.cache(given["cache"]),
+        cwd=cwd,
+        environ=dict(os.environ),
+        workers=0 if given["once"] else given["workers"] or many,
+        way=given["way"],
+        options=_options(given),
+        graft=os.path.abspath(given["graft"]) if given["graft"] else None,
+        configs=[os.path.abspath(path) for path in configs],
+        require=given["require"],
+    )
+
+
+def _options(given: dict[str, Any]) -> Options | None:
+    """The user's, where a client library is named."""
+    named = [given["switchml_home"], os.environ.get(_HOME)]
+    named += [given["dev_root"], os.environ.get(DEV_ROOT.name)]
+    if any(named):
+        return read_options(given)
+    for variable in VARIABLES:
+        if given[variable.field] is not None:
+            raise OptionsError(
+                f"{variable.flag} is of a client library; name that with --switchml-home"
+            )
+    return None
+
+
+class _Printer:
+    """Gives out what the ranks write, with the rank before each line where there are several."""
+
+    def __init__(self, workers: int, *, quiet: bool) -> None:
+        self._several = workers > 1
+        self._quiet = quiet
+
+    def __call__(self, line: Line) -> None:
+        stream = (sys.stderr if line.error or self._quiet else sys.stdout).buffer
+        prefix = b"[%d] " % line.rank if self._several and line.rank is not None else b""
+        stream.write(prefix + line.text)
+        stream.flush()

@@ -1,0 +1,43 @@
+"""simulator: a SwitchML client library without a switch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from patchgen.cli.console import progress, say
+
+
+@click.group()
+def simulator() -> None:
+    """A SwitchML client library whose switch is a process."""
+
+
+@simulator.command()
+@click.argument("prefix", type=click.Path())
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Write a config per rank.")
+@click.option(
+    "--controller-port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Where rank 0 listens. [default: 50099]",
+)
+@click.option(
+    "--prepostprocessor",
+    type=click.Choice(["bypass", "cpu_exponent_quantizer"]),
+    help="How float32 is summed, exactly or in fixed point. [default: cpu_exponent_quantizer]",
+)
+@click.option("--debug", is_flag=True, default=None, help="No optimization, debug symbols.")
+@click.option("--cxxflags", metavar="FLAGS", help="More flags for the compiler.")
+def install(prefix: str, **given: Any) -> None:  # the options above
+    """Builds the simulator and installs it, to be used as SWITCHML_HOME."""
+    import shlex
+    from pathlib import Path
+
+    from patchgen.client import simulator as builder  # no other command needs it
+
+    values = {name: value for name, value in given.items() if value is not None}
+    with progress() as report:
+        builder.install(Path(prefix), report=report, **values)
+    say(f"use it with: SWITCHML_HOME={shlex.quote(str(Path(prefix).absolute()))}")

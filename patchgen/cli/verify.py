@@ -1,0 +1,46 @@
+"""verify: is this torch patched, with which flags, and does it sum?"""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from patchgen.cli import params
+from patchgen.cli.console import progress, show_checks
+from patchgen.cli.params import json_option
+from patchgen.errors import OptionsError
+
+
+@click.command()
+@click.argument("target", type=click.Path(), metavar="PYTHON|WHEEL")
+@click.option(
+    "--python",
+    "interpreter",
+    type=click.Path(),
+    metavar="PYTHON",
+    help="For a wheel: what imports it. [default: the one on PATH that its name asks for]",
+)
+@params.config_option
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=120,
+    metavar="SECONDS",
+    help="That the ranks may take. [default: 120]",
+)
+@json_option
+def verify(
+    target: str, interpreter: str | None, configs: tuple[str, ...], timeout: float, *, as_json: bool
+) -> None:
+    """Imports a torch, and sums on several ranks. Exits with 0 only if all holds, else with 6."""
+    from patchgen.ranks import verify as verifying  # no other command needs it
+
+    with progress() as report:
+        if os.path.basename(target).endswith(".whl"):
+            checks = verifying.wheel(target, interpreter, None, configs, report, limit=timeout)
+        elif interpreter is not None:
+            raise OptionsError(f"--python is for a wheel, and {target} is none; drop it")
+        else:
+            checks = verifying.python(target, None, configs, report, limit=timeout)
+    show_checks(checks, as_json=as_json, target=target)

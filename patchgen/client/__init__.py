@@ -1,0 +1,1 @@
+"""The SwitchML client library: what an archive was built with, its configuration, the simulator."""

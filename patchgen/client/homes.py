@@ -1,0 +1,37 @@
+"""What configure will look for in the homes, so that its absence is told early."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from patchgen.system import paths
+
+if TYPE_CHECKING:
+    from patchgen.options import Options
+
+
+def _needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Variable, home, and the files any of which will do."""
+    switchml = ("SWITCHML_HOME", options.switchml_home)
+    dpdk = ("DPDK_HOME", options.dpdk_home)
+    grpc = ("GRPC_HOME", options.grpc_home)
+    needed: list[tuple[str, str, tuple[str, ...]]] = [
+        (*switchml, ("include/switchml/context.h",)),
+        (*switchml, ("lib/libswitchml-client.a",)),
+    ]
+    if options.dpdk:
+        needed += [(*dpdk, ("include",)), (*dpdk, ("lib/libdpdk.a", "lib/libdpdk.so"))]
+    if options.grpc:
+        needed += [(*grpc, (f"lib/pkgconfig/{name}.pc",)) for name in ("protobuf", "grpc++")]
+    return needed
+
+
+def missing(options: Options) -> list[str]:
+    """One line for each file that will be looked for and is not there."""
+    lines = []
+    for variable, home, names in _needed(options):
+        candidates = [os.path.join(home, name) for name in names]
+        if not any(os.path.exists(paths.encode(path)) for path in candidates):
+            lines.append(f"{variable}: no {' or '.join(map(paths.printable, candidates))}")
+    return lines

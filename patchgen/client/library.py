@@ -1,0 +1,131 @@
+"""What a client library was built with, read from its archive and its headers.
+
+The marks are those that switchml.cmake reads when PyTorch is configured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.system import paths
+
+if TYPE_CHECKING:
+    from typing import Union
+
+    Data = Union[bytes, mmap.mmap]
+
+ENTRY = "_ZN8switchml7Context11GetInstanceEv"  # switchml::Context::GetInstance()
+_MAGIC, _THIN = b"!<arch>\n", b"!<thin>\n"
+_HEADER = 60  # bytes before each member
+_BACKENDS = {
+    "DPDK": b"8switchml11DpdkBackend",
+    "RDMA": b"8switchml11RdmaBackend",
+    "DUMMY": b"8switchml12DummyBackend",
+}
+_FLAGS = re.compile(rb"CXXFLAGS=([^\0\n]*) GIT_REMOTE=")  # the library's own VERSION_INFO
+
+
+class ArchiveError(Exception):
+    """It cannot be used; the message says why, without the path."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What a client library is."""
+
+    backends: tuple[str, ...]
+    """Of DPDK, RDMA and DUMMY."""
+    timeouts: bool
+    cxx11_abi: bool
+    debug: bool | None = None
+    """Without optimization; None where it does not say."""
+    simulator: bool = False
+
+    @property
+    def about(self) -> str:
+        """For people."""
+        if self.simulator:
+            return "the simulator, which stands in for every backend"
+        words = ["built with", ", ".join(self.backends) or "no backend"]
+        words += [] if self.timeouts else ["(TIMEOUTS=0: lost packets are not sent again)"]
+        words += ["DEBUG=1"] if self.debug else []
+        words += [] if self.cxx11_abi else ["(C++ ABI of before C++11)"]
+        return " ".join(words)
+
+
+def read(home: str) -> Archive:
+    """Examines `lib/libswitchml-client.a` and the headers of a SWITCHML_HOME.
+
+    Raises:
+        ArchiveError: it is no client library.
+        OSError: it cannot be read.
+    """
+    data = _open(os.path.join(home, "lib/libswitchml-client.a"))
+    simulator = False
+    with contextlib.suppress(FileNotFoundError):
+        header = os.path.join(home, "include/switchml/common.h")
+        with open(paths.encode(header), "rb") as file:
+            simulator = b"define SWITCHML_SIMULATOR" in file.read()
+    return examine(data, simulator=simulator)
+
+
+def _open(path: str) -> Data:
+    with open(paths.encode(path), "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def examine(data: Data, *, simulator: bool = False) -> Archive:
+    """What an archive says of itself.
+
+    Raises:
+        ArchiveError: it is no client library.
+    """
+    _check_whole(data)
+    if data.find(ENTRY[3:-2].encode()) < 0:
+        raise ArchiveError("does not define switchml::Context::GetInstance()")
+    flags = _FLAGS.search(data)
+    return Archive(
+        backends=tuple(name for name, mark in _BACKENDS.items() if data.find(mark) >= 0),
+        timeouts=data.find(b"general.timeout_threshold") >= 0,
+        cxx11_abi=data.find(b"LoadFromFileENSt7__cxx11") >= 0,
+        debug=b"-DDEBUG" in flags[1].split() if flags else None,
+        simulator=simulator,
+    )
+
+
+def _check_whole(data: Data) -> None:
+    if not len(data):
+        raise ArchiveError("is empty")
+    if data[: len(_THIN)] == _THIN:
+        raise ArchiveError("is a thin archive, whose objects are elsewhere")
+    if data[: len(_MAGIC)] != _MAGIC:
+        raise ArchiveError("is not an archive")
+    offset = len(_MAGIC)
+    if offset == len(data):
+        raise ArchiveError("holds no objects")
+    while offset < len(data):
+        header = data[offset : offset + _HEADER]
+        size = header[48:58].strip()
+        if header[58:] != b"`\n" or not size.isdigit():
+            raise ArchiveError("is damaged or cut short")
+        offset += _HEADER + int(size)
+        if offset > len(data):
+            raise ArchiveError("is damaged or cut short")
+        offset += offset % 2
+
+
+def drivers(home: str) -> tuple[str, ...]:
+    """The drivers for Mellanox cards in the libdpdk.a of a DPDK_HOME, which may be a linker script.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    data = _open(os.path.join(home, "lib/libdpdk.a"))
+    return tuple(name for name in ("mlx5", "mlx4") if data.find(name.encode()) >= 0)

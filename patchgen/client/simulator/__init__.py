@@ -1,0 +1,161 @@
+"""Installs the simulator: the client library's API over a TCP aggregator instead of a switch.
+
+The result is a SWITCHML_HOME like any other: headers, archive and switchml.cfg.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen.errors import ToolError, file_errors
+from patchgen.system import files
+from patchgen.system.process import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PREPOSTPROCESSORS = ("cpu_exponent_quantizer", "bypass")
+DEFAULT_PORT = 50099
+MAX_WORKERS = 65535
+
+_SOURCE = Path(__file__).parent
+_COMPILERS = ("c++", "g++", "clang++")
+
+
+def config_text(
+    *,
+    rank: int = 0,
+    workers: int = 1,
+    controller_port: int = DEFAULT_PORT,
+    prepostprocessor: str = PREPOSTPROCESSORS[0],
+) -> str:
+    """The switchml.cfg of one worker, which the real library reads as well."""
+    return f"""\
+# Read from /etc/switchml.cfg, ./switchml.cfg or ./switchml-<hostname>.cfg, the first that exists.
+
+[general]
+# Which worker this is, from 0 on, and how many there are. Every worker has its own rank.
+rank = {rank}
+num_workers = {workers}
+
+# Must be the same for all workers.
+num_worker_threads = 4
+max_outstanding_packets = 256
+packet_numel = 256
+# cpu_exponent_quantizer: float32 in fixed point, as a switch adds it. bypass: exact float32 sums
+# in the simulator, and no sums of float32 at all on a switch.
+prepostprocessor = {prepostprocessor}
+# true: jobs finish at once and compute nothing.
+instant_job_completion = false
+
+# dummy, dpdk or rdma. The simulator takes each of them for TCP.
+backend = dummy
+scheduler = fifo
+
+# In the simulator: where rank 0 listens, and the others find it.
+controller_ip = 127.0.0.1
+controller_port = {controller_port}
+
+# A lost packet is sent again after so many milliseconds. The simulator loses none: it takes the
+# product of the three (100 seconds) as the time that a worker waits for the others.
+timeout = 10
+timeout_threshold = 100
+timeout_threshold_increment = 100
+
+[backend.dummy]
+# Mbit/s to imitate, 0 for no limit, and whether to compute. Not used by the simulator.
+bandwidth = 0
+process_packets = true
+"""
+
+
+def install(  # noqa: PLR0913  # each is an option of the command
+    prefix: Path,
+    *,
+    workers: int = 1,
+    controller_port: int = DEFAULT_PORT,
+    prepostprocessor: str = PREPOSTPROCESSORS[0],
+    debug: bool = False,
+    cxxflags: str = "",
+    report: Callable[[str], None],
+) -> list[Path]:
+    """Builds the simulator and installs it; the prefix is touched only once it is built.
+
+    Args:
+        prefix: where include, lib and switchml.cfg go.
+        workers: num_workers; with more than one, also writes ranks/RANK/switchml.cfg for each.
+        controller_port: TCP port of the aggregator.
+        prepostprocessor: one of PREPOSTPROCESSORS.
+        debug: no optimization, and debug symbols.
+        cxxflags: flags for the compiler instead of those in the environment's CXXFLAGS.
+        report: is given a line before each long step.
+
+    Returns:
+        The installed files.
+
+    Raises:
+        ToolError: a program or library is missing, or the build failed.
+        FileError: the prefix cannot be written.
+        ValueError: workers, controller_port or prepostprocessor is out of range.
+    """
+    if not 1 <= workers <= MAX_WORKERS:
+        raise ValueError(f"workers: {workers} is not within 1 and {MAX_WORKERS}")
+    if not 1 <= controller_port <= MAX_WORKERS:
+        raise ValueError(f"controller_port: {controller_port} is no port")
+    if prepostprocessor not in PREPOSTPROCESSORS:
+        raise ValueError(f"prepostprocessor: {prepostprocessor} is none of {PREPOSTPROCESSORS}")
+
+    def config(rank: int) -> bytes:
+        return config_text(
+            rank=rank,
+            workers=workers,
+            controller_port=controller_port,
+            prepostprocessor=prepostprocessor,
+        ).encode()
+
+    with tempfile.TemporaryDirectory(prefix="switchml-simulator-") as directory:
+        archive = _build(Path(directory), debug=debug, cxxflags=cxxflags, report=report)
+        contents = {
+            Path("include/switchml", header.name): header.read_bytes()
+            for header in sorted(_SOURCE.glob("include/switchml/*.h"))
+        }
+        contents[Path("lib", archive.name)] = archive.read_bytes()
+    contents[Path("switchml.cfg")] = config(0)
+    if workers > 1:
+        for rank in range(workers):
+            contents[Path("ranks", str(rank), "switchml.cfg")] = config(rank)
+
+    report(f"installing into {prefix}")
+    with file_errors():
+        for name, content in contents.items():
+            (prefix / name).parent.mkdir(parents=True, exist_ok=True)
+            files.replace(os.fsencode(prefix / name), content)
+    return [prefix / name for name in contents]
+
+
+def _build(directory: Path, *, debug: bool, cxxflags: str, report: Callable[[str], None]) -> Path:
+    """Configures and builds; returns the archive."""
+    if shutil.which("cmake") is None:
+        raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
+    if not os.environ.get("CXX") and not any(map(shutil.which, _COMPILERS)):
+        raise ToolError("no C++ compiler on PATH; install one (Debian: g++; conda: cxx-compiler)")
+    report("configuring the simulator")
+    build_type = "Debug" if debug else "Release"
+    options = [f"-DCMAKE_BUILD_TYPE={build_type}"]
+    if cxxflags:  # without: CXXFLAGS of the environment
+        options.append(f"-DCMAKE_CXX_FLAGS={cxxflags}")
+    try:
+        run(["cmake", "-S", _SOURCE, "-B", directory, *options])
+    except ToolError as error:
+        missing = re.search(r"^missing: (.*)$", str(error), re.MULTILINE)
+        if missing is None:
+            raise
+        raise ToolError(f"the simulator needs {missing[1]}, which is not installed") from error
+    report("compiling the simulator")
+    run(["cmake", "--build", directory, "--parallel", str(os.cpu_count() or 1)])
+    return directory / "lib" / "libswitchml-client.a"

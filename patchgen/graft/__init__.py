@@ -1,0 +1,118 @@
+"""The graft: the patched process group as a shared object for a torch that is installed."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from patchgen.errors import ToolError, file_errors
+from patchgen.graft import cuda as cudas
+from patchgen.graft import identity as identities
+from patchgen.graft import project
+from patchgen.graft.identity import Identity, misfit, read
+from patchgen.graft.installing import install, launching, place, uninstall
+from patchgen.graft.sources import (
+    GLOO,
+    Origin,
+    fetched,
+    from_tree,
+    gloo_directory,
+    has_system_gloo,
+    pin_of,
+)
+from patchgen.graft.trying import attempt
+from patchgen.patch import pins
+from patchgen.source import Places
+from patchgen.system import cmake, files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from patchgen.options import Options
+    from patchgen.patch.pins import Pin
+    from patchgen.system.interpreter import Torch
+
+__all__ = ["Identity", "build", "install", "launching", "misfit", "place", "read", "uninstall"]
+
+
+def build(  # noqa: PLR0913  # each is an option of the command
+    options: Options,
+    torch: Torch,
+    source: str | None,
+    output: str,
+    report: Callable[[str], None],
+    *,
+    cache: str,
+    places: Places | None = None,
+    cuda_home: str | None = None,
+    known: Sequence[Pin] | None = None,
+) -> Identity:
+    """Writes a shared object that takes the place of the Gloo process group of an installed torch.
+
+    Args:
+        options: the flags and homes, as for the patch.
+        torch: that it is for.
+        source: a PyTorch tree of that torch's commit, patched or not, which is only read; without
+            one, the files that are needed are fetched.
+        output: the shared object; replaced at once or not at all.
+        report: is told of each step.
+        cache: a directory of ours for what was fetched.
+        places: where to look before the network.
+        cuda_home: a toolkit of CUDA, or the directory of NVIDIA's packages for Python.
+        known: the pins that the source may be of; without, those that are shipped.
+
+    Raises:
+        OptionsError: there is no pin for the torch, or a path that cannot be used.
+        TreeError: the source is of no known pin, or not that of the torch.
+        ToolError: something could not be fetched or compiled, or the torch does not take it.
+        FileError: the file system refused.
+    """
+    origin = Origin(cache, places or Places())
+    known = pins.shipped() if known is None else known
+    if source is None:
+        pin = pin_of(torch, known)
+        report(f"torch {torch.version} in {torch.root}, source {pin.name}")
+        sources = fetched(pin, torch, origin, report, gloo_only=False)
+    else:
+        pin, sources = from_tree(source, torch, known)
+        report(f"torch {torch.version} in {torch.root}, source {pin.name}")
+        if not gloo_directory(torch) and not any(path.startswith(GLOO) for path in sources):
+            sources |= _gloo(pin, torch, origin, report)
+    # Since 1.10 the process group reaches devices through torch, without CUDA's own interface.
+    direct = any(b"USE_CUDA" in text for path, text in sources.items() if path.endswith(".cpp"))
+    cuda = cudas.find(torch, cuda_home) if direct else None
+    takes = torch.cuda is not None and (cuda is not None or not direct)
+    if cuda is not None:
+        report(f"CUDA tensors too: headers of CUDA {cuda.version}, torch's is {torch.cuda}")
+    elif torch.cuda is not None:
+        report("CUDA tensors too" if takes else cudas.advice(torch))
+    made = identities.of(torch, pin, options, cuda=takes)
+    texts = project.files(options, pin, torch, cuda=cuda, identity=made, sources=sources)
+    what = "ProcessGroupGloo.cpp and SwitchMLAllreduce.cpp"
+    with cmake.built(texts, what, report) as directory, file_errors():
+        library = os.path.join(directory, "graft.so")
+        report(f"trying it: a process group in torch {torch.version}")
+        attempt(library, torch)
+        with open(library, "rb") as file:
+            files.replace(os.fsencode(output), file.read())
+    return made
+
+
+def _gloo(
+    pin: Pin, torch: Torch, origin: Origin, report: Callable[[str], None]
+) -> dict[str, bytes]:
+    """The headers of gloo that a source without its submodule lacks.
+
+    Raises:
+        ToolError: they could not be had, and none are installed.
+    """
+    try:
+        return fetched(pin, torch, origin, report, gloo_only=True)
+    except ToolError:
+        if not has_system_gloo():
+            raise
+        report(
+            "warning: gloo's headers could not be fetched; those that are installed are used, and "
+            f"must be of the gloo of PyTorch {pin.version} (the source has none in {GLOO})"
+        )
+        return {}

@@ -1,0 +1,108 @@
+"""The project that a graft is compiled from, as texts."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from patchgen.errors import OptionsError
+from patchgen.graft.sources import GLOO, gloo_directory
+from patchgen.patch import render
+from patchgen.payload import graft_hook
+from patchgen.system import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from patchgen.graft.cuda import Cuda
+    from patchgen.graft.identity import Identity
+    from patchgen.options import Options
+    from patchgen.patch.pins import Pin
+    from patchgen.system.interpreter import Torch
+
+_IMPLICIT = "/usr/include"  # as a directory of its own it would hide headers of the C++ library
+_EXPANDED = re.compile(r":|\$\{?(ORIGIN|LIB|PLATFORM)\b")
+
+
+def files(  # noqa: PLR0913  # each is a part of it
+    options: Options,
+    pin: Pin,
+    torch: Torch,
+    *,
+    cuda: Cuda | None,
+    identity: Identity,
+    sources: Mapping[str, bytes],
+) -> dict[str, bytes]:
+    """Path in the project to content.
+
+    Args:
+        options: the flags and homes.
+        pin: of the source.
+        torch: that it is compiled against.
+        cuda: where the graft takes CUDA tensors.
+        identity: is compiled in.
+        sources: by path, as `graft.sources` gives them.
+
+    Raises:
+        OptionsError: the path of torch cannot stand in a run path.
+    """
+    gloo = gloo_directory(torch)
+    text = render.text(
+        "graft/CMakeLists.txt.j2",
+        pin=pin,
+        torch=torch,
+        cuda=cuda is not None,
+        include_root=pin.source_dir[: -len(pin.include_prefix)],
+        own_gloo=any(path.startswith(GLOO) for path in sources),
+        gloo=GLOO,
+    )
+    named = {
+        "identity": graft_hook.MARK.decode("ascii") + identity.to_json(),
+        "torch": identity.title,
+        "libraries": identity.libraries,
+    }
+    headers = [*torch.include_dirs, *(cuda.include_dirs if cuda else ()), *([gloo] if gloo else [])]
+    return {
+        **sources,
+        **render.new_files(options, pin),
+        "CMakeLists.txt": text.encode(),
+        "guard.cpp": render.text("graft/guard.cpp.j2").encode(),
+        "identity.inc": render.text("graft/identity.inc.j2", **named).encode(),
+        "compile.rsp": _response(
+            word
+            for path in dict.fromkeys(headers)
+            if path != _IMPLICIT
+            for word in ("-isystem", path)
+        ),
+        "link.rsp": _response(_linked(torch, cuda)),
+    }
+
+
+def _linked(torch: Torch, cuda: Cuda | None) -> list[str]:
+    """What the linker is told: torch's libraries, and where they are when the graft is loaded."""
+    if _EXPANDED.search(torch.lib_dir):
+        raise OptionsError(
+            f"{paths.printable(torch.lib_dir)}: ld.so cannot take this in a run path; give an "
+            "interpreter whose torch is elsewhere"
+        )
+    # With this one comes all that `import torch` loads; libtorch_cpu.so alone may lack symbols that
+    # the others have.
+    needed = ["torch_python"]
+    words = ["-rpath", torch.lib_dir]
+    if cuda is not None:
+        # Wheels rename CUDA's runtime, but not within it, so nothing else can name it. It comes
+        # with these two, and what it has not is found when the graft is tried.
+        words.append("--unresolved-symbols=ignore-all")
+        needed += ["torch_cuda", "c10_cuda"]
+    words += ["--no-as-needed", *(_library(torch, name) for name in needed), "--as-needed"]
+    return [*words, *(_library(torch, name) for name in ("torch_cpu", "c10"))]
+
+
+def _library(torch: Torch, name: str) -> str:
+    return os.path.join(torch.lib_dir, f"lib{name}.so")
+
+
+def _response(words: Iterable[str]) -> bytes:
+    """Words for the compiler or the linker to read from a file, one a line."""
+    return b"".join(re.sub(rb"([^\w./+-])", rb"\\\1", paths.encode(word)) + b"\n" for word in words)

@@ -1,0 +1,187 @@
+"""What a graft is compiled from: the patched process group, and headers that torch lacks."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.errors import OptionsError, PatchgenError, ToolError, TreeError, file_errors
+from patchgen.graft.remote import Commit
+from patchgen.patch import images, render, tree
+from patchgen.source.addresses import PYTORCH
+from patchgen.source.repository import Repository
+from patchgen.system import paths, scratch
+from patchgen.system.blobs import blob_id
+from patchgen.system.objects import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from patchgen.patch.pins import HookedFile, Pin
+    from patchgen.source import Places
+    from patchgen.system.interpreter import Torch
+
+GLOO = "third_party/gloo"  # where PyTorch has it, and where it is put for a graft
+
+_GLOO_ADDRESS = "https://github.com/facebookincubator/gloo.git"
+_GLOO_HEADER = "gloo/allreduce.h"
+_GLOO_SUFFIXES = (".h", "config.h.in")
+_HEADERS = (".h", ".hpp")
+_COMMIT_DIGITS = 40
+_SYSTEM = "/usr/include"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where files come from: a cache directory of ours, then places, then the network."""
+
+    cache: str
+    places: Places
+
+
+def pin_of(torch: Torch, known: Sequence[Pin]) -> Pin:
+    """The pin of the source of a torch.
+
+    Raises:
+        OptionsError: there is none.
+    """
+    for pin in known:
+        if _is_of(torch, pin):
+            return pin
+    names = ", ".join(pin.name for pin in known)
+    raise OptionsError(
+        f"torch {torch.version} (commit {torch.commit[:12]}): no pin for it, so no graft; known "
+        f"are {names}. A torch 2 takes the plugin: switchml-patch plugin build"
+    )
+
+
+def check_version(torch: Torch, pin: Pin) -> None:
+    """Compares the torch with the pin of its source.
+
+    Raises:
+        TreeError: they differ.
+    """
+    if not _is_of(torch, pin):
+        raise TreeError(
+            f"the torch in use is {torch.version} (commit {torch.commit}), the source is "
+            f"{pin.name} ({pin.commit[:10]}); a graft is made from the source of its own torch"
+        )
+
+
+def _is_of(torch: Torch, pin: Pin) -> bool:
+    """By the commit; a distribution's torch may not know its own.
+
+    Then the release must be the same, as far as version.txt of that commit tells it.
+    """
+    if len(torch.commit) == _COMMIT_DIGITS:
+        return torch.commit == pin.commit
+    found = re.match(r"[0-9.]*[0-9]", torch.version)
+    release = found.group() if found else torch.version
+    return release in (pin.version, pin.version.rsplit(".", 1)[0] + ".0")
+
+
+def from_tree(source: str, torch: Torch, known: Sequence[Pin]) -> tuple[Pin, dict[str, bytes]]:
+    """The pin of a tree, patched or not, and what a graft takes of it, by path. Only reads.
+
+    Raises:
+        TreeError: the tree is of no pin, of another than the torch, or has a foreign edit.
+    """
+    pin, patched = tree.patched_sources(source, known)
+    check_version(torch, pin)
+    hooked = _hooked(pin)
+    found = {hooked.path: patched[hooked.path]}
+    top = os.path.join(source, GLOO)
+    if not gloo_directory(torch) and os.path.exists(os.path.join(top, _GLOO_HEADER)):
+        for directory, _, names in os.walk(os.path.join(top, "gloo")):
+            for name in names:
+                path = os.path.join(directory, name)
+                if name.endswith(_GLOO_SUFFIXES):
+                    with file_errors(), open(path, "rb") as file:
+                        found[os.path.join(GLOO, os.path.relpath(path, top))] = file.read()
+    return pin, found
+
+
+def fetched(
+    pin: Pin, torch: Torch, origin: Origin, report: Callable[[str], None], *, gloo_only: bool
+) -> dict[str, bytes]:
+    """What a graft takes of the pin's commit and of its gloo, by path.
+
+    Args:
+        pin: of the torch's source.
+        torch: what it has itself is left out.
+        origin: where it is had.
+        report: is told of each step.
+        gloo_only: the rest is there.
+
+    Raises:
+        ToolError: git is missing, or something could not be had.
+        FileError: the cache cannot be written.
+    """
+    store, places = Store(os.path.join(origin.cache, "objects")), origin.places
+    with scratch.directory("fetch") as directory, file_errors():
+        pytorch = Repository(directory, "", (), os.path.join(directory, "pytorch"), pin.commit,
+                             PYTORCH)  # fmt: skip
+        commit = Commit(pytorch, store, places)
+        found = {}
+        if not gloo_only:
+            report(f"getting {_hooked(pin).path} of PyTorch {pin.name}")
+            found.update(_process_group(commit, pin, torch))
+        if not gloo_directory(torch):
+            report("getting gloo's headers")
+            gloo = Repository(directory, GLOO, (GLOO,), os.path.join(directory, "gloo"),
+                              commit.entry(GLOO).id, _GLOO_ADDRESS)  # fmt: skip
+            headers = Commit(gloo, store, places)
+            contents = headers.contents(headers.files("gloo", _GLOO_SUFFIXES))
+            found.update({posixpath.join(GLOO, path): text for path, text in contents.items()})
+    return found
+
+
+def _process_group(commit: Commit, pin: Pin, torch: Torch) -> dict[str, bytes]:
+    hooked = _hooked(pin)
+    (pre,) = commit.contents({hooked.path: hooked.pre}).values()
+    post = images.post_image(hooked, pre, render.pinned_hooks(pin))
+    if blob_id(post) != hooked.post:
+        raise PatchgenError(f"{hooked.path}: the pin's hooks do not give its post-image")
+    header = os.path.join(pin.include_prefix, "ProcessGroupGloo.hpp")
+    if any(os.path.exists(os.path.join(base, header)) for base in torch.include_dirs):
+        return {hooked.path: post}
+    wanted = {
+        posixpath.join(pin.source_dir, entry.name): entry.id
+        for entry in commit.directory(pin.source_dir)
+        if entry.name.endswith(_HEADERS)
+    }
+    return {**commit.contents(wanted), hooked.path: post}
+
+
+def _hooked(pin: Pin) -> HookedFile:
+    """The source of the process group; the other hooked files are for a build."""
+    return next(file for file in pin.files if file.path.endswith(".cpp"))
+
+
+def gloo_directory(torch: Torch) -> str | None:
+    """Where gloo's headers are installed with the torch; None where they are not.
+
+    A distribution's torch uses the distribution's gloo; any other has a gloo of its own inside.
+
+    Raises:
+        ToolError: the distribution's package of headers is missing.
+    """
+    base = torch.include_dirs[0]
+    installed = os.path.dirname(os.path.realpath(os.path.join(base, "ATen")))
+    for directory in (base, installed):
+        if os.path.exists(os.path.join(directory, _GLOO_HEADER)):
+            return directory
+    if installed == _SYSTEM:
+        raise ToolError(
+            f"the headers of the gloo that the torch in {paths.printable(torch.root)} uses are "
+            "missing: install them (Debian: libgloo-dev)"
+        )
+    return None
+
+
+def has_system_gloo() -> bool:
+    """Whether a gloo is installed where compilers look, of whatever version."""
+    return os.path.exists(os.path.join(_SYSTEM, _GLOO_HEADER))

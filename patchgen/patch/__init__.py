@@ -1,0 +1,1 @@
+"""Options and a pin make a patch; a patch changes a tree."""

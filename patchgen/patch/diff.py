@@ -1,0 +1,75 @@
+"""Hunks as git writes them, from a pin alone: no file of PyTorch is needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchgen.patch.images import lines_of
+from patchgen.system import paths
+from patchgen.system.blobs import ABSENT, blob_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from patchgen.patch.pins import Hook, HookedFile
+
+_MODE = "100644"
+_CONTEXT = 3  # lines around a change
+_MERGE = 2 * _CONTEXT  # changes with at most so many lines between them share a hunk
+
+
+def added(path: str, content: bytes) -> bytes:
+    """The diff that creates a file."""
+    lines = lines_of(content)
+    head = (
+        f"diff --git a/{path} b/{path}\nnew file mode {_MODE}\n"
+        f"index {ABSENT}..{blob_id(content)}\n--- /dev/null\n+++ b/{path}\n"
+        f"@@ -0,0 +{_span(1, len(lines))} @@\n"
+    )
+    return paths.encode(head) + b"".join(b"+" + line for line in lines)
+
+
+def modified(file: HookedFile, texts: Mapping[str, bytes]) -> bytes:
+    """The diff that inserts the hooks into an existing file."""
+    head = (
+        f"diff --git a/{file.path} b/{file.path}\nindex {file.pre}..{file.post} {_MODE}\n"
+        f"--- a/{file.path}\n+++ b/{file.path}\n"
+    )
+    hunks = []
+    shift = 0
+    for group in _groups(file.hooks):
+        hunk, inserted = _hunk(group, texts, shift)
+        hunks.append(hunk)
+        shift += inserted
+    return paths.encode(head) + b"".join(hunks)
+
+
+def _groups(hooks: Sequence[Hook]) -> Iterator[list[Hook]]:
+    group: list[Hook] = []
+    for hook in hooks:
+        if group and hook.line - group[-1].line > _MERGE:
+            yield group
+            group = []
+        group.append(hook)
+    yield group
+
+
+def _hunk(hooks: Sequence[Hook], texts: Mapping[str, bytes], shift: int) -> tuple[bytes, int]:
+    """The hunk, and by how many lines it moves what follows."""
+    known: dict[int, str] = {}
+    for hook in hooks:
+        known.update(enumerate(hook.before, hook.line - len(hook.before) + 1))
+        known.update(enumerate(hook.after, hook.line + 1))
+    insertions = {hook.line: lines_of(texts[hook.name]) for hook in hooks}
+    start = min(known)
+    body = []
+    for line in sorted(known):
+        body.append(b" " + paths.encode(known[line]) + b"\n")
+        body += [b"+" + text for text in insertions.get(line, ())]
+    inserted = sum(map(len, insertions.values()))
+    spans = f"-{_span(start, len(known))} +{_span(start + shift, len(known) + inserted)}"
+    return f"@@ {spans} @@\n".encode() + b"".join(body), inserted
+
+
+def _span(start: int, count: int) -> str:
+    return str(start) if count == 1 else f"{start},{count}"

@@ -1,0 +1,32 @@
+"""The two images of a hooked file: without the hooks (pre) and with them (post)."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.patch.pins import HookedFile
+
+
+def lines_of(content: bytes) -> list[bytes]:
+    """The lines with their ends. A line ends with a line feed and nothing else, as in git."""
+    return io.BytesIO(content).readlines()
+
+
+def post_image(file: HookedFile, pre: bytes, texts: Mapping[str, bytes]) -> bytes:
+    """The pre-image with the hooks inserted."""
+    lines = lines_of(pre)
+    for hook in reversed(file.hooks):
+        lines.insert(hook.line, texts[hook.name])
+    return b"".join(lines)
+
+
+def pre_image(file: HookedFile, post: bytes, texts: Mapping[str, bytes]) -> bytes:
+    """The post-image with the hooks taken out."""
+    lines = lines_of(post)
+    for hook in file.hooks:
+        del lines[hook.line : hook.line + texts[hook.name].count(b"\n")]
+    return b"".join(lines)

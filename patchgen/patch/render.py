@@ -1,0 +1,129 @@
+"""Options and a pin, through the templates, to the texts that the patch adds."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import posixpath
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from patchgen import __version__
+from patchgen.errors import PatchgenError
+from patchgen.patch import quoting, record
+from patchgen.system import paths
+from patchgen.templates import DIRECTORY
+
+if TYPE_CHECKING:
+    from patchgen.options import Options
+    from patchgen.patch.pins import Pin
+
+_SOURCES = (
+    "SwitchMLAgreement.hpp",
+    "SwitchMLAllreduce.cpp",
+    "SwitchMLAllreduce.hpp",
+    "SwitchMLConfig.hpp",
+    "switchml.cmake",
+)
+_FLAGS = "switchml.cmake"
+_PYTHON = "torch/distributed/switchml.py"
+
+
+@functools.lru_cache(maxsize=1)
+def _environment() -> Environment:
+    # Delimiters that occur neither in C++ nor in CMake.
+    environment = Environment(
+        variable_start_string="@{",
+        variable_end_string="}@",
+        block_start_string="@%",
+        block_end_string="%@",
+        comment_start_string="@#",
+        comment_end_string="#@",
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # noqa: S701  # no HTML; the filters quote
+        auto_reload=False,
+        loader=FileSystemLoader(DIRECTORY),
+    )
+    environment.filters.update(cmake=quoting.cmake, cxx=quoting.cxx, py=quoting.py)
+    return environment
+
+
+def text(template: str, **context: object) -> str:
+    """A rendered template, as whole lines.
+
+    Raises:
+        PatchgenError: the template does not end with a line end.
+    """
+    rendered = _environment().get_template(template).render(version=__version__, **context)
+    if not rendered.endswith("\n"):
+        raise PatchgenError(f"{template}: the last line has no line end")
+    return rendered
+
+
+def _render(template: str, **context: object) -> bytes:
+    return paths.encode(text(template, **context))
+
+
+def flags_path(pin: Pin) -> str:
+    """The one new file that depends on the options."""
+    return posixpath.join(pin.source_dir, _FLAGS)
+
+
+def new_paths(pin: Pin) -> tuple[str, ...]:
+    """The files that the patch adds, relative to the tree."""
+    return (*(posixpath.join(pin.source_dir, name) for name in _SOURCES), _PYTHON)
+
+
+def fixed_files(pin: Pin) -> dict[str, bytes]:
+    """The new files that are the same for all options."""
+    return {
+        path: _render(f"files/{posixpath.basename(path)}.j2", pin=pin)
+        for path in new_paths(pin)
+        if path != flags_path(pin)
+    }
+
+
+def flags_file(options: Options, pin: Pin) -> bytes:
+    """The content of the file at `flags_path`."""
+    return _render(f"files/{_FLAGS}.j2", pin=pin, options=options, record=record.dump(options, pin))
+
+
+def new_files(options: Options, pin: Pin) -> dict[str, bytes]:
+    """All new files: path in the tree to content."""
+    return {**fixed_files(pin), flags_path(pin): flags_file(options, pin)}
+
+
+def hooks(pin: Pin) -> dict[str, bytes]:
+    """Hook name to the lines that it inserts."""
+    return {
+        hook.name: _render(f"hooks/{hook.name}.j2", pin=pin)
+        for file in pin.files
+        for hook in file.hooks
+    }
+
+
+def hooks_digest(texts: dict[str, bytes]) -> str:
+    """SHA-256 over the names and texts of hooks."""
+    digest = hashlib.sha256()
+    for name in sorted(texts):
+        digest.update(b"%s\0%d\0%s" % (name.encode(), len(texts[name]), texts[name]))
+    return digest.hexdigest()
+
+
+def pinned_hooks(pin: Pin) -> dict[str, bytes]:
+    """The hooks, proven to be those that the pin's post-images were made with.
+
+    Raises:
+        PatchgenError: a template has changed since.
+    """
+    texts = hooks(pin)
+    if hooks_digest(texts) != pin.hooks_sha256:
+        raise PatchgenError(
+            f"pin {pin.name}: the hooks differ from those it was made with; "
+            "make it again with: switchml-patch pins make"
+        )
+    return texts

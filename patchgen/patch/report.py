@@ -1,0 +1,84 @@
+"""What status, apply and revert tell: lines for people, plain data for scripts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from patchgen.patch.state import Kind, Overall, explain
+from patchgen.patch.summary import options_data, options_line
+from patchgen.system import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchgen.patch.state import State
+    from patchgen.patch.tree import Result
+
+
+def head_note(state: State) -> str | None:
+    """What git says against the pin; the files decide, so it is never an error."""
+    if state.head is None or state.pin is None or state.head.commit == state.pin.commit:
+        return None
+    if state.head.commit is None:
+        return f"HEAD of the repository could not be read: {state.head.problem}"
+    return (
+        f"HEAD is {state.head.commit[:12]}, {state.pin.name} is {state.pin.commit[:12]}; "
+        "the files that the patch touches are those of the pin"
+    )
+
+
+def state_data(state: State) -> dict[str, Any]:
+    """A state for scripts."""
+    return {
+        "tree": state.root,
+        "state": state.overall.value,
+        "pin": state.pin.name if state.pin else None,
+        "commit": state.pin.commit if state.pin else None,
+        "head": state.head.commit if state.head else None,
+        "options": options_data(state.options) if state.options else None,
+        "files": [
+            {
+                "path": file.path,
+                "state": file.kind.value,
+                "found": file.found,
+                "expected": file.expected,
+            }
+            for file in state.files
+        ],
+        "leftovers": list(state.leftovers),
+        "note": head_note(state),
+    }
+
+
+def state_lines(state: State) -> Iterator[str]:
+    """A state for people: one line, then one for each file that needs attention."""
+    of = f" {state.pin.name} ({state.pin.commit[:12]})" if state.pin else ""
+    yield f"{paths.printable(state.root)}: {state.overall.value}{of}"
+    if state.options:
+        yield f"  patched with {options_line(state.options)}"
+    if state.overall is Overall.PARTLY:
+        yield from (f"  {file.path}: {file.kind.value}" for file in state.files)
+        yield from (f"  {path}: left over from a run that was stopped" for path in state.leftovers)
+        yield "  mend it with: switchml-patch revert (or apply)"
+    if state.overall is Overall.EDITED:
+        yield from (f"  {explain(file)}" for file in state.wrong)
+    if state.overall in (Overall.OTHER, Overall.NOT_PYTORCH):
+        present = [file for file in state.hooked if file.kind is not Kind.ABSENT]
+        yield from (f"  {explain(file)}" for file in present)
+        yield "  supported commits: switchml-patch pins"
+    note = head_note(state)
+    if note:
+        yield f"  note: {note}"
+
+
+def result_lines(result: Result, done: str) -> Iterator[str]:
+    """What apply or revert did."""
+    root = paths.printable(result.before.root)
+    if result.changed:
+        yield f"{root}: {done} ({result.pin.name}); {len(result.changed)} changed:"
+        yield from (f"  {path}" for path in result.changed)
+    else:
+        yield f"{root}: already {done} ({result.pin.name}); nothing to do"
+    note = head_note(result.before)
+    if note:
+        yield f"  note: {note}"

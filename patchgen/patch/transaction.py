@@ -1,0 +1,133 @@
+"""Several files changed as one: all of them, or, after any exception, none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.errors import FileError, TreeError
+from patchgen.system import files, paths
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class Change:
+    """A file's content before and after; None where there is no file."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+
+
+def perform(root: str, changes: Sequence[Change], suffix: str) -> None:
+    """Makes the changes in their order, each of them atomically.
+
+    Args:
+        root: the directory that the paths are relative to.
+        changes: with `before` as it was read; the files are compared with it once more.
+        suffix: of the temporary files; one that a killed run left is replaced.
+
+    Raises:
+        TreeError: a file is not as it was read, or not as it was written.
+        FileError: a file is read-only.
+        OSError: the file system refused.
+    """
+    for change in changes:
+        _check_writable(root, change)
+    undo: list[tuple[Change, os.stat_result | None]] = []
+    try:
+        for change in changes:
+            if change.after is not None:
+                temporary = _name(root, change.path + suffix)
+                _prepare(temporary, change.after, _status(root, change))
+        for change in changes:
+            _expect(root, change.path, change.before, "changed by somebody else during this run")
+            undo.append((change, _status(root, change)))
+            _make(root, change, suffix)
+        for change in changes:
+            _expect(root, change.path, change.after, "not as it was written; is the disk in order?")
+    except BaseException:
+        for change, status in reversed(undo):
+            _restore(root, change, status, suffix)
+        raise
+    finally:
+        clean(root, [change.path + suffix for change in changes])
+
+
+def clean(root: str, leftovers: Sequence[str]) -> None:
+    """Removes temporary files."""
+    for path in leftovers:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_name(root, path))
+
+
+def _name(root: str, path: str) -> bytes:
+    return paths.encode(os.path.join(root, path))
+
+
+def _content(name: bytes) -> bytes | None:
+    try:
+        with open(name, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _status(root: str, change: Change) -> os.stat_result | None:
+    return None if change.before is None else os.lstat(_name(root, change.path))
+
+
+def _expect(root: str, path: str, content: bytes | None, otherwise: str) -> None:
+    if _content(_name(root, path)) != content:
+        raise TreeError(f"{path}: {otherwise}")
+
+
+def _make(root: str, change: Change, suffix: str) -> None:
+    name = _name(root, change.path)
+    if change.after is None:
+        os.unlink(name)
+    else:
+        os.replace(_name(root, change.path + suffix), name)
+
+
+def _check_writable(root: str, change: Change) -> None:
+    """Replacing a file asks only for its directory, but a read-only file is meant to stay."""
+    name = _name(root, change.path)
+    directory = os.path.dirname(name)
+    if not os.path.isdir(directory):
+        raise TreeError(f"{paths.printable(paths.decode(directory))}: no such directory")
+    for path in (directory, name) if change.before is not None else (directory,):
+        if not os.stat(path).st_mode & stat.S_IWUSR or not os.access(path, os.W_OK):
+            shown = paths.printable(paths.decode(path))
+            raise FileError(
+                f"{shown}: cannot be written; chmod u+w, unless its file system is read-only"
+            )
+
+
+def _prepare(temporary: bytes, content: bytes, like: os.stat_result | None) -> None:
+    """Writes a temporary file with the mode and, where possible, the owner of `like`."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+    files.write_new(temporary, content)
+    if like is not None:
+        with contextlib.suppress(PermissionError):
+            os.chown(temporary, like.st_uid, like.st_gid)
+        os.chmod(temporary, stat.S_IMODE(like.st_mode))
+
+
+def _restore(root: str, change: Change, status: os.stat_result | None, suffix: str) -> None:
+    """Takes a change back, whether or not it had been made."""
+    name = _name(root, change.path)
+    if change.before is None or status is None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+    elif _content(name) != change.before:
+        temporary = _name(root, change.path + suffix)
+        _prepare(temporary, change.before, status)
+        os.utime(temporary, ns=(status.st_atime_ns, status.st_mtime_ns))
+        os.replace(temporary, name)

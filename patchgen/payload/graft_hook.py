@@ -1,0 +1,217 @@
+"""Loads a graft into the torch that it was made for, just before torch's own libraries.
+
+In an interpreter this file is the package switchml_graft, which a .pth file or `switchml-patch run`
+imports. Until torch is imported it costs a comparison for each import. Runs under Python 3.6 and
+newer, with nothing of patchgen.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False  # that of typing would have every start of the interpreter import it
+if TYPE_CHECKING:
+    from typing import Any
+
+MARK = b"switchml-graft: "
+LIBRARIES = ("libtorch_cpu.so", "libtorch_python.so")
+OWN = "graft.so"
+FORMAT = 1
+VARIABLE = "SWITCHML_GRAFT"
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_ENDS = 65536  # bytes
+_REPORT = "torch.distributed.switchml"
+
+loaded = None  # type: Any  # the path of the graft in this process
+problem = ""  # why there is none, where there should be one
+
+
+class Misfit(Exception):  # noqa: N818  # no fault of the program
+    """A graft that cannot be loaded into this torch, in words."""
+
+
+def fingerprint(path: str) -> str:
+    """What tells builds of a library apart: its size, and a checksum of its beginning and end.
+
+    There an ELF file has its build id, its program headers and the table of its sections.
+    """
+    from binascii import crc32
+
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        check = crc32(file.read(_ENDS))
+        file.seek(max(0, size - _ENDS))
+        return f"{size}-{crc32(file.read(_ENDS), check) & 0xFFFFFFFF:08x}"
+
+
+def fingerprints(root: str) -> "dict[str, str]":
+    """Of the libraries of the torch whose __init__.py is in `root`, by name."""
+    found = {}
+    for name in LIBRARIES:
+        path = os.path.join(root, "lib", name)
+        if os.path.exists(path):
+            found[name] = fingerprint(path)
+    return found
+
+
+def torch_of(root: str) -> "dict[str, Any]":
+    """Version and commit, from version.py, without importing torch."""
+    with open(os.path.join(root, "version.py"), "rb") as file:
+        return version_of(file.read())
+
+
+def version_of(content: bytes) -> "dict[str, Any]":
+    """Version and commit, from the content of torch/version.py."""
+    import re
+
+    pattern = r"(?m)^(\w+)(?:[ ]*:[^=\n]*)?[ ]*=[ ]*['\"](.*?)['\"][ ]*$"
+    pairs = dict(re.findall(pattern, content.decode("utf-8", "replace")))
+    return {"version": pairs.get("__version__"), "commit": pairs.get("git_version")}
+
+
+def read(path: str) -> "dict[str, Any]":
+    """What a graft says of itself, without loading it.
+
+    Raises:
+        Misfit: it is not there, cut short, or no graft.
+    """
+    import json
+
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError as error:
+        raise Misfit(f"cannot be read: {error.strerror}") from error
+    begin = content.find(MARK)
+    if begin < 0 or not _whole(content):
+        raise Misfit("is no graft, or is cut short")
+    text = content[begin + len(MARK) : content.find(b"\0", begin)]
+    try:
+        identity = json.loads(text.decode("ascii"))  # type: dict[str, Any]
+    except ValueError as error:
+        raise Misfit("does not say what it is for") from error
+    if identity.get("format") != FORMAT:
+        raise Misfit("was made by another version of switchml-patch")
+    return identity
+
+
+def _whole(content: bytes) -> bool:
+    """Whether an ELF file has all of its sections; ld.so would crash on one that has not."""
+    from struct import unpack_from
+
+    if content[:5] != b"\x7fELF\x02":
+        return False
+    order = "<" if content[5] == 1 else ">"
+    (offset,) = unpack_from(order + "Q", content, 40)
+    size, count = unpack_from(order + "2H", content, 58)
+    return bool(offset + size * count <= len(content))
+
+
+def misfit(identity: "dict[str, Any]", root: str) -> str:
+    """Why a graft is not for the torch in `root`; empty where it is."""
+    wanted = identity["torch"]
+    try:
+        found = torch_of(root)
+        same = all(found[key] == wanted[key] for key in found)
+        others = identity["libraries"]
+        here = fingerprints(root) if same else {}
+    except OSError as error:
+        return f"the torch in {root} cannot be read: {error.strerror}"
+    if not same:
+        return f"it is for {_named(wanted)}, this is {_named(found)} in {root}"
+    differing = [name for name in others if others[name] != here.get(name)]
+    if differing:
+        text = "it is for another build of {}: {} in {} differs"
+        return text.format(_named(wanted), " and ".join(differing), os.path.join(root, "lib"))
+    return ""
+
+
+def _named(torch: "dict[str, Any]") -> str:
+    abi = torch.get("cxx11_abi")
+    told = "" if abi is None else f", C++11 ABI {abi:d}"
+    return "torch {} (commit {}{})".format(torch["version"], str(torch["commit"])[:12], told)
+
+
+def load(path: str, root: str) -> None:
+    """Loads a graft, with every symbol bound, into a process that is about to load a torch.
+
+    Raises:
+        Misfit: it is not for this torch, or the dynamic linker refused.
+    """
+    why = misfit(read(path), root)
+    if why:
+        raise Misfit(why)
+    import ctypes
+
+    try:
+        ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise Misfit(f"cannot be loaded: {error}") from error
+
+
+class Hook:
+    """On sys.meta_path, before the finders that find."""
+
+    own = None  # type: Any  # the graft that is loaded where the variable names none
+    _done = False
+
+    def find_spec(self, name: str, path: "Any" = None, _target: "Any" = None) -> "Any":
+        """Loads the graft when torch's extension module is looked for, and finds no module itself.
+
+        Not when torch is looked for: programs do that to know whether it is there.
+        """
+        if name == "torch._C" and path and not self._done:
+            self._done = True
+            self._graft(next(iter(path)))
+        elif name == _REPORT:
+            return _report_module(name, path)
+        return None
+
+    def wanted(self) -> "Any":
+        """The path of the graft that is to be loaded, or None."""
+        # As with the variables of Python itself, ours does not count under -E and -I.
+        named = "" if sys.flags.ignore_environment else os.environ.get(VARIABLE, "")
+        if named == "0":
+            return None
+        return os.path.abspath(named) if named else self.own
+
+    def _graft(self, root: str) -> None:
+        """Loads what is to be loaded, or tells why it does not."""
+        global loaded, problem  # noqa: PLW0603
+        path = self.wanted()
+        if path is None:
+            return
+        try:
+            load(path, root)
+            loaded = path
+        except Exception as error:  # noqa: BLE001  # any damage of a repository is told, never fatal
+            problem = f"the graft {path}: {error}"
+        if problem and os.environ.get("SWITCHML_REQUIRE", "0") not in {"", "0"}:
+            raise ImportError("SWITCHML_REQUIRE is set, but " + problem)
+        if problem and sys.stderr is not None:
+            text = "switchml: warning: {}; this process uses torch without SwitchML\n"
+            sys.stderr.write(text.format(problem))
+
+
+def _report_module(name: str, path: "Any") -> "Any":
+    """The module of a patched torch, else the one beside this file."""
+    from importlib.machinery import PathFinder
+    from importlib.util import spec_from_file_location
+
+    found = PathFinder.find_spec(name, path)
+    return found or spec_from_file_location(name, os.path.join(_HERE, "report.py"))
+
+
+def activate(*, own: bool = False) -> None:
+    """Puts the hook in place; once, however often it is called.
+
+    Args:
+        own: a graft that lies beside this file is loaded where the variable names none.
+    """
+    hooks = [finder for finder in sys.meta_path if isinstance(finder, Hook)]
+    if not hooks:
+        hooks = [Hook()]
+        sys.meta_path.insert(0, hooks[0])
+    if own:
+        hooks[0].own = os.path.join(_HERE, OWN)

@@ -1,0 +1,149 @@
+"""Starts the ranks, in the interpreter whose torch they use, and ends with their exit code.
+
+A program of its own: its argument is a file with the job in JSON. It runs under Python 3.6 and
+newer with any torch since 1.7, and imports nothing of this package. Where torch has an elastic
+launcher, the one of torchrun, that starts the ranks; before torch 1.9 this program does.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+GRACE = 30.0  # seconds that a rank has to end after it was told to: as much as torchrun gives
+POLL = 0.05  # seconds
+# What a rank writes goes into pipes of its own; its process and its arguments stay as they are.
+REDIRECTED = 'exec "$@" >"$0/$RANK.out" 2>"$0/$RANK.err"'
+LOOPBACK = "127.0.0.1"
+
+
+class Told(Exception):  # noqa: N818  # no error of the program
+    """This program was told to end."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def elastic_launcher() -> Any:  # a module
+    """The launcher that torchrun uses, or None."""
+    try:
+        from torch.distributed.launcher import api
+    except ImportError:
+        return None
+    return api
+
+
+def by_torch(api: Any, job: "dict[str, Any]", command: "list[str]") -> "dict[int, int]":
+    """Starts the ranks as torchrun does; returns the exit codes of those that failed, in order."""
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+    config = api.LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=job["workers"],
+        run_id="switchml-patch",
+        # A host name may resolve to nothing, or to an address that nobody listens on.
+        rdzv_backend="static",
+        rdzv_endpoint="{}:{}".format(LOOPBACK, job["port"]),
+        rdzv_configs={"rank": 0},
+        max_restarts=0,
+        monitor_interval=0.1,
+    )
+    try:
+        api.elastic_launch(config, command[0])(*command[1:])
+    except ChildFailedError as error:
+        failed = sorted(error.failures.items(), key=lambda item: item[1].timestamp)
+        return {rank: failure.exitcode for rank, failure in failed}
+    except Exception as error:
+        number = getattr(error, "sigval", None)  # of SignalException, which torch 1.9 has not
+        if number is None:
+            raise
+        raise Told(int(number)) from error
+    return {}
+
+
+def environments(job: "dict[str, Any]") -> "list[dict[str, str]]":
+    """What torchrun adds to the environment of each rank."""
+    workers = str(job["workers"])
+    shared = {
+        "MASTER_ADDR": LOOPBACK,
+        "MASTER_PORT": str(job["port"]),
+        "WORLD_SIZE": workers,
+        "LOCAL_WORLD_SIZE": workers,
+    }
+    ranks = map(str, range(job["workers"]))
+    return [dict(shared, RANK=rank, LOCAL_RANK=rank) for rank in ranks]
+
+
+def by_itself(command: "list[str]", environs: "list[dict[str, str]]") -> "dict[int, int]":
+    """As `by_torch`, for a torch that has no launcher, or for a script that starts its ranks."""
+
+    def told(number: int, _frame: Any) -> None:
+        raise Told(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, told)
+    ranks = []  # type: list[subprocess.Popen[bytes]]
+    try:
+        for own in environs:
+            ranks.append(subprocess.Popen(command, env=dict(os.environ, **own)))  # noqa: PERF401
+        while any(rank.poll() is None for rank in ranks) and not any(rank.poll() for rank in ranks):
+            time.sleep(POLL)
+    except Told as error:
+        end(ranks, error.number)
+        raise
+    failed = {number: rank.returncode for number, rank in enumerate(ranks) if rank.poll()}
+    end(ranks, signal.SIGTERM)
+    return failed
+
+
+def end(ranks: "list[subprocess.Popen[bytes]]", number: int) -> None:
+    """Tells the ranks to end, and kills those that do not."""
+    for rank in ranks:
+        if rank.poll() is None:
+            rank.send_signal(number)
+    deadline = time.monotonic() + GRACE
+    for rank in ranks:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            rank.wait(max(0.0, deadline - time.monotonic()))
+        if rank.poll() is None:
+            rank.kill()
+            rank.wait()
+
+
+def main() -> int:
+    """The exit code of the first rank that failed."""
+    with open(sys.argv[1], encoding="utf-8") as file:
+        job = json.load(file)
+    directory = job["directory"]
+    tempfile.tempdir = directory  # where torch's launcher leaves a directory
+    redirected = ["/bin/sh", "-c", REDIRECTED, directory, *job["command"]]
+    api = elastic_launcher() if job["workers"] else None
+    os.environ.clear()
+    os.environ.update(job["environ"])
+    logging.disable(logging.CRITICAL)  # of the launcher: the exit codes tell the same
+    with open(os.path.join(directory, "launcher"), "w", encoding="ascii") as file:
+        file.write(str(os.getpid()))
+    try:
+        if api is not None:
+            failed = by_torch(api, job, redirected)
+        elif job["workers"]:
+            failed = by_itself(redirected, environments(job))
+        else:
+            failed = by_itself(job["command"], [{}])
+    except Told as error:
+        return 128 + error.number
+    with open(os.path.join(directory, "failed.json"), "w", encoding="ascii") as file:
+        json.dump(failed, file)
+    codes = [code if code >= 0 else 128 - code for code in failed.values()]
+    return codes[0] if codes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Ranks that are started, and what they sum: run, verify, demo."""

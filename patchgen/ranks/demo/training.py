@@ -1,0 +1,137 @@
+"""One training: the script on all ranks, and what these measured."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from patchgen.errors import FileError, ToolError, file_errors
+from patchgen.ranks import run as running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from io import FileIO
+
+    import numpy.typing as npt
+
+    from patchgen.ranks.run import Job, Line, Result, Setup
+
+    Floats = npt.NDArray[np.float32]
+
+_STEP = re.compile(rb"step (\d+) of (\d+):")
+_SHOWN = 3  # last lines of a rank that failed
+_LOG = "output.txt"
+
+
+@dataclass(frozen=True)
+class Training:
+    """What came of one training."""
+
+    result: Result
+    seconds: float
+    log: str
+    """The file with all that the ranks wrote."""
+    losses: npt.NDArray[np.float64]
+    """Of each step, the mean of the ranks."""
+    accuracies: Sequence[float]
+    """After each epoch, the share of the unseen images that was read right."""
+    weights: Sequence[Floats]
+    """What each rank has learnt: all weights in a row."""
+    largest_gradient: float
+    """Of any rank: in what was to be summed, before its division by the number of ranks."""
+    reach: float
+    """By how much a change of one gradient moves a weight in the end, for each 1 of it."""
+
+
+class Watch:
+    """Takes the lines of the ranks: for the log, the progress, and what to tell of a failure."""
+
+    def __init__(self, log: FileIO, count: Callable[[int, int], None]) -> None:
+        self._log = log
+        self._count = count
+        self.last: dict[int | None, collections.deque[str]] = collections.defaultdict(
+            lambda: collections.deque(maxlen=_SHOWN)
+        )
+
+    def __call__(self, line: Line) -> None:
+        """Takes a line."""
+        try:
+            self._log.write((b"" if line.rank is None else b"[%d] " % line.rank) + line.text)
+        except OSError as error:  # which does not know the file's name
+            raise FileError(f"{os.fsdecode(self._log.name)}: {error.strerror}") from error
+        found = _STEP.match(line.text)
+        if found and line.rank == 0 and not line.error:
+            self._count(int(found[1]), int(found[2]))
+        text = line.text.decode(errors="replace").strip()
+        if line.error and text:
+            self.last[line.rank].append(text)
+
+
+def run(
+    job: Job, setup: Setup, name: str, directory: str, count: Callable[[int, int], None]
+) -> Training:
+    """Trains.
+
+    Args:
+        job: the script, which writes what it measured into `directory`.
+        setup: how SwitchML comes into it.
+        name: of the training, for messages.
+        directory: made where it is not there.
+        count: is told how many steps of how many are done.
+
+    Raises:
+        ToolError: a rank failed.
+        FileError: a file could not be written, or is not there.
+    """
+    log = os.path.join(directory, _LOG)
+    begun = time.monotonic()
+    with file_errors():
+        os.makedirs(directory, exist_ok=True)
+        with open(log, "wb", buffering=0) as file:
+            watch = Watch(file, count)
+            result = running.start(job, setup, watch)
+    seconds = time.monotonic() - begun
+    for rank, code in result.failed.items():
+        raise ToolError("\n".join([
+            f"the training with {name} failed: rank {rank} {_ended(code)}; its last lines:",
+            *(f"  {line}" for line in watch.last[rank]),
+            f"all that was written is in {log}",
+        ]))  # fmt: skip
+    return read(directory, job.workers, result, seconds, log)
+
+
+def _ended(code: int) -> str:
+    return f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
+
+
+def read(directory: str, ranks: int, result: Result, seconds: float, log: str) -> Training:
+    """What the ranks measured.
+
+    Raises:
+        FileError: a file is not there.
+    """
+    measured, weights = [], []
+    with file_errors():
+        for rank in range(ranks):
+            with open(os.path.join(directory, f"{rank}.json"), encoding="ascii") as file:
+                measured.append(json.load(file))
+            with open(os.path.join(directory, f"{rank}.weights"), "rb") as file:
+                weights.append(np.fromfile(file, dtype=np.float32))
+    one = measured[0]
+    return Training(
+        result=result,
+        seconds=seconds,
+        log=log,
+        losses=np.mean([each["losses"] for each in measured], axis=0),
+        accuracies=one["accuracies"],
+        weights=weights,
+        largest_gradient=max(each["largest_gradient"] for each in measured),
+        reach=one["learning_rate"] / (1 - one["momentum"]),
+    )

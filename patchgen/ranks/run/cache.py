@@ -1,0 +1,94 @@
+"""What was built for a run, kept for the next one with the same inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from typing import TYPE_CHECKING
+
+from patchgen import __version__
+from patchgen.errors import file_errors
+from patchgen.system import scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_DIGITS = 16
+_COMPILERS = {"CC": "cc", "CXX": "c++"}
+_FLAGS = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")
+
+
+def kept(cache: str, kind: str, inputs: object, make: Callable[[str], None]) -> str:
+    """A directory of the cache; it is made where it is not there.
+
+    Args:
+        cache: the directory of all that is kept.
+        kind: the first word of the directory's name.
+        inputs: all that makes a difference, as JSON takes it.
+        make: fills a new directory.
+
+    Raises:
+        FileError: the cache cannot be written.
+        PatchgenError: of `make`.
+    """
+    name = hashlib.sha256(json.dumps([__version__, inputs]).encode()).hexdigest()[:_DIGITS]
+    cache = os.path.join(cache, "run")
+    path = os.path.join(cache, f"{kind}-{name}")
+    if os.path.isdir(path):
+        return path
+    with scratch.directory(kind) as directory, file_errors():
+        made = os.path.join(directory, kind)
+        os.mkdir(made)
+        make(made)
+        os.makedirs(cache, exist_ok=True)
+        beside = tempfile.mkdtemp(prefix=f".{kind}-", dir=cache)
+        try:
+            whole = os.path.join(beside, kind)
+            shutil.copytree(made, whole)
+            _rename(whole, path)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+    return path
+
+
+def _rename(source: str, target: str) -> None:
+    try:
+        os.rename(source, target)
+    except OSError:
+        if not os.path.isdir(target):  # else another run was quicker
+            raise
+
+
+def compiler(environ: Mapping[str, str]) -> list[str]:
+    """What an environment says of the compiler: its path and its flags."""
+    found = []
+    for variable, name in _COMPILERS.items():
+        program = environ.get(variable) or name
+        path = shutil.which(program, path=environ.get("PATH"))
+        found.append(os.path.realpath(path) if path else program)
+    return [*found, *(environ.get(name, "") for name in _FLAGS)]
+
+
+def digest(*directories: str) -> str:
+    """Of all files in some directories."""
+    seen = hashlib.sha256()
+    for top in directories:
+        for directory, _, names in sorted(os.walk(top)):
+            for name in sorted(names):
+                path = os.path.join(directory, name)
+                if not name.endswith(".pyc"):
+                    with open(path, "rb") as file:
+                        seen.update(os.fsencode(os.path.relpath(path, top)) + b"\0" + file.read())
+    return seen.hexdigest()
+
+
+def stamp(path: str) -> list[int]:
+    """What changes when a file is written anew; nothing where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return []
+    return [status.st_size, status.st_mtime_ns]

@@ -1,0 +1,73 @@
+"""The command of the ranks, and the interpreter whose torch they import."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+from patchgen.errors import OptionsError
+from patchgen.system import paths, pythons
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DEFAULT = "python3"
+_PYTHON = re.compile(r"python[0-9.]*")
+_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
+
+
+def resolve(
+    command: Sequence[str], torch: str | None, cwd: str, environ: Mapping[str, str]
+) -> tuple[list[str], str]:
+    """The command to run and the interpreter, both by their paths.
+
+    Args:
+        command: as the user wrote it: PYTHON ARGUMENT..., SCRIPT.py ARGUMENT..., or a program.
+        torch: the interpreter that the user named; it has to be None where the command names one.
+        cwd: where the command will run.
+        environ: with PATH.
+
+    Raises:
+        OptionsError: there is no such script, program or interpreter.
+    """
+    program, arguments = command[0], list(command[1:])
+    if _PYTHON.fullmatch(os.path.basename(program)):
+        python = pythons.located(program)
+        if torch is not None and pythons.located(torch) != python:
+            raise OptionsError(f"--torch {torch}: the command has {program}; drop one of them")
+        _check(script_of(arguments), cwd)
+        return [python, *arguments], python
+    python = pythons.located(torch or DEFAULT)
+    if program.endswith(".py"):
+        _check(program, cwd)
+        return [python, program, *arguments], python
+    found = shutil.which(program, path=environ.get("PATH"))
+    if found is None:
+        raise OptionsError(f"{_shown(program)}: no such program; give python SCRIPT ARGUMENT...")
+    return [os.path.abspath(found), *arguments], python
+
+
+def script_of(arguments: Sequence[str]) -> str | None:
+    """The file that an interpreter is given to run; None for -m, -c and its standard input."""
+    skip = False
+    for argument in arguments:
+        if skip:
+            skip = False
+        elif argument in _WITH_VALUE:
+            skip = True
+        elif re.match(r"-[a-zA-Z]*[mc]|-$", argument):
+            return None
+        elif not argument.startswith("-"):
+            return argument
+    return None
+
+
+def _check(script: str | None, cwd: str) -> None:
+    if script is not None and not os.path.exists(os.path.join(cwd, script)):
+        raise OptionsError(f"{_shown(script)}: no such file in {_shown(cwd)}")
+
+
+def _shown(path: str) -> str:
+    return paths.printable(paths.from_native(path))

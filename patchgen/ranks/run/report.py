@@ -1,0 +1,117 @@
+"""What to tell of a run: lines for people, plain data for scripts. Prints nothing."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Any
+
+from patchgen import tables
+from patchgen.ranks.run.job import STOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from patchgen.ranks.run.job import Rank, Result
+
+
+def data(result: Result) -> dict[str, Any]:
+    """A result for scripts."""
+    setup = result.setup
+    return {
+        "torch": setup.torch.version,
+        "python": setup.torch.python,
+        "way": setup.way,
+        "simulated": setup.simulated,
+        "code": result.code,
+        "failed": {str(rank): code for rank, code in result.failed.items()},
+        "delegated": result.delegated,
+        "reason": reason(result),
+        "ranks": [
+            {
+                "rank": rank.rank,
+                "world": rank.world,
+                "backend": rank.backend,
+                "group": rank.group,
+                "final": rank.final,
+                "report": rank.report,
+            }
+            for rank in result.ranks
+        ],
+    }
+
+
+def lines(result: Result) -> Iterator[str]:
+    """A result for people."""
+    for rank, code in result.failed.items():
+        yield f"rank {rank} {_ended(code)}"
+    setup = result.setup
+    yield f"torch {setup.torch.version}: {setup.why}"
+    yield from (f"  {note}" for note in setup.notes)
+    counted = [rank for rank in result.ranks if rank.report is not None]
+    if counted:
+        yield from _table(counted)
+    why = reason(result)
+    if why:
+        yield f"warning: nothing was delegated: {why}"
+    else:  # what the ranks agreed on is told in full when the group is made
+        yield from dict.fromkeys(rank.group.partition(" (")[0] for rank in counted)
+
+
+def _table(ranks: Sequence[Rank]) -> Iterator[str]:
+    """A row for each rank."""
+    reports = [rank.report or {} for rank in ranks]
+    reasons = [
+        name for name in reports[0]["fallbacks"] if any(r["fallbacks"][name] for r in reports)
+    ]
+    header = ["rank", "allreduces delegated", "bytes", *(f"Gloo: {name}" for name in reasons)]
+    rows = [
+        [
+            str(rank.rank) + ("" if rank.final else "*"),
+            f"{report['calls']:,}",
+            f"{report['bytes']:,}",
+            *(f"{report['fallbacks'][name]:,}" for name in reasons),
+        ]
+        for rank, report in zip(ranks, reports)
+    ]
+    yield from tables.lines(header, rows)
+    if not all(rank.final for rank in ranks):
+        yield "* was ended from outside: as of when it last made or destroyed a group"
+
+
+def reason(result: Result) -> str:
+    """Why nothing was delegated; empty where something was, or nothing was to be."""
+    if result.setup.way == STOCK or result.delegated:
+        return ""
+    if result.ranks:
+        return _of_group(result.ranks[0])
+    if result.elsewhere:
+        return (
+            f"another torch was imported, of {', '.join(result.elsewhere)}, not "
+            f"{result.setup.torch.root}; name its interpreter with --torch"
+        )
+    return "no process group was made by torch.distributed.init_process_group"
+
+
+def _of_group(rank: Rank) -> str:
+    if not rank.group or rank.report is None:
+        return f"the process group's backend is {rank.backend}; SwitchML is reached by gloo"
+    if rank.report["failure"]:
+        return f"SwitchML was given up: {rank.report['failure']}"
+    left = fallbacks(rank.report["fallbacks"])
+    if rank.report["fallbacks"]["group"] or "stays with Gloo" in rank.group:
+        return rank.group
+    return f"every allreduce was left to Gloo: {left}" if left else "no allreduce was called"
+
+
+def fallbacks(counts: Mapping[str, int]) -> str:
+    """Counts by reason, in a line; without those that are 0."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+
+
+def _ended(code: int) -> str:
+    if code >= 0:
+        return f"failed with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"

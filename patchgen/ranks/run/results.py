@@ -1,0 +1,54 @@
+"""What the ranks left behind, and what it means."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from patchgen.ranks.run.job import Rank, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from patchgen.ranks.run.job import Setup
+
+
+def failed(directory: str) -> dict[int, int] | None:
+    """The exit codes of the ranks that failed, the first first; None where none was started."""
+    try:
+        with open(os.path.join(directory, "failed.json"), encoding="ascii") as file:
+            return {int(rank): code for rank, code in json.load(file).items()}
+    except FileNotFoundError:
+        return None
+
+
+def collect(setup: Setup, directory: str, code: int, codes: Mapping[int, int]) -> Result:
+    """The result, of what the ranks wrote into a directory."""
+    ranks, elsewhere = [], set()
+    for data in _written(os.path.join(directory, "ranks")):
+        if "root" in data:
+            elsewhere.add(data["root"])
+        else:
+            ranks.append(_rank(data))
+    ranks.sort(key=lambda rank: rank.rank)
+    return Result(setup, code, codes, ranks, sorted(elsewhere))
+
+
+def _written(directory: str) -> Iterator[dict[str, Any]]:
+    for name in sorted(os.listdir(directory)):
+        if name.endswith(".json"):
+            with open(os.path.join(directory, name), encoding="ascii") as file:
+                yield json.load(file)
+
+
+def _rank(data: Mapping[str, Any]) -> Rank:
+    groups = [group for group in data["groups"] if group]
+    return Rank(
+        rank=data["rank"],
+        world=data["world"],
+        backend=data["backend"],
+        group=groups[0] if groups else "",
+        report=data["report"],
+        final=data["final"],
+    )

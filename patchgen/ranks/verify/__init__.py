@@ -1,0 +1,112 @@
+"""Whether a torch is patched, with which flags, and whether it sums."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from patchgen.errors import OptionsError
+from patchgen.ranks.verify import expected as expecting
+from patchgen.ranks.verify import importing, summing, wheels
+from patchgen.ranks.verify.expected import Expected
+from patchgen.ranks.verify.target import Target
+from patchgen.system import pythons, scratch
+from patchgen.system.children import LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from patchgen.checks import Check
+
+__all__ = ["LIMIT", "Expected", "python", "wheel"]
+
+
+def python(
+    interpreter: str,
+    expected: Expected | None,
+    configs: Sequence[str],
+    report: Callable[[str], None],
+    *,
+    limit: float = LIMIT,
+) -> list[Check]:
+    """Verifies the torch that an interpreter imports.
+
+    Args:
+        interpreter: a path, or a name on PATH.
+        expected: what it must be; None: its version must name its flags.
+        configs: the switchml.cfg of each rank; without, two ranks are made up.
+        report: is told of each step.
+        limit: seconds that a process in the interpreter may take.
+
+    Returns:
+        What was found, up to what makes the rest senseless.
+
+    Raises:
+        OptionsError: there is no such interpreter or configuration.
+        ToolError: a program cannot be started.
+        FileError: the temporary directory cannot be written.
+    """
+    _check_configs(configs)
+    program = pythons.located(interpreter)
+    with scratch.directory("verify") as directory:
+        return _verify(Target(program, None, directory, limit), expected, configs, report)
+
+
+def wheel(  # noqa: PLR0913  # each is a part of what is verified
+    path: str,
+    interpreter: str | None,
+    expected: Expected | None,
+    configs: Sequence[str],
+    report: Callable[[str], None],
+    *,
+    limit: float = LIMIT,
+) -> list[Check]:
+    """Verifies a wheel, which is unpacked into a temporary directory and imported from there.
+
+    Args:
+        path: a wheel of torch under the name that it was built with.
+        interpreter: with what torch needs beside itself; None: on PATH, as the name's tag says.
+        expected: what it must be; None: what its name says.
+        configs: as in `python`.
+        report: likewise.
+        limit: likewise.
+
+    Raises:
+        OptionsError: the wheel's name, or the interpreter, does not fit.
+        ToolError: a program cannot be started.
+        FileError: the temporary directory cannot be written, or the wheel not be read.
+    """
+    _check_configs(configs)
+    name = expecting.read(path)
+    program = pythons.located(wheels.interpreter_for(name, path, interpreter))
+    with scratch.directory("verify") as directory:
+        report(f"unpacking {os.path.basename(path)}")
+        unpacked = os.path.join(directory, "wheel")
+        os.mkdir(unpacked)
+        contents = wheels.unpack(path, unpacked)
+        if not contents.ok:
+            return [contents]
+        verified = Target(program, unpacked, directory, limit)
+        return [contents, *_verify(verified, expected or name.expected, configs, report)]
+
+
+def _verify(
+    verified: Target,
+    expected: Expected | None,
+    configs: Sequence[str],
+    report: Callable[[str], None],
+) -> list[Check]:
+    report(f"importing torch in {verified.interpreter}")
+    imported = importing.check(verified, expected)
+    if imported.simulator is None:
+        return imported.checks
+    return [
+        *imported.checks,
+        *summing.check(verified, configs, report, simulated=imported.simulator),
+    ]
+
+
+def _check_configs(configs: Sequence[str]) -> None:
+    for path in configs:
+        if not os.path.isfile(path) or not os.access(path, os.R_OK):
+            raise OptionsError(f"{path}: cannot be read; give the switchml.cfg of each rank")

@@ -1,0 +1,146 @@
+"""Several ranks on loopback: through Gloo alone, then through SwitchML."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from patchgen.checks import Check, hold
+from patchgen.client import simulator
+from patchgen.ranks.verify.target import run
+from patchgen.system.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from patchgen.ranks.verify.target import Answer, Event, Target
+
+_DEFAULT = 2  # ranks
+_SHOWN = 3  # last lines of a rank that ended too early
+_STEPS = {
+    "delegate": "the ranks through SwitchML",
+    "float32": "sums of float32",
+    "int32": "sums of int32",
+    "counters": "counters",
+    "fallback": "fallback",
+    "again": "destroyed and made again",
+}
+_SIMULATED = "the switch is the simulator"
+_NO_DUMMY = "with a library that has no dummy backend, give --config FILE for each rank"
+_DUMMY = (
+    "the path through the library's dummy backend, not a switch; to test that, give --config FILE "
+    "for each rank on the real machines"
+)
+
+
+def check(
+    target: Target, configs: Sequence[str], report: Callable[[str], None], *, simulated: bool
+) -> list[Check]:
+    """Starts the ranks twice and tells what they found.
+
+    Args:
+        target: a patched torch.
+        configs: the switchml.cfg of each rank; without, two ranks get one from here.
+        report: is told of each step.
+        simulated: the client library is the simulator.
+
+    Raises:
+        FileError: the scratch directory cannot be written.
+    """
+    world = len(configs) or _DEFAULT
+    dummy = not configs and not simulated
+    many = "1 rank" if world == 1 else f"{world} ranks"
+    report(f"{many} without SwitchML")
+    off = [{"SWITCHML_DISABLE": "1"}] * world
+    answers = run(target, "gloo", _jobs(target, ["gloo"], world, equal=False), off)
+    checks = merged(answers, {"gloo": f"{many} without SwitchML"})
+    if not hold(checks):
+        return checks
+    checks.pop()  # the end of the ranks is told once
+    files = list(configs) or _written(target.scratch, world, dummy=dummy)
+    report(f"{many} through SwitchML" + (", dummy backend" if dummy else ""))
+    own = [{"SWITCHML_CONFIG": os.path.abspath(path)} for path in files]
+    if dummy:
+        own = [{**one, "SWITCHML_ALLOW_FAKE_SUMS": "1"} for one in own]
+    answers = run(target, "delegated", _jobs(target, [*_STEPS], world, equal=dummy), own)
+    names = {**_STEPS, "delegate": f"{many} through SwitchML"}
+    note = _DUMMY if dummy else _SIMULATED if simulated else None
+    delegated = merged(answers, names, note)
+    if dummy and not delegated[0].ok:
+        delegated[0] = replace(delegated[0], problems=(*delegated[0].problems, _NO_DUMMY))
+    return [*checks, *delegated]
+
+
+def merged(
+    answers: Sequence[Answer], names: Mapping[str, str], note: str | None = None
+) -> list[Check]:
+    """One check for each step, of what all ranks said, up to the first that one did not do.
+
+    Args:
+        answers: by rank.
+        names: of the checks, by step.
+        note: told with the first step instead of what rank 0 found.
+    """
+    checks: list[Check] = []
+    for step, name in names.items():
+        events = [answer.events.get(step) for answer in answers]
+        found = [_problems(answer, event) for answer, event in zip(answers, events)]
+        told = _plain((events[0] or {}).get("found", "")) if note is None else note
+        checks.append(Check(name, _labelled(found), "" if any(found) else told))
+        note = None
+        if any(event is None or event.get("last") for event in events):
+            return checks
+    ends = [[answer.ended.how] if answer.ended.how else [] for answer in answers]
+    return [*checks, Check("the end of the ranks", _labelled(ends))]
+
+
+def _jobs(target: Target, steps: list[str], world: int, *, equal: bool) -> list[Event]:
+    shared = {"steps": steps, "world": world, "equal": equal, "timeout": target.limit / 2}
+    return [{**shared, "rank": rank} for rank in range(world)]
+
+
+def _written(scratch: str, world: int, *, dummy: bool) -> list[str]:
+    """A switchml.cfg for each rank."""
+    port = free_port()
+    paths = []
+    for rank in range(world):
+        text = (
+            _dummy_config(rank, world)
+            if dummy
+            else simulator.config_text(rank=rank, workers=world, controller_port=port)
+        )
+        path = os.path.join(scratch, f"switchml-{rank}.cfg")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        paths.append(path)
+    return paths
+
+
+def _dummy_config(rank: int, world: int) -> str:
+    """Only what every build of the library knows; it refuses a file with any other name."""
+    return (
+        f"[general]\nrank = {rank}\nnum_workers = {world}\npacket_numel = 256\n"
+        f"backend = dummy\nprepostprocessor = {simulator.PREPOSTPROCESSORS[0]}\n"
+    )
+
+
+def _problems(answer: Answer, event: Event | None) -> list[str]:
+    if event is None:
+        how = answer.ended.how or "ended before"
+        return [how, *(f"its output: {line}" for line in answer.ended.last_lines(_SHOWN))]
+    error = [event["error"].splitlines()[0]] if "error" in event else []
+    return [*map(_plain, event.get("problems", [])), *error]
+
+
+def _labelled(found: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Who says what, unless all say the same."""
+    if all(own == found[0] for own in found):
+        return tuple(found[0])
+    return tuple(f"rank {rank}: {line}" for rank, own in enumerate(found) for line in own)
+
+
+def _plain(line: str) -> str:
+    """Without what the check's name says."""
+    _, group, rest = line.partition("process group of ")
+    return rest.partition(": ")[2] if group else line

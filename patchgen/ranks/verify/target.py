@@ -1,0 +1,89 @@
+"""The interpreter under test: how programs run in it, and what they answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from patchgen.payload.verify_rank import MARK
+from patchgen.system import children, pythons
+from patchgen.system.children import Child
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from patchgen.system.children import Ended
+
+Event = dict[str, Any]
+
+_WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
+_REMOVED = ("SWITCHML_", "GLOO_", "PYTHONINSPECT", "LD_TRACE_LOADED_OBJECTS")
+_FIXED = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@dataclass(frozen=True)
+class Target:
+    """An interpreter, the directory of an unpacked wheel or None, and a scratch directory."""
+
+    interpreter: str
+    unpacked: str | None
+    scratch: str
+    limit: float
+    """Seconds that a program in it may take."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a program said of its steps, by name, and how it ended."""
+
+    events: Mapping[str, Event]
+    ended: Ended
+
+
+def environment(target: Target, own: Mapping[str, str]) -> dict[str, str]:
+    """The user's, but for what would change what is verified, and on loopback."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(_REMOVED)}
+    if target.unpacked is not None:
+        environ["PYTHONPATH"] = pythons.search_path(target.unpacked, environ)
+    return {**environ, **_FIXED, **own}
+
+
+def run(
+    target: Target, name: str, jobs: Sequence[Event], environs: Sequence[Mapping[str, str]]
+) -> list[Answer]:
+    """Runs the worker once for each job, side by side.
+
+    Each is in an empty directory of its own, so that it imports nothing of where the user is.
+
+    Args:
+        target: where.
+        name: of the directory that theirs are in.
+        jobs: what each has to do.
+        environs: what is added to the environment of each.
+
+    Raises:
+        ToolError: the interpreter cannot be started.
+    """
+    # Python imports from the directory of its program first, so that has no other file.
+    program = os.path.join(target.scratch, name, "program", "worker.py")
+    os.makedirs(os.path.dirname(program))
+    shutil.copyfile(_WORKER, program)
+    programs = []
+    for number, (job, own) in enumerate(zip(jobs, environs)):
+        directory = os.path.join(target.scratch, name, str(number))
+        os.mkdir(directory)
+        line = json.dumps({**job, "limit": target.limit}).encode() + b"\n"
+        command = [target.interpreter, program]
+        programs.append(Child(command, environment(target, own), directory, line))
+    ended = children.run(programs, target.limit)
+    return [Answer(_events(one.out), one) for one in ended]
+
+
+def _events(out: str) -> dict[str, Event]:
+    lines = (line[len(MARK) :] for line in out.splitlines(keepends=True) if line.startswith(MARK))
+    # A line that has no end was cut short by the death of its writer.
+    events = [json.loads(line) for line in lines if line.endswith("\n")]
+    return {event["step"]: event for event in events}

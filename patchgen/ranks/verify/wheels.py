@@ -1,0 +1,109 @@
+"""A wheel: the interpreter that it fits, and its files, each compared with its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from patchgen.checks import Check
+from patchgen.errors import CheckError, OptionsError
+from patchgen.system import paths, records
+from patchgen.system.process import run
+from patchgen.system.zips import permissions, reading
+
+if TYPE_CHECKING:
+    from patchgen.ranks.verify.expected import WheelName
+    from patchgen.system.records import Row
+    from patchgen.system.zips import Archive
+
+NAME = "contents of the wheel"
+
+_PROBE = """
+import json, platform, sys
+print(json.dumps([sys.implementation.name, list(sys.version_info[:2]), platform.machine()]))
+"""
+_EXECUTABLE = 0o111
+
+
+def interpreter_for(wheel: WheelName, path: str, given: str | None) -> str:
+    """The interpreter that imports the wheel: the given one, else one on PATH that its tag names.
+
+    Raises:
+        OptionsError: there is none, or the given one does not fit.
+        ToolError: it is no interpreter.
+    """
+    machine = platform.machine()
+    if not any(re.fullmatch(rf"(any|(many)?linux\w*_{machine})", tag) for tag in wheel.platforms):
+        raise OptionsError(
+            f"{path}: is for {'.'.join(wheel.platforms)}, this is Linux on {machine}"
+        )
+    if given is None:
+        names = [f"python{'.'.join(_version(tag))}" for tag in wheel.pythons]
+        for name in names:
+            if shutil.which(name):
+                return name
+        if f"python{sys.version_info[0]}.{sys.version_info[1]}" in names:
+            return sys.executable
+        raise OptionsError(
+            f"{path}: is for {' or '.join(names)}, which is not on PATH; give --python PYTHON"
+        )
+    implementation, version, _ = json.loads(run([given, "-c", _PROBE], cwd="/"))
+    fits = [_version(tag) in (("3",), tuple(map(str, version))) for tag in wheel.pythons]
+    if implementation != "cpython" or not any(fits):
+        raise OptionsError(
+            f"{given}: is {implementation} {version[0]}.{version[1]}, the wheel is for "
+            f"{'.'.join(wheel.pythons)}; give an interpreter of that version"
+        )
+    return given
+
+
+def unpack(path: str, directory: str) -> Check:
+    """Unpacks what the wheel's RECORD names, comparing each file with its hash.
+
+    Raises:
+        FileError: the wheel cannot be read, or the directory not be written.
+    """
+    try:
+        with reading(path, CheckError) as archive:
+            record = records.find(archive)
+            rows = records.read(archive, record)
+            for name in archive.entries:
+                if name not in rows and name != record:
+                    archive.refuse(f"{paths.printable(name)}: not in {record}")
+            for row in rows.values():
+                if row.path not in archive.entries:
+                    archive.refuse(f"{paths.printable(row.path)}: missing")
+                _extract(archive, row, directory)
+    except CheckError as error:
+        return Check(NAME, (f"{error}; the file is damaged: copy or build it again",))
+    return Check(NAME, (), f"{len(rows)} files, as recorded")
+
+
+def _version(tag: str) -> tuple[str, ...]:
+    """`cp39` as 3 and 9, `py3` as 3."""
+    found = re.fullmatch(r"(?:cp|py)(\d)(\d*)", tag)
+    return () if found is None else tuple(filter(None, found.groups()))
+
+
+def _extract(archive: Archive, row: Row, directory: str) -> None:
+    shown = paths.printable(row.path)
+    parts = row.path.split("/")
+    if {"", ".", ".."} & {*parts}:
+        archive.refuse(f"{shown}: outside of the wheel")
+    target = os.path.join(os.fsencode(directory), *map(paths.encode, parts))
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    digest = hashlib.new(row.algorithm)
+    with open(target, "xb") as file:
+        for block in archive.blocks(row.path):
+            digest.update(block)
+            file.write(block)
+    if records.encoded(digest.digest(), row.algorithm) != row.digest.rstrip("="):
+        archive.refuse(f"{shown}: not what was recorded")
+    if permissions(archive.entries[row.path]) & _EXECUTABLE:
+        os.chmod(target, 0o755)  # noqa: S103  # in a directory of this user alone

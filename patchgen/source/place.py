@@ -1,0 +1,81 @@
+"""Checks a commit out beside its place and moves it there, so that what is in place is whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from patchgen.errors import TreeError
+from patchgen.source.repository import git_dir_of
+from patchgen.system import checkout, paths
+
+if TYPE_CHECKING:
+    from patchgen.source.repository import Repository
+    from patchgen.system.git import Git
+
+_STAGING = "switchml-checkout"  # in a git directory: a whole work tree that is not in its place
+
+
+def placed(repository: Repository) -> bool:
+    """Whether there is a work tree that no run has left unfinished."""
+    if git_dir_of(repository.work_tree) is None:
+        return False
+    if any(os.path.exists(repository.inside(name)) for name in (_STAGING, f"{_STAGING}.tmp")):
+        return False
+    return head(repository) is not None
+
+
+def head(repository: Repository) -> str | None:
+    """The commit that is checked out; None before the first."""
+    found = checkout.head(paths.from_native(repository.work_tree))
+    return found.commit if found else None
+
+
+def in_the_way(repository: Repository) -> list[str]:
+    """What is where the work tree is to be."""
+    try:
+        present = os.listdir(repository.work_tree)
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        return [repository.work_tree]
+    if not os.path.isdir(repository.inside(_STAGING)):
+        return [name for name in present if repository.path or name != ".git"]
+    waiting = os.listdir(repository.inside(_STAGING))
+    return [name for name in present if name in waiting]
+
+
+def place(git: Git, repository: Repository) -> None:
+    """Puts the files of the commit into the work tree, which has none of them.
+
+    Raises:
+        TreeError: something is in the way; it was not touched.
+        GitError: git could not write the files.
+    """
+    staging = repository.inside(_STAGING)
+    if not os.path.isdir(staging):
+        _check_out(git, repository, staging)
+    found = in_the_way(repository)
+    if found:
+        raise TreeError(f"{repository.shown}: {found[0]} is in the way; move it elsewhere")
+    # A submodule is there when git finds it, so its .git comes last.
+    for name in sorted(os.listdir(staging), key=lambda name: (name == ".git", name)):
+        os.rename(os.path.join(staging, name), os.path.join(repository.work_tree, name))
+    os.rmdir(staging)
+
+
+def _check_out(git: Git, repository: Repository, staging: str) -> None:
+    draft = f"{staging}.tmp"
+    shutil.rmtree(draft, ignore_errors=True)
+    os.makedirs(draft)
+    for name in ("index", "index.lock"):
+        if os.path.exists(repository.inside(name)):
+            os.unlink(repository.inside(name))
+    git("checkout", "-q", "--force", "--detach", repository.commit,
+        git_dir=repository.git_dir, work_tree=draft)  # fmt: skip
+    if repository.path:
+        link = os.path.relpath(repository.git_dir, repository.work_tree)
+        with open(os.path.join(draft, ".git"), "wb") as file:
+            file.write(b"gitdir: %s\n" % os.fsencode(link))
+    os.rename(draft, staging)

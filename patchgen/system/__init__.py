@@ -1,0 +1,1 @@
+"""What knows nothing of SwitchML: programs, files, git, interpreters, wheels, this machine."""

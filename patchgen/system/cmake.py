@@ -1,0 +1,43 @@
+"""A small CMake project, from its files to the artifact that it builds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from patchgen.system import scratch
+from patchgen.system.process import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+
+_LIMIT = 3600.0  # seconds; with a limit, what cmake has started ends with it
+
+
+@contextlib.contextmanager
+def built(project: Mapping[str, bytes], what: str, report: Callable[[str], None]) -> Iterator[str]:
+    """The build directory of a project, for as long as the context lasts.
+
+    Args:
+        project: path in the project to content; one of them is CMakeLists.txt.
+        what: is compiled, for `report`.
+        report: is told of each step.
+
+    Raises:
+        ToolError: cmake or the compiler is missing or failed.
+        FileError: the temporary directory cannot be written.
+    """
+    with scratch.directory("cmake") as directory:
+        for path, content in project.items():
+            target = os.path.join(directory, path)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "wb") as file:
+                file.write(content)
+        build = os.path.join(directory, "build")
+        report("configuring")
+        run(["cmake", "-S", directory, "-B", build], limit=_LIMIT)
+        report(f"compiling {what}")
+        run(["cmake", "--build", build, "--parallel", "2"], limit=_LIMIT)
+        yield build

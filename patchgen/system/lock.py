@@ -1,0 +1,80 @@
+"""One run at a time may change a directory."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from typing import TYPE_CHECKING
+
+from patchgen.errors import FileError, TreeError
+from patchgen.system import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_PATIENCE = 60  # seconds for the programs of a killed run to see that nobody reads from them
+
+
+@contextlib.contextmanager
+def held(root: str) -> Iterator[None]:
+    """Holds the lock of a directory. It is on the directory itself and ends with the process.
+
+    Raises:
+        TreeError: another run holds it.
+        FileError: the file system has no locks.
+    """
+    descriptor = os.open(paths.encode(root), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TreeError(
+                f"{paths.printable(root)}: another run is at work here; wait for its end"
+            ) from None
+        except OSError as error:
+            raise FileError(
+                f"{paths.printable(root)}: cannot be locked: {error.strerror}"
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def inherited(directory: str, whose: str, report: Callable[[str], None]) -> Iterator[int]:
+    """A lock for programs of ours to inherit, so that it outlives us if they do.
+
+    Args:
+        directory: as `os` takes it.
+        whose: for messages, as "the git".
+        report: is told where there is something to wait for.
+
+    Yields:
+        The descriptor to pass on.
+
+    Raises:
+        TreeError: the programs of a run that was killed do not end.
+    """
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + _PATIENCE
+        told = False
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise TreeError(
+                        f"{directory}: {whose} of a run that was killed is still at work; end it"
+                    ) from None
+            if not told:
+                report(f"waiting for {whose} of a run that was killed")
+                told = True
+            time.sleep(0.1)
+        yield descriptor
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,96 @@
+"""A zip archive that is read, block by block. What is wrong with it is the caller's error."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import lzma
+import struct
+import zipfile
+import zlib
+from typing import IO, TYPE_CHECKING
+
+from patchgen.errors import file_errors
+from patchgen.system import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import NoReturn
+
+    from patchgen.errors import PatchgenError
+
+BLOCK = 1 << 20  # bytes
+
+# What zipfile raises on bytes that are no archive, or not any more.
+_FAULTS = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError,
+    RuntimeError, ValueError, OverflowError, IndexError,
+)  # fmt: skip
+
+
+class Archive:
+    """The entries of an archive by name, in its own order, without those of directories."""
+
+    def __init__(self, path: str, file: zipfile.ZipFile, family: type[PatchgenError]) -> None:
+        self._path = path
+        self._file = file
+        self._family = family
+        self.entries: dict[str, zipfile.ZipInfo] = {}
+        for info in file.infolist():
+            if info.filename in self.entries:
+                self.refuse(f"two entries named {paths.printable(info.filename)}")
+            if not info.filename.endswith("/"):
+                self.entries[info.filename] = info
+
+    def refuse(self, why: str) -> NoReturn:
+        """Says what is wrong with this archive.
+
+        Raises:
+            PatchgenError: of the family that was asked for.
+        """
+        raise self._family(f"{self._path}: {why}")
+
+    @contextlib.contextmanager
+    def member(self, name: str) -> Iterator[IO[bytes]]:
+        """An entry as a file."""
+        about = f"{self._path}: {paths.printable(name)}: not a sound entry"
+        with _faults(self._family, about), self._file.open(self.entries[name]) as member:
+            yield member
+
+    def blocks(self, name: str) -> Iterator[bytes]:
+        """An entry in blocks of `BLOCK` bytes, but for the last; its CRC is checked."""
+        with self.member(name) as member:
+            while block := member.read(BLOCK):
+                yield block
+
+
+@contextlib.contextmanager
+def reading(path: str, family: type[PatchgenError]) -> Iterator[Archive]:
+    """Opens an archive.
+
+    Raises:
+        PatchgenError: of `family`: it is none, or has two entries of one name.
+        FileError: it cannot be read.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(file_errors())
+        with _faults(family, f"{path}: not a zip archive"):
+            file = stack.enter_context(zipfile.ZipFile(path))
+        yield Archive(path, file, family)
+
+
+def permissions(info: zipfile.ZipInfo) -> int:
+    """The Unix permissions of an entry; 0 where the archive has none."""
+    return info.external_attr >> 16 & 0o7777
+
+
+@contextlib.contextmanager
+def _faults(family: type[PatchgenError], about: str) -> Iterator[None]:
+    """Turns what zipfile raises on a broken archive into one line."""
+    try:
+        yield
+    except (*_FAULTS, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # a place before the start
+            raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise family(f"{about}: {reason}") from error

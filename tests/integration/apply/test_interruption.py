@@ -1,0 +1,134 @@
+"""Kills, Ctrl-C and several runs at once: the tree is always in a state that can be mended."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from support.waiting import read_rest, read_until
+
+from patchgen.options import resolve
+from patchgen.patch import state
+from patchgen.patch import tree as trees
+from patchgen.patch.state import Overall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from support.trees import Tree
+
+pytestmark = pytest.mark.integration
+
+KILL = """
+import os, signal, sys
+from patchgen import options
+from patchgen.patch import pins, tree
+at, command, root, pin = int(sys.argv[1]), *sys.argv[2:]
+count = 0
+def counted(name):
+    real = getattr(os, name)
+    def step(*arguments, **keywords):
+        global count
+        result = real(*arguments, **keywords)
+        count += 1
+        if count == at:
+            os.kill(os.getpid(), getattr(signal, os.environ["SIGNAL"]))
+        return result
+    setattr(os, name, step)
+for name in ("replace", "unlink", "fsync"):
+    counted(name)
+known = (pins.load(pin),)
+if command == "apply":
+    tree.apply(root, options.resolve({}, {}, "/"), known)
+else:
+    tree.revert(root, known)
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("command", ["apply", "revert"])
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
+def test_a_kill_at_any_step_is_named_and_mended(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch, command: str, name: str
+) -> None:
+    monkeypatch.setenv("SIGNAL", name)
+    known = (tree.pin,)
+    ways: dict[str, Callable[[], object]] = {
+        "apply": lambda: trees.apply(str(tree.root), resolve({}, {}, "/"), known),
+        "revert": lambda: trees.revert(str(tree.root), known),
+    }
+    clean = tree.contents()
+    ways["apply"]()
+    patched = tree.contents()
+    seen = set()
+    for at in range(1, 100):
+        ways["revert" if command == "apply" else "apply"]()
+        start = clean if command == "apply" else patched
+        assert tree.contents() == start
+        done = subprocess.run(
+            [sys.executable, "-c", KILL, str(at), command, str(tree.root), tree.pin_file],
+            check=False, capture_output=True,
+        )  # fmt: skip
+        if b"done" in done.stdout:
+            break
+        assert done.returncode != 0
+        found = state.inspect(str(tree.root), known).overall
+        if name == "SIGINT":
+            assert tree.contents() in (clean, patched)
+        assert found in {Overall.CLEAN, Overall.PATCHED, Overall.PARTLY}
+        if found is Overall.PARTLY and found not in seen:
+            assert "revert" in tree.run("status", code=3)
+        seen.add(found)
+        ways["revert"]()
+        assert tree.contents() == clean
+        ways["apply"]()
+        assert tree.contents() == patched
+    else:
+        pytest.fail("the run never ended by itself")
+    assert at > 6
+    assert (Overall.PARTLY in seen) == (name == "SIGKILL")
+
+
+def test_two_at_once(tree: Tree) -> None:
+    descriptor = os.open(tree.root, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    before = tree.snapshot()
+    for command in ("apply", "revert"):
+        assert "another run" in tree.run(command, code=3)
+    assert tree.snapshot() == before
+    os.close(descriptor)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "patchgen", "apply", str(tree.root), "--pytorch", tree.pin_file],
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(4)
+    ]
+    codes = [(process.communicate(), process.returncode)[1] for process in processes]
+    assert set(codes) <= {0, 3}
+    assert 0 in codes
+    assert tree.state() == "patched"
+
+
+def test_ctrl_c_is_one_line_and_leaves_no_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(
+        [sys.executable, "-m", "patchgen", "generate", "-o", str(pipe)],
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        for _ in range(2):
+            read_until(process, "warning")  # they come just before the patch is written
+        time.sleep(0.3)  # now it waits for a reader of the pipe, or is about to
+        process.send_signal(signal.SIGINT)
+        error = read_rest(process)
+    assert process.returncode == 130
+    assert error == "interrupted\n"
+    assert os.listdir(tmp_path) == ["pipe"]

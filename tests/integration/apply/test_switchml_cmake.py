@@ -1,0 +1,550 @@
+"""switchml.cmake in miniature projects of PyTorch's shape, with real build tools and compilers."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Callable
+
+import pytest
+from support import cmake as support
+
+from patchgen.errors import OptionsError
+
+if TYPE_CHECKING:
+    from patchgen.options import Options
+
+pytestmark = pytest.mark.integration
+
+PINS = ("v1.7.1", "v1.13.1")
+FLAGS = {"dpdk": ("dpdk", "mlx5"), "rdma": ("rdma",)}
+
+
+@dataclass(frozen=True)
+class Build:
+    pin: str
+    generator: str
+    compiler: str
+    flags: tuple[str, ...]
+    home: str
+
+
+BUILDS = {
+    "v1.7.1-ninja-g++": Build("v1.7.1", "Ninja", "g++", ("dpdk", "mlx5"), "plain"),
+    "v1.13.1-ninja-g++": Build("v1.13.1", "Ninja", "g++", ("rdma",), "plain"),
+    "v1.7.1-make-clang++": Build("v1.7.1", "Unix Makefiles", "clang++", (), support.HOSTILE),
+    "v1.13.1-make-clang++": Build(
+        "v1.13.1", "Unix Makefiles", "clang++", ("debug",), support.HOSTILE
+    ),
+}
+
+
+@pytest.fixture(scope="session")
+def simulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    support.need("cmake", "ninja", "g++")
+    home = tmp_path_factory.mktemp("simulator") / "home"
+    support.run(sys.executable, "-m", "patchgen", "simulator", "install", home)
+    return home
+
+
+@dataclass(frozen=True)
+class Built:
+    build: Build
+    home: Path
+    project: support.Project
+
+
+@pytest.fixture(scope="session")
+def builds(simulator: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built]:
+    """Makes each build when it is first asked for."""
+
+    @functools.cache
+    def make(name: str) -> Built:
+        build = BUILDS[name]
+        support.need(support.MAKERS[build.generator], build.compiler)
+        directory = tmp_path_factory.mktemp("built")
+        home = directory / build.home
+        shutil.copytree(simulator, home)
+        options = support.options(home, *build.flags)
+        project = support.project(directory / "project", support.shipped(build.pin), options)
+        project.configure("-G", build.generator, f"-DCMAKE_CXX_COMPILER={build.compiler}")
+        project.make()
+        return Built(build, home, project)
+
+    return make
+
+
+@pytest.fixture(params=BUILDS)
+def built(request: pytest.FixtureRequest, builds: Callable[[str], Built]) -> Built:
+    return builds(request.param)
+
+
+@pytest.fixture(scope="session")
+def tree(simulator: Path, tmp_path_factory: pytest.TempPathFactory) -> support.Project:
+    """A configured tree, for tests that only configure again."""
+    root = tmp_path_factory.mktemp("tree")
+    project = support.project(root, support.shipped("v1.13.1"), support.options(simulator))
+    project.configure("-G", "Ninja")
+    return project
+
+
+# ---- what is built ------------------------------------------------------------------------------
+
+
+def test_the_library_loads_and_tells_its_flags(built: Built) -> None:
+    told, _ = support.report(built.project.built)
+    assert told["flags"] == " ".join(flag.upper() for flag in built.build.flags)
+    assert told["simulator"] is True
+
+
+def test_only_our_file_sees_switchml(built: Built) -> None:
+    ours = built.project.command(support.OURS)
+    standards = [argument for argument in ours if argument.startswith("-std=")]
+    assert standards[-1] == "-std=c++17"
+    assert f"-I{built.home / 'include'}" in ours
+    assert "-DTIMEOUTS" in ours
+    for source in support.SOURCES:
+        others = built.project.command(source)
+        assert [argument for argument in others if argument.startswith("-std=")] == ["-std=gnu++14"]
+        assert not [a for a in others if str(built.home) in a or "SWITCHML" in a or "TIMEOUTS" in a]
+
+
+def test_debug_is_for_our_file_only(built: Built) -> None:
+    debug = "debug" in built.build.flags
+    ours = built.project.command(support.OURS)
+    assert ("-O0" in ours, "-g" in ours) == (debug, debug)
+    assert (b"debug: " in built.project.built.read_bytes()) == debug
+    for source in support.SOURCES:
+        assert not {"-O0", "-g"} & {*built.project.command(source)}
+
+
+def test_the_run_path_survives_the_installation(built: Built, tmp_path: Path) -> None:
+    home = str(built.home / "lib")
+    assert home in support.run_path(built.project.built)
+    support.run("cmake", "--install", built.project.build, "--prefix", tmp_path / "prefix")
+    installed = tmp_path / "prefix" / "lib" / built.project.library
+    assert {home, "$ORIGIN"} <= {*support.run_path(installed)}
+    assert support.report(installed)[0]["simulator"] is True
+
+
+def test_nothing_reaches_the_users_of_torch_cpu(
+    builds: Callable[[str], Built], tmp_path: Path
+) -> None:
+    built = builds("v1.13.1-ninja-g++")
+    support.run("cmake", "--install", built.project.build, "--prefix", tmp_path)
+    (exported,) = tmp_path.rglob("Caffe2Targets.cmake")
+    text = exported.read_text()
+    properties = re.findall(r"(?m)^ +(INTERFACE_\w+) +\"(.*)\"$", text)
+    assert dict(properties)["INTERFACE_LINK_LIBRARIES"] == "m"
+    assert dict(properties)["INTERFACE_COMPILE_DEFINITIONS"] == "USE_DISTRIBUTED;USE_C10D_GLOO"
+    assert "LINK_OPTIONS" not in text
+    assert "LINK_DIRECTORIES" not in text
+    for word in (str(built.home), "switchml", "glog", "boost"):
+        assert word not in text.lower()
+
+
+def test_a_precompiled_header_does_not_meet_switchml(simulator: Path, tmp_path: Path) -> None:
+    options = support.options(simulator)
+    project = support.project(tmp_path, support.shipped("v1.13.1"), options)
+    project.configure("-G", "Ninja", "-DUSE_PRECOMPILED_HEADERS=ON")
+    assert "cmake_pch" in " ".join(project.command("Store.cpp"))
+    assert "cmake_pch" not in " ".join(project.command(support.OURS))
+
+
+# ---- other homes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in BUILDS if "ninja" in name])
+def test_another_home_compiles_one_file_and_links_one_library(
+    builds: Callable[[str], Built], tmp_path: Path, name: str
+) -> None:
+    built = builds(name)
+    project, flags = built.project, built.build.flags
+    assert project.plan() == []
+    shutil.copytree(built.home, tmp_path / "other")
+    project.patch(support.options(tmp_path / "other", *flags))
+    try:
+        project.configure()
+        steps = project.plan()
+    finally:
+        project.patch(support.options(built.home, *flags))
+        project.configure()
+    compiled = [step for step in steps if " CXX object " in step]
+    assert len(compiled) == 1
+    assert support.OURS in compiled[0]
+    linked = [step for step in steps if " shared library " in step]
+    assert len(linked) == 1
+    # The rest is c10d's own archive, which takes the object in.
+    rest = [step for step in steps if step not in (*compiled, *linked)]
+    assert len(rest) == (built.build.pin == "v1.7.1")
+    assert all(" static library " in step and "libc10d.a" in step for step in rest)
+    assert project.plan() == []
+
+
+def test_a_moved_library_is_found_without_a_new_patch(
+    simulator: Path, tree: support.Project, tmp_path: Path
+) -> None:
+    shutil.copytree(simulator, tmp_path / "moved")
+    tree.patch(support.options(tmp_path / "gone"))
+    assert "-DSWITCHML_HOME=DIR" in tree.configure("-USWITCHML_HOME", ok=False)
+    moved = str(tmp_path / "moved")
+    tree.configure(f"-DSWITCHML_HOME={moved}")
+    assert f"-I{moved}/include" in tree.command(support.OURS)
+    tree.patch(support.options(simulator))
+    tree.configure()
+    assert tree.cached("SWITCHML_HOME") == moved
+    tree.configure("-USWITCHML_HOME")
+
+
+def test_the_users_home_wins_in_a_fresh_tree(simulator: Path, tmp_path: Path) -> None:
+    project = support.project(
+        tmp_path, support.shipped("v1.7.1"), support.options(tmp_path / "gone")
+    )
+    project.configure("-G", "Ninja", f"-DSWITCHML_HOME={simulator}")
+    assert project.cached("SWITCHML_HOME") == str(simulator)
+
+
+def test_a_home_left_at_the_default_follows_it(
+    simulator: Path, tree: support.Project, tmp_path: Path
+) -> None:
+    for name in ("first", "second"):
+        shutil.copytree(simulator, tmp_path / name)
+        tree.patch(support.options(tmp_path / name))
+        tree.configure()
+        assert tree.cached("SWITCHML_HOME") == str(tmp_path / name)
+        assert f"-I{tmp_path / name}/include" in tree.command(support.OURS)
+
+
+@pytest.mark.parametrize("character", support.BREAKING)
+def test_what_breaks_a_list_or_the_installation_is_refused(character: str) -> None:
+    """A bracket joins the rest of a CMake list; cmake --install does not quote the run path."""
+    with pytest.raises(OptionsError):
+        support.options(Path(f"/a{character}b"))
+
+
+def test_a_rebuilt_archive_is_looked_at_again(clients: Clients, tmp_path: Path) -> None:
+    """Its headers' layout follows its flags, so that a build must not go on with the old ones."""
+    home = tmp_path / "home"
+    shutil.copytree(clients.plain, home)
+    project = support.project(
+        tmp_path / "project", support.shipped("v1.7.1"), support.options(home)
+    )
+    project.configure("-G", "Ninja")
+    shutil.copy(clients.dpdk / "lib" / "libswitchml-client.a", home / "lib")
+    output = " ".join(project.make(ok=False).split())
+    assert "was built with DPDK=1, but this patch was made without" in output
+
+
+def test_without_gloo_nothing_happens(tmp_path: Path) -> None:
+    for name in PINS:
+        options = support.options(tmp_path / "gone")
+        project = support.project(tmp_path / name, support.shipped(name), options)
+        project.configure("-G", "Ninja", "-DUSE_C10D_GLOO=OFF")
+        assert support.OURS not in project.sources()
+        assert "SWITCHML" not in (project.build / "CMakeCache.txt").read_text()
+
+
+# ---- archives of the real library's kind --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Clients:
+    """Homes of archives that are no simulator, and of what they need."""
+
+    plain: Path
+    dpdk: Path
+    rdma: Path
+    dpdk_home: Path
+    grpc_home: Path
+
+    def options(self, backend: str) -> Options:
+        homes = {"dpdk_home": self.dpdk_home, "grpc_home": self.grpc_home}
+        return support.options(getattr(self, backend), *FLAGS[backend], **homes)
+
+
+@pytest.fixture(scope="session")
+def clients(simulator: Path, tmp_path_factory: pytest.TempPathFactory) -> Clients:
+    root = tmp_path_factory.mktemp("clients")
+    needs = {
+        "dpdk": ("Dpdk", "fake_drivers", "fake_numa", "fake_mlx5", "fake_grpcpp", "fake_protobuf"),
+        "rdma": ("Rdma", "fake_ibverbs", "fake_hugetlbfs", "fake_grpcpp", "fake_protobuf"),
+    }
+    homes = {
+        name: support.client(root / name, simulator, support.backend(*called))
+        for name, called in needs.items()
+    }
+    for name in ("ibverbs", "hugetlbfs"):
+        text = f'extern "C" int fake_{name}() {{ return 1; }}\n'
+        support.archive(homes["rdma"] / "lib" / f"lib{name}.a", [text])
+    return Clients(
+        support.client(root / "plain", simulator, support.backend("Dummy")),
+        homes["dpdk"],
+        homes["rdma"],
+        support.dpdk(root / "dpdk-home"),
+        support.grpc(root / "grpc-home", "protobuf", "grpc++"),
+    )
+
+
+@pytest.mark.parametrize(("pin", "backend"), [(PINS[0], "dpdk"), (PINS[1], "rdma")])
+def test_a_backend_links_and_loads(
+    clients: Clients, tmp_path: Path, pin: str, backend: str
+) -> None:
+    options = clients.options(backend)
+    project = support.project(tmp_path / "project", support.shipped(pin), options)
+    project.configure("-G", "Ninja")
+    project.make()
+    support.run("cmake", "--install", project.build, "--prefix", tmp_path / "prefix")
+    functions = ("fake_drivers",) if backend == "dpdk" else ()
+    for library in (project.built, tmp_path / "prefix" / "lib" / project.library):
+        told, results = support.report(library, *functions)
+        assert told["flags"] == " ".join(options.flags)
+        assert told["simulator"] is False
+        assert results == dict.fromkeys(functions, 1)
+        homes = {str(getattr(clients, backend) / "lib"), str(clients.grpc_home / "lib")}
+        assert homes <= {*support.run_path(library)}
+
+
+def test_definitions_follow_the_archive(
+    clients: Clients, simulator: Path, tree: support.Project, tmp_path: Path
+) -> None:
+    known = {"-DDPDK", "-DRDMA", "-DDUMMY", "-DTIMEOUTS"}
+    for options, expected in (
+        (support.options(clients.plain), {"-DDUMMY", "-DTIMEOUTS"}),
+        (clients.options("dpdk"), {"-DDPDK", "-DTIMEOUTS"}),
+        (clients.options("rdma"), {"-DRDMA", "-DTIMEOUTS"}),
+        (support.options(old_abi(tmp_path / "old", simulator)), set()),
+    ):
+        tree.patch(options)
+        tree.configure()
+        assert {*tree.command(support.OURS)} & known == expected
+
+
+OLD = """\
+#include <switchml/context.h>
+namespace switchml {
+class Session {};
+Context::Context() {}
+Context::~Context() {}
+Context& Context::GetInstance() { static Context one; return one; }
+bool Context::Start(Config*) { return false; }
+bool Config::LoadFromFile(std::string) { return false; }
+}
+"""
+
+
+def old_abi(home: Path, simulator: Path) -> Path:
+    """A client library built with the strings of C++98, without timeouts."""
+    support.client(home, simulator)
+    support.archive(
+        home / "lib" / "libswitchml-client.a",
+        [OLD],
+        "-D_GLIBCXX_USE_CXX11_ABI=0",
+        f"-I{home / 'include'}",
+    )
+    return home
+
+
+def test_our_file_takes_the_abi_of_the_archive(
+    simulator: Path, tree: support.Project, tmp_path: Path
+) -> None:
+    tree.patch(support.options(old_abi(tmp_path / "old", simulator)))
+    tree.configure("-DCMAKE_CXX_FLAGS=-D_GLIBCXX_USE_CXX11_ABI=1")
+    try:
+        command = tree.command(support.OURS)
+        output = command.index("-o")
+        command[output + 1] = str(tmp_path / "object.o")
+        support.run(*command)
+        symbols = support.run("nm", "-u", tmp_path / "object.o")
+        assert "_ZN8switchml6Config12LoadFromFileESs" in symbols
+        assert "-D_GLIBCXX_USE_CXX11_ABI=0" not in tree.command("Store.cpp")
+    finally:
+        tree.configure("-DCMAKE_CXX_FLAGS=")
+
+
+def test_the_probe_speaks_the_languages_of_our_file(
+    clients: Clients, tree: support.Project, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(clients.plain, home)
+    header = home / "include" / "switchml" / "context.h"
+    header.write_text(
+        "#if __cplusplus < 201703L\n#error C++17\n#endif\n"
+        "#ifndef DUMMY\n#error DUMMY\n#endif\n" + header.read_text()
+    )
+    tree.patch(support.options(home))
+    tree.configure()
+
+
+# ---- what is told at configure ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """Copies of the homes, which a failure breaks."""
+
+    clients: Clients
+    root: Path
+
+    def plain(self) -> Options:
+        return support.options(self.root / "plain")
+
+    def backend(self, name: str) -> Options:
+        homes = {"dpdk_home": self.root / "dpdk-home", "grpc_home": self.root / "grpc-home"}
+        return support.options(self.root / name, *FLAGS[name], **homes)
+
+
+def remove(case: Case, path: str) -> None:
+    target = case.root / path
+    if target.is_dir():
+        shutil.rmtree(target)
+    else:
+        target.unlink()
+
+
+def header_missing(case: Case) -> Options:
+    remove(case, "plain/include/switchml/context.h")
+    return case.plain()
+
+
+def archive_missing(case: Case) -> Options:
+    remove(case, "plain/lib/libswitchml-client.a")
+    return case.plain()
+
+
+def archive_of_zero_bytes(case: Case) -> Options:
+    (case.root / "plain/lib/libswitchml-client.a").write_bytes(b"")
+    return case.plain()
+
+
+def archive_without_members(case: Case) -> Options:
+    path = case.root / "plain/lib/libswitchml-client.a"
+    path.unlink()
+    support.run("ar", "rcs", path)
+    return case.plain()
+
+
+def archive_of_something_else(case: Case) -> Options:
+    support.archive(case.root / "plain/lib/libswitchml-client.a", ["int other;\n"])
+    return case.plain()
+
+
+def dpdk_missing(case: Case) -> Options:
+    remove(case, "dpdk-home/lib/libdpdk.a")
+    return case.backend("dpdk")
+
+
+def dpdk_headers_missing(case: Case) -> Options:
+    remove(case, "dpdk-home/include")
+    return case.backend("dpdk")
+
+
+def protobuf_missing(case: Case) -> Options:
+    remove(case, "grpc-home/lib/pkgconfig/protobuf.pc")
+    return case.backend("dpdk")
+
+
+def grpc_missing(case: Case) -> Options:
+    remove(case, "grpc-home/lib/pkgconfig/grpc++.pc")
+    return case.backend("rdma")
+
+
+CLIENT = "{root}/plain/lib/libswitchml-client.a"
+MISSING: dict[Callable[[Case], Options], tuple[str, str]] = {
+    header_missing: ("{root}/plain/include/switchml/context.h", "-DSWITCHML_HOME=DIR"),
+    archive_missing: (CLIENT, "-DSWITCHML_HOME=DIR"),
+    archive_of_zero_bytes: (f"{CLIENT} is not a SwitchML client library", "-DSWITCHML_HOME=DIR"),
+    archive_without_members: (f"{CLIENT} is not a SwitchML client library", "-DSWITCHML_HOME=DIR"),
+    archive_of_something_else: (
+        f"{CLIENT} is not a SwitchML client library",
+        "-DSWITCHML_HOME=DIR",
+    ),
+    dpdk_missing: ("{root}/dpdk-home/lib/libdpdk.a", "-DDPDK_HOME=DIR"),
+    dpdk_headers_missing: ("{root}/dpdk-home/include", "-DDPDK_HOME=DIR"),
+    protobuf_missing: ("{root}/grpc-home/lib/pkgconfig/protobuf.pc", "-DGRPC_HOME=DIR"),
+    grpc_missing: ("{root}/grpc-home/lib/pkgconfig/grpc++.pc", "-DGRPC_HOME=DIR"),
+}
+
+
+@pytest.fixture
+def case(clients: Clients, tmp_path: Path) -> Case:
+    for home in (clients.plain, clients.dpdk, clients.rdma, clients.dpdk_home, clients.grpc_home):
+        shutil.copytree(home, tmp_path / home.name)
+    return Case(clients, tmp_path)
+
+
+def fails(tree: support.Project, options: Options) -> str:
+    tree.patch(options)
+    output = tree.configure(ok=False)
+    assert output.count("CMake Error") == 1, output
+    return output
+
+
+@pytest.mark.parametrize("cause", MISSING, ids=lambda cause: cause.__name__)
+def test_what_is_missing_is_named(
+    case: Case, tree: support.Project, cause: Callable[[Case], Options]
+) -> None:
+    output = fails(tree, cause(case))
+    for part in MISSING[cause]:
+        assert part.format(root=case.root) in output
+
+
+@pytest.mark.parametrize("backend", ["dpdk", "rdma"])
+def test_other_flags_than_the_archives_are_told(
+    clients: Clients, tree: support.Project, backend: str
+) -> None:
+    flag = backend.upper()
+    output = fails(tree, support.options(clients.plain, *FLAGS[backend]))
+    assert f"made with {flag}=1, but {clients.plain}/lib/libswitchml-client.a was built" in output
+    assert f"without --{backend}" in output
+    home: Path = getattr(clients, backend)
+    output = fails(tree, support.options(home))
+    assert f"{home}/lib/libswitchml-client.a was built with {flag}=1" in output
+    assert f"Apply the patch again with --{backend}" in output
+
+
+def test_an_undefined_symbol_is_told(
+    simulator: Path, tree: support.Project, tmp_path: Path
+) -> None:
+    text = support.backend("Dummy", "of_a_library_that_is_missing")
+    home = support.client(tmp_path / "home", simulator, text)
+    output = fails(tree, support.options(home))
+    assert "undefined reference to `of_a_library_that_is_missing'" in output
+    assert f"{home}/lib/libswitchml-client.a does not link" in output
+
+
+def test_a_library_that_cannot_be_found_is_told(case: Case, tree: support.Project) -> None:
+    remove(case, "grpc-home/lib/libgrpc++.so")
+    assert "-lgrpc++" in fails(tree, case.backend("dpdk"))
+
+
+def test_what_the_linker_says_is_told(tree: support.Project, case: Case) -> None:
+    archive = case.root / "plain/lib/libswitchml-client.a"
+    archive.write_text("_ZN8switchml7Context11GetInstanceEv\n")
+    assert "file format not recognized" in fails(tree, case.plain())
+
+
+def test_what_no_pattern_finds_is_told_whole(clients: Clients, tmp_path: Path) -> None:
+    compiler = tmp_path / "compiler"
+    compiler.write_text(
+        '#!/bin/sh\ncase "$*" in *probe.cpp*) echo geht nicht; exit 1;; esac\nexec g++ "$@"\n'
+    )
+    compiler.chmod(0o755)
+    options = support.options(clients.plain)
+    project = support.project(tmp_path / "project", support.shipped(PINS[0]), options)
+    output = project.configure("-G", "Ninja", f"-DCMAKE_CXX_COMPILER={compiler}", ok=False)
+    assert "geht nicht" in output
+
+
+def test_another_grpc_is_looked_up_again(case: Case, tree: support.Project) -> None:
+    tree.patch(case.clients.options("dpdk"))
+    tree.configure()
+    tree.patch(case.backend("dpdk"))
+    tree.configure()
+    assert f"-I{case.root / 'dpdk-home' / 'include'}" in tree.command(support.OURS)
+    ninja = (tree.build / "build.ninja").read_text()
+    assert f"{case.root}/grpc-home/lib" in ninja
+    assert f"{case.clients.grpc_home}/lib" not in ninja

@@ -1,0 +1,221 @@
+"""The small project is what the tests of a build take it for: a torch that is built, and sums."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from support import torch_project
+from support.waiting import ENOUGH
+
+from patchgen.system.ports import free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.torch_project import Project
+
+pytestmark = pytest.mark.integration
+
+VERSION = "1.13.2+small"
+BUILD = {
+    "BUILD_TEST": "0",
+    "MAX_JOBS": "2",
+    "PATH": "/usr/bin:/bin",
+    "PYTORCH_BUILD_NUMBER": "1",
+    "PYTORCH_BUILD_VERSION": VERSION,
+    "SOURCE_DATE_EPOCH": "1670457600",
+}
+TELL = """
+import ctypes, json, torch
+import torch.distributed
+library = ctypes.CDLL(torch._C.__file__)
+library.torch_third_party.restype = ctypes.c_char_p
+print(json.dumps({
+    "version": torch.__version__,
+    "commit": torch.version.git_version,
+    "file": torch.__file__,
+    "third_party": library.torch_third_party().decode(),
+    "patched": hasattr(library, "switchml_torch_report"),
+}))
+"""
+SUM = """
+import json, torch
+import torch.distributed as dist
+from torch.distributed import switchml
+dist.init_process_group("gloo")
+tensor = torch.arange(1000, dtype=torch.int32) * (dist.get_rank() + 1)
+dist.all_reduce(tensor)
+report = switchml.report()
+print(json.dumps({
+    "right": bool((tensor == torch.arange(1000) * 3).all()),
+    "calls": report["calls"],
+    "patched": switchml.is_patched(),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    source = torch_project.debian_source()
+    return torch_project.make(tmp_path_factory.mktemp("project") / "made", source)
+
+
+@pytest.fixture(scope="module")
+def tree(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return project.clone(tmp_path_factory.mktemp("tree") / "pytorch")
+
+
+@pytest.fixture(scope="module")
+def unpatched(tree: Path) -> Path:
+    """The wheel."""
+    build(tree)
+    return the_wheel(tree)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    prefix = tmp_path_factory.mktemp("home") / "simulator"
+    tool("simulator", "install", prefix, "--workers", "2", "--controller-port", str(free_port()))
+    return prefix
+
+
+@pytest.fixture(scope="module")
+def patched(unpatched: Path, project: Project, tree: Path, home: Path) -> Path:
+    """The wheel of the same tree, with the patch applied after the first build."""
+    unpatched.rename(tree / "unpatched.whl")
+    tool("apply", tree, "--pytorch", project.pin_file, "--switchml-home", home)
+    build(tree)
+    return the_wheel(tree)
+
+
+def tool(*arguments: str | Path) -> str:
+    command = [sys.executable, "-m", "patchgen", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def build(tree: Path, *, ok: bool = True, python: str = torch_project.PYTHON, **env: str) -> str:
+    """What `setup.py bdist_wheel` wrote."""
+    done = subprocess.run(
+        [python, "setup.py", "bdist_wheel"], cwd=tree, env={**BUILD, **env}, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert (done.returncode == 0) == ok, done.stdout
+    return done.stdout
+
+
+def the_wheel(tree: Path) -> Path:
+    (wheel,) = tree.glob("dist/*.whl")
+    return wheel
+
+
+def unpacked(wheel: Path, directory: Path) -> Path:
+    shutil.unpack_archive(wheel, directory, "zip")
+    return directory
+
+
+def asked(directory: Path) -> dict[str, object]:
+    done = subprocess.run(
+        [torch_project.PYTHON, "-W", "error", "-c", TELL], cwd="/", check=True, text=True,
+        env={"PYTHONPATH": str(directory)}, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    answer: dict[str, object] = json.loads(done.stdout)
+    return answer
+
+
+def test_the_same_source_gives_the_same_commits(project: Project, tmp_path: Path) -> None:
+    again = torch_project.make(tmp_path / "again", torch_project.debian_source())
+    assert again.commit == project.commit
+    assert again.submodule_commit == project.submodule_commit != again.later
+    assert again.pin_file.read_bytes() == project.pin_file.read_bytes()
+    changed = again.changed(torch_project.COMPILE_ERROR)
+    assert changed.commit != again.commit
+    assert changed.pin.commit == changed.commit
+    assert changed.pin.files == again.pin.files
+
+
+def test_unpatched(unpatched: Path, tree: Path, project: Project, tmp_path: Path) -> None:
+    assert asked(unpacked(unpatched, tmp_path / "torch")) == {
+        "version": VERSION,
+        "commit": project.commit,
+        "file": str(tmp_path / "torch" / "torch" / "__init__.py"),
+        "third_party": torch_project.SUBMODULE_TEXT,
+        "patched": False,
+    }
+    assert torch_project.git(tree, "status", "--porcelain") == ""
+
+
+def test_patched_sums_on_two_ranks(patched: Path, home: Path, tmp_path: Path) -> None:
+    torch = unpacked(patched, tmp_path / "torch")
+    assert asked(torch)["patched"] is True
+    port = str(free_port())
+    ranks = [
+        subprocess.Popen(
+            [torch_project.PYTHON, "-c", SUM], cwd=home / "ranks" / str(rank),
+            stdout=subprocess.PIPE, text=True,
+            env={
+                "GLOO_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+                "PYTHONPATH": str(torch), "RANK": str(rank), "WORLD_SIZE": "2",
+            },
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    for rank in ranks:
+        answer = json.loads(rank.communicate(timeout=ENOUGH)[0])
+        assert answer == {"right": True, "calls": 1, "patched": True}
+
+
+def test_a_fresh_build_has_the_same_bytes(
+    patched: Path, tree: Path, project: Project, home: Path
+) -> None:
+    before = patched.read_bytes()
+    shutil.rmtree(tree)
+    project.clone(tree)
+    tool("apply", tree, "--pytorch", project.pin_file, "--switchml-home", home)
+    build(tree)
+    assert the_wheel(tree).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (torch_project.COMPILE_ERROR, "threads.cpp:1:30: error: 'no_such_name' was not declared"),
+        (torch_project.CONFIGURE_ERROR, "CMake Error at third_party/tiny/CMakeLists.txt:1"),
+        (torch_project.LINK_ERROR, "undefined reference to `gone()'"),
+    ],
+    ids=["compile", "configure", "link"],
+)
+def test_a_broken_one_does_not_build(
+    changes: dict[str, str], expected: str, tmp_path: Path
+) -> None:
+    broken = torch_project.make(tmp_path / "broken", torch_project.debian_source(), changes)
+    tree = broken.clone(tmp_path / "tree")
+    assert expected in build(tree, ok=False, LC_ALL="C", USE_DISTRIBUTED="0")
+    assert not os.path.exists(tree / "dist")
+
+
+def test_the_environment_builds_it(tmp_path: Path) -> None:
+    """The interpreter of a prefix that is locked and created has what setup.py needs."""
+    environment = torch_project.make_environment(tmp_path)
+    lock, prefix = tmp_path / "conda-lock.yml", tmp_path / "prefix"
+    cache = ("--cache", tmp_path / "cache")
+    tool("env", "lock", "-f", environment.file, "-o", lock, *cache)
+    tool("env", "create", prefix, "--lock", lock, *cache)
+    project = torch_project.make(tmp_path / "project", torch_project.debian_source())
+    tree = project.clone(tmp_path / "tree")
+    python = str(prefix / "bin" / "python")
+    path = f"{prefix / 'bin'}:{BUILD['PATH']}"
+    output = build(tree, python=python, PATH=path, USE_DISTRIBUTED="0")
+    assert f"PYTHON_EXECUTABLE : {python}" in output
+    (wheel,) = tree.glob("dist/*.whl")
+    pip = [python, "-m", "pip", "install", "--no-index", "--no-cache-dir", str(wheel)]
+    subprocess.run(pip, check=True, stdout=subprocess.DEVNULL)
+    (installed,) = prefix.glob("lib/python3*/site-packages/torch/version.py")
+    assert VERSION in installed.read_text()

@@ -1,0 +1,343 @@
+"""A project of PyTorch's shape, from its repository to a wheel that sums, by the command build."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from support import torch_project
+from support.build import Site, another_client, client_library
+from support.disks import small
+from support.waiting import gone, read_rest, read_until, until
+
+pytestmark = pytest.mark.integration
+
+STAGES = ("source", "env", "patch", "compile", "wheel", "verify")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """All parts, and nothing built."""
+    pytest.importorskip("conda_lock", reason="needs Python 3.10 and the extra `env`")
+    root = tmp_path_factory.mktemp("build")
+    project = torch_project.make(root / "project", torch_project.debian_source())
+    environment = torch_project.make_environment(root / "environment")
+    lock = root / "conda-lock.yml"
+    subprocess.run(
+        [sys.executable, "-m", "patchgen", "env", "lock", "-f", environment.file, "-o", lock,
+         "--cache", root / "cache"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return Site(root / "first", project, lock, client_library(root / "client"))
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(site: Site) -> tuple[Site, str]:
+    """Built once, without a stop; and what came of it, whatever is built there later."""
+    site.run()
+    (wheel,) = site.wheels
+    return site, digest(wheel)
+
+
+@pytest.fixture(scope="module")
+def built(uninterrupted: tuple[Site, str]) -> Site:
+    return uninterrupted[0]
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def compiled(log: str) -> list[str]:
+    """The objects that were compiled, by the name of their source."""
+    return re.findall(r"Building CXX object \S*/(\w+\.cpp)\.o", log)
+
+
+def done(said: str) -> list[str]:
+    """The stages that the plan calls done."""
+    return re.findall(r"\[x\] (\w+)", said)
+
+
+def test_a_wheel_and_where_it_came_from(built: Site) -> None:
+    (wheel,) = built.wheels
+    assert wheel.name == "torch-1.13.2+switchml-cp311-cp311-linux_x86_64.whl"
+    assert {"ProcessGroupGloo.cpp", "SwitchMLAllreduce.cpp"} <= {*compiled(built.log)}
+    with zipfile.ZipFile(wheel) as archive:
+        assert "torch/distributed/switchml.py" in archive.namelist()
+    statement = json.loads(Path(f"{wheel}.provenance.json").read_text())
+    assert statement["subject"][0]["digest"]["sha256"] == digest(wheel)
+    definition = statement["predicate"]["buildDefinition"]
+    materials = {one["name"]: one["digest"] for one in definition["resolvedDependencies"]}
+    submodule = {"gitCommit": built.project.submodule_commit}
+    assert materials[torch_project.SUBMODULE] == submodule
+    assert materials["pytorch"] == {"gitCommit": built.project.commit}
+    patch = built.output / "switchml_pytorch.patch"
+    assert materials[patch.name] == {"sha256": digest(patch)}
+    assert "torch==1.13.2+switchml\n" in (built.output / "constraints.txt").read_text()
+    bill = json.loads(Path(f"{wheel}.cdx.json").read_text())
+    named = {part["name"] for part in bill["components"]}
+    assert {"pytorch", "tiny", "libswitchml-client.a", "python", "cmake"} <= named
+
+
+def test_a_second_run_does_nothing(built: Site) -> None:
+    (wheel,) = built.wheels
+    before = wheel.stat().st_mtime_ns, (built.work / "state.json").read_bytes()
+    said = built.run().stderr
+    assert done(said) == [*STAGES]
+    assert "/6]" not in said
+    assert (wheel.stat().st_mtime_ns, (built.work / "state.json").read_bytes()) == before
+
+
+def test_no_room_for_the_wheel_leaves_no_half_of_it(built: Site, tmp_path: Path) -> None:
+    output = tmp_path / "small"
+    with small(output, "64k"):
+        said = built.run("--builddir", output, code=5).stderr
+        assert "No space left on device" in said
+        assert not list(output.iterdir())
+
+
+def test_a_dry_run_changes_nothing(built: Site, tmp_path: Path) -> None:
+    assert done(built.run("--dry-run", "--debug").stderr) == ["source", "env"]
+    new = built.elsewhere(tmp_path / "new")
+    plan = json.loads(new.run("--dry-run", "--json").stdout)
+    assert [stage["done"] for stage in plan["stages"]] == [False] * 6
+    assert plan["version"] == "1.13.2+switchml"
+    assert not new.root.exists()
+
+
+def test_another_path_compiles_one_file(built: Site, tmp_path: Path) -> None:
+    moved = another_client(built.client, tmp_path / "moved")
+    said = built.run("--switchml-home", moved).stderr
+    assert done(said) == ["source", "env"]
+    assert compiled(built.log) == ["SwitchMLAllreduce.cpp"]
+    assert compiled((built.work / "logs" / "build.log.1").read_text()) != compiled(built.log)
+
+
+def test_another_flag_is_another_version(built: Site) -> None:
+    said = built.run("--debug").stderr
+    assert done(said) == ["source", "env"]
+    assert [wheel.name.split("-")[1] for wheel in built.wheels] == [
+        "1.13.2+switchml",
+        "1.13.2+switchml.debug",
+    ]
+
+
+def test_install_puts_it_into_the_environment(built: Site) -> None:
+    built.run("--debug", "--install")
+    python = built.work / "env" / "bin" / "python"
+    command = [str(python), "-c", "import torch; print(torch.__version__, torch.__file__)"]
+    version, file = subprocess.check_output(command, cwd="/", text=True).split()
+    assert version == "1.13.2+switchml.debug"
+    assert Path(file).is_relative_to(built.work / "env")
+
+
+# Compiles, but for one file: there it starts another program, and waits for it.
+HELD = """\
+#!/bin/sh
+case "$*" in *SwitchMLAllreduce.cpp*) ;; *) exec "$@" ;; esac
+sleep 600 &
+echo "$!" >"$0.part"
+mv "$0.part" "$0.pid"
+wait
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_told_to_end_it_ends_the_compiler_too(
+    site: Site, tmp_path: Path, number: signal.Signals
+) -> None:
+    place = site.elsewhere(tmp_path / "place")
+    launcher = tmp_path / "launcher"
+    launcher.write_text(HELD)
+    launcher.chmod(0o755)
+    pid = tmp_path / "launcher.pid"
+    with place.start("--set", f"CMAKE_CXX_COMPILER_LAUNCHER={launcher}") as running:
+        until(pid.exists, running)
+        running.send_signal(number)
+        said = read_rest(running)
+    assert gone(pid.read_text().strip())
+    until(lambda: not _working_in(place.work))
+    if number == signal.SIGINT:
+        assert running.returncode == 130
+        assert "interrupted in stage compile; the same command goes on from there" in said
+    else:
+        assert running.returncode == -number
+
+
+def _working_in(directory: Path) -> list[str]:
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and _works_in(pid, directory)]
+
+
+def _works_in(pid: str, directory: Path) -> bool:
+    try:
+        return Path(os.readlink(f"/proc/{pid}/cwd")).is_relative_to(directory)
+    except OSError:  # it has ended
+        return False
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        (torch_project.COMPILE_ERROR, "no_such_name"),
+        (torch_project.CONFIGURE_ERROR, "no_such_option"),
+        (torch_project.LINK_ERROR, "undefined reference to"),
+    ],
+)
+def test_the_first_error_of_a_failed_build_is_told(
+    site: Site, tmp_path: Path, changes: dict[str, str], named: str
+) -> None:
+    project = torch_project.make(tmp_path / "project", torch_project.debian_source(), changes)
+    place = Site(tmp_path / "place", project, site.lock, site.client)
+    said = place.run(code=4).stderr
+    assert named in said
+    found = re.search(r"\(line (\d+) of (\S+)\)", said)
+    assert found is not None
+    line = Path(found[2]).read_text().splitlines()[int(found[1]) - 1]
+    assert line.strip() in said
+    assert not place.wheels
+
+
+def test_a_library_of_other_flags_is_explained(site: Site, tmp_path: Path) -> None:
+    broken = another_client(site.client, tmp_path / "broken")
+    shutil.rmtree(broken / "include")
+    said = site.elsewhere(tmp_path / "place").run("--switchml-home", broken, code=6).stderr
+    assert "this build cannot succeed" in said
+    assert "include/switchml" in said
+
+
+def test_a_submodule_at_another_commit_is_named(site: Site, tmp_path: Path) -> None:
+    place = site.elsewhere(tmp_path / "place")
+    with place.start() as running:
+        read_until(running, "[2/6]")
+        running.kill()
+        read_rest(running)
+    submodule = place.work / "source" / torch_project.SUBMODULE
+    torch_project.git(submodule, "fetch", "-q", str(place.project.tiny), "main")
+    torch_project.git(submodule, "checkout", "-q", place.project.later)
+    said = place.run(code=3).stderr
+    assert f"{torch_project.SUBMODULE}: expected {place.project.submodule_commit}" in said
+    assert torch_project.git(submodule, "rev-parse", "HEAD") == place.project.later
+
+
+def test_a_wrong_hash_in_the_lock_stops_before_anything_is_compiled(
+    site: Site, tmp_path: Path
+) -> None:
+    lock = tmp_path / "conda-lock.yml"
+    text = site.lock.read_text()
+    lock.write_text(re.sub(r"(sha256: )[0-9a-f]{8}", r"\g<1>00000000", text, count=1))
+    place = Site(tmp_path / "place", site.project, lock, site.client)
+    said = place.run("--cache", tmp_path / "cache", code=3).stderr
+    assert "sha256" in said
+    assert not (place.work / "logs" / "build.log").exists()
+
+
+def test_without_a_network_it_says_what_to_give(site: Site, tmp_path: Path) -> None:
+    said = site.elsewhere(tmp_path / "place").run(code=4, mirror=False).stderr
+    assert "--mirror" in said
+
+
+def test_a_full_disk_is_told_and_the_build_goes_on_with_room(site: Site, tmp_path: Path) -> None:
+    place = site.elsewhere(tmp_path / "place")
+    with small(place.work, "8m") as resize:
+        said = place.run(code=5).stderr
+        assert "No space left on device" in said
+        resize("2g")
+        place.run()
+        assert place.wheels
+
+
+def test_the_interpreter_that_is_there_will_do(site: Site, tmp_path: Path) -> None:
+    place = site.elsewhere(tmp_path / "place")
+    place.run("--python", "/usr/bin/python3")
+    (wheel,) = place.wheels
+    statement = json.loads(Path(f"{wheel}.provenance.json").read_text())
+    materials = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+    names = {one["name"] for one in materials}
+    assert "conda-lock.yml" not in names
+    assert not (place.work / "env").exists()
+    moved = site.elsewhere(tmp_path / "moved")  # the path is in the objects, and CMake notes it
+    shutil.copytree(place.work, moved.work, symlinks=True)
+    assert done(moved.run("--python", "/usr/bin/python3", "--dry-run").stderr) == [*STAGES[:3]]
+    assert done(place.run("--python", "/usr/bin/python3", "--dry-run").stderr) == [*STAGES]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--set", "USE_CUDA"), "write NAME=VALUE"),
+        (("--set", "USE_CUDA=0", "--set", "USE_CUDA=1"), "given twice"),
+        (("--set", "MAX_JOBS=3"), "see --jobs"),
+        (("--work", "/nowhere/a b"), "letters, digits"),
+        (("--work", ""), "it is empty"),
+        (("--python", ""), "it is empty"),
+        (("--lock", ""), "it is empty"),
+        (("--lock", "/nowhere/lock.yml"), "switchml-patch env lock"),
+        (("--config", "/nowhere/switchml.cfg"), "does not exist"),
+        (("--python", "no-such-python"), "no such interpreter"),
+    ],
+)
+def test_what_cannot_be_is_refused(site: Site, arguments: tuple[str, ...], named: str) -> None:
+    assert named in site.run(*arguments, code=2).stderr
+
+
+@pytest.mark.parametrize("most", ["many", "0", "-1", "1.5"])
+def test_a_number_of_compilers_that_is_none_is_refused(site: Site, most: str) -> None:
+    said = site.run("--dry-run", code=2, MAX_JOBS=most).stderr
+    assert f"MAX_JOBS={most}: no number of compilers" in said
+    assert "  jobs         3," in site.run("--dry-run", "--jobs", "3", MAX_JOBS=most).stderr
+
+
+@pytest.mark.parametrize("arguments", [(), ("--dry-run",)])
+def test_a_work_directory_that_is_a_file_is_named(
+    site: Site, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    said = site.run(*arguments, "--work", file, code=5).stderr
+    assert f"{file}/" in said
+    assert "Not a directory" in said
+    assert arguments or "give another directory with --work" in said
+
+
+def test_where_the_wheel_goes_is_tried_before_it_is_built(site: Site, tmp_path: Path) -> None:
+    place = site.elsewhere(tmp_path / "place")
+    said = place.run("--builddir", "/proc/none", code=5).stderr
+    assert "/proc/none: No such file or directory; give another directory with --builddir" in said
+    assert not (place.work / "source").exists()
+
+
+def test_killed_in_each_stage_it_goes_on_to_the_same_bytes(
+    uninterrupted: tuple[Site, str],
+) -> None:
+    """In the directory of an uninterrupted build, since its path is part of what is built.
+
+    The last test here: it takes away what the others share.
+    """
+    place, expected = uninterrupted
+    shutil.rmtree(place.root)
+    for number, stage in enumerate(STAGES, 1):
+        with place.start() as running:
+            # On a busy machine the run before may have come further than where it was to be killed.
+            later = [f"[{n}/6] {name}" for n, name in enumerate(STAGES, 1) if n >= number]
+            said = read_until(running, *later, "  sha256 ")
+            if f"[4/6] {stage}" in said:
+                read_until(running, " of ")
+                running.send_signal(signal.SIGSTOP)
+                second = place.run(code=3).stderr
+                assert "another run is at work here" in second
+            running.kill()
+            read_rest(running)
+        assert tuple(done(said)) == STAGES[: len(done(said))]
+    place.run()
+    (resumed,) = place.wheels
+    assert digest(resumed) == expected
+    assert not [*place.work.glob("**/*.switchml-tmp"), *place.output.glob("*.part")]

@@ -1,0 +1,555 @@
+"""check: real homes, a real compiler and linker, and what a user is told to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.trees import tool
+from support.waiting import gone, read_rest, until
+
+from patchgen.build.check import Site, environment, programs
+from patchgen.build.check.tools import Tools
+from patchgen.build.env import marker
+from patchgen.client.simulator import install
+from patchgen.patch.limits import Limits
+from patchgen.system.process import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+
+SYSTEM = "/usr/bin/python3"
+# What is tried here needs a compiler of the pin: this Debian's g++ builds 1.13.1.
+PIN = ("--pytorch", "1.13.1")
+CLIENT = """
+#include <string>
+namespace switchml {
+#define BACKEND(name) class name { public: name(); virtual ~name(); virtual void Run(); };
+BACKEND(%(backend)s)
+%(backend)s::%(backend)s() {}
+%(backend)s::~%(backend)s() {}
+void %(backend)s::Run() {}
+class Config { public: bool LoadFromFile(std::string path); };
+bool Config::LoadFromFile(std::string path) { return path == "general.timeout_threshold"; }
+class Context { public: static Context& GetInstance(); };
+%(more)s
+Context& Context::GetInstance() { %(call)s static Context one; %(backend)s b; b.Run(); return one; }
+}
+"""
+HEADER = "#pragma once\n#include <string>\nnamespace switchml { class Context; }\n"
+FAKE_COMPILER = """\
+#!/bin/sh
+[ "$*" = "-dM -E -x c++ -" ] || exec g++ "$@"
+echo '#define __GNUC__ 4'
+echo '#define __GNUC_MINOR__ 8'
+echo '#define __GNUC_PATCHLEVEL__ 5'
+"""
+NOT_HERE = """\
+#!/bin/sh
+case "$*" in
+  -print-sysroot) echo /nonexistent ;;
+  -print-search-dirs) echo 'libraries: =/nonexistent' ;;
+  *) exec g++ "$@" ;;
+esac
+"""
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CC", "CXX", "CUDA_HOME", "USE_CUDA", "SWITCHML_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def simulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("simulator") / "a home"
+    install(home, workers=2, report=lambda _line: None)
+    return home
+
+
+def check(*arguments: str, cwd: Path, code: int = 0) -> dict[str, dict[str, Any]]:
+    """The rows by name. The build has begun, so a disk without room for all of it is no problem."""
+    work = [] if "--work" in arguments else ["--work", str(cwd / "work")]
+    if work:
+        begun(cwd / "work")
+    data = json.loads(tool("check", *PIN, *arguments, *work, "--json", cwd=cwd, code=code).stdout)
+    assert data["ok"] == (code == 0)
+    rows = {row["name"]: row for row in data["checks"]}
+    assert len(rows) == len(data["checks"])
+    for row in rows.values():
+        assert row["ok"] == (not row["problems"])
+        assert not (row["name"].startswith("run: ") and row["required"])
+    return rows
+
+
+def begun(work: Path) -> str:
+    """A directory of a build that has begun."""
+    work.mkdir(exist_ok=True)
+    (work / "begun").touch()
+    return str(work)
+
+
+def problems(rows: dict[str, dict[str, Any]], name: str) -> list[str]:
+    found: list[str] = rows[name]["problems"]
+    return found
+
+
+def script(path: Path, text: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def build_client(home: Path, backend: str, *, call: str = "", more: str = "") -> Path:
+    """A small archive with the marks of one backend, compiled for real."""
+    (home / "include/switchml").mkdir(parents=True)
+    (home / "include/switchml/context.h").write_text(HEADER)
+    (home / "include/switchml/common.h").write_text("#pragma once\n")
+    (home / "lib").mkdir()
+    source, made = home / "client.cc", home / "client.o"
+    source.write_text(CLIENT % {"backend": backend, "call": call, "more": more})
+    run(["g++", "-std=c++17", "-O1", "-fPIC", "-c", source, "-o", made])
+    run(["ar", "rcs", home / "lib/libswitchml-client.a", made])
+    return home
+
+
+def build_library(path: Path, source: str = "") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    code = path.parent / f"{path.stem}.cc"
+    code.write_text(source)
+    run(["g++", "-shared", "-fPIC", code, "-o", path])
+
+
+def build_grpc(home: Path) -> Path:
+    for library, module in (("protobuf", "protobuf"), ("grpc++", "grpc++")):
+        build_library(home / f"lib/lib{library}.so")
+        directory = home / "lib/pkgconfig"
+        directory.mkdir(exist_ok=True)
+        (directory / f"{module}.pc").write_text(
+            f"Name: {module}\nDescription: x\nVersion: 3.2.1\n"
+            f"Libs: -L${{pcfiledir}}/.. -l{library}\n"
+        )
+    return home
+
+
+# ---- where a build can start
+
+
+def test_a_build_can_start(simulator: Path, tmp_path: Path) -> None:
+    rows = check("--python", SYSTEM, "--switchml-home", str(simulator), cwd=tmp_path)
+    assert rows["SWITCHML_HOME"]["found"] == str(simulator)
+    assert rows["client library"]["found"].startswith("the simulator")
+    assert rows["libraries"]["found"] == "glog, boost_program_options: link"
+    assert rows["compiler"]["found"].startswith("gcc 1")
+    assert "setuptools" in rows["Python packages"]["found"]
+    assert list(rows)[-1] == "run: switchml.cfg"
+
+
+def test_the_simulator_takes_any_flags(simulator: Path, tmp_path: Path) -> None:
+    arguments = ["--python", SYSTEM, "--switchml-home", str(simulator), "--dpdk", "--mlx5"]
+    rows = check(*arguments, cwd=tmp_path)
+    assert "GRPC_HOME" not in rows
+    assert "run: hugepages" not in rows
+
+
+def test_a_table_for_people(simulator: Path, tmp_path: Path) -> None:
+    arguments = ["--python", SYSTEM, "--switchml-home", str(simulator), "--work", begun(tmp_path)]
+    done = tool("check", *PIN, *arguments, cwd=simulator / "ranks/1")
+    assert done.stderr == f"PyTorch 1.13.1 with SWITCHML_HOME={simulator}: a build can start\n"
+    lines = done.stdout.splitlines()
+    assert f"[x] SWITCHML_HOME: {simulator}" in lines
+    assert lines[-1] == (
+        f"[x] run: switchml.cfg: {simulator}/ranks/1/switchml.cfg: rank 1 of 2, backend dummy"
+    )
+    done = tool("check", *PIN, "--python", "/no", *arguments[2:], cwd=tmp_path, code=6)
+    assert done.stderr.endswith(": a build cannot start yet\n")
+    assert "[ ] Python\n      --python /no: no such program; name another\n" in done.stdout
+
+
+def test_nothing_is_written(
+    simulator: Path, tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directories = [simulator, isolated, *(tmp_path / name for name in ("tmp", "cwd", "cache"))]
+    for directory in directories[2:]:
+        directory.mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    client = build_client(tmp_path / "client", "DpdkBackend", call="f();", more="void f();")
+    work, none = begun(tmp_path / "work"), tmp_path / "none"
+    directories += [client, tmp_path / "work"]
+
+    def state() -> dict[str, tuple[int, int]]:
+        """A file that comes and goes leaves another time at its directory."""
+        paths = [tmp_path, *directories]
+        paths += [path for directory in directories for path in directory.rglob("*")]
+        return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in paths}
+
+    before = state()
+    for home in (simulator, client):
+        for python in (["--python", SYSTEM], []):
+            arguments = [*python, "--dpdk", "--switchml-home", str(home)]
+            code = 0 if python and home == simulator else 6
+            check(*arguments, "--work", work, cwd=tmp_path / "cwd", code=code)
+            if code:
+                check(*arguments, "--work", str(none), cwd=tmp_path / "cwd", code=code)
+    assert state() == before
+    assert not none.exists()
+    assert os.stat(os.devnull).st_mode == os.stat("/dev/zero").st_mode
+
+
+# ---- homes
+
+
+def test_an_empty_home(tmp_path: Path) -> None:
+    rows = check("--python", SYSTEM, "--dpdk", cwd=tmp_path, code=6)
+    wrong = [name for name, row in rows.items() if row["required"] and not row["ok"]]
+    assert {"SWITCHML_HOME", "DPDK_HOME", "GRPC_HOME"} <= set(wrong)
+    assert problems(rows, "GRPC_HOME")[-1] == (
+        "build gRPC there, or name another place with --grpc-home"
+    )
+    assert problems(rows, "DPDK_HOME")[-1] == (
+        "build DPDK there, or name another place with --dpdk-home"
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"!<thin>\n", b"!<arch>\n garbage", b"\x7fELF"])
+def test_an_archive_that_is_none(simulator: Path, tmp_path: Path, content: bytes) -> None:
+    home = tmp_path / "home with space"
+    shutil.copytree(simulator, home)
+    (home / "lib/libswitchml-client.a").write_bytes(content)
+    rows = check("--python", SYSTEM, "--switchml-home", str(home), cwd=tmp_path, code=6)
+    (problem,) = problems(rows, "SWITCHML_HOME")
+    assert problem.startswith(f"{home}/lib/libswitchml-client.a: ")
+    assert problem.endswith("; build the client library again")
+
+
+def test_a_name_that_is_not_utf8(simulator: Path, tmp_path: Path) -> None:
+    home = tmp_path / os.fsdecode(b"h\xff")
+    shutil.copytree(simulator, home)
+    rows = check("--python", SYSTEM, "--switchml-home", str(home), cwd=tmp_path)
+    assert rows["SWITCHML_HOME"]["found"] == f"{tmp_path}/h\\xff"
+
+
+def test_flags_of_another_archive(tmp_path: Path) -> None:
+    home = build_client(tmp_path / "home", "DpdkBackend")
+    rows = check("--python", SYSTEM, "--switchml-home", str(home), cwd=tmp_path, code=6)
+    assert rows["client library"]["found"] == "built with DPDK"
+    assert problems(rows, "client library") == [
+        "it was built with DPDK=1: add --dpdk (and --mlx5 or --mlx4 for its card)"
+    ]
+
+
+def dpdk_site(root: Path, *, call: str, more: str) -> list[str]:
+    """Homes in which all is there, each library of a few bytes."""
+    client = build_client(root / "client", "DpdkBackend", call=call, more=more)
+    dpdk, grpc = root / "a dpdk", build_grpc(root / "a grpc")
+    build_library(dpdk / "lib/libdpdk.so", 'extern "C" int rte_eal_init() { return 0; }')
+    (dpdk / "include").mkdir()
+    for name in ("glog", "boost_program_options", "numa", "ibverbs", "mlx5", "mnl"):
+        build_library(dpdk / f"lib/lib{name}.so")
+    homes = {"switchml": client, "dpdk": dpdk, "grpc": grpc}
+    return [argument for name, home in homes.items() for argument in (f"--{name}-home", str(home))]
+
+
+def test_a_whole_dpdk_site(tmp_path: Path) -> None:
+    more = '} extern "C" int rte_eal_init(); namespace switchml {'
+    site = dpdk_site(tmp_path, call="rte_eal_init();", more=more)
+    rows = check("--python", SYSTEM, "--dpdk", "--mlx5", *site, cwd=tmp_path)
+    assert rows["client library"]["found"] == "built with DPDK"
+    assert rows["DPDK_HOME"]["found"] == f"{tmp_path}/a dpdk, libdpdk.so"
+    expected = f"{tmp_path}/a grpc: protobuf 3.2.1, grpc++ 3.2.1, shared"
+    assert rows["GRPC_HOME"]["found"] == expected
+    assert rows["libraries"]["found"] == (
+        "dpdk, glog, boost_program_options, numa, ibverbs, mlx5, mnl: link"
+    )
+    assert not rows["run: hugepages"]["required"]
+
+
+def test_a_driver_that_the_flags_leave_out(tmp_path: Path) -> None:
+    more = '} extern "C" int mlx5dv_init_obj(); namespace switchml {'
+    site = dpdk_site(tmp_path, call="mlx5dv_init_obj();", more=more)
+    rows = check("--python", SYSTEM, "--dpdk", *site, cwd=tmp_path, code=6)
+    assert problems(rows, "libraries") == [
+        "undefined: mlx5dv_init_obj",
+        "DPDK was built with the mlx5 driver: add --mlx5",
+    ]
+
+
+def test_a_pc_file_that_needs_another(tmp_path: Path) -> None:
+    site = dpdk_site(tmp_path, call="", more="")
+    with (tmp_path / "a grpc/lib/pkgconfig/grpc++.pc").open("a") as file:
+        file.write("Requires: no-such-module\n")
+    rows = check("--python", SYSTEM, "--dpdk", *site, cwd=tmp_path, code=6)
+    assert any("no-such-module" in line for line in problems(rows, "GRPC_HOME"))
+
+
+def test_a_library_that_is_not_here(
+    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", script(tmp_path / "bin/c++", NOT_HERE))
+    rows = check("--python", SYSTEM, "--switchml-home", str(simulator), cwd=tmp_path, code=6)
+    assert problems(rows, "libraries")[:2] == [
+        "no library glog; install libgoogle-glog-dev (Debian) or glog-devel (RHEL)",
+        (
+            "no library boost_program_options; install libboost-program-options-dev (Debian) or "
+            "boost-devel (RHEL)"
+        ),
+    ]
+
+
+def test_a_header_that_is_not_here(tmp_path: Path) -> None:
+    home = build_client(tmp_path / "home", "DummyBackend")
+    (home / "include/switchml/context.h").write_text("#include <glog/not_there.h>\n")
+    rows = check("--python", SYSTEM, "--switchml-home", str(home), cwd=tmp_path, code=6)
+    assert problems(rows, "headers of the client library") == [
+        "no <glog/not_there.h>; install libgoogle-glog-dev (Debian) or glog-devel (RHEL)"
+    ]
+
+
+# ---- programs
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "row", "problem"),
+    [
+        ("CXX", FAKE_COMPILER, "compiler", "gcc 4.8.5: PyTorch 1.13.1 builds with >=7,<13; "),
+        ("CXX", "#!/bin/sh\nexit 1\n", "compiler", "PATH -dM -E -x c++ -: return code 1"),
+        ("CXX", None, "compiler", "CXX=PATH: no such program; set CXX to a compiler"),
+        ("CC", None, "compiler", "CC=PATH: no such program; set CC to a compiler"),
+    ],
+)
+def test_compilers(
+    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    variable: str, text: str | None, row: str, problem: str,
+) -> None:  # fmt: skip
+    path = str(tmp_path / "compiler")
+    if text is not None:
+        script(tmp_path / "compiler", text)
+    monkeypatch.setenv(variable, path)
+    rows = check("--python", SYSTEM, "--switchml-home", str(simulator), cwd=tmp_path, code=6)
+    assert problems(rows, row)[0].startswith(problem.replace("PATH", path))
+    assert "install gcc >=7,<13 and set CC and CXX to it" in problems(rows, row)[-1]
+
+
+def test_clang_is_told_and_not_refused(
+    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "clang++")
+    rows = check("--python", SYSTEM, "--switchml-home", str(simulator), cwd=tmp_path)
+    assert rows["compiler"]["found"].startswith("clang ")
+    assert rows["compiler"]["found"].endswith("PyTorch 1.13.1 is known to build with gcc >=7,<13")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("cmake", "#!/bin/sh\necho cmake version 4.0.1\n",
+         "cmake 4.0.1: PyTorch 1.13.1 builds with >="),
+        ("cmake3", "#!/bin/sh\necho cmake3 version 3.1.0\n",
+         "cmake 3.1.0: PyTorch 1.13.1 builds with >="),
+        ("cmake", "#!/bin/sh\necho broken >&2; exit 3\n", "PATH --version: return code 3"),
+        ("ninja", "#!/bin/sh\n", "PATH: does not say its version"),
+        ("git", "#!/bin/sh\necho git version 2.20.1\n",
+         "git 2.20.1: fetching the source takes 2.29 or later; install a later one"),
+    ],
+)  # fmt: skip
+def test_programs_of_path(
+    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    name: str, text: str, problem: str,
+) -> None:  # fmt: skip
+    path = script(tmp_path / "bin" / name, text)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    rows = check("--python", SYSTEM, "--switchml-home", str(simulator), cwd=tmp_path, code=6)
+    row = name.replace("cmake3", "cmake")
+    assert problems(rows, row)[0].startswith(problem.replace("PATH", path))
+
+
+def test_no_programs_at_all(
+    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    rows = check("--python", SYSTEM, "--switchml-home", str(simulator), cwd=tmp_path, code=6)
+    for name in ("compiler", "cmake", "ninja", "git"):
+        assert "on PATH; " in problems(rows, name)[0]
+    assert "libraries" not in rows
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("echo 'Cuda compilation tools, release 11.7, V11.7.99'", None),
+        ("echo 'Cuda compilation tools, release 10.1, V10.1.243'",
+         ("CUDA 10.1.243: PyTorch 1.13.1 builds with >=11.6,<12; set CUDA_HOME to a CUDA "
+         ">=11.6,<12, or USE_CUDA=0 to build without")),
+        (None, ("no CUDA/bin/nvcc; set CUDA_HOME to a CUDA >=11.6,<12, or USE_CUDA=0 to build "
+         "without")),
+    ],
+)  # fmt: skip
+def test_cuda(
+    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    text: str | None, problem: str | None,
+) -> None:  # fmt: skip
+    if text:
+        script(tmp_path / "bin/nvcc", f"#!/bin/sh\n{text}\n")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    monkeypatch.setenv("CXX", "clang++")  # no limit of gcc with CUDA is tried here
+    arguments = ["--python", SYSTEM, "--switchml-home", str(simulator)]
+    rows = check(*arguments, cwd=tmp_path, code=6 if problem else 0)
+    expected = [problem.replace("CUDA/", f"{tmp_path}/")] if problem else []
+    assert problems(rows, "CUDA") == expected
+    monkeypatch.setenv("USE_CUDA", "0")
+    assert check(*arguments, cwd=tmp_path)["CUDA"]["ok"]
+
+
+# ---- programs that do not answer
+
+HANGS = 'sleep 600 & echo "$!" >"$0.part"; mv "$0.part" "$0.pid"; wait'
+
+
+def hanging(directory: Path, name: str) -> Path:
+    """A program of that name that starts another, waits for it, and writes its id to NAME.pid."""
+    script(directory / name, f"#!/bin/sh\n{HANGS}\n")
+    return directory / f"{name}.pid"
+
+
+def test_a_program_that_hangs_is_waited_for_once(tmp_path: Path) -> None:
+    started = hanging(tmp_path, "cmake")
+    site = Site(str(tmp_path / "work"), SYSTEM, None, {"PATH": f"{tmp_path}:/usr/bin:/bin"}, "/")
+    tools = Tools(site, Limits("PyTorch"), None, limit=5)
+    for said in ("no answer in 5 s", "does not answer"):
+        (problem, _) = programs.cmake(tools).problems
+        assert problem == f"{tmp_path}/cmake{' --version' if '5' in said else ''}: {said}"
+    assert programs.ninja(tools).ok
+    assert not started.exists() or gone(started.read_text().strip())
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "told"), [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGTERM, -15, "")]
+)
+def test_told_to_end_it_ends_the_programs_that_are_asked(
+    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals, code: int, told: str,
+) -> None:  # fmt: skip
+    started = [hanging(tmp_path / "bin", name) for name in ("cmake", "ninja", "python3.0")]
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    command = [sys.executable, "-m", "patchgen", "check", *PIN, "--python", "python3.0",
+               "--switchml-home", str(simulator), "--work", str(tmp_path / "work")]  # fmt: skip
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        until(lambda: all(path.exists() for path in started), running)
+        running.send_signal(number)
+        assert read_rest(running) == told
+        assert running.stdout is not None
+        assert running.stdout.read() == ""
+    assert running.returncode == code
+    assert all(gone(path.read_text().strip()) for path in started)
+
+
+# ---- Python
+
+
+def test_an_interpreter_with_nothing(simulator: Path, tmp_path: Path) -> None:
+    venv = tmp_path / "venv"
+    run([sys.executable, "-m", "venv", "--without-pip", str(venv)])
+    path = str(venv / "bin/python")
+    rows = check("--python", path, "--switchml-home", str(simulator), cwd=tmp_path, code=6)
+    install = f"run: {path} -m pip install"
+    assert f"wheel: not there; {install} 'wheel'" in problems(rows, "Python packages")
+    assert rows["numpy (optional)"]["problems"] == [
+        f"not there: torch is built without from_numpy() and numpy(); {install} 'numpy<2'"
+    ]
+    assert not rows["numpy (optional)"]["required"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("#!/bin/sh\necho hello\n", "PATH: is no Python"),
+        ("#!/bin/sh\n", "PATH: is no Python"),
+        ("#!/bin/sh\necho why >&2; exit 9\n", "PATH -EsB - setuptools wheel"),
+        ("not a program", "PATH: Exec format error"),
+    ],
+)
+def test_what_is_no_interpreter(simulator: Path, tmp_path: Path, text: str, problem: str) -> None:
+    path = script(tmp_path / "python", text)
+    rows = check("--python", path, "--switchml-home", str(simulator), cwd=tmp_path, code=6)
+    found = problems(rows, "Python")
+    assert found[0].startswith(problem.replace("PATH", path))
+    assert found[-1] == "name another interpreter with --python"
+
+
+# ---- the conda environment
+
+
+def test_no_lock(simulator: Path, tmp_path: Path) -> None:
+    rows = check("--switchml-home", str(simulator), cwd=tmp_path, code=6)
+    assert "--python PYTHON" in problems(rows, "environment")[-1]
+    assert not {"Python", "compiler", "cmake", "ninja", "CUDA", "libraries"} & set(rows)
+    assert rows["git"]["ok"]
+
+
+def write_lock(path: Path, versions: dict[str, str]) -> str:
+    name = environment._PLATFORMS[platform.machine()]  # of conda
+    packages = [
+        {"name": package, "version": version, "manager": "conda", "platform": name,
+         "dependencies": {}, "url": f"https://example.org/{name}/{package}-{version}-0.conda",
+         "hash": {"md5": "0" * 32, "sha256": "0" * 64},
+         "category": "main", "optional": False}
+        for package, version in versions.items()
+    ]  # fmt: skip
+    metadata = {"content_hash": {name: ""}, "channels": [], "platforms": [name], "sources": []}
+    path.write_text(json.dumps({"version": 1, "metadata": metadata, "package": packages}))
+    return str(path)
+
+
+LOCKED = {
+    "python": "3.10.4", "gxx_linux-64": "10.4.0", "cmake": "3.26.4", "ninja": "1.11.1",
+    "setuptools": "59.8.0", "wheel": "0.38.4", "numpy": "1.22.4", "glog": "0.5.0",
+    "boost-cpp": "1.74.0", "pyyaml": "6.0", "typing_extensions": "4.5.0", "cffi": "1.15.0",
+}  # fmt: skip
+needs_env = pytest.mark.skipif(sys.version_info < (3, 10), reason="env needs Python 3.10")
+
+
+@needs_env
+def test_the_lock_decides_before_there_is_a_prefix(
+    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "/nonexistent")  # does not count: the lock has a compiler
+    arguments = ["--switchml-home", str(simulator), "--lock"]
+    rows = check(*arguments, write_lock(tmp_path / "lock", LOCKED), cwd=tmp_path)
+    assert rows["compiler"]["found"] == "gcc 10.4.0 of the lock"
+    assert rows["libraries"]["found"] == "glog 0.5.0, boost-cpp 1.74.0"
+    assert rows["environment"]["found"].endswith(f"will be made in {tmp_path}/work/env")
+    lock = write_lock(tmp_path / "lock", {**LOCKED, "gxx_linux-64": "13.2.0"})
+    rows = check(*arguments, lock, cwd=tmp_path, code=6)
+    assert problems(rows, "compiler")[0].startswith("gcc 13.2.0: PyTorch 1.13.1 builds with >=7")
+
+
+@needs_env
+def test_a_prefix_is_linked_in(simulator: Path, tmp_path: Path) -> None:
+    from patchgen.build.env import lockfile  # of the extra env
+
+    prefix, lock = tmp_path / "work/env", write_lock(tmp_path / "lock", LOCKED)
+    arguments = ["--switchml-home", str(simulator), "--lock", lock]
+    for name in ("c++", "cc"):
+        script(prefix / f"bin/{platform.machine()}-conda-linux-gnu-{name}", NOT_HERE)
+    assert check(*arguments, cwd=tmp_path)["libraries"]["found"].endswith("boost-cpp 1.74.0")
+    identity = lockfile.read(lock).identity
+    marker.write(str(prefix), marker.Marker(identity, linked=True, whole=True))
+    rows = check(*arguments, cwd=tmp_path, code=6)
+    assert rows["environment"]["found"].endswith(f", in {prefix}")
+    assert problems(rows, "libraries")[0] == (
+        "no library glog; put glog in the environment file, then run: switchml-patch env lock"
+    )

@@ -1,0 +1,231 @@
+"""Wheels with real programs: pip, a compiler, and runs that are killed or have no room."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from support.trees import tool
+from support.wheelhouse import PROVENANCE, Entry, Fake, zipped
+
+from patchgen.build import companions
+from patchgen.build.compare import Kind, compare
+from patchgen.patch.recipes import find
+from patchgen.system.wheel import normalise
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+
+VERSION = "1.7.1+switchml.dpdk"
+TORCH = Fake("torch", VERSION, requires=["numpy"], files={"torch_build.py": "which = 'first'\n"})
+SIZE = 48 << 20
+
+
+class Pip:
+    """A new virtual environment, and a directory with all packages that its pip can find."""
+
+    def __init__(self, root: Path) -> None:
+        self.links = root / "links"
+        self.python = root / "venv" / "bin" / "python"
+        self.constraints = root / "constraints.txt"
+        self.recipe = find(PROVENANCE.pin)
+        subprocess.run([sys.executable, "-m", "venv", self.python.parents[1]], check=True)
+        self.constraints.write_text(companions.constraints(VERSION, self.recipe))
+        self.wheel = TORCH.write(root / "own")
+        for fake in (
+            Fake("torch", "1.7.1", requires=["numpy"]),
+            Fake("torch", "1.8.0", requires=["numpy"]),
+            Fake("torchvision", "0.8.2", requires=["torch==1.7.1", "numpy"]),
+            Fake("numpy", "1.23.5"),
+            Fake("numpy", "2.0.2"),
+            Fake("needs_torch", "1.8", requires=["torch==1.8.0"]),
+        ):
+            fake.write(self.links)
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        environ = {
+            **{name: text for name, text in os.environ.items() if not name.startswith("PIP_")},
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_FIND_LINKS": self.links.as_uri(),
+            "PIP_NO_INDEX": "1",
+        }
+        return subprocess.run(arguments, env=environ, capture_output=True, text=True, check=False)
+
+    def install(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.run(str(self.python), "-m", "pip", "install", *arguments)
+
+    def as_told(self, wheel: Path) -> None:
+        for command in companions.commands(
+            str(self.python), str(wheel), str(self.constraints), self.recipe
+        ):
+            done = self.run(*command)
+            assert done.returncode == 0, done.stderr
+
+    def found(self, expression: str) -> str:
+        name = expression.partition(".")[0]
+        done = self.run(str(self.python), "-c", f"import {name}; print({expression})")
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def pip(tmp_path_factory: pytest.TempPathFactory) -> Pip:
+    made = Pip(tmp_path_factory.mktemp("pip"))
+    made.as_told(made.wheel)
+    return made
+
+
+def test_torchvision_takes_this_torch(pip: Pip) -> None:
+    assert pip.found("torch.__version__") == VERSION
+    assert pip.found("torchvision.__version__") == "0.8.2"
+    assert pip.found("numpy.__version__") == "1.23.5"
+    done = pip.run(str(pip.python), "-m", "pip", "check")
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_wheel_that_was_built_again_is_installed_again(pip: Pip, tmp_path: Path) -> None:
+    again = replace(TORCH, files={"torch_build.py": "which = 'second'\n"}).write(tmp_path)
+    assert pip.install("--constraint", str(pip.constraints), str(again)).returncode == 0
+    assert pip.found("torch_build.which") == "first"  # the reason for --force-reinstall
+    pip.as_told(again)
+    assert pip.found("torch_build.which") == "second"
+
+
+def test_nothing_replaces_it_silently(pip: Pip) -> None:
+    done = pip.install("--constraint", str(pip.constraints), "needs-torch==1.8")
+    assert done.returncode != 0
+    assert "torch==1.8.0" in done.stdout + done.stderr
+    assert pip.found("torch.__version__") == VERSION
+
+
+def test_without_the_constraints_it_would_be_replaced(pip: Pip) -> None:
+    assert pip.install("needs-torch==1.8").returncode == 0
+    assert pip.found("torch.__version__") == "1.8.0"
+
+
+def test_what_was_normalised_is_installed(pip: Pip, tmp_path: Path) -> None:
+    out = tmp_path / pip.wheel.name
+    script = Entry(f"torch-{VERSION}.data/scripts/run", b"#!python\nprint(7)\n", mode=0o100755)
+    source = Fake("torch", VERSION).write(tmp_path / "source", [script])
+    normalise(str(source), str(out), 0)
+    done = pip.install("--no-deps", "--force-reinstall", str(out))
+    assert done.returncode == 0, done.stderr
+    assert pip.run(str(pip.python.with_name("run"))).stdout == "7\n"
+
+
+def test_sections_of_a_library_that_differ_are_named(tmp_path: Path) -> None:
+    wheels = []
+    for value in (1, 2):
+        source, library = tmp_path / "a.c", tmp_path / "a.so"
+        source.write_text(f'const char said[] = "{value}"; int f(void) {{ return 3; }}')
+        command = ["gcc", "-shared", "-fPIC", "-Wl,--build-id", "-o", str(library), str(source)]
+        subprocess.run(command, check=True)
+        entries = [Entry("torch/lib/a.so", library.read_bytes())]
+        wheels.append(zipped(tmp_path / f"{value}.whl", entries))
+    (found,) = compare(*map(str, wheels))
+    assert found.kind is Kind.CONTENTS
+    assert found.sections == (".note.gnu.build-id", ".rodata")
+    assert (
+        f"from byte {found.offset}; in .note.gnu.build-id .rodata\n"
+        in tool("compare", *map(str, wheels), code=6).stdout
+    )
+
+
+def test_compare_tells_by_its_exit_code(tmp_path: Path) -> None:
+    source = Fake("torch", "1", files={f"torch/{i}.py": "" for i in range(20)}).write(tmp_path)
+    one, two, other = (tmp_path / f"{name}.whl" for name in ("one", "two", "other"))
+    for path, epoch in ((one, 0), (two, 0), (other, 1607370004)):
+        normalise(str(source), str(path), epoch)
+    assert tool("compare", str(one), str(two)).stdout == "identical bytes\n"
+    lines = tool("compare", str(one), str(other)).stdout.splitlines()
+    assert lines[1] == "torch-1.dist-info/RECORD: time: 1980-01-01 00:00:00 | 2020-12-07 19:40:04"
+    assert lines[-2:] == [
+        "time: 14 more; --json tells all of them",
+        "the same in every file; the archives differ",
+    ]
+    data = json.loads(tool("compare", str(one), str(other), "--json").stdout)
+    assert (data["same"], data["identical"], len(data["differences"])) == (True, False, 24)
+
+    less = zipped(tmp_path / "less.whl", Fake("torch", "1").entries()[1:])
+    more = zipped(tmp_path / "more.whl", Fake("torch", "1").entries())
+    lines = tool("compare", str(less), str(more), code=6).stdout.splitlines()
+    assert lines[0].startswith(f"torch.py: only in {more}: 18 bytes, sha256 ")
+    assert lines[1] == "1 file differs"
+    data = json.loads(tool("compare", str(less), str(more), "--json", code=6).stdout)
+    assert data["differences"][0]["right"]["size"] == 18
+    assert data["same"] is False
+
+
+def test_what_compare_cannot_read(tmp_path: Path) -> None:
+    sound = str(zipped(tmp_path / "sound.whl", []))
+    (tmp_path / "text").write_text("text")
+    done = tool("compare", sound, str(tmp_path / "text"), code=2)
+    assert done.stderr == f"error: {tmp_path}/text: not a zip archive: File is not a zip file\n"
+    done = tool("compare", sound, str(tmp_path / "absent"), code=5)
+    assert done.stderr == f"error: {tmp_path}/absent: No such file or directory\n"
+
+
+def large(tmp_path: Path) -> Path:
+    return Fake("torch", "1", files={"torch/lib/large.so": "x" * SIZE}).write(tmp_path)
+
+
+def test_a_large_file_is_never_in_memory(tmp_path: Path) -> None:
+    source, out = str(large(tmp_path)), str(tmp_path / "out.whl")
+    tracemalloc.start()
+    try:
+        normalise(source, out, 0)
+        compare(source, out)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert os.path.getsize(out) > SIZE
+    assert peak < SIZE / 4
+
+
+KILL = """
+import os, signal, sys
+from patchgen.system import records, wheel
+def kill(*_): os.kill(os.getpid(), signal.SIGKILL)
+{} = kill
+wheel.normalise(sys.argv[1], sys.argv[2], 0)
+"""
+LIMIT = """
+import resource, sys
+from patchgen.errors import FileError
+from patchgen.system.wheel import normalise
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+try:
+    normalise(sys.argv[1], sys.argv[2], 0)
+except FileError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("where", ["records.written", "os.replace"])
+def test_a_kill_leaves_what_was_there(tmp_path: Path, where: str) -> None:
+    source, out = large(tmp_path), tmp_path / "out" / "out.whl"
+    out.parent.mkdir()
+    out.write_text("old")
+    command = [sys.executable, "-c", KILL.format(where), str(source), str(out)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert out.read_text() == "old"
+    normalise(str(source), str(out), 0)
+    assert os.listdir(out.parent) == [out.name]
+
+
+def test_without_room_nothing_is_left(tmp_path: Path) -> None:
+    source, out = large(tmp_path), tmp_path / "out.whl"
+    command = [sys.executable, "-c", LIMIT, str(source), str(out)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.stdout == f"{out}: File too large\n", done.stderr
+    assert os.listdir(tmp_path) == [source.name]

@@ -1,0 +1,11 @@
+"""The fixtures are in a module of their own, because the benchmarks use them as well."""
+
+from support.torch import (
+    graft,
+    home,
+    launch,
+    patched,
+    source,
+    torch_launcher,
+    torch_python,
+)

@@ -1,0 +1,450 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.conda import PLACEHOLDER, PLATFORM, PROGRAM, Channel, Package, Site, served
+from support.waiting import ENOUGH, gone, read_rest, until
+
+from patchgen.build.env import lockfile, marker, packages
+
+pytestmark = pytest.mark.integration
+
+POST_LINK = """\
+set -e
+test "$PWD" = "$PREFIX/bin"
+echo "$PKG_NAME $PKG_VERSION $PKG_BUILDNUM" >> "$PREFIX/ran"
+"""
+TOOL = Package(
+    "tool",
+    build_number=3,
+    depends=("lib >=1",),
+    files={
+        "bin/tool": f"#!/bin/sh\necho {PLACEHOLDER}\n",
+        "bin/.tool-post-link.sh": POST_LINK,
+        "lib/link": ("../bin/tool",),
+    },
+)
+LIB = Package("lib", "1.5", files={"lib/lib": "alpha"}, old_format=True)
+PYTHON = Package("python", "3.7.1", files={"bin/python3.7": "#!/bin/sh\n"})
+PURE = Package(
+    "pure",
+    depends=("python",),
+    files={"site-packages/pure.py": "ONE = 1\n"},
+    subdir="noarch",
+    noarch="python",
+)
+LINKED = {"bin/tool", "bin/.tool-post-link.sh", "lib/link", "lib/lib"}
+
+
+@pytest.fixture
+def channel(tmp_path: Path) -> Channel:
+    return Channel.holding(tmp_path / "al pha", TOOL, LIB, PYTHON, PURE)
+
+
+@pytest.fixture
+def site(tmp_path: Path, channel: Channel) -> Site:
+    return Site.locked_to(tmp_path, channel)
+
+
+def state(site: Site) -> marker.Marker:
+    found = marker.read(str(site.prefix))
+    assert found is not None
+    return found
+
+
+def record(site: Site, name: str) -> dict[str, object]:
+    (path,) = (site.prefix / "conda-meta").glob(f"{name}-*.json")
+    data: dict[str, object] = json.loads(path.read_text())
+    return data
+
+
+def test_a_prefix_holds_the_packages_with_its_own_path_in_them(
+    site: Site, channel: Channel
+) -> None:
+    said = site.create()
+    assert "fetched 2 of 2" in said
+    assert "2 packages" in said
+    assert site.files() == LINKED
+    prefix = str(site.prefix)
+    assert subprocess.check_output([f"{prefix}/lib/link"], text=True) == f"{prefix}\n"
+    assert record(site, "tool")["url"] == channel.path(TOOL).as_uri()
+    assert record(site, "lib")["sha256"] == site.locked()["lib"].sha256
+    assert state(site).whole
+    site.verify("--contents")
+
+
+def test_a_noarch_python_package_goes_to_where_its_python_looks(
+    site: Site, channel: Channel
+) -> None:
+    site.ask([channel.url], ["pure"])
+    site.lock()
+    site.create()
+    assert site.files() == {"bin/python3.7", "lib/python3.7/site-packages/pure.py"}
+    assert record(site, "pure")["noarch"] == "python"
+    site.verify("--contents")
+
+
+def test_over_http_it_is_the_same(site: Site, channel: Channel) -> None:
+    with served(channel.root) as url:
+        site.ask([url], ["tool"])
+        site.lock()
+        site.create()
+        assert record(site, "tool")["url"] == f"{url}/{PLATFORM}/{TOOL.file_name}"
+    assert site.files() == LINKED
+
+
+def test_what_is_in_the_store_needs_no_network(site: Site, channel: Channel) -> None:
+    with served(channel.root) as url:
+        site.ask([url], ["tool"])
+        site.lock()
+        said = site.create()
+    other = Site(site.root / "other")
+    other.root.mkdir()
+    said = site.run("create", other.prefix, "--lock", site.lock_file, "--cache", site.cache)
+    assert "had 2 of 2" in said
+    assert other.files() == LINKED
+
+
+def test_without_network_the_address_is_told_and_nothing_is_linked(
+    site: Site, channel: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "_RETRIES", 0)
+    with served(channel.root) as url:
+        site.ask([url], ["tool"])
+        site.lock()
+    said = site.create(code=4)
+    assert f"{url}/{PLATFORM}/{TOOL.file_name}: cannot be fetched" in said
+    assert not site.files()
+    assert marker.read(str(site.prefix)) is None
+
+
+@pytest.mark.parametrize("http", [False, True])
+@pytest.mark.parametrize("what", ["sha256", "md5", "package", "truncated"])
+def test_a_wrong_hash_stops_before_anything_is_linked(
+    site: Site, channel: Channel, what: str, *, http: bool
+) -> None:
+    with served(channel.root) as url:
+        if http:
+            site.ask([url], ["tool"])
+            site.lock()
+        lib = site.locked()["lib"]
+        if what in {"sha256", "md5"}:
+            right = getattr(lib, what)
+            text = site.lock_file.read_text()
+            assert right in text
+            site.lock_file.write_text(text.replace(right, "f" * len(right)))
+            shown = what
+        else:
+            archive = channel.path(LIB)
+            evil = Package("lib", "1.5", files={"lib/lib": "evil"}, old_format=True).archive()
+            archive.write_bytes(evil if what == "package" else archive.read_bytes()[:-1])
+            shown = "sha256"
+        said = site.create(code=3)
+    assert f"{lib.url}: its {shown} is" in said
+    assert "as the lock says; not installed" in said
+    assert not site.files()
+    assert marker.read(str(site.prefix)) is None
+    assert lib.file_name not in {path.name for path in site.cache.rglob("*")}
+
+
+def test_after_a_wrong_hash_the_right_package_finishes_the_same_prefix(
+    site: Site, channel: Channel
+) -> None:
+    right = channel.path(LIB).read_bytes()
+    channel.path(LIB).write_bytes(right + b"x")
+    site.create(code=3)
+    channel.path(LIB).write_bytes(right)
+    assert "fetched" in site.create()
+    assert site.files() == LINKED
+
+
+def test_a_lock_that_calls_a_package_by_another_name_is_refused(site: Site) -> None:
+    text = site.lock_file.read_text()
+    assert "version: '1.5'" in text
+    site.lock_file.write_text(text.replace("version: '1.5'", "version: '1.6'"))
+    said = site.create(code=3)
+    assert "holds lib 1.5 h0_0, and not lib 1.6 h0_0" in said
+    assert not site.files()
+
+
+def test_a_missing_package_is_named(site: Site, channel: Channel) -> None:
+    channel.path(LIB).unlink()
+    assert f"{channel.path(LIB).as_uri()}: cannot be fetched: No such file" in site.create(code=4)
+    assert not site.files()
+
+
+def test_another_package_of_the_same_name_is_not_taken_from_the_cache(
+    site: Site, channel: Channel
+) -> None:
+    site.create()
+    channel.add(Package("lib", "1.5", files={"lib/lib": "rebuilt"}, old_format=True))
+    site.lock()
+    other = site.root / "other"
+    site.run("create", other, "--lock", site.lock_file, "--cache", site.cache)
+    assert (other / "lib/lib").read_text() == "rebuilt"
+
+
+def test_what_was_written_to_in_one_prefix_is_not_in_the_next(site: Site) -> None:
+    site.create()
+    with (site.prefix / "lib/lib").open("a") as file:
+        file.write("scribble")
+    other = site.root / "other"
+    site.run("create", other, "--lock", site.lock_file, "--cache", site.cache)
+    assert (other / "lib/lib").read_text() == "alpha"
+
+
+def test_a_second_run_does_nothing(site: Site) -> None:
+    site.create()
+    before = {path: path.lstat().st_mtime_ns for path in site.prefix.rglob("*")}
+    said = site.create()
+    assert "fetched" not in said
+    assert {path: path.lstat().st_mtime_ns for path in site.prefix.rglob("*")} == before
+
+
+@pytest.mark.parametrize("conda", [False, True])
+def test_a_directory_that_is_not_ours_is_left_alone(site: Site, *, conda: bool) -> None:
+    path = site.prefix / ("conda-meta/history" if conda else "thesis.tex")
+    path.parent.mkdir(parents=True)
+    path.write_text("work")
+    assert "was not made by this command" in site.create(code=3)
+    assert [p for p in site.prefix.rglob("*") if p.is_file()] == [path]
+    assert path.read_text() == "work"
+
+
+def test_a_prefix_of_another_lock_is_left_alone(site: Site, channel: Channel) -> None:
+    site.create()
+    site.ask([channel.url], ["python"])
+    site.lock()
+    assert "was made from another lock" in site.create(code=3)
+    assert site.files() == LINKED
+
+
+def test_a_marker_that_cannot_be_understood_is_not_believed(site: Site) -> None:
+    site.create()
+    (site.prefix / marker.NAME).write_text('{"whole": true}')
+    assert "cannot be understood" in site.create(code=3)
+
+
+# Post-link scripts
+
+
+def test_a_link_script_runs_only_where_the_environment_says_so(
+    site: Site, channel: Channel
+) -> None:
+    assert "not run: the post-link script of tool" in site.create()
+    assert "ran" not in site.files()
+    site.ask([channel.url], ["tool"], link_scripts=["tool"])
+    site.lock()
+    assert "not run" in site.create("--no-link-scripts")
+    assert "ran" not in site.files()
+    assert "the post-link script of tool has not run" in site.verify(code=6)
+    site.create()
+    site.create()
+    assert (site.prefix / "ran").read_text() == "tool 1.0 3\n"
+    site.verify("--contents")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("exit 7", "return code 7"),
+        ("echo sorry >&2; exit 1", "sorry"),
+        ('echo why > "$PREFIX/.messages.txt"; false', "why"),
+    ],
+)
+def test_a_link_script_that_fails_is_told_and_tried_again(
+    site: Site, channel: Channel, body: str, told: str
+) -> None:
+    script = f'test -e "$PREFIX/repaired" || {{ {body}; }}\n'
+    channel.add(Package("tool", "2.0", files={"bin/.tool-post-link.sh": script}))
+    site.ask([channel.url], ["tool"], link_scripts=["tool"])
+    site.lock()
+    said = site.create(code=4)
+    assert "the post-link script of tool failed" in said
+    assert told in said
+    assert not state(site).whole
+    assert "half made" in site.verify(code=6)
+    (site.prefix / "repaired").touch()
+    site.create()
+    assert state(site).whole
+    site.verify()
+
+
+def test_link_scripts_run_in_the_order_of_dependencies(site: Site, channel: Channel) -> None:
+    names = ["a", "b", "c"]
+    for name, needs in (("a", ("b",)), ("b", ("c",)), ("c", ())):
+        script = {f"bin/.{name}-post-link.sh": POST_LINK}
+        channel.add(Package(name, depends=needs, files=script))
+    site.ask([channel.url], ["a"], link_scripts=names)
+    site.lock()
+    site.create()
+    ran = (site.prefix / "ran").read_text().splitlines()
+    assert [line.split()[0] for line in ran] == ["c", "b", "a"]
+
+
+# Kills, and several runs
+
+KILL = """
+import os, signal, sys
+at, count = int(sys.argv.pop(1)), 0
+real = os.replace
+def step(*arguments, **keywords):
+    global count
+    result = real(*arguments, **keywords)
+    count += 1
+    if count == at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+os.replace = step
+"""
+
+
+# As soon as the first file of a package is in the prefix.
+KILL_WHILE_LINKING = """
+import glob, os, signal, sys, threading
+def watch(prefix=sys.argv[3]):
+    while not glob.glob(os.path.join(glob.escape(prefix), "big*", "*")):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+threading.Thread(target=watch, daemon=True).start()
+"""
+
+
+def test_a_kill_at_any_step_is_seen_and_mended(site: Site, channel: Channel) -> None:
+    site.ask([channel.url], ["tool"], link_scripts=["tool"])
+    site.lock()
+    seen = set()
+    for at in range(1, 30):
+        prefix, cache = site.root / f"p{at}", site.root / f"c{at}"
+        arguments: list[str | Path] = ["create", prefix, "--lock", site.lock_file, "--cache", cache]
+        command = [sys.executable, "-c", KILL + PROGRAM, str(at), "env", *map(str, arguments)]
+        done = subprocess.run(command, check=False, capture_output=True)
+        found = marker.read(str(prefix))
+        if done.returncode == 0:
+            assert found is not None
+            assert found.whole
+            break
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        seen.add("nothing" if found is None else "whole" if found.whole else "half")
+        if found is not None and not found.whole:
+            said = site.run("verify", prefix, "--lock", site.lock_file, code=6)
+            assert "half made" in said
+        site.run(*arguments)
+        site.run("verify", prefix, "--lock", site.lock_file, "--contents")
+        assert set((prefix / "ran").read_text().splitlines()) == {"tool 1.0 3"}
+    assert seen == {"nothing", "half", "whole"}
+
+
+def test_a_kill_while_files_are_linked_is_mended(site: Site, channel: Channel) -> None:
+    big = [Package(f"big{n}", files={f"big{n}/{i}": f"{n} {i}" for i in range(250)})
+           for n in range(6)]  # fmt: skip
+    channel.add(*big)
+    site.ask([channel.url], [package.name for package in big])
+    site.lock()
+    for _ in range(20):  # on a busy machine it may be done with linking before it is killed
+        with site.start(*site.create_arguments, program=KILL_WHILE_LINKING + PROGRAM) as process:
+            process.communicate(timeout=ENOUGH)
+        if process.returncode == -signal.SIGKILL and not state(site).linked:
+            break
+        shutil.rmtree(site.prefix)
+    else:
+        pytest.fail("was never killed while it linked")
+    assert "half made" in site.verify(code=6)
+    (site.prefix / next(path.name for path in site.prefix.glob("big*")) / "0").write_text("torn")
+    site.create()
+    site.verify("--contents")
+
+
+def test_what_a_cut_short_run_had_linked_is_linked_again(site: Site) -> None:
+    site.create()
+    whole = state(site)
+    marker.write(str(site.prefix), marker.Marker(whole.lock))
+    (site.prefix / "lib/lib").write_text("torn")
+    (site.prefix / "bin/tool").unlink()
+    site.create()
+    assert state(site) == whole
+    site.verify("--contents")
+
+
+def test_ctrl_c_ends_a_link_script_and_the_next_run_finishes(site: Site, channel: Channel) -> None:
+    script = """\
+if ! test -e "$PREFIX/go"; then
+  sleep 600 &
+  echo "$!" >"$PREFIX/part"; mv "$PREFIX/part" "$PREFIX/here"
+  wait
+fi
+"""
+    channel.add(Package("slow", files={"bin/.slow-post-link.sh": script}))
+    site.ask([channel.url], ["slow"], link_scripts=["slow"])
+    site.lock()
+    with site.start(*site.create_arguments) as process:
+        until((site.prefix / "here").exists, process)
+        process.send_signal(signal.SIGINT)
+        assert "interrupted" in read_rest(process)
+        assert process.returncode == 130
+    assert gone((site.prefix / "here").read_text().strip())
+    assert "half made" in site.verify(code=6)
+    (site.prefix / "go").touch()
+    site.create()
+    site.verify("--contents")
+
+
+def test_a_half_made_prefix_is_not_finished_from_another_lock(site: Site, channel: Channel) -> None:
+    lock = lockfile.read(str(site.lock_file))
+    marker.write(str(site.prefix), marker.Marker(lock.identity))
+    site.ask([channel.url], ["python"])
+    site.lock()
+    assert "was begun from another lock" in site.create(code=3)
+
+
+def test_the_second_of_two_runs_says_so_and_stops(site: Site, channel: Channel) -> None:
+    script = 'touch "$PREFIX/here"; while ! test -e "$PREFIX/go"; do sleep 0.02; done\n'
+    channel.add(Package("slow", files={"bin/.slow-post-link.sh": script}))
+    site.ask([channel.url], ["slow"], link_scripts=["slow"])
+    site.lock()
+    with site.start(*site.create_arguments) as first:
+        until((site.prefix / "here").exists, first)
+        assert "another run" in site.create(code=3)
+        (site.prefix / "go").touch()
+        told = read_rest(first)
+    assert first.returncode == 0, told
+    site.verify("--contents")
+
+
+def test_two_runs_share_a_cache_at_the_same_time(site: Site) -> None:
+    prefixes = [site.root / name for name in "abc"]
+    runs = [
+        site.start("create", prefix, "--lock", site.lock_file, "--cache", site.cache)
+        for prefix in prefixes
+    ]
+    for run in runs:
+        with run:
+            told = read_rest(run)
+        assert run.returncode == 0, told
+    for prefix in prefixes:
+        site.run("verify", prefix, "--lock", site.lock_file, "--contents")
+
+
+def test_a_prefix_that_cannot_be_written_is_named(site: Site) -> None:
+    (site.root / "file").write_text("")
+    said = site.run(
+        "create", site.root / "file/x", "--lock", site.lock_file, "--cache", site.cache, code=5
+    )
+    assert re.search(r"file/x: Not a directory", said)
+
+
+def test_the_default_cache_is_below_xdg_cache_home(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    site.run("create", site.prefix, "--lock", site.lock_file)
+    assert (tmp_path / "xdg/switchml-patch/archives").is_dir()
+    assert not Path(os.environ["HOME"], ".cache", "rattler").exists()

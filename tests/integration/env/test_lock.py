@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from rattler import LockFile
+from support.conda import PLATFORM, Channel, Package, Site, served
+
+from patchgen.build.env import lockfile
+
+pytestmark = pytest.mark.integration
+
+TOOL = Package("tool", depends=("lib >=1", "__glibc >=2.17"), files={"bin/tool": "1"})
+OLD = Package("lib", "1.5", files={"lib/lib": "alpha"}, old_format=True)
+NEW = Package("lib", "2.0", files={"lib/lib": "beta"})
+PURE = Package("pure", subdir="noarch", noarch="generic", files={"share/pure": "x"})
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site.new(tmp_path)
+
+
+@pytest.fixture
+def alpha(tmp_path: Path) -> Channel:
+    return Channel.holding(tmp_path / "channels" / "al pha", TOOL, OLD)
+
+
+@pytest.fixture
+def beta(tmp_path: Path) -> Channel:
+    return Channel.holding(tmp_path / "channels" / "beta", NEW, PURE)
+
+
+def versions(site: Site) -> dict[str, str]:
+    return {name: package.version for name, package in site.locked().items()}
+
+
+def test_a_newer_version_of_a_lower_channel_is_not_taken(
+    site: Site, alpha: Channel, beta: Channel
+) -> None:
+    site.ask([alpha.url, beta.url], ["tool", "pure"])
+    said = site.lock()
+    assert "3 packages for linux-64" in said
+    assert versions(site) == {"lib": "1.5", "pure": "1.0", "tool": "1.0"}
+    assert site.locked()["tool"].depends == (("__glibc", ">=2.17"), ("lib", ">=1"))
+    assert site.locked()["lib"].url == alpha.path(OLD).as_uri()
+    site.ask([beta.url, alpha.url], ["tool"])
+    site.lock()
+    assert versions(site)["lib"] == "2.0"
+
+
+def test_a_package_comes_from_the_channel_that_its_spec_names(
+    site: Site, alpha: Channel, beta: Channel
+) -> None:
+    site.ask(["conda-forge"], ["tool", "beta::lib"])
+    site.lock("--channel", f"alpha={alpha.url}", "--channel", f"beta={beta.url}")
+    assert versions(site) == {"lib": "2.0", "tool": "1.0"}
+    assert lockfile.read(str(site.lock_file)).channels == (alpha.url, beta.url)
+
+
+def test_the_lock_is_one_for_conda_lock_and_for_rattler(
+    site: Site, alpha: Channel, beta: Channel
+) -> None:
+    site.ask([alpha.url, beta.url], ["tool", "pure"], link_scripts=["tool"])
+    site.lock("--virtual", "cuda=10.1")
+    from conda_lock.lockfile import parse_conda_lock_file  # warns on import
+
+    parsed = parse_conda_lock_file(site.lock_file)
+    assert [p.name for p in parsed.package] == ["lib", "pure", "tool"]
+    assert parsed.metadata.sources == ["environment.yml"]
+    assert parsed.metadata.custom_metadata == {
+        "link_scripts": "tool",
+        "virtual_packages": "archspec=1=x86_64,cuda=10.1,glibc=2.17,linux=3.10,unix=0",
+    }
+    environment = LockFile.from_path(site.lock_file).default_environment()
+    assert environment is not None
+    (records,) = environment.conda_repodata_records().values()
+    found = {record.name.normalized: record for record in records}
+    for name, package in site.locked().items():
+        assert found[name].url == package.url
+        assert (found[name].sha256 or b"").hex() == package.sha256
+        assert (found[name].md5 or b"").hex() == package.md5
+
+
+def test_a_lock_is_read_as_it_was_written(site: Site, alpha: Channel, beta: Channel) -> None:
+    site.ask([alpha.url, beta.url], ["tool", "pure"], link_scripts=["tool", "lib"])
+    site.lock()
+    read = lockfile.read(str(site.lock_file))
+    lockfile.write(read, str(site.root / "again.yml"))
+    assert (site.root / "again.yml").read_bytes() == site.lock_file.read_bytes()
+    assert read.link_scripts == ("tool", "lib")
+
+
+def test_the_same_solution_gives_the_same_bytes(site: Site, alpha: Channel, beta: Channel) -> None:
+    site.ask([alpha.url, beta.url], ["tool", "pure"])
+    site.lock()
+    first = site.lock_file.read_bytes()
+    alpha.add(Package("unrelated"))
+    site.ask([alpha.url, beta.url], ["tool", "pure"])
+    site.lock()
+    assert site.lock_file.read_bytes() == first
+
+
+def test_over_http_the_lock_says_the_same_but_for_the_address(
+    site: Site, alpha: Channel, tmp_path: Path
+) -> None:
+    site.ask([alpha.url], ["tool"])
+    site.lock()
+    local = site.lock_file.read_text()
+    with served(tmp_path / "channels") as url:
+        remote = f"{url}/al%20pha"
+        site.ask([remote], ["tool"])
+        site.lock()
+    there = site.lock_file.read_text().replace(remote, alpha.url)
+
+    def without_hash(text: str) -> str:
+        return "\n".join(line for line in text.splitlines() if f"    {PLATFORM}: " not in line)
+
+    assert without_hash(there) == without_hash(local)
+
+
+def test_stated_virtual_packages_decide(site: Site, alpha: Channel) -> None:
+    site.ask([alpha.url], ["tool"])
+    said = site.lock("--virtual", "glibc=2.12", code=2)
+    assert "no solution for linux-64 with" in said
+    assert "glibc 2.12" in said
+    assert "__glibc" in said
+    assert not site.lock_file.exists()
+
+
+@pytest.mark.parametrize(
+    ("specs", "code", "named"),
+    [
+        (["tool >5"], 2, "No candidates were found for tool >5"),
+        (["tool", "lib >=2"], 2, "lib >=2"),
+        (["nosuch"], 2, "nosuch"),
+        (["tool ==="], 2, "dependency 'tool ==='"),
+        (["gamma::tool"], 2, "gamma"),
+    ],
+)
+def test_what_cannot_be_solved_is_told_and_leaves_the_lock(
+    site: Site, alpha: Channel, specs: list[str], code: int, named: str
+) -> None:
+    site.lock_file.write_text("as it was")
+    site.ask([alpha.url], specs)
+    assert named in site.lock(code=code)
+    assert site.lock_file.read_text() == "as it was"
+
+
+def test_a_link_script_of_no_package_is_a_typing_error(site: Site, alpha: Channel) -> None:
+    site.ask([alpha.url], ["tool"], link_scripts=["tol"])
+    assert "link_scripts: tol: not among the packages" in site.lock(code=2)
+    assert not site.lock_file.exists()
+
+
+def test_a_channel_that_cannot_be_read_is_named(site: Site, tmp_path: Path) -> None:
+    site.ask([(tmp_path / "nowhere").as_uri()], ["tool"])
+    assert "nowhere" in site.lock(code=4)
+    with served(tmp_path) as url:
+        pass
+    site.ask([f"{url}/alpha"], ["tool"])
+    said = site.lock(code=4)
+    assert "a channel cannot be read" in said
+    assert "name a mirror of it with --channel NAME=URL" in said
+    assert url in said
+    site.ask([], ["tool"])
+    assert "name one with --channel" in site.lock(code=2)
+
+
+@pytest.mark.parametrize("gone", ["md5", "sha256"])
+def test_a_channel_without_hashes_is_refused(site: Site, alpha: Channel, gone: str) -> None:
+    path = alpha.root / PLATFORM / "repodata.json"
+    data = json.loads(path.read_text())
+    for package in [*data["packages"].values(), *data["packages.conda"].values()]:
+        del package[gone]
+    path.write_text(json.dumps(data))
+    path.with_suffix(".json.zst").unlink()
+    site.ask([alpha.url], ["tool"])
+    assert f"gives no {gone}" in site.lock(code=2)
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [("", "no conda-lock.yml"), ("version: 7", "version 7"), ("a: [", "no conda-lock.yml")],
+)
+def test_what_is_no_lock_is_refused(site: Site, content: str, named: str) -> None:
+    site.lock_file.write_text(content)
+    assert named in site.create(code=2)
+    site.lock_file.unlink()
+    said = site.create(code=5)
+    assert f"{site.lock_file}: no such file; make it with: switchml-patch env lock" in said
+    assert not site.prefix.exists()
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "bin" / "conda"
+    path.parent.mkdir()
+    script = Path(__file__).parents[2] / "payload" / "conda_program.py"
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
+    path.chmod(0o755)
+    monkeypatch.setenv("SEEN", str(tmp_path / "seen.json"))
+    return path
+
+
+def test_a_program_that_the_user_names_gives_the_same_lock(
+    site: Site, alpha: Channel, beta: Channel, program: Path, tmp_path: Path
+) -> None:
+    site.ask([alpha.url, beta.url], ["tool", "pure"])
+    site.lock()
+    ours = site.lock_file.read_bytes()
+    site.lock_file.unlink()
+    site.lock("--conda", str(program))
+    assert site.lock_file.read_bytes() == ours
+    seen = json.loads((tmp_path / "seen.json").read_text())
+    assert seen["priority"] == "strict"
+    assert seen["channels"][:2] == [alpha.url, beta.url]
+
+
+def test_a_program_gets_our_virtual_packages_and_its_failure_is_told(
+    site: Site, alpha: Channel, program: Path
+) -> None:
+    site.ask([alpha.url], ["tool"])
+    said = site.lock("--conda", str(program), "--virtual", "glibc=2.12", code=4)
+    assert "__glibc" in said
+
+
+def test_a_program_that_is_not_there_is_not_downloaded(site: Site, alpha: Channel) -> None:
+    site.ask([alpha.url], ["tool"])
+    assert "not found" in site.lock("--conda", "/nowhere/conda", code=4)
+    assert not site.lock_file.exists()

@@ -1,0 +1,98 @@
+"""Where output goes and how the commands end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import miniature
+from support.trees import Tree, tool
+
+from patchgen.options import resolve
+from patchgen.patch import pins, render
+from patchgen.patch.tree import apply as apply_to_tree
+
+pytestmark = pytest.mark.integration
+
+
+def test_generate_writes_where_it_is_told(tmp_path: Path) -> None:
+    tool("generate", cwd=tmp_path)
+    default = tmp_path / "build" / "switchml_pytorch.patch"
+    done = tool("generate", "-o", "-", cwd=tmp_path)
+    assert done.stdout.encode() == default.read_bytes()
+    data = json.loads(tool("generate", "--json", "--builddir", "b", cwd=tmp_path).stdout)
+    assert data["patch"] == str(tmp_path / "b" / "switchml_pytorch.patch")
+    assert Path(data["patch"]).read_bytes() == default.read_bytes()
+    assert len(data["warnings"]) == 2
+    tool("generate", "--strict", cwd=tmp_path, code=2)
+    tool("generate", "-o", str(tmp_path), cwd=tmp_path, code=5)
+    tool("generate", "-o", "/nowhere/x", cwd=tmp_path, code=5)
+    tool("generate", "--json", "-o", "-", cwd=tmp_path, code=2)
+    tool("generate", "--pytorch", "2.0", cwd=tmp_path, code=2)
+
+
+def test_a_full_or_closed_standard_output(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "patchgen", "generate", "-o", "-"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 5
+    assert b"No space left" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+
+
+def in_a_directory_that_is_gone(
+    directory: Path, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    script = 'mkdir "$0" && cd "$0" && rmdir "$0" && exec "$@"'
+    command = ["sh", "-c", script, str(directory), sys.executable, "-m", "patchgen", *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def test_a_current_directory_that_is_gone(tmp_path: Path) -> None:
+    command = ["generate", "-o", "-"]
+    done = in_a_directory_that_is_gone(tmp_path / "gone", *command)
+    assert done.returncode == 2
+    assert "give an absolute path" in done.stderr
+    done = in_a_directory_that_is_gone(tmp_path / "gone", *command, "--dev-root", "/d")
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("command", ["check", "build", "build --dry-run"])
+def test_what_is_built_needs_a_current_directory(tmp_path: Path, command: str) -> None:
+    arguments = [*command.split(), "--dev-root", "/d", "--work", "w"]
+    done = in_a_directory_that_is_gone(tmp_path / "gone", *arguments)
+    assert done.returncode == 2
+    assert done.stderr == ("error: the current directory no longer exists; change to another\n")
+
+
+@pytest.mark.parametrize("command", ["check", "build", "run"])
+def test_where_what_is_missing_always_counts_it_cannot_be_asked_for(command: str) -> None:
+    told = tool(command, "--strict", code=2).stderr
+    assert "No such option" in told
+    assert "--strict" in told
+
+
+def test_pins_are_made_checked_and_listed(tree: Tree, tmp_path: Path) -> None:
+    output = str(tmp_path / "made.json")
+    tool("pins", "make", str(tree.root), "--layout", "c10d-lib", "--name", "v0.0.1",
+         "--commit", miniature.COMMIT, "-o", output)  # fmt: skip
+    assert pins.load(output) == tree.pin
+    tool("pins", "check", str(tree.root), "--pytorch", output)
+    path = tree.root / tree.pin.files[1].path
+    path.write_text("// edited\n" + path.read_text())
+    done = tool("pins", "check", str(tree.root), "--pytorch", output, code=3)
+    assert tree.pin.files[1].path in done.stderr
+    names = [pin["name"] for pin in json.loads(tool("pins", "--json").stdout)]
+    assert names == [pin.name for pin in pins.shipped()]
+
+
+def test_apply_is_a_library_call_too(tree: Tree) -> None:
+    result = apply_to_tree(str(tree.root), resolve({}, {}, "/"), (tree.pin,))
+    assert result.pin == tree.pin
+    assert len(result.changed) == len(tree.pin.files) + len(render.new_paths(tree.pin))

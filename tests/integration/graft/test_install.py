@@ -1,0 +1,195 @@
+"""`graft --install` and `--uninstall`, with a torch of a few lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from support import graft as graft_support
+from support import unprivileged
+from support.graft import COMMIT, VERSION, Site, python_run
+from support.trees import Tree, tool
+from support.waiting import alive, until
+
+from patchgen.errors import FileError
+from patchgen.graft import installing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+
+SHOWN = "import torch, switchml_graft; print(torch.grafted, switchml_graft.loaded)"
+STOCK = "import torch; print(torch.grafted)"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return graft_support.make_site(tmp_path_factory.mktemp("a venv é"))
+
+
+@pytest.fixture
+def site(shared: Site) -> Iterator[Site]:
+    yield from shared.saved()
+
+
+def test_installed_and_taken_away(site: Site) -> None:
+    before = sorted(os.listdir(site.torch.site))
+    told = site.install()
+    assert told.startswith(f"installed in {site.package}: {site.python} loads it whenever")
+    own = site.package / "graft.so"
+    assert site.run("-c", SHOWN).stdout == f"True {own}\n"
+    assert site.run("-I", "-c", SHOWN).stdout == f"True {own}\n"
+    assert site.run("-c", STOCK, SWITCHML_GRAFT="0").stdout == "False\n"
+    assert site.run("-S", "-c", "import sys; print('switchml_graft' in sys.modules)").stdout == (
+        "False\n"
+    )
+    again = own.stat().st_ino
+    site.install()
+    assert own.stat().st_ino != again, "replaced, not written to: programs have it mapped"
+    assert site.uninstall() == f"removed {site.package}\n"
+    assert sorted(os.listdir(site.torch.site)) == before
+    assert site.run("-c", STOCK).stdout == "False\n"
+    assert site.uninstall() == f"{site.python}: no graft is installed; nothing to do\n"
+
+
+def test_the_variable_wins_over_what_is_installed(site: Site, tmp_path: Path) -> None:
+    site.install()
+    other = site.torch.graft(tmp_path / "other.so")
+    assert site.run("-c", SHOWN, SWITCHML_GRAFT=str(other)).stdout == f"True {other}\n"
+
+
+def test_a_package_that_was_taken_away_by_hand(site: Site) -> None:
+    site.install()
+    subprocess.run(["rm", "-r", site.package], check=True)
+    done = site.run("-c", STOCK)
+    assert (done.stdout, done.stderr) == ("False\n", "")
+    assert "removed" in site.uninstall()
+    assert not site.path_file.exists()
+
+
+def test_a_graft_of_another_torch_is_not_installed(site: Site, tmp_path: Path) -> None:
+    other = graft_support.make(tmp_path / "other", "4.5.6", "f" * 40)
+    told = Site(site.python, site.torch, other.graft(tmp_path / "x.so")).install(code=3)
+    assert "for torch 4.5.6 (commit ffffffffffff, C++11 ABI 1), this is torch 1.2.3" in told
+    assert not site.package.exists()
+    told = Site(site.python, site.torch, tmp_path / "none.so").install(code=3)
+    assert "No such file" in told
+
+
+def test_what_cannot_be_written_is_told_and_left_as_it_was(site: Site) -> None:
+    site.package.write_text("a file of the user")
+    told = site.install(code=5)
+    assert f"{site.package}: File exists\n" in told
+    assert "give --user, or a virtual environment of yours, or -o FILE" in told
+    assert site.package.read_text() == "a file of the user"
+    assert not site.path_file.exists()
+    site.package.unlink()
+    site.path_file.mkdir()
+    assert "switchml_graft.pth" in site.install(code=5)
+    site.path_file.rmdir()
+    assert not (site.package / "graft.so").exists()
+
+
+def test_a_file_of_the_user_in_the_package(site: Site) -> None:
+    site.install()
+    (site.package / "notes.txt").touch()
+    assert f"{site.package}/notes.txt: not a file of ours" in site.uninstall(code=3)
+    assert (site.package / "graft.so").exists()
+    (site.package / ".x.switchml-tmp").touch()  # of a run that was killed
+    (site.package / "notes.txt").unlink()
+    site.uninstall()
+    assert not site.package.exists()
+
+
+def test_site_packages_of_another_user() -> None:
+    """Told before anything is compiled."""
+    with unprivileged.directory() as directory:
+        site = directory / "site-packages"
+        answer = {"purelib": str(site / "to come"), "user": "", "user_enabled": False}
+        python = directory / "python"
+        python.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
+        python.chmod(0o755)
+        site.mkdir()
+        installing.check(str(python))
+        site.chmod(0o555)
+        with unprivileged.user(), pytest.raises(FileError, match="Permission denied") as told:
+            installing.check(str(python))
+        assert str(told.value).startswith(f"{site}: ")
+
+
+def test_for_one_user(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A virtual environment has no directory of the user."""
+    assert "drop --user" in site.install("--user", code=2)
+    base: str = getattr(sys, "_base_executable", sys.executable)
+    user = {"PYTHONUSERBASE": str(tmp_path / "user"), "PYTHONPATH": str(site.torch.site)}
+    for name, value in user.items():
+        monkeypatch.setenv(name, value)
+    arguments = ["graft", "--torch", base, "--user"]
+    told = tool(*arguments, "--install", "--library", str(site.library)).stderr
+    (own,) = (tmp_path / "user").glob("lib/python*/site-packages/switchml_graft/graft.so")
+    assert f"installed in {own.parent}" in told
+    assert python_run(base, "-c", SHOWN, **user).stdout == f"True {own}\n"
+    assert python_run(base, "-s", "-c", STOCK, **user).stdout == "False\n"
+    tool(*arguments, "--uninstall")
+    assert not own.parent.exists()
+
+
+def test_options_that_do_not_go_together(tmp_path: Path) -> None:
+    for arguments, why in (
+        (["--uninstall", "-o", "x.so"], "--uninstall stands alone"),
+        (["--uninstall", "--install"], "--uninstall stands alone"),
+        (["--user"], "--user has a meaning with"),
+        (["--library", "x.so"], "--library is for --install"),
+        (["--library", "x.so", "--install", "-o", "y.so"], "--library is for --install"),
+        (["--torch", str(tmp_path / "none")], "no such interpreter"),
+    ):
+        assert why in tool("graft", *arguments, code=2).stderr
+
+
+def test_a_torch_that_there_is_no_pin_for(site: Site, tmp_path: Path) -> None:
+    output = tmp_path / "x.so"
+    told = tool("graft", "--torch", str(site.python), "-o", str(output), code=2).stderr
+    assert f"torch {VERSION} (commit {COMMIT[:12]}): no pin for it" in told
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
+def test_told_to_end(
+    tree: Tree,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    code: int,
+) -> None:
+    """While it is compiled: no process is left, no temporary file, and no graft."""
+    fake = graft_support.make(tmp_path / "site", commit=tree.pin.commit)
+    cmake, pids, scratch = tmp_path / "bin" / "cmake", tmp_path / "pids", tmp_path / "scratch"
+    for directory in (cmake.parent, scratch):
+        directory.mkdir()
+    cmake.write_text(f"#!/bin/sh\nsleep 600 &\necho $$ $! >'{pids}.new'\n"
+                     f"mv '{pids}.new' '{pids}'\nwait\n")  # fmt: skip
+    cmake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{cmake.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setenv("PYTHONPATH", str(fake.site))
+    output = tmp_path / "graft.so"
+    output.write_text("as before")
+    command = [sys.executable, "-m", "patchgen", "graft", "--torch", sys.executable, "--source",
+               str(tree.root), "--pytorch", tree.pin_file, "-o", str(output)]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        until(pids.exists, process)
+        process.send_signal(number)
+        err = process.stderr.read()
+    assert process.returncode == code, err
+    assert "Traceback" not in err
+    until(lambda: not any(map(alive, pids.read_text().split())))
+    assert not list(scratch.iterdir())
+    assert output.read_text() == "as before"

@@ -1,0 +1,275 @@
+"""`switchml-patch run` on a real torch: scripts as they are, with a graft and without SwitchML."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.waiting import ENOUGH, gone, until
+
+from patchgen.client.simulator import config_text
+from patchgen.system.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+
+STOCK = ("--way", "stock")
+TRAIN = """
+import json, os, sys
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+class Error(Exception):
+    pass
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed(0)
+model = DistributedDataParallel(torch.nn.Linear(100, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+torch.manual_seed(rank)
+for step in range(5):
+    inputs = torch.randn(64, 100)
+    loss = (model(inputs) - inputs.sum(1, keepdim=True)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+dist.all_reduce(torch.ones(3, dtype=torch.float64))
+weights = [value for parameter in model.parameters() for value in parameter.flatten().tolist()]
+with open(os.path.join(sys.argv[1], f"{rank}.json"), "w") as file:
+    json.dump({"weights": weights, "argv": sys.argv, "name": __name__, "file": __file__,
+               "backend": str(dist.get_backend())}, file)
+for line in range(200):
+    print(rank, "line", line, "x" * 100)
+os._exit(0)  # torch 1.7.1 may end in a segmentation fault under Python 3.9
+"""
+SLEEP = """
+import os, subprocess, sys, time
+import torch.distributed as dist
+dist.init_process_group("gloo")
+if sys.argv[1] == "fail" and dist.get_rank() == 1:
+    raise ValueError("what went wrong")
+child = subprocess.Popen(["sleep", "600"])
+for pid in (os.getpid(), child.pid):
+    open(f"{pid}.pid", "w").close()
+time.sleep(600)
+"""
+SPAWN = """
+import os, sys
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def work(rank, world):
+    store = "file://" + os.path.abspath("store")
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=world)
+    tensor = torch.full((1000,), rank + 1)
+    dist.all_reduce(tensor.to(torch.int32))
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    mp.spawn(work, (3,), 3)
+"""
+ALLREDUCE = """
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+tensor = torch.full((4,), dist.get_rank() + 1.0)
+dist.all_reduce(tensor)
+print(tensor.tolist(), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+    report: dict[str, Any]
+
+    @property
+    def reports(self) -> list[dict[str, Any]]:
+        return [rank["report"] for rank in self.report["ranks"]]
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs scripts in a directory whose name needs quoting; TMPDIR has to be empty afterwards."""
+
+    python: Path
+    graft: Path
+    directory: Path
+    scratch: Path
+
+    def command(self, script: str, arguments: Sequence[str], options: Sequence[str]) -> list[str]:
+        (self.directory / "a script.py").write_text(script)
+        run = [sys.executable, "-m", "patchgen", "run", "--report", "report.json", *options]
+        return [*run, "--", str(self.python), "a script.py", *arguments]
+
+    def __call__(
+        self, script: str, *arguments: str, options: Sequence[str], path: Path | None = None
+    ) -> Ran:
+        report = self.directory / "report.json"
+        report.unlink(missing_ok=True)
+        done = subprocess.run(
+            self.command(script, arguments, options),
+            cwd=self.directory, env={**os.environ, **({"PYTHONPATH": str(path)} if path else {})},
+            capture_output=True, text=True, check=False, timeout=ENOUGH,
+        )  # fmt: skip
+        assert not list(self.scratch.iterdir())
+        data = json.loads(report.read_text()) if report.exists() else {}
+        return Ran(done.returncode, done.stdout, done.stderr, data)
+
+    def grafted(self, script: str, *arguments: str, options: Sequence[str] = ()) -> Ran:
+        return self(script, *arguments, options=["--graft", str(self.graft), *options])
+
+
+@pytest.fixture
+def run(torch_python: Path, graft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    for name in [*os.environ]:
+        if name.startswith(("SWITCHML_", "GLOO_")) and not name.startswith("SWITCHML_TEST_"):
+            monkeypatch.delenv(name)
+    scratch, directory = tmp_path / "scratch", tmp_path / "ein Verzeichnis, é"
+    scratch.mkdir()
+    directory.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    return Runner(torch_python, graft, directory, scratch)
+
+
+def test_a_training_run_with_a_graft_and_without(run: Runner, tmp_path: Path) -> None:
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    (hooks / "sitecustomize.py").write_text("import os; os.environ['SEEN'] = 'x'")
+    script = 'import os; assert os.environ["SEEN"]\n' + TRAIN
+    ways = {"graft": ["--graft", str(run.graft)], "stock": STOCK}
+    weights = {}
+    reports = {}
+    for way, options in ways.items():
+        (run.directory / way).mkdir()
+        ran = run(script, way, "an argument", "--workers", options=options, path=hooks)
+        assert ran.code == 0, ran.err
+        assert ran.report["way"] == way
+        written = [
+            json.loads((run.directory / way / f"{rank}.json").read_text()) for rank in (0, 1)
+        ]
+        assert written[0]["weights"] == written[1]["weights"]
+        for one in written:
+            assert one["argv"] == ["a script.py", way, "an argument", "--workers"]
+            assert (one["name"], one["backend"]) == ("__main__", "gloo")
+            assert one["file"].endswith("a script.py")
+        lines = [f"[{rank}] {rank} line {n} {'x' * 100}" for rank in (0, 1) for n in range(200)]
+        assert sorted(ran.out.splitlines()) == sorted(lines)
+        weights[way], reports[way] = written[0]["weights"], ran
+    assert max(abs(a - b) for a, b in zip(weights["graft"], weights["stock"])) < 1e-4
+    assert reports["stock"].reports == [None, None]
+    assert (reports["stock"].report["delegated"], reports["stock"].report["reason"]) == (False, "")
+    ran = reports["graft"]
+    assert ran.report["delegated"]
+    assert ran.report["simulated"]
+    assert "the switch is simulated" in ran.err
+    assert "goes to SwitchML" in ran.err
+    for rank, report in enumerate(ran.reports):
+        assert report["calls"] >= 5
+        assert report["fallbacks"]["dtype"] == 1
+        row = rf"(?m)^{rank} +{report['calls']} +{report['bytes']:,} +1$"
+        assert re.search(row, ran.err)
+
+
+def test_one_rank_fails(run: Runner) -> None:
+    ran = run(SLEEP, "fail", options=STOCK)
+    assert ran.code == 1
+    assert "[1] " in ran.err
+    assert "ValueError: what went wrong" in ran.err
+    assert 'a script.py", line 6' in ran.err
+    assert "rank 1 failed with exit code 1\n" in ran.err
+    assert all(gone(path.stem) for path in run.directory.glob("*.pid"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_process_is_left(run: Runner, number: int) -> None:
+    running = subprocess.Popen(
+        run.command(SLEEP, ["sleep"], STOCK),
+        cwd=run.directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    until(lambda: len([*run.directory.glob("*.pid")]) == 4, running)
+    running.send_signal(number)
+    said, _ = running.communicate(timeout=ENOUGH)
+    assert all(gone(path.stem) for path in run.directory.glob("*.pid"))
+    assert running.returncode == (130 if number == signal.SIGINT else -number)
+    assert ("interrupted" in said) == (number == signal.SIGINT)
+    if number != signal.SIGKILL:
+        assert not list(run.scratch.iterdir())
+
+
+def test_a_script_without_a_group(run: Runner) -> None:
+    script = "import sys\nprint('there', *sys.argv[1:])\nsys.exit(5)"
+    ran = run.grafted(script, "x", options=("--workers", "1"))
+    assert (ran.code, ran.out) == (5, "there x\n")
+    assert "rank 0 failed with exit code 5\n" in ran.err
+    assert "nothing was delegated: no process group was made" in ran.err
+    assert (ran.report["ranks"], ran.report["code"]) == ([], 5)
+
+
+def test_three_ranks_and_a_configuration_to_fill_in(run: Runner, tmp_path: Path) -> None:
+    config = tmp_path / "a config"
+    config.write_text(config_text(controller_port=free_port(), prepostprocessor="bypass"))
+    options = ("--config", str(config), "--workers", "3", "--require")
+    ran = run.grafted(ALLREDUCE, options=options)
+    assert ran.code == 0, ran.err
+    assert sorted(ran.out.splitlines()) == [f"[{rank}] [6.0, 6.0, 6.0, 6.0]" for rank in range(3)]
+    assert "prepostprocessor=bypass" in ran.err
+    assert [report["calls"] for report in ran.reports] == [1, 1, 1]
+
+
+def test_configurations_that_do_not_fit(run: Runner, tmp_path: Path) -> None:
+    files = [tmp_path / f"{rank}.cfg" for rank in range(2)]
+    for path in files:
+        path.write_text(config_text(rank=0, workers=2, controller_port=free_port()))
+    configs = tuple(f"--config={path}" for path in files)
+    ran = run.grafted(ALLREDUCE, options=(*configs, "--json"))
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out) == ran.report  # what the ranks write goes to stderr then
+    assert ran.err.count("[3.0, 3.0, 3.0, 3.0]") == 2
+    why = "rank 1: switchml.cfg has rank = 0, the process has rank 1"
+    assert why in ran.report["reason"]
+    assert f"warning: nothing was delegated: {ran.report['reason']}" in ran.err
+    ran = run.grafted(ALLREDUCE, options=(*configs, "--require"))
+    assert ran.code == 1
+    assert "RuntimeError" in ran.err
+    assert why in ran.err
+
+
+def test_a_script_that_starts_its_ranks(run: Runner) -> None:
+    ran = run.grafted(SPAWN, options=("--once",))
+    assert ran.code == 0, ran.err
+    assert [report["calls"] for report in ran.reports] == [1, 1, 1]
+    assert [rank["world"] for rank in ran.report["ranks"]] == [3, 3, 3]
+
+
+def test_what_cannot_be_run(run: Runner, tmp_path: Path) -> None:
+    graft = str(tmp_path / "none.so")
+    for options, code, told in [
+        (["--graft", graft], 3, "none.so: cannot be read"),
+        (["--way", "torch"], 2, "is not patched"),
+        (["--way", "plugin", "--graft", graft], 2, "drop one of them"),
+        (["--once", "--workers", "2"], 2, "drop --workers"),
+        (["--rdma"], 2, "name that with --switchml-home"),
+        (["--torch", "/nowhere/python"], 2, "/nowhere/python: no such interpreter"),
+        (["--config", graft], 2, "none.so: No such file"),
+    ]:
+        ran = run(ALLREDUCE, options=options)
+        assert ran.code == code, ran.err
+        assert told in ran.err
+        assert "Traceback" not in ran.err

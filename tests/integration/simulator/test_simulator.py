@@ -1,0 +1,665 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from support.simulator import (
+    ANSWER_S,
+    CPP,
+    STRICT,
+    Worker,
+    build_driver,
+    fixed_point_sum,
+    job,
+    packets,
+)
+
+from patchgen.client import simulator
+from patchgen.client.simulator import config_text, install
+from patchgen.errors import ToolError
+from patchgen.system.ports import free_port
+from patchgen.system.process import run
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from support.simulator import Home, Job
+
+pytestmark = pytest.mark.integration
+
+MIB = 2**20
+SANITIZERS = {"tsan": "-fsanitize=thread", "asan": "-fsanitize=address,undefined"}
+
+
+@pytest.fixture(scope="session")
+def home(simulator_home: Home) -> Home:
+    return simulator_home
+
+
+@pytest.fixture(scope="session")
+def driver(home: Home) -> Path:
+    return home.driver
+
+
+@pytest.fixture(scope="session", params=SANITIZERS)
+def sanitized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    flags = f"-O0 {SANITIZERS[request.param]} -fno-sanitize-recover=all"
+    prefix = tmp_path_factory.mktemp(request.param) / "prefix"
+    install(prefix, debug=True, cxxflags=flags, report=lambda _line: None)
+    return build_driver(prefix, flags)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20)
+
+
+def int_tensors(rng: np.random.Generator, workers: int, numel: int) -> list[NDArray[np.int32]]:
+    return [rng.integers(-(2**31), 2**31, numel, dtype=np.int32) for _ in range(workers)]
+
+
+def float_tensors(rng: np.random.Generator, workers: int, numel: int) -> list[NDArray[np.float32]]:
+    return [
+        (rng.standard_normal(numel) * 10.0 ** rng.integers(-6, 6, numel)).astype(np.float32)
+        for _ in range(workers)
+    ]
+
+
+def assert_same(results: list[bytes], expected: NDArray[np.generic]) -> None:
+    assert results == [expected.tobytes()] * len(results)
+
+
+# Sums
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+@pytest.mark.parametrize("numel", [1, 1_000_003])
+def test_int32_sums_wrap_around(
+    driver: Path, tmp_path: Path, rng: np.random.Generator, workers: int, numel: int
+) -> None:
+    tensors = int_tensors(rng, workers, numel)
+    expected = sum(tensors[1:], start=tensors[0])
+    with job(driver, tmp_path, workers) as group:
+        group.start()
+        assert_same(group.reduce(tensors), expected)
+        assert_same(group.reduce(tensors, "inplace"), expected)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+@pytest.mark.parametrize("numel", [1, 1_000_003])
+def test_bypass_adds_floats_in_rank_order(
+    driver: Path, tmp_path: Path, rng: np.random.Generator, workers: int, numel: int
+) -> None:
+    tensors = float_tensors(rng, workers, numel)
+    expected = sum(tensors[1:], start=tensors[0])
+    with job(driver, tmp_path, workers, bypass=True) as group:
+        group.start()
+        assert_same(group.reduce(tensors), expected)
+        assert_same(group.reduce(tensors, "inplace"), expected)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+@pytest.mark.parametrize("numel", [1, 5, 1_000_003])
+def test_quantized_sums_equal_the_reference_bit_for_bit(
+    driver: Path, tmp_path: Path, rng: np.random.Generator, workers: int, numel: int
+) -> None:
+    tensors = float_tensors(rng, workers, numel)
+    expected = fixed_point_sum(tensors, packets(numel))
+    with job(driver, tmp_path, workers) as group:
+        group.start()
+        assert_same(group.reduce(tensors), expected)
+        assert_same(group.reduce(tensors, "inplace"), expected)
+    exact = np.sum([tensor.astype(np.float64) for tensor in tensors], axis=0)
+    for cut in packets(numel):
+        largest = max(float(np.abs(tensor[cut]).max()) for tensor in tensors)
+        # Half a unit for each worker, and the float32 rounding of values and result.
+        unit = workers * 2 * largest / 2**31
+        bound = workers * (unit / 2 + 2 * largest * 2.0**-23)
+        assert np.abs(expected[cut] - exact[cut]).max() <= bound
+
+
+def test_one_worker_and_no_elements(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 1, bypass=True) as group:
+        group.start()
+        tensor = np.array([1.5, -2.25], np.float32)
+        assert_same(group.reduce([tensor]), tensor)
+        assert_same(group.reduce([tensor[:0]]), tensor[:0])
+
+
+def test_large_tensors_and_several_outstanding_jobs(
+    driver: Path, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    with job(driver, tmp_path, 4) as group:
+        group.start()
+        assert all(float(time_us) > 0 for time_us in group.ask(f"bench float32 {4 * MIB} 1"))
+        tensors = float_tensors(rng, 4, 2 * MIB)
+        assert_same(group.reduce(tensors), fixed_point_sum(tensors, packets(2 * MIB)))
+        for _ in range(20):
+            group.ask(*(f"submit int32 70000 {rank + 1}" for rank in range(4)))
+        assert group.ask("wait-all") == ["all"] * 4
+        assert group.ask("wait") == [" ".join(["FINISHED=10"] * 20)] * 4
+        assert group.ask("storm 4 25 300") == ["0 wrong"] * 4
+        assert group.ask("stats")[0] == f"122 122 {6 * MIB + 20 * 70000 + 100 * 300}"
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7, 256, 1000])
+def test_quantizer_is_defined_for_every_float(
+    tmp_path: Path, rng: np.random.Generator, workers: int
+) -> None:
+    program = tmp_path / "vectors"
+    source = Path(simulator.__file__).parent / "src"
+    sanitizer = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    sources = [CPP / "quantize_vectors.cc", source / "quantize.cc"]
+    run(["g++", *STRICT, *sanitizer, "-I", source, *sources, "-o", program])
+    small = [0, -0.0, 1e-45, 1.1754944e-38, 1e-30, 2**-98, 2**-97, 0.5, 0.99999994, 1, -1]
+    large = [16777215, 8.5e37, 1.7014118e38, 3.4028235e38, -3.4028235e38, np.inf, -np.inf, np.nan]
+    special = np.array([*small, *large], np.float32)
+    bits = rng.integers(0, 2**32, (workers, 64), dtype=np.uint32)
+    tensors = np.concatenate(
+        [
+            bits.view(np.float32),
+            np.tile(special.repeat(8), (workers, 1)),
+            np.full((workers, 8), 0.99999994, np.float32),
+            rng.standard_normal((workers, 64)).astype(np.float32),
+        ],
+        axis=1,
+    )
+    numel = tensors.shape[1]
+    stdout = run([program, str(workers), "8"], stdin=tensors.tobytes())
+    expected = fixed_point_sum(list(tensors), packets(numel, threads=1, packet_numel=8))
+    assert stdout == expected.tobytes()
+
+
+# Speed: generous bounds, against polling and needless copies
+
+
+def test_small_messages_are_quick(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 2) as group:
+        group.start()
+        times = [float(answer) for answer in group.ask("bench int32 1024 500")]
+    assert max(times) < 20_000
+
+
+# Failures
+
+
+def wait_failed(group: Job, ranks: list[int]) -> None:
+    """The last job FAILED, none after a FAILED one FINISHED, and none ever will."""
+    for rank in ranks:
+        group[rank].tell("wait")
+    for rank in ranks:
+        assert re.fullmatch(r"(FINISHED\S* )*FAILED( FAILED)*", group[rank].answer())
+    for rank in ranks:
+        assert group[rank].ask("submit int32 5 1") == "submitted"
+        assert group[rank].ask("wait") == "FAILED"
+
+
+def submit(group: Job, ranks: list[int], numel: int = 8 * MIB) -> None:
+    for rank in ranks:
+        for _ in range(3):
+            group[rank].ask(f"submit float32 {numel} 1")
+
+
+def test_a_killed_worker_fails_the_others_at_once(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 3) as group:
+        group.start()
+        submit(group, [0, 1, 2])
+        group[1].process.kill()
+        wait_failed(group, [0, 2])
+        assert "rank 1 broke" in group[2].errors
+        assert group[2].errors.count("\n") == 1
+
+
+def test_a_worker_killed_while_it_waits(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 3) as group:
+        group.start()
+        submit(group, [0, 1])
+        time.sleep(0.1)
+        group[1].process.kill()
+        wait_failed(group, [0])
+
+
+def test_a_stopped_worker_fails_the_others_at_the_limit(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 3, limit_ms=4000) as group:
+        group.start()
+        submit(group, [1])
+        group[1].process.send_signal(signal.SIGSTOP)
+        submit(group, [0, 2])
+        wait_failed(group, [0, 2])
+        assert re.search(r"job 0 waited 4000 ms for rank 1", group[0].errors)
+        group[1].process.send_signal(signal.SIGCONT)
+        wait_failed(group, [1])
+
+
+def test_a_silent_aggregator_fails_the_others_a_little_after_the_limit(
+    driver: Path, tmp_path: Path
+) -> None:
+    with job(driver, tmp_path, 2, limit_ms=4000) as group:
+        group.start()
+        group[0].process.send_signal(signal.SIGSTOP)
+        submit(group, [1])
+        wait_failed(group, [1])
+
+
+def test_a_late_worker_is_no_failure(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 2) as group:
+        group.start()
+        group[0].ask("submit int32 10 1")
+        time.sleep(1)
+        group[1].ask("submit int32 10 1")
+        assert group.ask("wait") == ["FINISHED=2"] * 2
+
+
+def test_rank_0_killed(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 3) as group:
+        group.start()
+        submit(group, [0, 1, 2])
+        group[0].process.kill()
+        wait_failed(group, [1, 2])
+
+
+@pytest.mark.parametrize("stopped", [0, 2])
+def test_others_fail_once_a_worker_has_stopped(driver: Path, tmp_path: Path, stopped: int) -> None:
+    with job(driver, tmp_path, 3) as group:
+        group.start()
+        group.ask("submit int32 100000 1")
+        assert group.ask("wait") == ["FINISHED=3"] * 3
+        float(group[stopped].ask("stop"))  # at once, and not at the limit
+        others = [rank for rank in range(3) if rank != stopped]
+        submit(group, others, numel=10)
+        wait_failed(group, others)
+        assert f"rank {stopped} has stopped" in group[1].errors
+
+
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_stop_with_outstanding_jobs(driver: Path, tmp_path: Path, stopped: int) -> None:
+    with job(driver, tmp_path, 2) as group:
+        group.start()
+        submit(group, [stopped])
+        group[stopped].tell("stop")
+        float(group[stopped].answer())  # at once, and not at the limit
+        assert group[stopped].ask("wait") == "FAILED FAILED FAILED"
+        submit(group, [1 - stopped])
+        wait_failed(group, [1 - stopped])
+
+
+@pytest.mark.parametrize(
+    ("commands", "difference"),
+    [
+        (("submit int32 10 1", "submit int32 11 1"), "10 INT32 at rank 0 and 11 INT32 at rank 1"),
+        (("submit int32 0 1", "submit int32 11 1"), "0 INT32 at rank 0 and 11 INT32 at rank 1"),
+        (("submit float32 9 1", "submit int32 9 1"), "9 FLOAT32 at rank 0 and 9 INT32 at rank 1"),
+    ],
+)
+def test_different_jobs_fail(
+    driver: Path, tmp_path: Path, commands: tuple[str, str], difference: str
+) -> None:
+    with job(driver, tmp_path, 2) as group:
+        group.start()
+        group.ask(*commands)
+        wait_failed(group, [0, 1])
+        assert f"job 0 is {difference}" in group[0].errors
+
+
+# Start and stop
+
+
+@pytest.mark.parametrize(
+    ("key", "old", "new"),
+    [
+        ("num_workers", "2", "3"),
+        ("num_worker_threads", "4", "2"),
+        ("packet_numel", "256", "64"),
+        ("max_outstanding_packets", "256", "128"),
+        ("prepostprocessor", "cpu_exponent_quantizer", "bypass"),
+        ("instant_job_completion", "false", "true"),
+    ],
+)
+def test_a_config_that_disagrees_is_refused(
+    driver: Path, tmp_path: Path, key: str, old: str, new: str
+) -> None:
+    with job(driver, tmp_path, 2, limit_ms=1000) as group:
+        config = group[1].directory / "switchml.cfg"
+        text = config.read_text()
+        assert f"\n{key} = {old}\n" in text
+        config.write_text(text.replace(f"\n{key} = {old}\n", f"\n{key} = {new}\n"))
+        assert [group[0].ask("start"), group[1].ask("start")] == ["true", "false"]
+        new, old = (new, old) if new.isdigit() or key == "prepostprocessor" else ("1", "0")
+        assert f"{key} is {new} here and {old} at rank 0" in group[1].errors
+        assert group[1].errors.count("\n") == 1
+        assert group[1].ask("state") == "4"
+        submit(group, [1], numel=1)
+        wait_failed(group, [1])
+        group[0].ask("submit int32 1 1")
+        assert group[0].ask("wait") == "FAILED"
+
+
+def test_a_second_process_of_a_rank_is_refused(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 2) as group, contextlib.ExitStack() as stack:
+        group.start()
+        config = (group[1].directory / "switchml.cfg").read_text()
+        double = Worker(driver, tmp_path / "double", config)
+        stack.callback(double.close)
+        assert double.ask("start") == "false"
+        assert "rank 1 is taken by another process" in double.errors
+        group.ask("submit int32 3 5")
+        assert group.ask("wait") == ["FINISHED=10"] * 2
+
+
+def test_start_order_does_not_matter(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 2) as group:
+        group[1].tell("start")
+        time.sleep(0.3)
+        assert group[0].ask("start") == "true"
+        assert group[1].answer() == "true"
+
+
+def test_nobody_there(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 2, limit_ms=300) as group:
+        assert group[1].ask("start") == "false"
+        assert f"no connection to 127.0.0.1:{group.port}" in group[1].errors
+
+
+def test_somebody_else_there(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 2, limit_ms=300) as group, socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", group.port))
+        other.listen()
+        assert group.ask("start") == ["false", "false"]
+        assert "cannot listen" in group[0].errors
+        assert "says nothing" in group[1].errors
+
+
+def test_states_and_misuse_never_abort(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 1) as group:
+        worker = group[0]
+        assert worker.ask("state") == "0"
+        assert worker.ask("misuse") == "FAILED"
+        worker.ask("stop")
+        assert [worker.ask("start"), worker.ask("start")] == ["true", "false"]
+        assert worker.ask("state") == "2"
+        assert worker.ask("misuse") == "FAILED"
+        worker.ask("stop")
+        worker.ask("stop")
+        assert worker.ask("state") == "4"
+        assert worker.ask("start") == "false"
+        worker.ask("submit int32 1 1")
+        assert worker.ask("wait") == "FAILED"
+        assert worker.quit() == 0
+
+
+def test_the_destructor_stops(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 2) as group:
+        group.start()
+        submit(group, [1], numel=10)
+        assert [group[1].quit(), group[0].quit()] == [0, 0]
+
+
+def test_forked_children_leave_the_parent_alone(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 2) as group:
+        group.start()
+        assert group.ask("fork") == ["exit 7"] * 2
+        group.ask("submit int32 3 1")
+        assert group.ask("wait") == ["FINISHED=2"] * 2
+
+
+def test_a_child_does_not_hide_the_death_of_its_parent(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 2) as group:
+        group.start()
+        child = int(group[1].ask("orphan"))
+        try:
+            group[1].process.kill()
+            submit(group, [0], numel=10)
+            wait_failed(group, [0])
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+# Configuration
+
+
+def test_no_config(driver: Path, tmp_path: Path) -> None:
+    worker = Worker(driver, tmp_path / "none", None)
+    try:
+        assert worker.ask("start") == "false"
+        assert "cannot read /etc/switchml.cfg, switchml.cfg, switchml-" in worker.errors
+        assert worker.ask("start-from elsewhere.cfg") == "false"
+    finally:
+        worker.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("colour = blue", "exception .*general.colour.*"),
+        ("rank = many", "exception .*general.rank.*"),
+        ("rank = 3", "false"),
+        ("backend = dpdk", "true"),
+        ("backend = carrier-pigeon", "false"),
+    ],
+)
+def test_config_is_checked(driver: Path, tmp_path: Path, line: str, message: str) -> None:
+    key = line.split(" = ", maxsplit=1)[0]
+    kept = [text for text in config_text().splitlines() if not text.startswith(f"{key} =")]
+    config = "\n".join(kept).replace("[general]", f"[general]\n{line}")
+    worker = Worker(
+        driver, tmp_path / "worker", config.replace("port = 50099", f"port = {free_port()}")
+    )
+    try:
+        assert re.fullmatch(message, worker.ask("start"))
+        if message == "false":
+            assert line.split(" = ", maxsplit=1)[1] in worker.errors
+    finally:
+        worker.close()
+
+
+def test_sections_of_all_backends_are_read(driver: Path, tmp_path: Path) -> None:
+    sections = (
+        "[backend.dpdk]\nworker_port = 4000\nworker_ip = 10.0.0.1\ncores = 10-13\n"
+        "extra_eal_options = -w 0000:81:00.0\nport_id = 0\npool_size = 131072\n"
+        "pool_cache_size = 512\nburst_rx = 64\nburst_tx = 64\nbulk_drain_tx_us = 10\n"
+        "[backend.rdma]\nmsg_numel = 1024\ndevice_name = mlx5_0\ndevice_port_id = 1\n"
+        "gid_index = 3\n"
+    )
+    worker = Worker(
+        driver, tmp_path / "worker", config_text(controller_port=free_port()) + sections
+    )
+    try:
+        assert worker.ask("start-from switchml.cfg") == "true"
+    finally:
+        worker.close()
+
+
+# Hostile connections
+
+HEADER = struct.Struct("=IIQ")
+HELLO = 0x5357FF01
+
+
+def hostile_bytes() -> dict[str, bytes]:
+    return {
+        "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "zeros": bytes(1000),
+        "truncated header": HEADER.pack(HELLO, 40, 0)[:7],
+        "truncated hello": HEADER.pack(HELLO, 40, 0) + bytes(11),
+        "wrong magic": HEADER.pack(HELLO, 40, 0) + bytes(40),
+        "huge length": HEADER.pack(HELLO, 2**32 - 4, 0) + bytes(5000),
+        "a job without hello": HEADER.pack(HELLO + 3, 16, 0) + bytes(16),
+        "silence": b"",
+    }
+
+
+def test_hostile_connections_have_no_effect(
+    driver: Path, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    with job(driver, tmp_path, 3) as group, contextlib.ExitStack() as stack:
+        assert group[0].ask("start") == "true"
+
+        def attack() -> None:
+            for payload in hostile_bytes().values():
+                for close in (True, False):
+                    intruder = socket.create_connection(("127.0.0.1", group.port))
+                    with contextlib.suppress(ConnectionError):
+                        intruder.sendall(payload)
+                    if close:
+                        intruder.close()
+                    else:
+                        stack.callback(intruder.close)
+
+        attack()
+        for worker in group.workers[1:]:
+            assert worker.ask("start") == "true"
+        tensors = int_tensors(rng, 3, 3 * MIB)
+        expected = sum(tensors[1:], start=tensors[0])
+        for worker, tensor in zip(group.workers, tensors):
+            (worker.directory / "in").write_bytes(tensor.tobytes())
+            worker.tell("reduce int32 in out")
+        for _ in range(6):  # more than are kept waiting
+            attack()
+        assert [worker.answer() for worker in group.workers] == ["FINISHED"] * 3
+        assert_same([(w.directory / "out").read_bytes() for w in group.workers], expected)
+
+
+def test_silent_connections_are_dropped(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 2, limit_ms=500) as group:
+        assert group[0].ask("start") == "true"
+        with socket.create_connection(("127.0.0.1", group.port)) as silent:
+            silent.settimeout(ANSWER_S)
+            assert silent.recv(1) == b""
+
+
+def hello(rank: int, workers: int) -> bytes:
+    body = struct.pack("=QQIIHHHBB", 0x736D6C2D73696D31, 256, 1, 256, rank, workers, 4, 1, 0)
+    return HEADER.pack(HELLO, len(body), 0) + body
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"garbage after the hello, as long as a header",
+        HEADER.pack(HELLO + 3, 2**32 - 4, 0),
+        HEADER.pack(HELLO + 3, 16, 7),
+        HEADER.pack(HELLO + 3, 16, 0) + struct.pack("=QII", 2**64 - 1, 0, 0),
+        HEADER.pack(HELLO + 3, 16, 0) + struct.pack("=QII", 10, 1, 0) + bytes(16),
+    ],
+    ids=["garbage", "huge", "wrong number", "other job", "wrong step"],
+)
+def test_a_worker_gone_mad_fails_the_job(driver: Path, tmp_path: Path, payload: bytes) -> None:
+    with job(driver, tmp_path, 2) as group:
+        assert group[0].ask("start") == "true"
+        with socket.create_connection(("127.0.0.1", group.port)) as mad:
+            mad.sendall(hello(1, 2))
+            mad.settimeout(5)
+            assert HEADER.unpack(mad.recv(16))[0] == HELLO + 1
+            group[0].ask("submit int32 10 1")
+            mad.sendall(payload)
+            wait_failed(group, [0])
+
+
+# Sanitizers: no report, as one ends the process
+
+
+def test_sanitizers_have_nothing_to_report(
+    sanitized: Path, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    (tmp_path / "sums").mkdir()
+    with job(sanitized, tmp_path / "sums", 3) as group:
+        group.start()
+        tensors = float_tensors(rng, 3, 100_001)
+        expected = fixed_point_sum(tensors, packets(100_001))
+        assert_same(group.reduce(tensors), expected)
+        assert_same(group.reduce(tensors, "inplace"), expected)
+        assert group.ask("storm 4 25 300") == ["0 wrong"] * 3
+        for payload in hostile_bytes().values():
+            with socket.create_connection(("127.0.0.1", group.port)) as intruder:
+                intruder.sendall(payload)
+        assert group.ask("fork") == ["exit 7"] * 3
+        assert_same(group.reduce(tensors), expected)
+        submit(group, [0, 2], numel=100_000)
+        float(group[2].ask("stop"))  # at once, and not at the limit
+        wait_failed(group, [0])
+        assert [worker.quit() for worker in group.workers] == [0] * 3
+        assert all("Sanitizer" not in worker.errors for worker in group.workers)
+
+    (tmp_path / "killed").mkdir()
+    with job(sanitized, tmp_path / "killed", 3) as group:
+        group.start()
+        submit(group, [0, 1, 2], numel=MIB // 4)
+        group[1].process.kill()
+        wait_failed(group, [0, 2])
+        assert [group[2].quit(), group[0].quit()] == [0, 0]
+        assert all("Sanitizer" not in group[rank].errors for rank in (0, 2))
+
+
+# Installation
+
+
+def test_install_writes_a_home_with_a_config_for_each_rank(home: Home) -> None:
+    prefix = home.prefix
+    names = {str(path.relative_to(prefix)) for path in home.installed}
+    assert {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()} == names
+    assert names >= {"include/switchml/context.h", "lib/libswitchml-client.a", "switchml.cfg"}
+    assert (prefix / "switchml.cfg").read_text() == config_text(workers=2, controller_port=1234)
+    for rank in range(2):
+        config = (prefix / "ranks" / str(rank) / "switchml.cfg").read_text()
+        assert f"rank = {rank}\nnum_workers = 2\n" in config
+    assert home.reported[-1] == f"installing into {prefix}"
+
+
+def test_a_failed_build_leaves_the_prefix_alone(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="return code"):
+        install(tmp_path / "prefix", cxxflags="-fno-such-flag", report=lambda _line: None)
+    assert not (tmp_path / "prefix").exists()
+
+
+def test_install_names_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def attempt(path: str) -> str:
+        monkeypatch.setenv("PATH", path)
+        with pytest.raises(ToolError) as caught:
+            install(tmp_path / "prefix", report=lambda _line: None)
+        return str(caught.value)
+
+    monkeypatch.delenv("CXX", raising=False)
+    (tmp_path / "cmake").symlink_to(shutil.which("cmake") or "")
+    assert "conda: cmake" in attempt("/nowhere")
+    assert "Debian: g++" in attempt(str(tmp_path))
+    assert not (tmp_path / "prefix").exists()
+
+
+def test_install_names_a_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A cmake that looks for libraries in an empty root only.
+    real = shutil.which("cmake")
+    fake = tmp_path / "bin" / "cmake"
+    fake.parent.mkdir()
+    options = "-DBoost_NO_BOOST_CMAKE=ON -DBOOST_ROOT=/nowhere -DBoost_NO_SYSTEM_PATHS=ON"
+    fake.write_text(f'#!/bin/sh\nexec {real} {options} "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    with pytest.raises(ToolError, match=r"Boost\.Program_options .*libboost-program-options-dev"):
+        install(tmp_path / "prefix", report=lambda _line: None)
+
+
+def test_headers_need_neither_glog_nor_macros(home: Home, tmp_path: Path) -> None:
+    include = home.prefix / "include"
+    source = tmp_path / "size.cc"
+    source.write_text(
+        "#include <switchml/context.h>\n#include <cstdio>\n"
+        "#ifdef LOG\n#error glog\n#endif\n"
+        'int main() { std::printf("%zu", sizeof(switchml::Context)); }\n'
+    )
+    sizes = set()
+    for macros in ([], ["-DDPDK", "-DRDMA", "-DDUMMY", "-DTIMEOUTS", "-DDEBUG", "-DNDEBUG"]):
+        program = tmp_path / f"size{len(macros)}"
+        run(["g++", *STRICT, *macros, "-I", include, source, "-o", program])
+        sizes.add(subprocess.run([program], capture_output=True, check=True).stdout)
+    assert len(sizes) == 1

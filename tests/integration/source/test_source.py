@@ -1,0 +1,486 @@
+"""source: a small PyTorch with submodules, fetched by real git from servers on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.disks import small
+from support.source import GITHUB, World, build, serve, serve_files, stalled
+from support.trees import FLAGS, git, tool
+from support.waiting import ENOUGH, read_rest, read_until
+
+pytestmark = pytest.mark.integration
+
+HOSTILE = """
+[core]
+    autocrlf = true
+    eol = crlf
+    hooksPath = {hooks}
+    attributesFile = {attributes}
+    symlinks = false
+    quotePath = true
+    fsmonitor = true
+    askPass = /bin/false
+[fetch]
+    recurseSubmodules = true
+    prune = true
+    fsckObjects = true
+    negotiationAlgorithm = noop
+[submodule]
+    recurse = true
+[protocol]
+    version = 0
+[protocol "file"]
+    allow = never
+[commit]
+    gpgSign = true
+[init]
+    templateDir = {hooks}
+    defaultBranch = trunk
+[status]
+    showUntrackedFiles = all
+    short = true
+    branch = true
+[color]
+    ui = always
+[checkout]
+    guess = false
+    defaultRemote = nowhere
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> World:
+    base = tmp_path_factory.mktemp("world")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(base))
+        for role in ("AUTHOR", "COMMITTER"):
+            patch.setenv(f"GIT_{role}_NAME", "Tester")
+            patch.setenv(f"GIT_{role}_EMAIL", "tester@localhost")
+        return build(base, base)
+
+
+@pytest.fixture
+def world(built: World, isolated: Path) -> World:
+    here = World(isolated, built.served, built.pin, built.pin_file, built.commits)
+    here.route(f"file://{built.served}")
+    return here
+
+
+def snapshot(tree: Path) -> dict[str, tuple[int, int]]:
+    return {
+        str(path): (path.stat().st_ino, path.stat().st_mtime_ns)
+        for path in tree.rglob("*")
+        if path.is_file() and path.name != "index"
+    }
+
+
+@pytest.mark.parametrize("name", ["pytorch", "with space/ünïcode ' $x [a] *"])
+def test_fetches_all_and_then_nothing(world: World, tmp_path: Path, name: str) -> None:
+    tree = tmp_path / name
+    done = world.run(tree, "--json", "--jobs", "3")
+    data = json.loads(done.stdout)
+    assert data["state"] == "clean"
+    assert data["tree"] == str(tree)
+    fetched = {one["path"]: one["fetched_from"] for one in data["repositories"]}
+    assert fetched == {
+        "": f"{GITHUB}pytorch/pytorch.git",
+        "third_party/gloo": f"{GITHUB}facebookincubator/gloo",
+        "third_party/gloo/deps/inner": f"{GITHUB}facebookincubator/inner.git",
+        "third_party/tbb": f"{GITHUB}uxlfoundation/oneTBB.git",
+    }
+    assert "[4/4]" in done.stderr
+    world.check(tree)
+    for path in ("", *world.commits):
+        assert git(tree / path, "rev-list", "--count", "HEAD") == "1"
+    before = snapshot(tree)
+    world.offline()
+    assert "0 repositories fetched" in world.run(tree).stderr
+    assert "with 3 submodules" in world.run(Path("."), cwd=str(tree)).stderr
+    assert snapshot(tree) == before
+
+
+@pytest.mark.parametrize(("protocol", "by_id"), [(2, False), (0, True), (0, False)])
+def test_smart_servers(world: World, tmp_path: Path, protocol: int, *, by_id: bool) -> None:
+    with serve(world.served, protocol, by_id=by_id) as server:
+        world.route(server.url)
+        world.run(tmp_path / "t")
+    world.check(tmp_path / "t")
+    shallow = git(tmp_path / "t", "rev-parse", "--is-shallow-repository")
+    assert shallow == ("true" if protocol == 2 or by_id else "false")
+
+
+def test_a_server_of_files(world: World, tmp_path: Path) -> None:
+    with serve_files(world.served) as url:
+        world.route(url)
+        world.run(tmp_path / "t")
+    world.check(tmp_path / "t")
+
+
+def test_git_configuration_does_not_spoil_the_tree(world: World, tmp_path: Path) -> None:
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    for name in ("post-checkout", "reference-transaction", "post-index-change"):
+        (hooks / name).write_text("#!/bin/sh\nexit 1\n")
+        (hooks / name).chmod(0o755)
+    attributes = tmp_path / "attributes"
+    attributes.write_text("* text eol=crlf\n")
+    world.route(f"file://{world.served}", HOSTILE.format(hooks=hooks, attributes=attributes))
+    world.run(tmp_path / "t", GIT_DIR="/nowhere", GIT_WORK_TREE="/nowhere",
+              GIT_INDEX_FILE="/nowhere/index", GIT_DEFAULT_HASH="sha256")  # fmt: skip
+    assert "0 repositories fetched" in world.run(tmp_path / "t").stderr
+    world.route(f"file://{world.served}")
+    world.check(tmp_path / "t")
+
+
+# ---- interruptions
+
+KILL = """
+import os, signal, sys, threading
+from patchgen import source
+from patchgen.patch import pins
+from patchgen.system.git import Git
+at, name, tree, pin = int(sys.argv[1]), *sys.argv[2:]
+lock, count = threading.Lock(), 0
+def step():
+    global count
+    with lock:
+        count += 1
+        if count == at:
+            os.kill(os.getpid(), getattr(signal, name))
+def wrapped(real):
+    def call(*arguments, **keywords):
+        result = real(*arguments, **keywords)
+        step()
+        return result
+    return call
+Git.__call__ = wrapped(Git.__call__)
+os.rename, os.rmdir, os.replace = wrapped(os.rename), wrapped(os.rmdir), wrapped(os.replace)
+source.obtain(tree, pins.load(pin), source.Places(), 2, lambda line: None)
+print("done", flush=True)
+"""
+
+
+def stopped(world: World, tree: Path, at: int, name: str = "SIGKILL") -> bool:
+    """Whether the run was stopped before its end."""
+    done = subprocess.run([sys.executable, "-c", KILL, str(at), name, str(tree), world.pin_file],
+                          check=False, capture_output=True, timeout=ENOUGH)  # fmt: skip
+    return b"done" not in done.stdout
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
+def test_killed_at_many_steps(world: World, tmp_path: Path, name: str) -> None:
+    seen = 0
+    step = 13 if name == "SIGKILL" else 31
+    for at in range(1, 200, step):
+        tree = tmp_path / str(at)
+        if not stopped(world, tree, at, name):
+            break
+        seen += 1
+        world.run(tree)
+        world.check(tree)
+        shutil.rmtree(tree)
+    else:
+        pytest.fail("never reached the end")
+    assert seen > 2
+
+
+def test_killed_again_and_again(world: World, tmp_path: Path) -> None:
+    tree = tmp_path / "t"
+    kills = 0
+    for at in range(10, 100, 3):
+        if not stopped(world, tree, at):
+            break
+        kills += 1
+    else:
+        pytest.fail("it does not get on")
+    assert kills > 2
+    world.check(tree)
+
+
+def test_what_a_killed_git_leaves_is_cleared(world: World, tmp_path: Path) -> None:
+    tree = tmp_path / "t"
+    assert stopped(world, tree, 4)  # made, and nothing fetched
+    draft = tree / ".git/switchml-checkout.tmp"
+    draft.mkdir()
+    (draft / "README.md").write_text("unre")
+    left = ["shallow.lock", "config.lock", "index.lock", "HEAD.lock", "objects/pack/tmp_pack_x"]
+    for name in left:
+        (tree / ".git" / name).write_text("")
+    world.run(tree)
+    world.check(tree)
+    assert not [name for name in left if (tree / ".git" / name).exists()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_stopped_during_a_download(world: World, tmp_path: Path, number: signal.Signals) -> None:
+    tree = tmp_path / "t"
+    with stalled(world, tree, at="/git-upload-pack") as first:
+        first.running.send_signal(number)
+        told = read_rest(first.running)
+        assert first.running.returncode == (130 if number == signal.SIGINT else -number)
+        assert number != signal.SIGINT or told.endswith("interrupted\n")
+        first.server.stall = None
+        with world.start(tree) as second:
+            if number == signal.SIGKILL:
+                # The git of a killed run outlives it, and must not work beside that of the next.
+                read_until(second, "waiting for the git")
+                first.release.set()
+            again = read_rest(second)
+        assert second.returncode == 0, again
+        assert "waiting for the git" not in again
+    world.check(tree)
+
+
+def test_what_is_complete_is_not_fetched_again(world: World, tmp_path: Path) -> None:
+    tree = tmp_path / "t"
+    inner = world.served / "facebookincubator/inner.git"
+    away = inner.with_name("away")
+    inner.rename(away)
+    try:
+        told = world.run(tree, code=4).stderr
+    finally:
+        away.rename(inner)
+    assert "third_party/gloo/deps/inner" in told
+    assert "facebookincubator/inner.git" in told
+    assert "--mirror" in told
+    with serve(world.served) as server:
+        world.route(server.url)
+        assert "1 repositories fetched" in world.run(tree).stderr
+    assert {request.split("/")[2] for request in server.requests} == {"inner.git"}
+    world.check(tree)
+
+
+def test_a_submodule_that_was_removed_is_put_back_without_a_network(
+    world: World, tmp_path: Path
+) -> None:
+    tree = tmp_path / "t"
+    world.run(tree)
+    shutil.rmtree(tree / "third_party/tbb")
+    shutil.rmtree(tree / "third_party/gloo/deps")
+    world.offline()
+    assert "0 repositories fetched" in world.run(tree).stderr
+    world.check(tree)
+
+
+def test_a_full_disk(world: World, tmp_path: Path) -> None:
+    place = tmp_path / "small"
+    with small(place, "96k") as resize:
+        told = world.run(place / "t", code=5).stderr
+        assert "make room" in told
+        resize("64m")
+        world.run(place / "t")
+        world.check(place / "t")
+
+
+def test_no_network(world: World, tmp_path: Path) -> None:
+    world.offline()
+    told = world.run(tmp_path / "t", code=4).stderr
+    assert f"{GITHUB}pytorch/pytorch.git" in told
+    assert "--mirror" in told
+
+
+# ---- mirrors and references
+
+
+def layouts(world: World, base: Path) -> dict[str, str]:
+    """Names of clones by the forms that a mirror may have."""
+    plus, plain, bundles = base / "plus", base / "plain", base / "bundles"
+    for directory in (plus, plain, bundles):
+        directory.mkdir(parents=True)
+    for path in world.served.glob("*/*.git"):
+        (plus / f"{path.parent.name}+{path.stem}").symlink_to(path)
+        (plain / path.name).symlink_to(path)
+        bundle = bundles / f"{path.stem}.bundle"
+        git(path, "bundle", "create", "-q", str(bundle), "--all")
+    return {"owner+name": str(plus), "name.git": str(plain), "bundles": str(bundles),
+            "owner/name.git": str(world.served), "url": f"file://{world.served}"}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["owner+name", "name.git", "bundles", "owner/name.git", "url"])
+def test_mirrors(world: World, tmp_path: Path, form: str) -> None:
+    mirror = layouts(world, tmp_path / "mirrors")[form]
+    world.offline()
+    world.run(tmp_path / "t", "--mirror", mirror)
+    shutil.rmtree(tmp_path / "mirrors")
+    world.check(tmp_path / "t")
+
+
+def test_a_bundle_for_pytorch_and_a_clone_for_the_rest(world: World, tmp_path: Path) -> None:
+    layouts(world, tmp_path)
+    bundle = (tmp_path / "bundles/pytorch.bundle").rename(tmp_path / "any.bundle")
+    world.offline()
+    clones = [str(path) for path in world.served.glob("*/*.git") if path.stem != "pytorch"]
+    mirrors = [word for path in (str(bundle), *clones) for word in ("--mirror", path)]
+    world.run(tmp_path / "t", *mirrors)
+    world.check(tmp_path / "t")
+
+
+def test_a_reference_may_go_away(world: World, tmp_path: Path) -> None:
+    world.run(tmp_path / "reference")
+    shutil.rmtree(tmp_path / "reference/third_party/tbb")  # its git directory stays
+    world.offline()
+    world.run(tmp_path / "t", "--reference", str(tmp_path / "reference"))
+    shutil.rmtree(tmp_path / "reference")
+    world.check(tmp_path / "t")
+    for path in ("", *world.commits):
+        git(tmp_path / "t" / path, "fsck", "--no-dangling")
+
+
+def test_a_mirror_without_the_commit_is_passed_over(world: World, tmp_path: Path) -> None:
+    other = tmp_path / "mirror/pytorch"
+    other.mkdir(parents=True)
+    git(other, "init", "-q")
+    git(other, "commit", "-q", "--allow-empty", "-m", "other")
+    world.run(tmp_path / "t", "--mirror", str(tmp_path / "mirror"))
+    world.check(tmp_path / "t")
+
+
+@pytest.mark.parametrize("option", ["--mirror", "--reference"])
+def test_a_place_that_is_not_there(world: World, tmp_path: Path, option: str) -> None:
+    world.run(tmp_path / "t", option, str(tmp_path / "nothing"), code=2)
+    assert not (tmp_path / "t").exists()
+
+
+# ---- trees that are there
+
+
+@pytest.fixture
+def tree(world: World, tmp_path: Path) -> Path:
+    world.run(tmp_path / "t")
+    return tmp_path / "t"
+
+
+def refused(world: World, tree: Path, *named: str) -> None:
+    before = snapshot(tree)
+    told = world.run(tree, code=3).stderr
+    assert all(name in told for name in named), told
+    assert snapshot(tree) == before
+
+
+def test_a_submodule_at_another_commit(world: World, tree: Path) -> None:
+    tbb = tree / "third_party/tbb"
+    git(tbb, "commit", "-q", "--allow-empty", "-m", "own work")
+    refused(world, tree, "third_party/tbb", world.commits["third_party/tbb"],
+            git(tbb, "rev-parse", "HEAD"))  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["README.md", "third_party/gloo/file.txt",
+                                  "third_party/gloo/deps/inner/file.txt"])  # fmt: skip
+def test_local_changes(world: World, tree: Path, path: str) -> None:
+    content = (tree / path).read_bytes()
+    (tree / path).write_text("own work\n")
+    refused(world, tree, f"{path}: expected the committed file, found local changes")
+    (tree / path).unlink()
+    refused(world, tree, f"{path}: expected the committed file, found nothing")
+    (tree / path).write_bytes(content)
+    world.run(tree)
+
+
+def test_a_change_that_git_was_told_not_to_see(world: World, tree: Path) -> None:
+    git(tree, "update-index", "--assume-unchanged", "README.md")
+    (tree / "README.md").write_text("own work\n")
+    refused(world, tree, "README.md")
+
+
+def test_an_edit_of_a_hooked_file_is_told_with_its_ids(world: World, tree: Path) -> None:
+    hooked = world.pin.files[0]
+    (tree / hooked.path).write_text("own work\n")
+    refused(world, tree, hooked.path, hooked.pre, git(tree, "hash-object", hooked.path))
+
+
+def test_our_own_patch_is_no_change(world: World, tree: Path) -> None:
+    tool("apply", str(tree), "--pytorch", world.pin_file, *FLAGS)
+    assert ": patched v0.0.1" in world.run(tree).stderr
+    git(tree, "add", "-A")
+    world.run(tree)
+    (tree / world.pin.files[0].path).write_bytes(
+        subprocess.run(["git", "show", f"HEAD:{world.pin.files[0].path}"], cwd=tree, check=True,
+                       capture_output=True).stdout)  # fmt: skip
+    refused(world, tree, "partly patched")
+
+
+def test_another_commit_of_pytorch(world: World, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", str(world.served / "pytorch/pytorch.git"), "t")
+    refused(world, tmp_path / "t", world.pin.commit, git(tmp_path / "t", "rev-parse", "HEAD"))
+
+
+def test_a_clone_of_the_user_gets_what_it_lacks(world: World, tmp_path: Path) -> None:
+    tree = tmp_path / "t"
+    git(tmp_path, "clone", "-q", str(world.served / "pytorch/pytorch.git"), "t")
+    git(tree, "checkout", "-q", world.pin.commit)
+    git(tree, "config", "submodule.third_party/tbb.url", "own/address")
+    (tree / "notes.txt").write_text("own work\n")
+    git(tree, "branch", "own")
+    world.run(tree)
+    assert git(tree, "config", "submodule.third_party/tbb.url") == "own/address"
+    assert (tree / "notes.txt").read_text() == "own work\n"
+    (tree / "notes.txt").unlink()
+    assert git(tree, "rev-parse", "own", "main").splitlines()
+    world.check(tree)
+
+
+def test_files_in_the_way_of_a_submodule(world: World, tmp_path: Path) -> None:
+    tree = tmp_path / "t"
+    git(tmp_path, "clone", "-q", str(world.served / "pytorch/pytorch.git"), "t")
+    git(tree, "checkout", "-q", world.pin.commit)
+    (tree / "third_party/gloo/own.txt").write_text("own work\n")
+    refused(world, tree, "third_party/gloo", "own.txt")
+
+
+def test_other_directories(world: World, tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/own.txt").write_text("own work\n")
+    refused(world, tmp_path / "files", "own.txt")
+    (tmp_path / "repository").mkdir()
+    git(tmp_path / "repository", "init", "-q")
+    refused(world, tmp_path / "repository", "without a commit")
+    (tmp_path / "file").write_text("")
+    world.run(tmp_path / "file", code=3)
+    (tmp_path / "empty").mkdir()
+    world.run(tmp_path / "empty")
+    world.check(tmp_path / "empty")
+
+
+def test_files_that_came_while_it_was_stopped(world: World, tmp_path: Path) -> None:
+    tree = tmp_path / "t"
+    assert stopped(world, tree, 4)
+    (tree / "README.md").write_text("own work\n")
+    refused(world, tree, "README.md")
+
+
+def test_a_file_that_comes_during_the_download(world: World, tmp_path: Path) -> None:
+    tree = tmp_path / "t"
+    with stalled(world, tree) as run:
+        (tree / "README.md").write_text("own work\n")
+        run.release.set()
+        told = read_rest(run.running)
+    assert run.running.returncode == 3
+    assert "README.md is in the way" in told
+    assert (tree / "README.md").read_text() == "own work\n"
+    (tree / "README.md").unlink()
+    world.route(f"file://{world.served}")
+    world.run(tree)
+    world.check(tree)
+
+
+def test_two_at_once(world: World, tmp_path: Path) -> None:
+    tree = tmp_path / "t"
+    with stalled(world, tree) as first:
+        assert "another run" in world.run(tree, code=3).stderr
+        first.release.set()
+        told = read_rest(first.running)
+    assert first.running.returncode == 0, told
+    world.check(tree)
+
+
+def test_without_git(world: World, tmp_path: Path) -> None:
+    told = world.run(tmp_path / "t", code=4, PATH=os.path.dirname(sys.executable)).stderr
+    assert "is it installed" in told

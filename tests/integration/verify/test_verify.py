@@ -1,0 +1,429 @@
+"""`switchml-patch verify` on a real torch with the real patch, whole and broken in several ways."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.torch import checked, switchml_patch
+from support.waiting import read_rest, until
+
+from patchgen.client.simulator import config_text
+from patchgen.system.ports import free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+
+# A torch of its own that is the interpreter's with a graft before it, and the report module in it.
+SHIM = """
+import ctypes, os
+ctypes.CDLL(os.path.join(os.path.dirname(__file__), "lib", "libgraft.so"), ctypes.RTLD_GLOBAL)
+_own, __file__ = __file__, {real!r}
+__path__.append(os.path.dirname(__file__))
+exec(compile(open(__file__).read(), __file__, "exec"))
+__file__, __version__ = _own, {version!r}
+import torch.distributed
+torch.distributed.__path__.append(os.path.join(os.path.dirname(__file__), "distributed"))
+"""
+# Appended to torch.distributed.switchml, which every rank imports before it makes a group.
+BROKEN = """
+import torch.distributed as _dist
+_all_reduce = _dist.all_reduce
+def _broken(tensor, *arguments, **named):
+    import os, signal, time
+    delegated = tensor.dtype == torch.float32 and report()["delegating"] and tensor.numel() == 256
+    {before}
+    answer = _all_reduce(tensor, *arguments, **named)
+    {after}
+    return answer
+_dist.all_reduce = _broken
+"""
+FROZEN = """
+_report = report
+_first = report()
+def report():
+    return dict(_report(), calls=_first["calls"])
+"""
+ALL = [
+    "torch imports",
+    "libraries",
+    "patched",
+    "symbols",
+    "version and flags as expected",
+    "2 ranks without SwitchML",
+    "2 ranks through SwitchML",
+    "sums of float32",
+    "sums of int32",
+    "counters",
+    "fallback",
+    "destroyed and made again",
+    "the end of the ranks",
+]
+
+
+@dataclass(frozen=True)
+class Patched:
+    """A torch package under `root`, and an interpreter that imports it."""
+
+    root: Path
+    interpreter: Path
+    version: str
+
+    @property
+    def torch(self) -> Path:
+        return self.root / "torch"
+
+    def break_(self, *, before: str = "pass", after: str = "pass") -> None:
+        with (self.torch / "distributed" / "switchml.py").open("a") as file:
+            file.write(BROKEN.format(before=before, after=after))
+
+
+@dataclass(frozen=True)
+class Verified:
+    code: int
+    checks: dict[str, dict[str, Any]]
+    err: str
+
+    @property
+    def failed(self) -> dict[str, str]:
+        return {
+            name: "\n".join(check["problems"])
+            for name, check in self.checks.items()
+            if not check["ok"]
+        }
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the command makes its temporary files; it must leave none."""
+    directory = tmp_path / "scratch"
+    directory.mkdir()
+    monkeypatch.setenv("TMPDIR", str(directory))
+    for name in [*os.environ]:
+        if name.startswith("SWITCHML_") and not name.startswith("SWITCHML_TEST_"):
+            monkeypatch.delenv(name)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def real(torch_python: Path) -> tuple[str, str]:
+    """__init__.py and the version of the torch in use."""
+    code = "import torch; print(torch.__file__); print(torch.__version__.split('+')[0])"
+    done = subprocess.run([torch_python, "-c", code], capture_output=True, text=True, check=True)
+    path, version = done.stdout.split()
+    return path, version
+
+
+def make(
+    root: Path, python: Path, real: tuple[str, str], graft: Path, report: Path, local: str
+) -> Patched:
+    made = Patched(root, root.parent / "python", real[1] + local)
+    (made.torch / "lib").mkdir(parents=True)
+    (made.torch / "distributed").mkdir()
+    (made.torch / "__init__.py").write_text(SHIM.format(real=real[0], version=made.version))
+    shutil.copy(graft, made.torch / "lib" / "libgraft.so")
+    shutil.copy(report, made.torch / "distributed" / "switchml.py")
+    made.interpreter.write_text(f'#!/bin/sh\nPYTHONPATH="{root}" exec "{python}" "$@"\n')
+    made.interpreter.chmod(0o755)
+    return made
+
+
+@pytest.fixture
+def torch(
+    tmp_path: Path, torch_python: Path, real: tuple[str, str], graft: Path, patched: Path
+) -> Patched:
+    report = patched / "torch" / "distributed" / "switchml.py"
+    return make(tmp_path / "site", torch_python, real, graft, report, "+switchml")
+
+
+def verify(*arguments: str | Path, **env: str) -> Verified:
+    done = switchml_patch("verify", *arguments, "--json", **env)
+    assert "Traceback" not in done.stderr, done.stderr
+    checks = json.loads(done.stdout)["checks"] if done.stdout else []
+    return Verified(done.returncode, {check["name"]: check for check in checks}, done.stderr)
+
+
+def wheel_of(torch: Patched, path: Path) -> Path:
+    record = f"torch-{torch.version}.dist-info/RECORD"
+    rows = []
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted(torch.root.rglob("*")):
+            if file.is_file():
+                name, content = str(file.relative_to(torch.root)), file.read_bytes()
+                digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
+                rows.append(f"{name},sha256={digest.rstrip(b'=').decode()},{len(content)}\n")
+                archive.writestr(name, content)
+        archive.writestr(record, "".join(rows) + f"{record},,\n")
+    return path
+
+
+def wheel_name(torch: Patched, python: Path, local: str = "", tag: str | None = None) -> str:
+    if tag is None:
+        code = "import sys; print('cp%d%d' % sys.version_info[:2])"
+        tag = subprocess.check_output([python, "-c", code], text=True).strip()
+    return f"torch-{torch.version}{local}-{tag}-{tag}-linux_{os.uname().machine}.whl"
+
+
+def test_all_holds(torch: Patched, scratch: Path) -> None:
+    done = verify(torch.interpreter)
+    assert done.failed == {}
+    assert list(done.checks) == ALL
+    assert done.code == 0
+    assert "the simulator" in done.checks["patched"]["found"]
+    assert "libgraft.so" in done.checks["symbols"]["found"]
+    assert "the switch is the simulator" in done.checks["2 ranks through SwitchML"]["found"]
+    assert done.checks["sums of int32"]["found"].endswith("exact")
+    assert done.checks["counters"]["found"] == "10 calls, 806152 bytes"
+    assert not list(scratch.iterdir())
+
+
+def test_a_line_for_each_check(torch_python: Path) -> None:
+    """A torch that is not patched, as Debian's."""
+    done = switchml_patch("verify", torch_python)
+    assert done.returncode == 6
+    lines = done.stdout.splitlines()
+    assert [line[:20] for line in lines[:3]] == [
+        "[x] torch imports: " + lines[0][19:20], "[x] libraries: " + lines[1][15:20], "[ ] patched"
+    ]  # fmt: skip
+    assert lines[3].strip().endswith("build one with: switchml-patch build")
+    assert len(lines) == 4
+
+
+def test_a_folder_of_that_name_where_the_user_is(
+    torch: Patched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise RuntimeError('not this one')")
+    monkeypatch.chdir(tmp_path)
+    torch.break_(after="tensor += 1")  # ends early
+    assert verify(torch.interpreter).checks["torch imports"]["ok"]
+
+
+def test_an_interpreter_without_torch() -> None:
+    done = verify(sys.executable)
+    assert done.code == 6
+    assert f"{sys.executable} has no torch; install one" in done.failed["torch imports"]
+    assert list(done.checks) == ["torch imports"]
+
+
+def test_a_program_that_is_no_interpreter() -> None:
+    assert "is it a Python interpreter?" in verify("true").failed["torch imports"]
+    assert verify("no-such-program").code == 2
+
+
+def compiled(path: Path, code: str, *arguments: str) -> None:
+    command = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-x", "none", *arguments, "-o", str(path)]
+    subprocess.run(command, input=code, text=True, check=True)
+
+
+def test_a_library_that_is_not_there(torch: Patched, tmp_path: Path) -> None:
+    """Where LD_LIBRARY_PATH alone finds it, that is told."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    grpc = elsewhere / "libgrpc_like.so"
+    compiled(grpc, "int f() { return 1; }", "-Wl,-soname,libgrpc_like.so")
+    needs = "-Wl,--no-as-needed", str(grpc)
+    compiled(torch.torch / "lib" / "libneeds.so", "int f(); int g() { return f(); }", *needs)
+    torch.break_(after="tensor += 1")  # ends early
+    found = verify(torch.interpreter, LD_LIBRARY_PATH=str(elsewhere)).checks["libraries"]
+    assert found["ok"]
+    assert "only LD_LIBRARY_PATH finds libgrpc_like.so" in found["found"]
+    done = verify(torch.interpreter)
+    assert done.code == 6
+    told = "libgrpc_like.so not found, for libneeds.so: of gRPC"
+    assert done.failed["libraries"].startswith(told)
+
+
+def test_a_symbol_that_is_not_there(torch: Patched) -> None:
+    """As of a client library that was built for DPDK, in a torch that was not."""
+    bad = torch.torch / "lib" / "libbad.so"
+    compiled(bad, "int rte_eal_init(); int g() { return rte_eal_init(); }")
+    with (torch.torch / "__init__.py").open("a") as file:
+        file.write(f"ctypes.CDLL({str(bad)!r})\n")
+    done = verify(torch.interpreter)
+    assert done.code == 6
+    assert list(done.checks) == ["torch imports", "libraries"]
+    assert "undefined symbol: rte_eal_init" in done.failed["torch imports"]
+    assert "built with other flags" in done.failed["torch imports"]
+
+
+def test_a_torch_that_crashes_when_imported(torch: Patched) -> None:
+    with (torch.torch / "__init__.py").open("a") as file:
+        file.write("os.abort()\n")
+    assert "died of SIGABRT" in verify(torch.interpreter).failed["torch imports"]
+
+
+def test_a_report_module_without_the_patched_library(torch: Patched) -> None:
+    shim = torch.torch / "__init__.py"
+    shim.write_text(shim.read_text().replace("ctypes.CDLL(", "len(str(", 1).replace(
+        ", ctypes.RTLD_GLOBAL)", "))", 1))  # fmt: skip
+    assert "no library has switchml_torch_report" in verify(torch.interpreter).failed["patched"]
+
+
+def test_sums_that_are_wrong_and_counters_that_do_not_move(torch: Patched) -> None:
+    """Wrong by little, on one rank, in tensors of one size; the rest is right."""
+    with (torch.torch / "distributed" / "switchml.py").open("a") as file:
+        file.write(FROZEN)
+    torch.break_(after="if delegated and _dist.get_rank() == 1: tensor[255] += 1e-4")
+    done = verify(torch.interpreter)
+    assert done.code == 6
+    assert done.failed["sums of float32"].startswith("rank 1: 256 elements: wrong by 0.0001")
+    assert "counted are 0 calls and 806152 bytes" in done.failed["counters"]
+    assert done.failed["destroyed and made again"] == "the sum was not delegated"
+    assert len(done.failed) == 3
+
+
+def test_a_rank_that_dies(torch: Patched) -> None:
+    torch.break_(before="delegated and _dist.get_rank() == 1 and os.kill(os.getpid(), 9)")
+    done = verify(torch.interpreter)
+    assert done.code == 6
+    assert "rank 1: died of SIGKILL" in done.failed["sums of float32"]
+    assert "rank 0: RuntimeError: SwitchML allreduce failed" in done.failed["sums of float32"]
+    assert list(done.checks)[-1] == "sums of float32", "the rest is not looked at"
+
+
+def test_a_rank_that_hangs(torch: Patched, scratch: Path) -> None:
+    torch.break_(before="delegated and _dist.get_rank() == 0 and time.sleep(600)")
+    done = verify(torch.interpreter, "--timeout", "45")
+    assert done.code == 6
+    assert "rank 0: did not end within 45 s" in done.failed["sums of float32"]
+    assert "rank 1: RuntimeError: SwitchML allreduce failed" in done.failed["sums of float32"]
+    assert not list(scratch.iterdir())
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
+def test_told_to_end(
+    torch: Patched,
+    torch_python: Path,
+    scratch: Path,
+    tmp_path: Path,
+    number: signal.Signals,
+    code: int,
+) -> None:
+    """While ranks run: none of them is left, nor a temporary file, also where both are ended."""
+    pids = tmp_path / "pids"
+    note = f"open({str(pids)!r}, 'a').write('%d\\n' % os.getpid())"
+    torch.break_(before=f"{note}; time.sleep(600)")
+    wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python))
+    arguments = ["verify", str(wheel), "--python", str(torch_python)]
+    command = [sys.executable, "-m", "patchgen", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        until(lambda: pids.exists() and len(pids.read_text().splitlines()) == 2, process)
+        process.send_signal(number)
+        err = read_rest(process)
+    assert process.returncode == code, err
+    assert "Traceback" not in err
+    for pid in pids.read_text().split():
+        assert not os.path.exists(f"/proc/{pid}")
+    assert not list(scratch.iterdir())
+
+
+def config(path: Path, **values: Any) -> Path:
+    path.write_text(config_text(**values))
+    return path
+
+
+def test_configurations_of_the_user(torch: Patched, tmp_path: Path) -> None:
+    port = free_port()
+    files = [
+        config(tmp_path / f"{rank}.cfg", rank=rank, workers=3, controller_port=port)
+        for rank in range(3)
+    ]
+    done = verify(torch.interpreter, *(f"--config={path}" for path in files))
+    assert done.failed == {}
+    assert list(done.checks) == [name.replace("2 ranks", "3 ranks") for name in ALL]
+
+
+def test_configurations_that_do_not_fit(torch: Patched, tmp_path: Path) -> None:
+    files = [config(tmp_path / f"{rank}.cfg", rank=0, workers=2) for rank in range(2)]
+    done = verify(torch.interpreter, *(f"--config={path}" for path in files))
+    assert done.code == 6
+    told = "rank 1: switchml.cfg has rank = 0, the process has rank 1"
+    assert list(done.failed.items()) == [
+        ("2 ranks through SwitchML", f"allreduce stays with Gloo: {told}")
+    ]
+    assert verify(torch.interpreter, "--config", tmp_path / "none.cfg").code == 2
+
+
+def test_a_wheel(torch: Patched, torch_python: Path, tmp_path: Path, scratch: Path) -> None:
+    wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python))
+    shutil.rmtree(torch.root)
+    done = verify(wheel, "--python", torch_python)
+    assert done.failed == {}
+    assert list(done.checks) == ["contents of the wheel", *ALL]
+    assert str(scratch) in done.checks["torch imports"]["found"]
+    assert done.code == 0
+    assert not list(scratch.iterdir())
+
+
+def test_a_wheel_that_names_other_flags(torch: Patched, torch_python: Path, tmp_path: Path) -> None:
+    torch.break_(after="tensor += 1")  # ends early
+    wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python, ".dpdk.mlx5"))
+    done = verify(wheel, "--python", torch_python)
+    assert done.code == 6
+    told = done.failed["version and flags as expected"]
+    assert f"the version is {torch.version}, not {torch.version}.dpdk.mlx5" in told
+    assert "patched with no flags, not with the flags DPDK MLX5" in told
+
+
+def test_a_wheel_that_is_damaged(torch: Patched, torch_python: Path, tmp_path: Path) -> None:
+    wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python))
+    wheel.write_bytes(
+        wheel.read_bytes().replace(b"torch.distributed.__path__", b"torch.distributed.__hath__")
+    )
+    done = verify(wheel, "--python", torch_python)
+    assert done.code == 6
+    assert list(done.checks) == ["contents of the wheel"]
+    assert "torch/__init__.py" in done.failed["contents of the wheel"]
+
+
+def test_a_wheel_of_another_python(torch: Patched, torch_python: Path, tmp_path: Path) -> None:
+    wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python, tag="cp35"))
+    done = verify(wheel, "--python", torch_python)
+    assert done.code == 2
+    assert "the wheel is for cp35" in done.err
+    assert verify(torch_python, "--python", torch_python).code == 2
+
+
+def test_a_wheel_that_is_not_what_is_imported(
+    torch: Patched, torch_python: Path, real: tuple[str, str], tmp_path: Path
+) -> None:
+    """The interpreter's own torch comes first."""
+    wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python))
+    isolated = tmp_path / "isolated"
+    isolated.write_text(f'#!/bin/sh\nexec "{torch_python}" -E "$@"\n')
+    isolated.chmod(0o755)
+    done = verify(wheel, "--python", isolated)
+    assert done.code == 6
+    told = done.failed["torch imports"]
+    assert told.startswith(f"{os.path.dirname(real[0])} is imported instead of the wheel's")
+
+
+def test_the_real_client_library(
+    tmp_path: Path, torch_python: Path, real: tuple[str, str], patched: Path
+) -> None:
+    given = os.environ.get("SWITCHML_TEST_CLIENT")
+    if not given:
+        pytest.skip("set SWITCHML_TEST_CLIENT to a SWITCHML_HOME made with `make client_lib VCL=0`")
+    lib = tmp_path / "graft.so"
+    arguments = ["--torch", str(torch_python), "--source", str(patched), "-o", str(lib)]
+    checked("graft", *arguments, "--switchml-home", given)
+    report = patched / "torch" / "distributed" / "switchml.py"
+    torch = make(tmp_path / "site", torch_python, real, lib, report, "+switchml")
+    done = verify(torch.interpreter)
+    assert done.failed == {}
+    assert list(done.checks) == ALL
+    assert "the real client library" in done.checks["patched"]["found"]
+    assert "not a switch" in done.checks["2 ranks through SwitchML"]["found"]

@@ -1,0 +1,91 @@
+"""A build of the small project: what it is made from, and the command that makes it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from patchgen.client.simulator import install
+from support.waiting import ENOUGH
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.torch_project import Project
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a build finds its parts, and where it works."""
+
+    root: Path
+    project: Project
+    lock: Path
+    client: Path
+
+    @property
+    def work(self) -> Path:
+        return self.root / "work"
+
+    @property
+    def output(self) -> Path:
+        return self.root / "output"
+
+    @property
+    def log(self) -> str:
+        return (self.work / "logs" / "build.log").read_text()
+
+    @property
+    def wheels(self) -> list[Path]:
+        return sorted(self.output.glob("*.whl"))
+
+    def elsewhere(self, root: Path) -> Site:
+        """The same parts for a work directory that is new."""
+        return replace(self, root=root)
+
+    def command(self, *arguments: str | Path, mirror: bool = True) -> list[str]:
+        places = ["--mirror", self.project.mirror] if mirror else []
+        return [*map(str, (
+            sys.executable, "-m", "patchgen", "build", "--pytorch", self.project.pin_file,
+            "--work", self.work, "--builddir", self.output, "--lock", self.lock,
+            "--cache", self.root.parent / "cache", "--switchml-home", self.client,
+            *places, *arguments,
+        ))]  # fmt: skip
+
+    def start(self, *arguments: str | Path, **env: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*arguments), env=environment(**env), text=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def run(
+        self, *arguments: str | Path, code: int = 0, mirror: bool = True, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            self.command(*arguments, mirror=mirror), env=environment(**env),
+            capture_output=True, text=True, check=False, timeout=2 * ENOUGH,
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+
+def environment(**env: str) -> dict[str, str]:
+    """Nothing of the developer's build variables, compiler caches or networks."""
+    kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
+    return {**kept, "GIT_ALLOW_PROTOCOL": "file", "CMAKE_CXX_FLAGS_RELEASE": "-O0", **env}
+
+
+def another_client(client: Path, destination: Path) -> Path:
+    """The same client library at another path."""
+    shutil.copytree(client, destination)
+    return destination
+
+
+def client_library(prefix: Path) -> Path:
+    install(prefix, report=lambda _: None)
+    return prefix

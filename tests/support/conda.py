@@ -1,0 +1,277 @@
+"""Channels of real, tiny packages: archives, an index, and a server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import hashlib
+import http.server
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import threading
+import zipfile
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if sys.version_info < (3, 10):
+    pytest.skip("conda-lock and py-rattler need Python 3.10", allow_module_level=True)
+
+import zstandard
+from click.testing import CliRunner
+from rattler.index import index_fs
+
+from patchgen.build.env import lockfile
+from patchgen.cli.console import Main
+from patchgen.cli.env import env
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+PLATFORM = "linux-64"
+PLACEHOLDER = "/placeholder" + "_placehold" * 20
+FIXED_TIME = 1_600_000_000
+
+
+@dataclass(frozen=True)
+class Package:
+    """What a package holds; a file is text, or a link target in a tuple of one."""
+
+    name: str
+    version: str = "1.0"
+    build_number: int = 0
+    depends: tuple[str, ...] = ()
+    files: Mapping[str, str | tuple[str]] = field(default_factory=dict)
+    subdir: str = PLATFORM
+    noarch: str | None = None
+    old_format: bool = False
+
+    @property
+    def build(self) -> str:
+        return f"h0_{self.build_number}"
+
+    @property
+    def file_name(self) -> str:
+        ending = "tar.bz2" if self.old_format else "conda"
+        return f"{self.name}-{self.version}-{self.build}.{ending}"
+
+    def index_json(self) -> dict[str, Any]:
+        known = {
+            "name": self.name,
+            "version": self.version,
+            "build": self.build,
+            "build_number": self.build_number,
+            "depends": list(self.depends),
+            "subdir": self.subdir,
+            "timestamp": FIXED_TIME * 1000,
+        }
+        return known | ({"noarch": self.noarch} if self.noarch else {})
+
+    def paths_json(self) -> dict[str, Any]:
+        paths = []
+        for name, content in self.files.items():
+            data = content.encode() if isinstance(content, str) else b""
+            entry = {
+                "_path": name,
+                "path_type": "hardlink" if isinstance(content, str) else "softlink",
+                "sha256": hashlib.sha256(data).hexdigest(),
+                "size_in_bytes": len(data),
+            }
+            if isinstance(content, str) and PLACEHOLDER in content:
+                entry |= {"file_mode": "text", "prefix_placeholder": PLACEHOLDER}
+            paths.append(entry)
+        return {"paths": paths, "paths_version": 1}
+
+    def info(self) -> dict[str, str | tuple[str]]:
+        extra = {"link.json": json.dumps({"noarch": {"type": self.noarch},
+                                          "package_metadata_version": 1})}  # fmt: skip
+        return {
+            "info/index.json": json.dumps(self.index_json()),
+            "info/paths.json": json.dumps(self.paths_json()),
+            "info/about.json": json.dumps({"summary": f"{self.name}, for tests"}),
+            "info/files": "".join(f"{name}\n" for name in self.files),
+            **({f"info/{name}": text for name, text in extra.items()} if self.noarch else {}),
+        }
+
+    def archive(self) -> bytes:
+        if self.old_format:
+            return _tar({**self.info(), **self.files}, "w:bz2")
+        compress = zstandard.ZstdCompressor().compress
+        stem = self.file_name.removesuffix(".conda")
+        parts = {
+            "metadata.json": json.dumps({"conda_pkg_format_version": 2}).encode(),
+            f"info-{stem}.tar.zst": compress(_tar(self.info(), "w")),
+            f"pkg-{stem}.tar.zst": compress(_tar(self.files, "w")),
+        }
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as bundle:
+            for name, data in parts.items():
+                bundle.writestr(zipfile.ZipInfo(name), data)
+        return out.getvalue()
+
+
+def _tar(files: Mapping[str, str | tuple[str]], mode: Any) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode, format=tarfile.GNU_FORMAT) as bundle:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.mtime = FIXED_TIME
+            if isinstance(content, tuple):
+                member.type, member.linkname = tarfile.SYMTYPE, content[0]
+                bundle.addfile(member)
+                continue
+            data = content.encode()
+            member.size = len(data)
+            member.mode = 0o755 if name.startswith("bin/") else 0o644
+            bundle.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
+@dataclass(frozen=True)
+class Channel:
+    root: Path
+
+    @property
+    def url(self) -> str:
+        return self.root.as_uri()
+
+    @classmethod
+    def holding(cls, root: Path, *packages: Package) -> Channel:
+        """A new one with these packages."""
+        channel = cls(root)
+        channel.add(*packages)
+        return channel
+
+    def path(self, package: Package) -> Path:
+        return self.root / package.subdir / package.file_name
+
+    def add(self, *packages: Package) -> None:
+        """Writes the packages and indexes the channel again."""
+        for subdir in (PLATFORM, "noarch"):
+            (self.root / subdir).mkdir(parents=True, exist_ok=True)
+        for package in packages:
+            self.path(package).write_bytes(package.archive())
+        asyncio.run(index_fs(self.root, write_shards=False, force=True))
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def served(root: Path) -> Iterator[str]:
+    """Serves a directory on loopback and gives its URL."""
+    handler = functools.partial(_Quiet, directory=str(root))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+PROGRAM = """
+import sys
+from patchgen.cli.console import Main
+from patchgen.cli.env import env
+main = Main("switchml-patch")
+main.add_command(env)
+main()
+"""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A directory with an environment file, its lock and a prefix, and the commands run in it."""
+
+    root: Path
+
+    @classmethod
+    def new(cls, directory: Path) -> Site:
+        """With nothing in it yet."""
+        root = directory / "si te"
+        root.mkdir()
+        return cls(root)
+
+    @classmethod
+    def locked_to(cls, directory: Path, channel: Channel) -> Site:
+        """With a lock of the package `tool` of a channel."""
+        site = cls.new(directory)
+        site.ask([channel.url], ["tool"])
+        site.lock()
+        return site
+
+    @property
+    def file(self) -> Path:
+        return self.root / "environment.yml"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.root / "conda-lock.yml"
+
+    @property
+    def prefix(self) -> Path:
+        return self.root / "pre fix"
+
+    @property
+    def cache(self) -> Path:
+        return self.root / "ca che"
+
+    def ask(self, channels: Sequence[str], specs: Sequence[str], **own: Any) -> None:
+        """Writes the environment file."""
+        data = {"channels": list(channels), "dependencies": list(specs)}
+        self.file.write_text(json.dumps(data | ({"x-switchml": own} if own else {})))
+
+    def run(self, *arguments: str | Path, code: int = 0) -> str:
+        """Runs `switchml-patch env ...` and returns all it said."""
+        main = Main("switchml-patch")
+        main.add_command(env)
+        result = CliRunner().invoke(main, ["env", *map(str, arguments)], catch_exceptions=False)
+        assert result.exit_code == code, result.output
+        return result.output
+
+    def start(self, *arguments: str | Path, program: str = PROGRAM) -> subprocess.Popen[str]:
+        """The same in a process of its own."""
+        command = [sys.executable, "-c", program, "env", *map(str, arguments)]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env={**os.environ})
+
+    def lock(self, *arguments: str, code: int = 0) -> str:
+        return self.run(*self.lock_arguments, *arguments, code=code)
+
+    @property
+    def lock_arguments(self) -> tuple[str | Path, ...]:
+        return ("lock", "-f", self.file, "-o", self.lock_file, "--cache", self.cache)
+
+    @property
+    def create_arguments(self) -> tuple[str | Path, ...]:
+        return ("create", self.prefix, "--lock", self.lock_file, "--cache", self.cache)
+
+    def create(self, *arguments: str, code: int = 0) -> str:
+        return self.run(*self.create_arguments, *arguments, code=code)
+
+    def verify(self, *arguments: str, code: int = 0) -> str:
+        return self.run("verify", self.prefix, "--lock", self.lock_file, *arguments, code=code)
+
+    def locked(self) -> dict[str, lockfile.Package]:
+        return {package.name: package for package in lockfile.read(str(self.lock_file)).packages}
+
+    def files(self) -> set[str]:
+        """What the prefix holds, without what is kept about it."""
+        found = (path.relative_to(self.prefix) for path in self.prefix.rglob("*"))
+        return {
+            str(path)
+            for path in found
+            if path.parts[0] not in {"conda-meta", "CACHEDIR.TAG"}
+            and not (self.prefix / path).is_dir()
+        }

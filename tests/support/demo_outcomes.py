@@ -1,0 +1,70 @@
+"""Outcomes of the demo, of made figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from patchgen.ranks.demo.outcome import Outcome
+from patchgen.ranks.demo.training import Training
+from patchgen.ranks.run.job import Rank, Result, Setup
+from patchgen.system.interpreter import Torch
+
+STEPS, EPOCHS = 40, 4
+CALLS, BYTES = 40, 1_000_000
+_TORCH = Torch(
+    python="/usr/bin/python3",
+    version="2.9.0",
+    commit="c" * 40,
+    cuda=None,
+    cxx11_abi=True,
+    gloo=True,
+    root="/site/torch",
+    python_include="/include",
+    purelib="/site",
+    tag="cp311",
+)
+
+
+def report(calls: int = CALLS, **fallbacks: int) -> dict[str, Any]:
+    """What SwitchML has counted on a rank."""
+    none = {"group": 0, "op": 0, "dtype": 0, "tensors": 0, "numel": 0}
+    return {"calls": calls, "bytes": BYTES, "fallbacks": {**none, **fallbacks}}
+
+
+def training(
+    weights: list[list[float]], *reports: dict[str, Any] | None, off: float = 0.0, **setup: Any
+) -> Training:
+    """A training whose loss falls; `off` is added to the loss of each other step."""
+    losses = 2.0 * np.exp(-np.arange(STEPS) / 10)
+    losses[::2] += off
+    ranks = [
+        Rank(rank, len(reports), "gloo", "goes to SwitchML (a=1)", one, final=True)
+        for rank, one in enumerate(reports)
+    ]
+    made = Setup(_TORCH, "plugin", "the plugin, built by this command", **setup)
+    return Training(
+        result=Result(made, 0, {}, ranks),
+        seconds=1.25,
+        log="/out/switchml/output.txt",
+        losses=losses,
+        accuracies=[0.25, 0.5, 0.75, 0.9],
+        weights=[np.array(each, dtype=np.float32) for each in weights],
+        largest_gradient=0.5,
+        reach=1.0,
+    )
+
+
+def outcome(*, by: float = 1e-6, simulated: bool = True, dtype: int = EPOCHS) -> Outcome:
+    """Two trainings whose weights differ."""
+    return Outcome(
+        training([[1.0, -2.0, 0.0]] * 2, None, None),
+        training(
+            [[1.0, -2.0, by]] * 2,
+            report(dtype=dtype),
+            report(dtype=dtype),
+            off=1e-7,
+            simulated=simulated,
+        ),
+    )

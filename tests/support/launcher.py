@@ -1,0 +1,194 @@
+"""Starts the ranks of a case under the torch in use and collects what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patchgen.system.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PROGRAMS = Path(__file__).parents[1] / "payload"
+
+
+@dataclass(frozen=True)
+class Rank:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def result(self) -> dict[str, Any]:
+        for line in self.out.splitlines():
+            if line.startswith("RESULT "):
+                answer: dict[str, Any] = json.loads(line[len("RESULT ") :])
+                return answer
+        raise AssertionError(f"no result (exit code {self.code}):\n{self.out}\n{self.err}")
+
+
+@dataclass(frozen=True)
+class Started:
+    process: subprocess.Popen[bytes]
+    cwd: Path
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A torch (its interpreter), what makes it delegate, and the SWITCHML_HOME that this links."""
+
+    python: Path
+    loading: Mapping[str, str]
+    """The variables by which a rank loads the graft or the plugin."""
+    report: Path
+    home: Path
+    scratch: Path
+    runs: list[int] = field(default_factory=list)
+
+    def config(self, values: Mapping[str, object]) -> str:
+        text = (self.home / "switchml.cfg").read_text()
+        for key, value in values.items():
+            text, count = re.subn(rf"(?m)^{key} *=.*$", f"{key} = {value}", text)
+            assert count == 1, f"{key} is not in switchml.cfg"
+        return text
+
+    def prepare(
+        self,
+        world: int,
+        *,
+        config: Mapping[str, object] | None = None,
+        per_rank: Mapping[int, Mapping[str, object] | None] | None = None,
+    ) -> Path:
+        """A directory per rank, each with a switchml.cfg unless `per_rank` has None for it."""
+        self.runs.append(world)
+        run = self.scratch / f"run-{len(self.runs)}"
+        port = free_port()
+        for rank in range(world):
+            directory = run / str(rank)
+            directory.mkdir(parents=True)
+            own = (per_rank or {}).get(rank, {})
+            if own is not None:
+                values: dict[str, object] = {
+                    "rank": rank,
+                    "num_workers": world,
+                    "controller_port": port,
+                }
+                values.update(config or {})
+                values.update(own)
+                (directory / "switchml.cfg").write_text(self.config(values))
+        return run
+
+    def environment(self, extra: Mapping[str, str], *, preload: bool) -> dict[str, str]:
+        env = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("SWITCHML_", "TORCH_", "PYTHON", "GLOO_", "COV_"))
+        }
+        env |= {
+            "GLOO_SOCKET_IFNAME": "lo",
+            "MASTER_ADDR": "127.0.0.1",
+            "OMP_NUM_THREADS": "1",
+            "SWITCHML_TEST_REPORT": str(self.report),
+        }
+        if preload:
+            env |= self.loading
+        return env | dict(extra)
+
+    def __call__(
+        self,
+        case: str,
+        world: int,
+        *,
+        arguments: Mapping[str, object] | None = None,
+        config: Mapping[str, object] | None = None,
+        per_rank: Mapping[int, Mapping[str, object] | None] | None = None,
+        env: Mapping[str, str] | None = None,
+        rank_env: Mapping[int, Mapping[str, str]] | None = None,
+        preload: bool = True,
+        timeout: float = 60,
+        limit: float = 120,
+    ) -> list[Rank]:
+        """Run `case` on `world` ranks; `timeout` is the group's, `limit` the test's, in seconds."""
+        config = {"prepostprocessor": "bypass", **(config or {})}
+        run = self.prepare(world, config=config, per_rank=per_rank)
+        shared = self.environment(
+            {
+                "MASTER_PORT": str(free_port()),
+                "WORLD_SIZE": str(world),
+                "SWITCHML_TEST_ARGUMENTS": json.dumps(arguments or {}),
+                "SWITCHML_TEST_PREPOSTPROCESSOR": str(config["prepostprocessor"]),
+                "SWITCHML_TEST_TIMEOUT": str(timeout),
+                **(env or {}),
+            },
+            preload=preload,
+        )
+        processes = [
+            self._start(
+                [self.python, PROGRAMS / "worker.py", case],
+                run / str(rank),
+                {**shared, "RANK": str(rank), **(rank_env or {}).get(rank, {})},
+            )
+            for rank in range(world)
+        ]
+        return self._collect(processes, limit)
+
+    def torchrun(
+        self,
+        case: str,
+        world: int,
+        launcher: Sequence[str],
+        arguments: Mapping[str, object],
+        *,
+        preload: bool = True,
+    ) -> list[Rank]:
+        """Run `case` through torch's own launcher: one log with every rank's output."""
+        run = self.prepare(world, config={"prepostprocessor": "bypass"})
+        env = self.environment(
+            {
+                "SWITCHML_TEST_CONFIGS": str(run),
+                "SWITCHML_TEST_ARGUMENTS": json.dumps(arguments),
+                "SWITCHML_TEST_PREPOSTPROCESSOR": "bypass",
+            },
+            preload=preload,
+        )
+        command = [str(self.python), "-m", *launcher, str(PROGRAMS / "worker.py"), case]
+        return self._collect([self._start(command, run, env)], 120)
+
+    @staticmethod
+    def _start(
+        command: Sequence[str | os.PathLike[str]], cwd: Path, env: Mapping[str, str]
+    ) -> Started:
+        with (cwd / "stdout").open("w") as out, (cwd / "stderr").open("w") as err:
+            process = subprocess.Popen(
+                command, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=out, stderr=err
+            )
+        return Started(process, cwd)
+
+    @staticmethod
+    def _collect(ranks: Sequence[Started], limit: float) -> list[Rank]:
+        deadline = time.monotonic() + limit
+        hung = []
+        for number, rank in enumerate(ranks):
+            try:
+                rank.process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                hung.append(number)
+                rank.process.kill()
+                rank.process.wait()
+        done = [
+            Rank(
+                rank.process.returncode,
+                (rank.cwd / "stdout").read_text(),
+                (rank.cwd / "stderr").read_text(),
+            )
+            for rank in ranks
+        ]
+        assert not hung, f"ranks {hung} did not end within {limit} s: {done}"
+        return done

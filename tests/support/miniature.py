@@ -1,0 +1,43 @@
+"""A tree with the anchors of a layout in files that the tests write, and a pin made from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchgen.patch import layouts, pinning
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchgen.patch.pins import Pin
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def text(name: str, file: str, anchors: list[str]) -> str:
+    """Numbered lines around the anchors, so that each place is told apart from all others."""
+    blocks = []
+    for number, anchor in enumerate(anchors):
+        filler = "".join(f"// {name} {file} {number}.{line}\n" for line in range(9))
+        blocks.append(f"{filler}{anchor}")
+    return "".join(blocks) + "".join(f"// end {line}\n" for line in range(9))
+
+
+def write(root: Path, layout_name: str = "c10d-lib", name: str = "v0.0.1") -> Pin:
+    """Writes the tree and returns its pin."""
+    layout = layouts.find(layout_name)
+    anchors: dict[str, list[str]] = {}
+    for anchor in layout.anchors:
+        block = anchor.head + anchor.tail
+        known = anchors.setdefault(anchor.file, [])
+        if known and known[-1].endswith(block):
+            continue  # the delegate hook's line is the tail of the ticket hook's anchor
+        known.append(block)
+    for file, blocks in anchors.items():
+        path = root / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text(name, file, blocks), encoding="utf-8")
+    (root / "torch/distributed").mkdir(parents=True, exist_ok=True)
+    (root / "torch/distributed/__init__.py").write_text("# package\n", encoding="utf-8")
+    (root / "README.md").write_text("unrelated\n", encoding="utf-8")
+    return pinning.make(str(root), layout, name, COMMIT)

@@ -1,0 +1,233 @@
+"""Workers of the simulator as processes under remote control, and a reference for its sums."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from patchgen.client.simulator import config_text, install
+from patchgen.system.ports import free_port
+from patchgen.system.process import run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Union
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+    Tensor = Union[Floats, NDArray[np.int32]]
+
+CPP = Path(__file__).parents[1] / "cpp"
+ANSWER_S = 120.0  # far more than any command takes: a hang fails the test
+NEVER_MS = 600_000  # a limit that no test waits for
+LINK = ("-lswitchml-client", "-lglog", "-lboost_program_options", "-lpthread")
+STRICT = ("-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
+INT32_MAX = 2**31 - 1
+
+
+def build_driver(prefix: Path, flags: str = "") -> Path:
+    """Compiles the driver, with `flags`, against an installed simulator."""
+    driver = prefix.parent / "driver"
+    paths = ["-I", str(prefix / "include"), "-L", str(prefix / "lib"), "-o", str(driver)]
+    run(["g++", *STRICT, *flags.split(), str(CPP / "simulator_driver.cc"), *paths, *LINK])
+    return driver
+
+
+@dataclass
+class Home:
+    """An installed simulator."""
+
+    prefix: Path
+    installed: list[Path]
+    reported: list[str]
+    driver: Path
+
+
+def build_home(directory: Path) -> Home:
+    prefix = directory / "a home"
+    reported: list[str] = []
+    installed = install(
+        prefix, workers=2, controller_port=1234, cxxflags="-Werror", report=reported.append
+    )
+    return Home(prefix, installed, reported, build_driver(prefix))
+
+
+class Worker:
+    """One process of the driver in a directory of its own."""
+
+    def __init__(self, driver: Path, directory: Path, config: str | None) -> None:
+        directory.mkdir()
+        self.directory = directory
+        if config is not None:
+            (directory / "switchml.cfg").write_text(config)
+        self._pending = b""
+        with (directory / "stderr").open("wb") as errors:
+            self.process = subprocess.Popen(
+                [driver],
+                cwd=directory,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                bufsize=0,
+            )
+
+    @property
+    def errors(self) -> str:
+        return (self.directory / "stderr").read_text()
+
+    def tell(self, command: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{command}\n".encode())
+
+    def answer(self, timeout: float = ANSWER_S) -> str:
+        assert self.process.stdout is not None
+        deadline = time.monotonic() + timeout
+        while b"\n" not in self._pending:
+            left = max(0.0, deadline - time.monotonic())
+            if not select.select([self.process.stdout], [], [], left)[0]:
+                raise TimeoutError(f"no answer after {timeout} s; stderr: {self.errors}")
+            read = os.read(self.process.stdout.fileno(), 4096)
+            assert read, f"ended with {self.process.wait()}; stderr: {self.errors}"
+            self._pending += read
+        line, self._pending = self._pending.split(b"\n", 1)
+        return line.decode()
+
+    def ask(self, command: str) -> str:
+        self.tell(command)
+        return self.answer()
+
+    def quit(self) -> int:
+        self.tell("quit")
+        return self.process.wait(ANSWER_S)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+
+
+@dataclass
+class Job:
+    """The workers of one job, by rank."""
+
+    workers: list[Worker]
+    port: int
+
+    def __getitem__(self, rank: int) -> Worker:
+        return self.workers[rank]
+
+    def ask(self, *commands: str) -> list[str]:
+        """One command for all or one for each, at the same time."""
+        if len(commands) == 1:
+            commands *= len(self.workers)
+        for worker, command in zip(self.workers, commands):
+            worker.tell(command)
+        return [worker.answer() for worker in self.workers]
+
+    def start(self) -> None:
+        assert self.ask("start") == ["true"] * len(self.workers)
+
+    def reduce(self, inputs: Sequence[Tensor], mode: str = "") -> list[bytes]:
+        commands = []
+        for worker, tensor in zip(self.workers, inputs):
+            (worker.directory / "in").write_bytes(tensor.tobytes())
+            commands.append(f"reduce {tensor.dtype} in out {mode}")
+        assert self.ask(*commands) == ["FINISHED"] * len(inputs)
+        return [(worker.directory / "out").read_bytes() for worker in self.workers]
+
+
+def with_limit(config: str, milliseconds: int) -> str:
+    """The config with another time that a worker waits for the others."""
+    replaced = config.replace("timeout = 10\n", f"timeout = {milliseconds}\n")
+    return replaced.replace("_threshold = 100\n", "_threshold = 1\n").replace(
+        "_increment = 100\n", "_increment = 1\n"
+    )
+
+
+def with_values(config: str, values: Mapping[str, int]) -> str:
+    """The config with other values."""
+    for key, value in values.items():
+        config, found = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", config)
+        assert found == 1, key
+    return config
+
+
+@contextlib.contextmanager
+def job(
+    driver: Path,
+    directory: Path,
+    workers: int,
+    *,
+    bypass: bool = False,
+    limit_ms: int = NEVER_MS,
+    values: Mapping[str, int] = MappingProxyType({}),
+) -> Iterator[Job]:
+    """Processes with the configs of one job, not yet started; killed at the end."""
+    port = free_port()
+    configs = [
+        config_text(
+            rank=rank,
+            workers=workers,
+            controller_port=port,
+            prepostprocessor="bypass" if bypass else "cpu_exponent_quantizer",
+        )
+        for rank in range(workers)
+    ]
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for rank, config in enumerate(configs):
+            text = with_values(with_limit(config, limit_ms), values)
+            worker = Worker(driver, directory / str(rank), text)
+            stack.callback(worker.close)
+            processes.append(worker)
+        yield Job(processes, port)
+
+
+def packets(numel: int, threads: int = 4, packet_numel: int = 256) -> Iterator[slice]:
+    """The packets of a tensor: contiguous slices for the threads, each cut from its start."""
+    begin = 0
+    for thread in range(threads):
+        end = begin + numel // threads + (thread < numel % threads)
+        for first in range(begin, end, packet_numel):
+            yield slice(first, min(first + packet_numel, end))
+        begin = end
+
+
+def fixed_point_sum(inputs: list[Floats], cuts: Iterator[slice]) -> Floats:
+    """SwitchML's sum, written down a second time from its description."""
+    workers = len(inputs)
+    result = np.empty_like(inputs[0])
+    for cut in cuts:
+        parts = np.stack([tensor[cut] for tensor in inputs])
+        if not np.isfinite(parts).all():
+            result[cut] = np.nan
+            continue
+        largest = float(np.abs(parts).max())
+        normal = largest >= float(np.finfo(np.float32).tiny)
+        exponent = int(np.frexp(largest)[1]) if normal else -126
+        with np.errstate(over="ignore"):
+            factor = np.float32(INT32_MAX / (workers * 2.0**exponent))
+        if not np.isfinite(factor):
+            result[cut] = 0
+            continue
+        scaled = (parts * factor).astype(np.float64)
+        rounded = np.trunc(scaled + np.copysign(0.5, scaled)).astype(np.int64)
+        limit = INT32_MAX // workers
+        total = rounded.clip(-limit, limit).sum(axis=0)
+        with np.errstate(over="ignore"):
+            result[cut] = total.astype(np.float32) / factor
+    return result

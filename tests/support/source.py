@@ -1,0 +1,239 @@
+"""A small PyTorch with submodules on servers of its own, and the command that fetches it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from patchgen.patch import pins
+from support import miniature
+from support.trees import git
+from support.waiting import ENOUGH, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+GITHUB = "https://github.com/"
+COMMAND = [sys.executable, "-m", "patchgen", "source"]
+
+
+@dataclass(frozen=True)
+class World:
+    """Repositories by owner/name under `served`, and the pin of the one that is PyTorch."""
+
+    home: Path
+    served: Path
+    pin: pins.Pin
+    pin_file: str
+    commits: dict[str, str]
+
+    def route(self, base: str, more: str = "") -> None:
+        """Where git finds what is on GitHub."""
+        text = f'[url "{base}/"]\n    insteadOf = {GITHUB}\n{more}'
+        (self.home / ".gitconfig").write_text(text)
+
+    def offline(self) -> None:
+        """No address leads anywhere."""
+        self.route("http://127.0.0.1:1")
+
+    def run(
+        self, tree: Path, *arguments: str, code: int = 0, cwd: str = "/", **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*COMMAND, str(tree), "--pytorch", self.pin_file, *arguments],
+            cwd=cwd, check=False, capture_output=True, text=True, errors="surrogateescape",
+            env={**os.environ, **environ}, timeout=ENOUGH,
+        )  # fmt: skip
+        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        return done
+
+    def start(self, tree: Path) -> subprocess.Popen[str]:
+        command = [*COMMAND, str(tree), "--pytorch", self.pin_file]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    def check(self, tree: Path) -> None:
+        """The tree is whole, as git itself sees it."""
+        assert git(tree, "rev-parse", "HEAD") == self.pin.commit
+        assert git(tree, "status", "--porcelain") == ""
+        listed = git(tree, "submodule", "status", "--recursive").splitlines()
+        found = {line.split()[1]: line.split()[0] for line in listed}
+        assert found == self.commits  # a sign before the id would tell of a difference
+        for path in self.commits:
+            assert git(tree / path, "status", "--porcelain") == ""
+            assert (tree / path / "file.txt").read_bytes() == f"{path}\n".encode()
+        assert not list(tree.glob(".git/**/switchml-*"))
+        assert not list(tree.glob(".git/**/*.lock"))
+
+
+def _publish(work: Path, served: Path, name: str) -> str:
+    """Commits, adds another commit after that, and serves both; returns the id of the first."""
+    git(work, "add", "-A")
+    git(work, "commit", "-qm", "pinned")
+    commit = git(work, "rev-parse", "HEAD")
+    (work / "later.txt").write_text("later\n")
+    git(work, "add", "later.txt")
+    git(work, "commit", "-qm", "later")
+    target = served / f"{name}.git"
+    git(work, "clone", "-q", "--bare", str(work), str(target))
+    git(target, "update-server-info")
+    (served / name).symlink_to(target)  # GitHub has both names
+    return commit
+
+
+def _start(work: Path, path: str) -> Path:
+    work.mkdir(parents=True)
+    git(work, "init", "-q", "-b", "main")
+    (work / "file.txt").write_text(f"{path}\n")
+    return work
+
+
+def _submodule(work: Path, name: str, path: str, url: str, commit: str) -> None:
+    with (work / ".gitmodules").open("a") as file:
+        file.write(f'[submodule "{name}"]\n\tpath = {path}\n\turl = {url}\n')
+    git(work, "update-index", "--add", "--cacheinfo", f"160000,{commit},{path}")
+    (work / path).mkdir(parents=True)
+
+
+def build(base: Path, home: Path) -> World:
+    served = base / "served"
+    inner = _start(base / "work/inner", "third_party/gloo/deps/inner")
+    commits = {"third_party/gloo/deps/inner": _publish(inner, served, "facebookincubator/inner")}
+    gloo = _start(base / "work/gloo", "third_party/gloo")
+    _submodule(gloo, "inner", "deps/inner", "../inner.git", next(iter(commits.values())))
+    commits["third_party/gloo"] = _publish(gloo, served, "facebookincubator/gloo")
+    tbb = _start(base / "work/tbb", "third_party/tbb")
+    commits["third_party/tbb"] = _publish(tbb, served, "uxlfoundation/oneTBB")
+    pytorch = _start(base / "work/pytorch", "")
+    pin = miniature.write(pytorch)
+    # As in PyTorch, the name is not the path.
+    _submodule(pytorch, "third-party/gloo", "third_party/gloo", f"{GITHUB}facebookincubator/gloo",
+               commits["third_party/gloo"])  # fmt: skip
+    _submodule(pytorch, "third_party/tbb", "third_party/tbb", f"{GITHUB}01org/tbb",
+               commits["third_party/tbb"])  # fmt: skip
+    pin = replace(pin, commit=_publish(pytorch, served, "pytorch/pytorch"))
+    pin_file = base / "pin.json"
+    pin_file.write_text(pins.to_json(pin))
+    return World(home, served, pin, str(pin_file), commits)
+
+
+@dataclass
+class Server:
+    """git over HTTP on loopback."""
+
+    url: str
+    requests: list[str] = field(default_factory=list)
+    stall: threading.Event | None = None
+
+
+@contextlib.contextmanager
+def serve(served: Path, protocol: int = 2, *, by_id: bool = True) -> Iterator[Server]:
+    """A smart server, of protocol 0 with or without commits by their ids.
+
+    While `stall` is set, a download hangs until the event is.
+    """
+    server = Server("")
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer(b"")
+
+        def do_POST(self) -> None:
+            self._answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+
+        def _answer(self, body: bytes) -> None:
+            path, _, query = self.path.partition("?")
+            server.requests.append(self.path)
+            if server.stall is not None and self.command == "POST":
+                server.stall.wait(ENOUGH)
+            environ = {
+                **os.environ,
+                "GIT_PROJECT_ROOT": str(served),
+                "GIT_HTTP_EXPORT_ALL": "1",
+                "PATH_INFO": path,
+                "QUERY_STRING": query,
+                "REQUEST_METHOD": self.command,
+                "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+                "CONTENT_LENGTH": str(len(body)),
+                "GIT_CONFIG_COUNT": "1",
+                "GIT_CONFIG_KEY_0": "uploadpack.allowAnySHA1InWant",
+                "GIT_CONFIG_VALUE_0": "true" if by_id else "false",
+            }
+            if protocol == 2:
+                environ["GIT_PROTOCOL"] = self.headers.get("Git-Protocol", "")
+            done = subprocess.run(["git", "http-backend"], input=body, env=environ,
+                                  check=False, capture_output=True)  # fmt: skip
+            head, _, content = done.stdout.partition(b"\r\n\r\n")
+            lines = [line.partition(b": ") for line in head.split(b"\r\n")]
+            headers = {name.decode(): value.decode() for name, _, value in lines}
+            with contextlib.suppress(ConnectionError):
+                self.send_response(int(headers.pop("Status", "200").split()[0]))
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with _listening(Handler) as server.url:
+        yield server
+
+
+@dataclass(frozen=True)
+class Stalled:
+    """A run that waits for a server, until it is released."""
+
+    server: Server
+    running: subprocess.Popen[str]
+    release: threading.Event
+
+
+@contextlib.contextmanager
+def stalled(world: World, tree: Path, *, at: str = "") -> Iterator[Stalled]:
+    """A run that is in the middle of its first download, or has asked for a path that ends so."""
+    with serve(world.served) as server:
+        world.route(server.url)
+        release = server.stall = threading.Event()
+        with world.start(tree) as running:
+            try:
+                until(lambda: any(path.endswith(at) for path in server.requests), running)
+                yield Stalled(server, running, release)
+            finally:
+                release.set()
+
+
+@contextlib.contextmanager
+def serve_files(served: Path) -> Iterator[str]:
+    """A server that knows nothing of git."""
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *arguments: object) -> None:
+            super().__init__(*arguments, directory=str(served))  # type: ignore[arg-type]
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with _listening(Handler) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def _listening(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()

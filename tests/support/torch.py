@@ -1,0 +1,184 @@
+"""A real torch with the real patch: the source, patched; a graft of it; and ranks to run it.
+Or with the plugin, as a wheel that is installed.
+
+The default is Debian's PyTorch 1.13.1. SWITCHML_TEST_PYTHON and SWITCHML_TEST_SOURCE name another
+interpreter with a torch, and the source of that torch.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchgen.system.ports import free_port
+from support.launcher import Launcher, Rank
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def switchml_patch(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "patchgen", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
+        check=False,
+    )
+
+
+def checked(*arguments: str | Path) -> str:
+    done = switchml_patch(*arguments)
+    assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def results(ranks: list[Rank], *, trained: bool = False) -> list[dict[str, Any]]:
+    """What ranks that ended well have returned.
+
+    A process with the 1.7.1 wheel may crash at its end, after its result, when it has trained for
+    more than a few steps, also unpatched.
+    """
+    for rank in ranks:
+        crashed = rank.code == -signal.SIGSEGV and trained and rank.result["torch"] == "1.7.1"
+        assert rank.code == 0 or crashed, f"exit code {rank.code}:\n{rank.out}\n{rank.err}"
+    return [rank.result for rank in ranks]
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A wheel, the interpreter that it was built with, and one that has it installed."""
+
+    wheel: Path
+    torch: Path
+    python: Path
+
+    @property
+    def package(self) -> Path:
+        (found,) = self.python.parents[1].glob("lib/python*/site-packages/torch_switchml")
+        return found
+
+
+def built_plugin(torch: Path, home: Path, scratch: Path) -> Plugin:
+    """The plugin for a torch, in a virtual environment that has the torch's packages as well."""
+    wanted = ["--torch", str(torch), "--switchml-home", str(home), "-o", str(scratch)]
+    built = switchml_patch("plugin", "build", *wanted, CXXFLAGS="-Werror")
+    assert built.returncode == 0, built.stderr
+    (wheel,) = scratch.glob("*.whl")
+    probe = "import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))"
+    packages = subprocess.check_output([torch, "-c", probe], text=True)
+    subprocess.run([torch, "-m", "venv", "--without-pip", scratch / "venv"], check=True)
+    (site,) = scratch.glob("venv/lib/python*/site-packages")
+    (site / "torch.pth").write_text(packages)
+    python = scratch / "venv" / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
+    installed = subprocess.run(
+        [*pip, "install", "--no-index", str(wheel)], capture_output=True, text=True, check=False
+    )
+    assert installed.returncode == 0, installed.stderr
+    return Plugin(wheel, torch, python)
+
+
+def plugin_launcher(plugin: Plugin, home: Path, scratch: Path) -> Launcher:
+    return Launcher(
+        python=plugin.python,
+        loading={"SWITCHML_TEST_BACKEND": "switchml"},
+        report=plugin.package / "_patch.py",
+        home=home,
+        scratch=scratch,
+    )
+
+
+@pytest.fixture(scope="session")
+def torch_python() -> Path:
+    python = Path(os.environ.get("SWITCHML_TEST_PYTHON", "/usr/bin/python3"))
+    probe = subprocess.run([python, "-c", "import torch"], capture_output=True, check=False)
+    if probe.returncode != 0:
+        pytest.skip(
+            f"{python} has no torch: apt-get install python3-torch libtorch-dev libgloo-dev"
+        )
+    return python
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pristine source tree of the torch in use, for this session alone."""
+    scratch = tmp_path_factory.mktemp("source")
+    given = os.environ.get("SWITCHML_TEST_SOURCE")
+    if given:
+        tree = scratch / "pytorch"
+        shutil.copytree(given, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        return tree
+    script = REPOSITORY / "ci" / "debian-source"
+    done = subprocess.run([script], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"ci/debian-source needs Debian 12 and its archive: {done.stderr[-300:]}")
+    subprocess.run(["tar", "xf", done.stdout.strip(), "-C", scratch], check=True)
+    (tree,) = scratch.iterdir()
+    return tree
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SWITCHML_HOME: the simulator, in a directory whose name needs quoting."""
+    prefix = tmp_path_factory.mktemp("home") / "simulator (of SwitchML)"
+    checked("simulator", "install", prefix)
+    return prefix
+
+
+@pytest.fixture(scope="session")
+def patched(source: Path, home: Path) -> Path:
+    checked("apply", source, "--switchml-home", home)
+    return source
+
+
+@pytest.fixture(scope="session")
+def graft(
+    torch_python: Path, patched: Path, home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    lib = tmp_path_factory.mktemp("graft") / "graft.so"
+    arguments = ["--torch", str(torch_python), "--source", str(patched), "-o", str(lib)]
+    checked("graft", *arguments, "--switchml-home", home)
+    return lib
+
+
+@pytest.fixture(scope="session")
+def launch(
+    torch_python: Path,
+    graft: Path,
+    patched: Path,
+    home: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Launcher:
+    return Launcher(
+        python=torch_python,
+        loading={"SWITCHML_TEST_GRAFT": str(graft)},
+        report=patched / "torch" / "distributed" / "switchml.py",
+        home=home,
+        scratch=tmp_path_factory.mktemp("ranks"),
+    )
+
+
+@pytest.fixture(scope="session")
+def torch_launcher(torch_python: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """torchrun where this torch has it, else its forerunner."""
+    code = "import torch.distributed.run; torch.distributed.TCPStore('127.0.0.1', 0, 1, True)"
+    has_run = subprocess.run(
+        [torch_python, "-c", code], capture_output=True, text=True, check=False
+    )
+    if "libuv" in has_run.stderr:
+        pytest.skip("this torch was built without libuv, which its torchrun needs")
+    if has_run.returncode == 0:
+        # Without redirection, torch 1.13 fails under Python 3.11 before it starts a rank.
+        logs = ["--redirects=1", "--tee=1", f"--log_dir={tmp_path_factory.mktemp('torchrun')}"]
+        port = f"--master_port={free_port()}"
+        return ["torch.distributed.run", "--nproc_per_node=2", port, *logs]
+    forerunner = ["torch.distributed.launch", "--use_env", "--nproc_per_node=2"]
+    return [*forerunner, f"--master_port={free_port()}"]

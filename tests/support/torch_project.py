@@ -1,0 +1,227 @@
+"""A small project of PyTorch's shape, and an environment to build it in, for tests of a build.
+
+    project = make(tmp_path / "project", debian_source())   # repositories and the pin of a commit
+    environment = make_environment(tmp_path / "channel")    # environment.yml and its channel
+
+`switchml-patch source --pytorch {project.pin_file} --mirror {project.mirror}` fetches it as it does
+PyTorch, with its submodule. `python setup.py bdist_wheel` in it gives a wheel of a real torch:
+libtorch_cpu.so is compiled from PyTorch's own ProcessGroupGloo.cpp, patched or not, and is found
+before Debian's, which has all the rest. It is built by /usr/bin/python3 and reads from the
+environment what PyTorch's setup.py reads: PYTORCH_BUILD_VERSION and PYTORCH_BUILD_NUMBER, MAX_JOBS,
+DEBUG, and BUILD_*, USE_*, CMAKE_* for CMake, which is run only while build/ has no build.ninja.
+
+Needs of Debian 12: python3-torch, libtorch-dev, libgloo-dev, python3-dev, python3-setuptools,
+python3-wheel, python3-venv, cmake, ninja-build, g++, git.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from patchgen.patch import layouts, pinning, pins
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PYTHON = "/usr/bin/python3"
+DEBIAN_TORCH = Path("/usr/lib/python3/dist-packages/torch")
+SUBMODULE = "third_party/tiny"
+SUBMODULE_TEXT = "tiny, the pinned one"  # what torch_third_party() of a right build returns
+NAME = "v1.13.2"  # no release has it, so no recipe asks for the room of a whole PyTorch
+
+# Changes to make a project with.
+COMPILE_ERROR = {"caffe2/core/threads.cpp": "int torch_threads() { return no_such_name; }\n"}
+CONFIGURE_ERROR = {SUBMODULE + "/CMakeLists.txt": 'message(FATAL_ERROR "no_such_option")\n'}
+LINK_ERROR = {"caffe2/core/threads.cpp": "int gone();\nint torch_threads() { return gone(); }\n"}
+
+_HERE = Path(__file__).resolve().parent
+_FILES = _HERE / "torch_project_files"
+_GLOO = "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp"
+_GITHUB = "https://github.com/"
+_DATE = "1670457600 +0000"
+_OF_DEBIAN = ("__init__.py", "distributed/__init__.py")
+
+
+@dataclass(frozen=True)
+class Project:
+    """Its repositories, as they are on GitHub, and the pin of a commit.
+
+    `pytorch` and `tiny` are under the directory `mirror`. The submodule's newest commit is `later`,
+    not the one that is pinned.
+    """
+
+    mirror: Path
+    pin_file: Path
+    commit: str
+    submodule_commit: str
+    later: str
+
+    @property
+    def pytorch(self) -> Path:
+        return self.mirror / "pytorch" / "pytorch"
+
+    @property
+    def tiny(self) -> Path:
+        return self.mirror / "pytorch" / "tiny"
+
+    @property
+    def pin(self) -> pins.Pin:
+        return pins.load(str(self.pin_file))
+
+    def changed(self, files: Mapping[str, str], message: str = "changed") -> Project:
+        """Commits other texts of files of `pytorch`; the new commit has a pin of its own."""
+        _write(self.pytorch, files)
+        return self.pinned(_commit(self.pytorch, message))
+
+    def clone(self, tree: Path) -> Path:
+        """A clone with the submodule, by git alone."""
+        route = f"url.{self.mirror}/.insteadOf={_GITHUB}"
+        git(self.mirror, "-c", "protocol.file.allow=always", "-c", route, "clone", "-q",
+            "--recurse-submodules", f"{_GITHUB}pytorch/pytorch", str(tree))  # fmt: skip
+        git(tree, "checkout", "-q", self.commit)
+        return tree
+
+    def pinned(self, commit: str) -> Project:
+        """The project at the commit that is checked out, with the pin of it written."""
+        layout = layouts.find("torch-csrc")
+        pin = pinning.make(str(self.pytorch), layout, NAME, commit)
+        pin_file = self.mirror.parent / f"pin-{commit[:12]}.json"
+        pin_file.write_text(pins.to_json(pin))
+        return replace(self, pin_file=pin_file, commit=commit)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An environment file, and the channel of packages that it names."""
+
+    file: Path
+    channel: Path
+
+
+def debian_source() -> Path:
+    """The tarball of the source of Debian's PyTorch, downloaded once. Skips where there is none."""
+    if not (DEBIAN_TORCH / "__init__.py").exists():
+        pytest.skip("no Debian 12 with python3-torch: ci/packages")
+    script = _HERE.parents[1] / "ci" / "debian-source"
+    done = subprocess.run([script], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"ci/debian-source needs Debian 12 and its archive: {done.stderr[-300:]}")
+    return Path(done.stdout.strip())
+
+
+def make(directory: Path, source: Path, changes: Mapping[str, str] | None = None) -> Project:
+    """Writes and commits the project; the same source and changes give the same commit.
+
+    Args:
+        directory: where its repositories and pins go; must not exist.
+        source: of PyTorch 1.13.1, a tree or Debian's tarball.
+        changes: other texts of files of the project, also of those in the submodule.
+    """
+    mirror = directory / "served"
+    pytorch, tiny = mirror / "pytorch" / "pytorch", mirror / "pytorch" / "tiny"
+    shutil.copytree(_FILES, pytorch, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in _OF_DEBIAN:
+        (pytorch / "torch" / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(DEBIAN_TORCH / name, pytorch / "torch" / name)
+    (pytorch / _GLOO).parent.mkdir(parents=True)
+    (pytorch / _GLOO).write_bytes(_process_group(source))
+    _write(pytorch, changes or {})
+
+    shutil.move(pytorch / SUBMODULE, tiny)
+    git(tiny, "init", "-q", "-b", "main")
+    first = _commit(tiny, "pinned")
+    _write(tiny, {"tiny.c": (tiny / "tiny.c").read_text().replace("the pinned one", "a later one")})
+    later = _commit(tiny, "later")
+
+    git(pytorch, "init", "-q", "-b", "main")
+    _write(pytorch, {".gitmodules": f'[submodule "{SUBMODULE}"]\n\tpath = {SUBMODULE}\n'
+                                    f"\turl = {_GITHUB}pytorch/tiny\n"})  # fmt: skip
+    (pytorch / SUBMODULE).mkdir(parents=True)
+    git(pytorch, "update-index", "--add", "--cacheinfo", f"160000,{first},{SUBMODULE}")
+    draft = Project(mirror, Path(), "", first, later)
+    return draft.pinned(_commit(pytorch, "project"))
+
+
+def make_environment(directory: Path) -> Environment:
+    """Writes an environment file and the channel with its packages.
+
+    The prefix is a virtual environment over /usr/bin/python3, so what Debian has for Python is
+    found in it, and pip installs into it.
+    """
+    from support.conda import Channel, Package  # needs the extra env
+
+    (pip_wheel,) = glob.glob("/usr/share/python-wheels/pip-*.whl")
+    python, cmake, ninja = (_version(program) for program in (PYTHON, "cmake", "ninja"))
+    minor = ".".join(python.split(".")[:2])
+    settings = f"home = /usr/bin\ninclude-system-site-packages = true\nversion = {python}\n"
+    packages = (
+        Package("python", python, files={
+            "bin/python": (PYTHON,), "bin/python3": ("python",), "pyvenv.cfg": settings,
+        }),
+        Package("pip", os.path.basename(pip_wheel).split("-")[1], depends=("python",), files={
+            f"lib/python{minor}/site-packages/pip.pth": f"{pip_wheel}\n",
+        }),
+        # Debian's own are seen through the prefix.
+        Package("setuptools", "66.1.1", depends=("python",)),
+        Package("wheel", "0.38.4", depends=("python",)),
+        Package("cmake", cmake, files={"bin/cmake": ("/usr/bin/cmake",)}),
+        Package("ninja", ninja, files={"bin/ninja": ("/usr/bin/ninja",)}, old_format=True),
+    )  # fmt: skip
+    channel = Channel(directory / "channel")
+    channel.add(*packages)
+    file = directory / "environment.yml"
+    dependencies = [f"python={minor}", "pip", "setuptools", "wheel", "cmake>=3.13", "ninja"]
+    file.write_text(json.dumps({"channels": [channel.url], "dependencies": dependencies}))
+    return Environment(file, channel.root)
+
+
+def git(cwd: Path, *arguments: str) -> str:
+    """Runs git as on every machine."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    for role in ("AUTHOR", "COMMITTER"):
+        env |= {f"GIT_{role}_NAME": "Tester", f"GIT_{role}_EMAIL": "tester@localhost",
+                f"GIT_{role}_DATE": _DATE}  # fmt: skip
+    done = subprocess.run(
+        ["git", *arguments], cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@functools.lru_cache
+def _process_group(source: Path) -> bytes:
+    if source.is_dir():
+        return (source / _GLOO).read_bytes()
+    command = ["tar", "xOf", str(source), "--wildcards", f"*/{_GLOO}"]
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+
+
+def _write(root: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def _commit(root: Path, message: str) -> str:
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", message)
+    return git(root, "rev-parse", "HEAD")
+
+
+def _version(program: str) -> str:
+    output = subprocess.run([program, "--version"], stdout=subprocess.PIPE, check=True).stdout
+    found = re.search(r"\d+(\.\d+)+", output.decode())
+    assert found, f"{program} --version: {output!r}"
+    return found.group()

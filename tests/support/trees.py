@@ -1,0 +1,89 @@
+"""Runs git and switchml-patch on trees that the tests write."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.patch import pins
+from support import miniature
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FLAGS = ["--dpdk", "--mlx5", "--dev-root", "/opt/dev root"]
+
+
+def git(cwd: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=cwd, check=False, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    return done.stdout.decode(errors="surrogateescape").strip()
+
+
+def tool(*arguments: str, cwd: Path | str = "/", code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "patchgen", *arguments],
+        cwd=cwd, check=False, capture_output=True, text=True, errors="surrogateescape",
+    )  # fmt: skip
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@dataclass(frozen=True)
+class Tree:
+    root: Path
+    pin: pins.Pin
+    pin_file: str
+
+    def run(self, command: str, *arguments: str, code: int = 0) -> str:
+        done = tool(command, str(self.root), "--pytorch", self.pin_file, *arguments, code=code)
+        return done.stdout + done.stderr
+
+    def state(self) -> str:
+        command = ["status", str(self.root), "--pytorch", self.pin_file, "--json"]
+        done = subprocess.run(
+            [sys.executable, "-m", "patchgen", *command], check=False, capture_output=True
+        )
+        data = json.loads(done.stdout)
+        assert done.returncode == (0 if data["state"] in {"clean", "patched"} else 3)
+        return str(data["state"])
+
+    def snapshot(self) -> dict[str, tuple[bytes, int, int]]:
+        """Content, modification time and mode of every file."""
+        return {
+            os.path.relpath(path, self.root): (
+                path.read_bytes(),
+                path.stat().st_mtime_ns,
+                path.stat().st_mode,
+            )
+            for path in self.root.rglob("*")
+            if path.is_file() and ".git" not in path.parts
+        }
+
+    def contents(self) -> dict[str, bytes]:
+        return {name: value[0] for name, value in self.snapshot().items()}
+
+
+def make(root: Path, layout: str = "c10d-lib") -> Tree:
+    root.mkdir(parents=True, exist_ok=True)
+    pin = miniature.write(root, layout)
+    pin_file = root.parent / "pin.json"
+    pin_file.write_text(pins.to_json(pin))
+    return Tree(root, pin, str(pin_file))
+
+
+def commit(root: Path) -> None:
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "base")
+
+
+def generate(tree: Tree, *flags: str) -> str:
+    output = str(tree.root.parent / "x.patch")
+    tool("generate", *(flags or FLAGS), "--pytorch", tree.pin_file, "-o", output)
+    return output

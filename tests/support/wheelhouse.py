@@ -1,0 +1,102 @@
+"""Small wheels, and what one was made from."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zipfile
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from patchgen.build.provenance import Provenance
+from patchgen.options import resolve
+from patchgen.patch import pins
+from patchgen.system.artifacts import Artifact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+COMMIT = "57bffc3a8e4fee0cce31e1ff1f662ccf7b16db57"
+GLOO = "3dc0328fe6a9d47bd47c0c6ca145a0d8a21845c6"
+(PIN,) = (pin for pin in pins.shipped() if pin.commit == COMMIT)
+PROVENANCE = Provenance(
+    wheel=Artifact("torch-1.7.1+switchml.dpdk-cp39-cp39-linux_x86_64.whl", 17, "1" * 64),
+    version="1.7.1+switchml.dpdk",
+    pin=PIN,
+    commits={"third_party/gloo": GLOO, "": COMMIT},
+    addresses={
+        "third_party/gloo": "https://github.com/facebookincubator/gloo",
+        "": "https://github.com/pytorch/pytorch.git",
+    },
+    patch_sha256="2" * 64,
+    options=resolve({"dpdk": True, "switchml_home": "/opt/s\udcff"}, {}, "/opt"),
+    client_sha256="3" * 64,
+    simulator=True,
+    lock_sha256="4" * 64,
+    toolchain={"python_version": "3.9.2", "programs": {"cmake": "cmake version 3.18.4"}},
+    variables={"USE_CUDA": "0"},
+    epoch=1607370004,
+    build_path="/build",
+)
+
+
+def digest(content: bytes, algorithm: str = "sha256") -> str:
+    raw = hashlib.new(algorithm, content).digest()
+    return f"{algorithm}={base64.urlsafe_b64encode(raw).rstrip(b'=').decode()}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    name: str
+    content: bytes = b""
+    mode: int = 0o100644
+    date: tuple[int, int, int, int, int, int] = (2001, 2, 3, 4, 5, 6)
+    method: int = zipfile.ZIP_DEFLATED
+
+
+@dataclass(frozen=True)
+class Fake:
+    """A wheel that pip installs; RECORD is written last, over the entries."""
+
+    name: str
+    version: str
+    requires: Sequence[str] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def info(self) -> str:
+        return f"{self.name}-{self.version}.dist-info"
+
+    @property
+    def record(self) -> str:
+        return f"{self.info}/RECORD"
+
+    def entries(self) -> list[Entry]:
+        needs = "".join(f"Requires-Dist: {line}\n" for line in self.requires)
+        metadata = f"Metadata-Version: 2.1\nName: {self.name}\nVersion: {self.version}\n{needs}"
+        texts = {f"{self.name}.py": f"__version__ = {self.version!r}\n", **self.files}
+        texts.update({f"{self.info}/METADATA": metadata, f"{self.info}/WHEEL": WHEEL})
+        return [Entry(name, text.encode()) for name, text in texts.items()]
+
+    def write(self, directory: Path, more: Sequence[Entry] = ()) -> Path:
+        directory.mkdir(exist_ok=True)
+        path = directory / f"{self.name}-{self.version}-py3-none-any.whl"
+        entries = [*self.entries(), *more]
+        return zipped(path, [*entries, Entry(self.record, listing(entries, self.record))])
+
+
+def listing(entries: Sequence[Entry], record: str) -> bytes:
+    rows = [f"{one.name},{digest(one.content)},{len(one.content)}" for one in entries]
+    return "\r\n".join([*rows, f"{record},,", ""]).encode()
+
+
+def zipped(path: Path, entries: Sequence[Entry]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for entry in entries:
+            info = zipfile.ZipInfo(entry.name, entry.date)
+            info.compress_type = entry.method
+            info.external_attr = entry.mode << 16
+            archive.writestr(info, entry.content)
+    return path

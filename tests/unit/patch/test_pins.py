@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+from support import miniature
+
+from patchgen.errors import FileError, OptionsError, PatchgenError, TreeError
+from patchgen.patch import layouts, pinning, pins, render
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHIPPED = pins.shipped()
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("57bffc3", "v1.7.1"),
+        ("57bffc3a8e4fee0cce31e1ff1f662ccf7b16db57", "v1.7.1"),
+        ("57BFFC3A", "v1.7.1"),
+        ("1.7.1", "v1.7.1"),
+        ("v1.13.1", "v1.13.1"),
+        ("V1.13.1", "v1.13.1"),
+        ("49444c3", "v1.13.1"),
+        ("1.10.0", "v1.10.0"),
+        ("dfbd0308", "v1.9.1"),
+        ("v2.6.0", "v2.6.0"),
+        (pins.DEFAULT, "v1.7.1"),
+    ],
+)
+def test_find(text: str, name: str) -> None:
+    assert pins.find(text, SHIPPED).name == name
+
+
+@pytest.mark.parametrize("text", ["57bffc", "", "1.7", "v2", "57bffc4", "57bffc3a8e4ff0"])
+def test_an_unknown_pin_is_refused_with_the_known_ones(text: str) -> None:
+    with pytest.raises(OptionsError, match=r"v1\.7\.1 \(57bffc3\), v1\.8\.1 \(56b43f4\), v1\.9"):
+        pins.find(text, SHIPPED)
+
+
+def test_shipped_pins_are_in_the_order_of_their_releases() -> None:
+    names = "v1.7.1", "v1.8.1", "v1.9.1", "v1.10.0", "v1.13.1", "v2.6.0"
+    assert tuple(pin.name for pin in SHIPPED) == names
+    assert len({pin.commit for pin in SHIPPED}) == len(SHIPPED)
+    assert len({file.pre for pin in SHIPPED for file in pin.files}) == 2 * len(SHIPPED)
+
+
+@pytest.mark.parametrize("pin", SHIPPED, ids=lambda pin: pin.name)
+def test_shipped_pins_belong_to_the_templates(pin: pins.Pin) -> None:
+    assert render.pinned_hooks(pin)
+    layout = layouts.find(pin.layout)
+    for field in dataclasses.fields(layout):
+        if field.name not in {"name", "anchors"}:
+            assert getattr(pin, field.name) == getattr(layout, field.name)
+    assert pins.from_json(pins.to_json(pin)) == pin
+    for file in pin.files:
+        assert [hook.line for hook in file.hooks] == sorted({hook.line for hook in file.hooks})
+        assert len(file.pre) == len(file.post) == 40
+
+
+@pytest.mark.parametrize("pin", SHIPPED, ids=lambda pin: pin.name)
+def test_the_surroundings_of_shipped_hooks_are_the_anchors(pin: pins.Pin) -> None:
+    """And where two hooks are near each other, both records have the same lines."""
+    hooks = {(file.path, hook.name): hook for file in pin.files for hook in file.hooks}
+    anchors = layouts.find(pin.layout).anchors
+    assert {(anchor.file, anchor.name) for anchor in anchors} == set(hooks)
+    for anchor in anchors:
+        hook = hooks[anchor.file, anchor.name]
+        before, after = anchor.head.splitlines()[-3:], anchor.tail.splitlines()[:3]
+        assert list(hook.before[-len(before) :]) == before
+        assert list(hook.after[: len(after)]) == after
+    for file in pin.files:
+        lines: dict[int, str] = {}
+        for hook in file.hooks:
+            first = hook.line - len(hook.before)
+            for number, line in enumerate([*hook.before, *hook.after], first):
+                assert lines.setdefault(number, line) == line
+
+
+def test_a_changed_hook_is_detected() -> None:
+    pin = dataclasses.replace(SHIPPED[0], options_access="other.")
+    with pytest.raises(PatchgenError, match="make it again"):
+        render.pinned_hooks(pin)
+
+
+@pytest.mark.parametrize("layout", sorted(layouts.load()))
+def test_make_and_check(tmp_path: Path, layout: str) -> None:
+    pin = miniature.write(tmp_path, layout)
+    assert pinning.check(pin, str(tmp_path), layouts.find(layout)) == []
+    edited = tmp_path / pin.files[0].path
+    edited.write_text("// moved\n" + edited.read_text())
+    (problem,) = pinning.check(pin, str(tmp_path), layouts.find(layout))
+    assert problem.startswith(pin.files[0].path)
+    assert pin.files[0].pre in problem
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_an_anchor_matches_exactly_once(tmp_path: Path, times: int) -> None:
+    pin = miniature.write(tmp_path)
+    layout = layouts.find(pin.layout)
+    anchor = layout.anchors[0]
+    path = tmp_path / anchor.file
+    path.write_text(path.read_text().replace(anchor.head, anchor.head * times))
+    with pytest.raises(TreeError, match=f"hook include matches {times} times"):
+        pinning.make(str(tmp_path), layout, "v1", miniature.COMMIT)
+
+
+def test_make_refuses_a_short_commit_and_other_line_ends(tmp_path: Path) -> None:
+    pin = miniature.write(tmp_path)
+    layout = layouts.find(pin.layout)
+    with pytest.raises(OptionsError, match="full commit id"):
+        pinning.make(str(tmp_path), layout, "v1", "57bffc3")
+    path = tmp_path / pin.files[0].path
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    with pytest.raises(FileError, match="line feed"):
+        pinning.make(str(tmp_path), layout, "v1", miniature.COMMIT)
+
+
+def test_a_pin_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(pins.to_json(SHIPPED[0]))
+    assert pins.find(str(path), ()) == SHIPPED[0]
+    for text in ("", "[]", "{}", '{"files": []}'):
+        path.write_text(text)
+        with pytest.raises(OptionsError, match="not a pin"):
+            pins.find(str(path), ())
+    with pytest.raises(FileError, match="No such file"):
+        pins.find(str(tmp_path / "gone.json"), ())

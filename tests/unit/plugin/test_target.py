@@ -1,0 +1,61 @@
+"""What is missing for a plugin is told before anything is compiled."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+
+from patchgen.errors import ToolError
+from patchgen.plugin import target
+from patchgen.system.interpreter import Torch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEADERS = "torch/include/torch/csrc/distributed/c10d"
+
+
+@pytest.fixture
+def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Torch:
+    """A torch with headers, of an interpreter that is none, on a machine that has none."""
+    monkeypatch.setattr(target, "_COMPILERS", ())
+    for name in (f"{HEADERS}/Backend.hpp", "torch/include/pybind11/pybind11.h", "python/Python.h"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("class Backend { virtual void one(); };\n")
+    (tmp_path / "torch" / "include" / "ATen").mkdir()
+    return Torch(
+        python=str(tmp_path / "python3"), version="2.13.0+cpu", commit="", cuda=None,
+        cxx11_abi=True, gloo=True, root=str(tmp_path / "torch"),
+        python_include=str(tmp_path / "python"), purelib="", tag="cp311",
+    )  # fmt: skip
+
+
+def test_all_is_there_but_the_interpreter(torch: Torch) -> None:
+    with pytest.raises(ToolError, match="python3: No such file"):
+        target.inspect(torch)
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (f"{HEADERS}/Backend.hpp", r"torch 2\.13\.0\+cpu of .* has no headers: .*libtorch-dev"),
+        ("torch/include/pybind11/pybind11.h", "pybind11 is missing: .*pybind11-dev"),
+        ("python/Python.h", "Python's headers are missing: .*python3-dev"),
+    ],
+)
+def test_what_is_missing(torch: Torch, tmp_path: Path, missing: str, said: str) -> None:
+    (tmp_path / missing).unlink()
+    with pytest.raises(ToolError, match=said):
+        target.inspect(torch)
+
+
+def test_torch_is_too_old(torch: Torch) -> None:
+    with pytest.raises(ToolError, match=r"PyTorch 1\.13 and newer; patch or graft this one"):
+        target.inspect(dataclasses.replace(torch, version="1.12.1+cu116"))
+
+
+def test_before_torch_2_a_process_group_is_no_backend(torch: Torch) -> None:
+    with pytest.raises(ToolError, match=r"no torch/csrc/distributed/c10d/ProcessGroup\.hpp"):
+        target.inspect(dataclasses.replace(torch, version="1.13.1"))

@@ -1,0 +1,287 @@
+"""What is run, the configurations of the ranks, their lines, and what is told of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from patchgen.build.check.config import parse
+from patchgen.client.simulator import config_text
+from patchgen.errors import OptionsError
+from patchgen.ranks.run import cache, command, configs, streams
+from patchgen.ranks.run import report as telling
+from patchgen.ranks.run.job import Job, Line, Rank, Result, Setup
+from patchgen.system.interpreter import Torch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+TORCH = Torch(
+    python="/usr/bin/python3",
+    version="2.9.0",
+    commit="c" * 40,
+    cuda=None,
+    cxx11_abi=True,
+    gloo=True,
+    root="/site/torch",
+    python_include="/include",
+    purelib="/site",
+    tag="cp311",
+)
+GROUP = "process group of 2 ranks: allreduce(SUM) of float32 and int32 goes to SwitchML (a=1)"
+NO_FALLBACKS = {"group": 0, "op": 0, "dtype": 0, "tensors": 0, "numel": 0}
+
+
+def test_a_command_that_names_its_interpreter(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    python = sys.executable
+    given = ["-u", "-W", "error", "train.py", "--x", "a b"]
+    resolved = command.resolve([python, *given], None, str(tmp_path), os.environ)
+    assert resolved == ([python, *given], python)
+    assert command.resolve([python, *given], python, str(tmp_path), os.environ)[1] == python
+    with pytest.raises(OptionsError, match="drop one of them"):
+        command.resolve([python, *given], "/bin/sh", str(tmp_path), os.environ)
+
+
+def test_a_command_without_an_interpreter(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    given = ["train.py", "-m", "x"]
+    resolved = command.resolve(given, sys.executable, str(tmp_path), os.environ)
+    assert resolved == ([sys.executable, *given], sys.executable)
+    resolved = command.resolve(["sh", "-c", "true"], sys.executable, str(tmp_path), os.environ)
+    assert resolved[0][0].endswith("/sh")
+    assert resolved[1] == sys.executable
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["{python}", "none.py"], "none.py: no such file in"),
+        (["none.py"], "none.py: no such file in"),
+        (["no-such-program"], "no-such-program: no such program"),
+        (["/nowhere/python3", "x.py"], "/nowhere/python3: no such interpreter"),
+        (["{python}", "n\x1b[1m.py"], r"n\x1b[1m.py: no such file"),
+    ],
+)
+def test_a_command_that_cannot_be_run(given: list[str], told: str, tmp_path: Path) -> None:
+    given = [text.format(python=sys.executable) for text in given]
+    with pytest.raises(OptionsError) as error:
+        command.resolve(given, None, str(tmp_path), {"PATH": os.environ["PATH"]})
+    assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "script"),
+    [
+        (["train.py", "-m"], "train.py"),
+        (["-X", "dev", "-Werror", "-u", "train.py"], "train.py"),
+        (["-m", "package.module"], None),
+        (["-um", "package"], None),
+        (["-c", "print(1)"], None),
+        (["-", "x"], None),
+        ([], None),
+    ],
+)
+def test_the_script_of_an_interpreter(arguments: list[str], script: str | None) -> None:
+    assert command.script_of(arguments) == script
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        config_text(rank=3, workers=7),
+        "general.rank = 3\ngeneral.num_workers=7\n[backend.dummy]\nrank = 5\n",
+        "[general]\npacket_numel = 256\n",
+        "[backend.dummy]\nbandwidth = 1\n[general] # ours\n rank=1 # one\n",
+        "",
+    ],
+)
+def test_a_template_is_the_configuration_of_every_rank(text: str) -> None:
+    made = configs.template(text).replace("@RANK@", "1").replace("@WORKERS@", "2")
+    before, after = parse(text), parse(made)
+    assert (after.pop("general.rank"), after.pop("general.num_workers")) == ("1", "2")
+    assert after == {
+        key: value
+        for key, value in before.items()
+        if key not in {"general.rank", "general.num_workers"}
+    }
+
+
+def job(workers: int, files: Sequence[str]) -> Job:
+    return Job(("true",), "/python", "/cache", "/", {}, workers=workers, configs=files)
+
+
+def test_the_configurations_of_the_ranks(tmp_path: Path) -> None:
+    files = [str(tmp_path / f"{rank}.cfg") for rank in range(2)]
+    for path in files:
+        with open(path, "w", encoding="ascii") as file:
+            file.write("[general]\nrank = 0\n")
+    real = Setup(TORCH, "plugin", "")
+    assert configs.of(job(2, files), real) == {"files": files, "template": None}
+    assert configs.of(job(1, files[:1]), real) == {"files": files[:1], "template": None}
+    assert "rank = @RANK@" in configs.of(job(2, files[:1]), real)["template"]
+    assert configs.of(job(2, ()), real) == {"files": [], "template": None}
+    simulated = configs.of(job(2, ()), Setup(TORCH, "plugin", "", simulated=True))
+    assert "num_workers = @WORKERS@" in simulated["template"]
+    assert configs.of(job(2, files), Setup(TORCH, "stock", "")) == {"files": [], "template": None}
+
+
+def test_configurations_that_do_not_fit(tmp_path: Path) -> None:
+    there = tmp_path / "a.cfg"
+    there.touch()
+    configs.check([str(there)], 3)
+    configs.check([str(there)] * 3, 3)
+    configs.check([str(there)] * 3, 0)
+    with pytest.raises(OptionsError, match="2 configurations for 3 ranks"):
+        configs.check([str(there)] * 2, 3)
+    with pytest.raises(OptionsError, match=r"none\.cfg: No such file"):
+        configs.check([str(tmp_path / "none.cfg")], 1)
+
+
+def line(text: bytes, rank: int | None, *, error: bool = False) -> Line:
+    return Line(rank, error, text)
+
+
+def test_lines_are_whole() -> None:
+    stream = streams.Stream(0, 1, error=False)
+    assert [*stream.lines(b"one\ntw")] == [line(b"one\n", 1)]
+    assert [*stream.lines(b"o\x0b\nthree\r")] == [line(b"two\x0b\n", 1)]
+    assert [*stream.lines(b"\n 10%\r 20%\r")] == [
+        line(b"three\r\n", 1),
+        line(b" 10%\r", 1),
+    ]
+    assert [*stream.lines(b"")] == [line(b" 20%\r", 1)]
+    assert [*stream.lines(b"no end")] == []
+    assert [*stream.lines(b"")] == [line(b"no end\n", 1)]
+    assert [*stream.lines(b"")] == []
+
+
+def test_a_line_without_an_end_does_not_grow_for_ever() -> None:
+    stream = streams.Stream(0, None, error=True)
+    given = [long for _ in range(40) for long in stream.lines(b"x" * 65536)]
+    assert given
+    assert len(stream.pending) <= 1 << 20
+
+
+def test_all_that_was_written_is_given_out(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+
+    def write() -> None:
+        for rank in (0, 1):
+            for _ in range(2):  # the pipe of a rank has no end before all is over
+                with open(tmp_path / f"{rank}.out", "w", encoding="ascii") as file:
+                    file.writelines(f"{number}\n" for number in range(20000))
+        os.write(writing, b"last words")
+        os.close(writing)
+
+    seen: list[Line] = []
+    with streams.of_ranks(str(tmp_path), 2) as ranks:
+        writer = threading.Thread(target=write)
+        writer.start()
+        other = streams.Stream(reading, None, error=True)
+        assert not streams.pump(ranks, [other], seen.append, limit=0)
+        assert streams.pump(ranks, [other], seen.append)
+        writer.join()
+    os.close(reading)
+    for rank in (0, 1):
+        text = b"".join(one.text for one in seen if one.rank == rank)
+        assert text == b"".join(b"%d\n" % number for number in range(20000)) * 2
+    assert [one for one in seen if one.rank is None] == [line(b"last words\n", None, error=True)]
+
+
+def rank(number: int, *, group: str = GROUP, final: bool = True, **report: Any) -> Rank:
+    fallbacks = {**NO_FALLBACKS, **report.pop("fallbacks", {})}
+    counted = {"calls": 0, "bytes": 0, "failure": "", "fallbacks": fallbacks, **report}
+    return Rank(number, 2, "gloo", group, counted, final)
+
+
+def result(*ranks: Rank, way: str = "plugin", **others: Any) -> Result:
+    return Result(Setup(TORCH, way, "why"), 0, others.pop("failed", {}), ranks, **others)
+
+
+def test_what_is_told_of_ranks_that_delegated() -> None:
+    one = rank(0, calls=1200, bytes=4800)
+    other = rank(1, calls=7, bytes=28, fallbacks={"dtype": 3}, final=False)
+    told = [*telling.lines(result(one, other, failed={1: -9, 0: 3}))]
+    assert told == [
+        "rank 1 was ended by SIGKILL",
+        "rank 0 failed with exit code 3",
+        "torch 2.9.0: why",
+        "rank  allreduces delegated  bytes  Gloo: dtype",
+        "----------------------------------------------",
+        "0                    1,200  4,800            0",
+        "1*                       7     28            3",
+        "* was ended from outside: as of when it last made or destroyed a group",
+        "process group of 2 ranks: allreduce(SUM) of float32 and int32 goes to SwitchML",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "others", "reason"),
+    [
+        ([], {}, "no process group was made by torch.distributed.init_process_group"),
+        ([], {"elsewhere": ["/b/torch"]}, "another torch was imported, of /b/torch, not /site"),
+        ([rank(0, group="")], {}, "the process group's backend is gloo"),
+        ([rank(0)], {}, "no allreduce was called"),
+        ([rank(0, fallbacks={"op": 2, "numel": 1})], {}, "left to Gloo: op 2, numel 1"),
+        ([rank(0, failure="lost")], {}, "SwitchML was given up: lost"),
+        ([rank(0, group="g: allreduce stays with Gloo: why")], {}, "g: allreduce stays with"),
+        ([rank(0, calls=1)], {}, ""),
+        ([], {"way": "stock"}, ""),
+    ],
+)
+def test_why_nothing_was_delegated(ranks: list[Rank], others: dict[str, Any], reason: str) -> None:
+    ended = result(*ranks, **others)
+    assert telling.data(ended)["reason"] == telling.reason(ended)
+    if reason:
+        assert reason in telling.reason(ended)
+        assert [*telling.lines(ended)][-1].startswith("warning: nothing was delegated: ")
+    else:
+        assert telling.reason(ended) == ""
+        assert not any("warning" in told for told in telling.lines(ended))
+
+
+def test_what_was_built_is_kept(tmp_path: Path) -> None:
+    made = []
+
+    def make(directory: str) -> None:
+        made.append(directory)
+        with open(os.path.join(directory, "file"), "w", encoding="ascii") as file:
+            file.write("content")
+
+    first = cache.kept(str(tmp_path / "a cache"), "thing", ["x", 1], make)
+    assert cache.kept(str(tmp_path / "a cache"), "thing", ["x", 1], make) == first
+    other = cache.kept(str(tmp_path / "a cache"), "thing", ["x", 2], make)
+    assert len({first, other}) == len(made) == 2
+    assert os.listdir(other) == ["file"]
+    assert sorted(os.listdir(os.path.dirname(first))) == sorted(
+        map(os.path.basename, (first, other))
+    )
+
+
+def test_nothing_is_kept_of_what_failed(tmp_path: Path) -> None:
+    def make(directory: str) -> None:
+        raise OptionsError(directory)
+
+    with pytest.raises(OptionsError):
+        cache.kept(str(tmp_path), "thing", [], make)
+    assert os.listdir(tmp_path) == []
+
+
+def test_another_run_was_quicker(tmp_path: Path) -> None:
+    def make(directory: str) -> None:
+        open(os.path.join(directory, "mine"), "w", encoding="ascii").close()
+        if not entered:
+            entered.append(directory)
+            nested.append(cache.kept(str(tmp_path), "thing", [], make))
+
+    entered: list[str] = []
+    nested: list[str] = []
+    assert cache.kept(str(tmp_path), "thing", [], make) == nested[0]
+    assert os.listdir(nested[0]) == ["mine"]
+    assert len(os.listdir(tmp_path / "run")) == 1

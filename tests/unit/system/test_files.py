@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from patchgen.system import files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def refuse(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_new_file_follows_the_umask_and_an_old_one_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    mask = os.umask(0o027)
+    try:
+        files.replace(os.fsencode(path), b"1")
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    path.chmod(0o604)
+    files.replace(os.fsencode(path), b"2")
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"2", 0o604)
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_failure_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, step, refuse)
+    with pytest.raises(OSError, match="No space"):
+        files.replace(os.fsencode(path), b"new")
+    monkeypatch.undo()
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_a_symbolic_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("target")
+    files.replace(os.fsencode(tmp_path / "link"), b"x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"x"
+
+
+def test_a_directory_is_refused_and_a_device_is_not_replaced(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        files.replace(os.fsencode(tmp_path), b"x")
+    files.replace(b"/dev/null", b"x")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_a_new_file_must_not_exist(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path / "f")
+    files.write_new(path, b"x")
+    with pytest.raises(FileExistsError):
+        files.write_new(path, b"y")
+    assert (tmp_path / "f").read_bytes() == b"x"

@@ -1,0 +1,64 @@
+"""Told to end before there is a command; and what the programs of tests inherit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[2]
+INTERRUPTED = """
+import os, signal, time
+os.kill(os.getpid(), {number})
+time.sleep(600)
+"""
+IGNORED = """
+import signal, subprocess, sys
+numbers = signal.SIGTERM, signal.SIGHUP, signal.SIGINT
+for number in numbers:
+    signal.signal(number, signal.SIG_IGN)
+from conftest import pytest_configure
+pytest_configure()
+for number in numbers:
+    code = f"import os; os.kill(os.getpid(), {int(number)})"
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    print(done.returncode)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "told"), [(2, 130, "interrupted\n"), (15, -15, ""), (1, -1, "")]
+)
+@pytest.mark.parametrize("module", ["click", "json", "patchgen.cli.generate"])
+def test_told_to_end_while_modules_are_imported(
+    module: str, number: int, code: int, told: str
+) -> None:
+    """The module of that name is one that is interrupted when it is imported."""
+    finder = f"""
+import importlib.abc, importlib.util, sys
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            exec({INTERRUPTED.format(number=number)!r})
+sys.meta_path.insert(0, Finder())
+for name in [name for name in sys.modules if name.split(".")[0] == {module!r}]:
+    del sys.modules[name]
+from patchgen.__main__ import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", finder, "generate", "-o", os.devnull],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.stderr == told
+    assert done.returncode == code
+
+
+def test_programs_of_tests_hear_signals_that_the_tests_ignore() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IGNORED], cwd=TESTS, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [f"-{number}" for number in (15, 1, 2)]

@@ -1,0 +1,126 @@
+"""The rules of the house that docs/design.md states, read from the imports and calls themselves."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import patchgen
+
+PACKAGE = Path(patchgen.__file__).parent
+MODULES = {
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+FLOORS = (
+    {"__init__", "checks", "errors", "payload", "tables", "templates"},
+    {"system"},
+    {"options", "plots"},
+    {"accuracy", "client", "patch"},
+    {"source"},
+    {"graft", "plugin"},
+    {"ranks"},
+    {"build"},
+    {"cli"},
+    {"__main__"},
+)
+LONGER = {"build.stages": 278, "payload.verify_rank": 283}
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+
+
+def room(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def parsed(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def at_run_time(tree: ast.Module) -> ast.Module:
+    """Without what only a type checker imports."""
+    tree.body = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    ]
+    return tree
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """The modules of the package that a module imports, wherever in it."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("patchgen."):
+            base = str(node.module).partition(".")[2]
+            for alias in node.names:
+                name = f"{base}.{alias.name}"
+                known = (name, f"{name}.__init__", base, f"{base}.__init__")
+                found.update([one for one in known if one in MODULES][:1])
+        elif isinstance(node, ast.ImportFrom) and node.module == "patchgen":
+            for alias in node.names:
+                whole = (alias.name, f"{alias.name}.__init__", "__init__")
+                found.add(next(one for one in whole if one in MODULES))
+    return found
+
+
+IMPORTS = {module: imported(parsed(module)) for module in MODULES}
+
+
+def test_the_house_is_small() -> None:
+    inside = [entry for entry in PACKAGE.iterdir() if entry.name != "__pycache__"]
+    assert len([entry for entry in inside if entry.is_dir()]) <= 12
+    assert len([entry for entry in inside if entry.suffix == ".py"]) <= 7
+    assert {room(module) for module in MODULES} <= {*FLOOR}
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_a_module_is_of_a_size_to_read(module: str) -> None:
+    lines = MODULES[module].read_text(encoding="utf-8").count("\n")
+    assert lines <= LONGER.get(module, 250)
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_no_import_runs_upwards(module: str) -> None:
+    mine = FLOOR[room(module)]
+    assert [name for name in IMPORTS[module] if FLOOR[room(name)] > mine] == []
+
+
+def test_no_import_runs_round() -> None:
+    done: set[str] = set()
+
+    def walk(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join([*path, module])
+        if module not in done:
+            for name in sorted(imported(at_run_time(parsed(module)))):
+                walk(name, (*path, module))
+            done.add(module)
+
+    for module in MODULES:
+        walk(module, ())
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_only_the_command_line_prints_and_exits(module: str) -> None:
+    if room(module) in {"cli", "payload", "__main__"}:
+        return
+    names = {
+        alias.name.partition(".")[0]
+        for node in ast.walk(parsed(module))
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    calls = {
+        ast.unparse(node.func) for node in ast.walk(parsed(module)) if isinstance(node, ast.Call)
+    }
+    assert "click" not in names
+    assert not {"print", "exit", "sys.exit"} & calls
+
+
+def test_a_command_is_in_the_file_of_its_name() -> None:
+    from patchgen.cli import SECTIONS
+
+    names = [name for names in SECTIONS.values() for name in names]
+    files = {path.stem for path in (PACKAGE / "cli").glob("*.py")}
+    assert sorted([*names, "__init__", "console", "params"]) == sorted(files)
