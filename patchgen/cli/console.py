@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
+import logging
 import sys
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +17,15 @@ from patchgen.errors import EXIT_CODES, CheckError, InterruptedRun, PatchgenErro
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from rich.progress import Progress
+
     from patchgen.checks import Check
 
 EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items()
 )
 
-_CLEAR_LINE = "\r\x1b[2K"
-_BAR = 20  # columns
+_LOGGER = logging.getLogger("patchgen")
 _SHORT = 90  # seconds, which are not told in minutes
 _SHOWN = 10  # problems of one check
 
@@ -61,85 +61,90 @@ def print_json(data: object) -> None:
     click.echo(json.dumps(data, indent=2))
 
 
-class Progress:
-    """Called with the name of each step as it begins."""
+class Steps(logging.Handler):
+    """Draws what the package logs: a line for each step, and on a terminal how far the present is.
+
+    A record is a step that begins. With the attributes `done` and `total`, numbers of any unit, it
+    says how far the present step is; `left` are the seconds until its end, where they are known.
+    """
 
     def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._shown: Progress | None = None
         self._step = ""
         self._begun = 0.0
-        self._counted = (0, 0)
-        self._lock = threading.Lock()
+        self._tenth = -1
 
     def __call__(self, step: str) -> None:
-        """Shows that a step begins; the one before it has ended."""
-        with self._lock:
-            self._finish()
-            self._step, self._begun, self._counted = step, time.monotonic(), (0, 0)
-            if not sys.stderr.isatty():
-                say(step)
+        """Shows that a step begins."""
+        _LOGGER.info(step)
 
     def count(self, done: int, total: int) -> None:
-        """Shows how far the step is: on a terminal as a bar, else a line for every tenth."""
-        with self._lock:
-            tenth = 10 * done // total if total else 0
-            before, whole = self._counted
-            again = total != whole  # another run of ninja
-            if not sys.stderr.isatty() and (again or tenth > 10 * before // whole):
-                say(f"  {done} of {total}")
-            self._counted = (done, total)
+        """Shows how far the step is."""
+        _LOGGER.info("", extra={"done": done, "total": total})
 
-    def tick(self) -> None:
-        """Shows the step with its seconds, in place."""
-        with self._lock:
-            if self._step:
-                seconds = time.monotonic() - self._begun
-                shown = f"{self._step} {self._bar(seconds)}... {seconds:.0f} s"
-                room = shutil.get_terminal_size().columns - 1  # one more begins another line
-                sys.stderr.write(f"{_CLEAR_LINE}{shown[:room]}")
-                sys.stderr.flush()
+    def emit(self, record: logging.LogRecord) -> None:
+        """Shows a record."""
+        total = getattr(record, "total", None)
+        if total is None:
+            self._begin(record.getMessage())
+        else:
+            self._count(record.__dict__["done"], total, getattr(record, "left", None))
 
-    def _bar(self, seconds: float) -> str:
-        done, total = self._counted
-        if not done:
-            return ""
-        filled = _BAR * done // total
-        left = seconds / done * (total - done)
-        return (
-            f"[{'#' * filled}{'.' * (_BAR - filled)}] {done}/{total}, "
-            f"about {f'{left:.0f} s' if left < _SHORT else f'{left / 60:.0f} min'} left "
-        )
+    def _begin(self, step: str) -> None:
+        self._finish()
+        self._step, self._begun, self._tenth = step, time.monotonic(), -1
+        if not sys.stderr.isatty():
+            say(step)
+            return
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self._shown = Progress(
+            SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(),
+            console=Console(stderr=True), transient=True,
+        )  # fmt: skip
+        self._shown.add_task(step)
+        self._shown.start()
+
+    def _count(self, done: float, total: float, left: float | None) -> None:
+        tenth = int(10 * done / total) if total else 0
+        if left is None and done:
+            left = (time.monotonic() - self._begun) / done * (total - done)
+        if self._shown is not None:
+            (task,) = self._shown.task_ids
+            about = "" if left is None else f", about {_minutes(left)} left"
+            self._shown.update(task, description=f"{self._step} {done:.0f}/{total:.0f}{about}")
+        elif tenth != self._tenth:
+            say(f"  {done:.0f} of {total:.0f}")
+        self._tenth = tenth
 
     def _finish(self) -> None:
-        if self._step and sys.stderr.isatty():
-            sys.stderr.write(_CLEAR_LINE)
+        if self._shown is not None:
+            self._shown.stop()
+            self._shown = None
             say(self._step)
-        self._step = ""
 
     def close(self) -> None:
         """Ends the last step."""
-        with self._lock:
-            self._finish()
+        self._finish()
+        super().close()
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < _SHORT else f"{seconds / 60:.0f} min"
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[Progress]:
-    """Progress for the length of a block."""
-    shown = Progress()
-    done = threading.Event()
-
-    def run() -> None:
-        while not done.wait(0.5):
-            shown.tick()
-
-    ticker = threading.Thread(target=run, daemon=True)
-    if sys.stderr.isatty():
-        ticker.start()
+def progress() -> Iterator[Steps]:
+    """Shows the steps of a block, as the package logs them."""
+    shown = Steps()
+    _LOGGER.addHandler(shown)
+    _LOGGER.setLevel(logging.INFO)
     try:
         yield shown
     finally:
-        done.set()
-        if ticker.is_alive():
-            ticker.join()
+        _LOGGER.removeHandler(shown)
         shown.close()
 
 
