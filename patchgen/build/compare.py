@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Union
 
 from patchgen.build import elf
 from patchgen.errors import OptionsError
-from patchgen.system.artifacts import measure
+from patchgen.system.files import measure
 from patchgen.system.zips import permissions, reading
 
 if TYPE_CHECKING:

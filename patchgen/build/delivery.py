@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.build import companions, provenance, sbom
-from patchgen.build.stages import sha256
 from patchgen.patch import patchfile
 from patchgen.system import files, process
-from patchgen.system.artifacts import Artifact
+from patchgen.system.files import Artifact, sha256
 
 if TYPE_CHECKING:
     from patchgen.build.context import Context

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from patchgen.options import Options
     from patchgen.patch.pins import Pin
-    from patchgen.system.artifacts import Artifact
+    from patchgen.system.files import Artifact
 
 SUFFIX = ".provenance.json"
 PATCH = "switchml_pytorch.patch"

@@ -19,6 +19,7 @@ from patchgen.client import library as archive
 from patchgen.errors import CheckError, ToolError
 from patchgen.patch import patchfile, render, state, tree
 from patchgen.system import paths, process
+from patchgen.system.files import sha256
 from patchgen.system.wheel import normalise
 
 if TYPE_CHECKING:
@@ -35,15 +36,6 @@ class Stage(NamedTuple):
     name: str
     look: Callable[[Context], Made | None]
     run: Callable[[Context], Made]
-
-
-def sha256(path: str) -> str:
-    """Of a file, in hexadecimal digits."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _partly(context: Context) -> bool:

@@ -12,7 +12,7 @@ from patchgen.cli.console import progress, say
 from patchgen.cli.params import known_pins, read_options, variable_options, warn
 from patchgen.errors import TreeError, file_errors
 from patchgen.options import VARIABLES
-from patchgen.system import paths, pythons, scratch
+from patchgen.system import files, paths, pythons
 
 if TYPE_CHECKING:
     from patchgen.options import Options
@@ -105,7 +105,7 @@ def graft(  # noqa: PLR0913  # one for each option
         from patchgen.graft import installing
 
         installing.check(python, user=user)
-        with scratch.directory("graft") as directory:
+        with files.scratch("graft") as directory:
             options = _options(given)
             target = _output(output, options) if output else os.path.join(directory, _NAME)
             _build(options, python, target, given)

@@ -13,7 +13,7 @@ from patchgen.graft.remote import Commit
 from patchgen.patch import images, render, tree
 from patchgen.source.addresses import PYTORCH
 from patchgen.source.repository import Repository
-from patchgen.system import paths, scratch
+from patchgen.system import files, paths
 from patchgen.system.blobs import blob_id
 from patchgen.system.objects import Store
 
@@ -121,7 +121,7 @@ def fetched(
         FileError: the cache cannot be written.
     """
     store, places = Store(os.path.join(origin.cache, "objects")), origin.places
-    with scratch.directory("fetch") as directory, file_errors():
+    with files.scratch("fetch") as directory, file_errors():
         pytorch = Repository(directory, "", (), os.path.join(directory, "pytorch"), pin.commit,
                              PYTORCH)  # fmt: skip
         commit = Commit(pytorch, store, places)

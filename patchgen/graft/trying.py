@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
 from patchgen.graft.installing import place
-from patchgen.system import scratch
+from patchgen.system import files
 from patchgen.system.process import run
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def attempt(library: str, torch: Torch) -> None:
     Raises:
         ToolError: torch does not take the graft, or not its process group.
     """
-    with scratch.directory("try") as directory:
+    with files.scratch("try") as directory:
         place(directory)
         environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("GLOO_")},

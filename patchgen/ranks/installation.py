@@ -12,7 +12,7 @@ from patchgen import graft as grafting
 from patchgen.errors import ToolError, TreeError, file_errors
 from patchgen.patch.version import flags_of
 from patchgen.payload import graft_hook
-from patchgen.system import children, paths, scratch, zips
+from patchgen.system import children, files, paths, zips
 from patchgen.system.children import Child
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def look(python: str) -> Installation:
         ToolError: it cannot be started, or is none.
     """
     environ = {name: value for name, value in os.environ.items() if name != "SWITCHML_REQUIRE"}
-    with scratch.directory("status") as directory:
+    with files.scratch("status") as directory:
         (ended,) = children.run([Child([python, "-c", _PROBE], environ, directory)], _LIMIT)
     found: dict[str, Any] = {}
     for line in ended.out.splitlines():

@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from patchgen.system import scratch
+from patchgen.system import files
 from patchgen.system.process import run
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def built(project: Mapping[str, bytes], what: str, report: Callable[[str], None]
         ToolError: cmake or the compiler is missing or failed.
         FileError: the temporary directory cannot be written.
     """
-    with scratch.directory("cmake") as directory:
+    with files.scratch("cmake") as directory:
         for path, content in project.items():
             target = os.path.join(directory, path)
             os.makedirs(os.path.dirname(target), exist_ok=True)

@@ -1,11 +1,57 @@
-"""Files that are written whole or not at all."""
+"""Files: written whole or not at all, told apart by what they hold, and scratch directories."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
+import sys
 import tempfile
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from patchgen.errors import file_errors
+from patchgen.system import signals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BLOCK = 1 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """The name of a file without its directory, its size in bytes and its SHA-256 in hex."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+def measure(path: str) -> Artifact:
+    """Reads a file.
+
+    Raises:
+        FileError: it cannot be read.
+    """
+    with file_errors():
+        return Artifact(os.path.basename(path), os.path.getsize(path), sha256(path))
+
+
+def sha256(path: str) -> str:
+    """The SHA-256 of a file in hex; the file may be larger than memory.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open(path, "rb") as file:
+        if sys.version_info >= (3, 11):
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256()
+        while block := file.read(_BLOCK):
+            digest.update(block)
+        return digest.hexdigest()
 
 
 def write_new(path: bytes, content: bytes, mode: int = 0o666) -> None:
@@ -60,6 +106,47 @@ def replace(path: bytes, content: bytes) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[IO[bytes]]:
+    """A file that takes the place of `path` at the end; a killed run's draft is written over.
+
+    One run at a time may write a path. The mode follows the umask.
+
+    Raises:
+        FileError: the file system refused; `path` is as it was.
+    """
+    directory, name = os.path.split(path)
+    temporary = os.path.join(directory, f".{name}.switchml-tmp")
+    with file_errors():
+        try:
+            with open(temporary, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            if isinstance(error, OSError) and error.filename in {None, temporary}:
+                error.filename = path  # nobody knows the temporary name
+            raise
+
+
+@contextlib.contextmanager
+def scratch(purpose: str) -> Iterator[str]:
+    """A new directory under TMPDIR, removed at the end, after Ctrl-C, SIGTERM and SIGHUP.
+
+    Args:
+        purpose: a word of its name.
+
+    Raises:
+        FileError: there is no room, or the file system refused otherwise.
+    """
+    prefix = f"switchml-{purpose}-"
+    with signals.cleaning_up(), file_errors(), tempfile.TemporaryDirectory(prefix=prefix) as path:
+        yield os.path.realpath(path)
 
 
 def _umask() -> int:

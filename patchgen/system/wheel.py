@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 import stat
 import time
 import zipfile
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
-from patchgen.errors import TreeError, file_errors
+from patchgen.errors import TreeError
 from patchgen.system import paths, records
-from patchgen.system.artifacts import measure
+from patchgen.system.files import measure, replacing
 from patchgen.system.zips import permissions, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from patchgen.system.records import Row
     from patchgen.system.zips import Archive
 
@@ -53,7 +49,7 @@ def normalise(source: str, output: str, epoch: int) -> str:
         expected = records.read(archive, record)
         _check_names(archive, record, expected)
         date = time.gmtime(min(max(epoch, _FIRST), _LAST))[:6]
-        with _replacing(output) as file, zipfile.ZipFile(file, "w") as target:
+        with replacing(output) as file, zipfile.ZipFile(file, "w") as target:
             rows = [
                 _copy(archive, name, target, _entry(name, archive.entries[name], date), expected)
                 for name in sorted(expected, key=lambda name: _place(name, record))
@@ -117,23 +113,3 @@ def _copy(
             f"RECORD says {row.size} bytes, {row.digest}"
         )
     return records.Row(name, records.encoded(digests[records.ALGORITHM].digest()), size)
-
-
-@contextlib.contextmanager
-def _replacing(path: str) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `path` at the end. What a killed run left is written over."""
-    directory, name = os.path.split(path)
-    temporary = os.path.join(directory, f".{name}.switchml-tmp")
-    with file_errors():
-        try:
-            with open(temporary, "wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException as error:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            if isinstance(error, OSError) and error.filename in {None, temporary}:
-                error.filename = path  # nobody knows the temporary name
-            raise

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from patchgen.build.provenance import Provenance
 from patchgen.options import resolve
 from patchgen.patch import pins
-from patchgen.system.artifacts import Artifact
+from patchgen.system.files import Artifact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

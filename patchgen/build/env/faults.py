@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from patchgen.build.env import lockfile, marker, scripts
 from patchgen.checks import Check
 from patchgen.errors import ToolError, TreeError, file_errors
+from patchgen.system.files import sha256
 from patchgen.system.process import run
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     Records = Mapping[str, Mapping[str, Any]]
 
 _CUDA = "cudatoolkit-dev"
-_BLOCK = 1 << 20  # bytes
 
 
 def verify(lock: Lock, path: str, prefix: str, *, contents: bool) -> list[Check]:
@@ -128,15 +127,7 @@ def _changed(path: str, wanted: str | None) -> bool:
     """Whether a file has another hash; one that was compiled while linking has none."""
     if not os.path.isfile(path):
         return True
-    return wanted is not None and _sha256(path) != wanted
-
-
-def _sha256(path: str) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+    return wanted is not None and sha256(path) != wanted
 
 
 def _nvcc(prefix: str, package: Package) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from patchgen import __version__
 from patchgen.errors import file_errors
-from patchgen.system import scratch
+from patchgen.system import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,7 +39,7 @@ def kept(cache: str, kind: str, inputs: object, make: Callable[[str], None]) -> 
     path = os.path.join(cache, f"{kind}-{name}")
     if os.path.isdir(path):
         return path
-    with scratch.directory(kind) as directory, file_errors():
+    with files.scratch(kind) as directory, file_errors():
         made = os.path.join(directory, kind)
         os.mkdir(made)
         make(made)
@@ -80,8 +80,8 @@ def digest(*directories: str) -> str:
             for name in sorted(names):
                 path = os.path.join(directory, name)
                 if not name.endswith(".pyc"):
-                    with open(path, "rb") as file:
-                        seen.update(os.fsencode(os.path.relpath(path, top)) + b"\0" + file.read())
+                    held = files.sha256(path).encode()
+                    seen.update(os.fsencode(os.path.relpath(path, top)) + b"\0" + held)
     return seen.hexdigest()
 
 

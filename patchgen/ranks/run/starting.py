@@ -14,7 +14,7 @@ from patchgen.errors import ToolError, file_errors
 from patchgen.payload import launcher, rank_hook, sitecustomize
 from patchgen.ranks.run import configs, results, streams, ways
 from patchgen.ranks.run.streams import Stream
-from patchgen.system import pythons, scratch, supervising
+from patchgen.system import files, pythons, supervising
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def start(job: Job, setup: Setup, output: Output) -> Result:
         ToolError: the ranks could not be started.
         FileError: the temporary directory cannot be written.
     """
-    with scratch.directory("run") as directory, file_errors():
+    with files.scratch("run") as directory, file_errors():
         program = _prepared(job, setup, directory)
         last: list[str] = []
 

@@ -15,7 +15,7 @@ from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
 from patchgen.options import Options
 from patchgen.ranks.run import cache, configs
 from patchgen.ranks.run.job import AUTO, GRAFT, PLUGIN, STOCK, TORCH, Setup
-from patchgen.system import interpreter, paths, process, pythons, scratch
+from patchgen.system import files, interpreter, paths, process, pythons
 from patchgen.templates import DIRECTORY
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _tried(job: Job, setup: Setup) -> Setup:
     Raises:
         ToolError: it does not.
     """
-    with scratch.directory("try") as directory:
+    with files.scratch("try") as directory:
         environ = environment({**job.environ, **setup.environ}, setup, directory)
         try:
             found = _probe(job, environ)

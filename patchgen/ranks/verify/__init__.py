@@ -10,7 +10,7 @@ from patchgen.ranks.verify import expected as expecting
 from patchgen.ranks.verify import importing, summing, wheels
 from patchgen.ranks.verify.expected import Expected
 from patchgen.ranks.verify.target import Target
-from patchgen.system import pythons, scratch
+from patchgen.system import files, pythons
 from patchgen.system.children import LIMIT
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def python(
     """
     _check_configs(configs)
     program = pythons.located(interpreter)
-    with scratch.directory("verify") as directory:
+    with files.scratch("verify") as directory:
         return _verify(Target(program, None, directory, limit), expected, configs, report)
 
 
@@ -79,7 +79,7 @@ def wheel(  # noqa: PLR0913  # each is a part of what is verified
     _check_configs(configs)
     name = expecting.read(path)
     program = pythons.located(wheels.interpreter_for(name, path, interpreter))
-    with scratch.directory("verify") as directory:
+    with files.scratch("verify") as directory:
         report(f"unpacking {os.path.basename(path)}")
         unpacked = os.path.join(directory, "wheel")
         os.mkdir(unpacked)

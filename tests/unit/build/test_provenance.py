@@ -8,7 +8,7 @@ from support.wheelhouse import COMMIT, GLOO, PROVENANCE
 
 from patchgen import __version__
 from patchgen.build.provenance import statement, write
-from patchgen.system.artifacts import measure
+from patchgen.system.files import measure
 
 if TYPE_CHECKING:
     from pathlib import Path

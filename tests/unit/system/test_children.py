@@ -12,7 +12,7 @@ import pytest
 from support.waiting import gone, read_rest, until
 
 from patchgen.errors import FileError, ToolError
-from patchgen.system import children, scratch
+from patchgen.system import children, files
 from patchgen.system.children import Child
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 WAIT = "import time; time.sleep(600)"
 PARENT = """
 import sys, os
-from patchgen.system import children, scratch
-with scratch.directory("verify") as directory:
+from patchgen.system import children, files
+with files.scratch("verify") as directory:
     code = "import os, sys; print(os.getpid(), file=open('pid', 'w')); sys.stdin.read()"
     child = children.Child([sys.executable, "-c", code], os.environ, directory)
     print(directory, flush=True)
@@ -119,7 +119,7 @@ def test_a_handler_of_the_caller_stays(tmp_path: Path, monkeypatch: pytest.Monke
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     before_hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
-        with scratch.directory("verify") as path:
+        with files.scratch("verify") as path:
             assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
             assert signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
@@ -131,5 +131,5 @@ def test_a_handler_of_the_caller_stays(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_no_room_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
-    with pytest.raises(FileError, match="/nowhere/at/all"), scratch.directory("verify"):
+    with pytest.raises(FileError, match="/nowhere/at/all"), files.scratch("verify"):
         pass

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from typing import TYPE_CHECKING
 
 import pytest
 
+from patchgen.errors import FileError
 from patchgen.system import files
 
 if TYPE_CHECKING:
@@ -63,3 +65,40 @@ def test_a_new_file_must_not_exist(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         files.write_new(path, b"y")
     assert (tmp_path / "f").read_bytes() == b"x"
+
+
+def test_a_file_by_what_it_holds(tmp_path: Path) -> None:
+    content = b"x" * (3 << 20) + b"y"
+    (tmp_path / "f").write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    assert files.sha256(str(tmp_path / "f")) == digest
+    assert files.measure(str(tmp_path / "f")) == files.Artifact("f", len(content), digest)
+    with pytest.raises(FileError, match=f"^{tmp_path}/none: No such file"):
+        files.measure(str(tmp_path / "none"))
+
+
+def test_the_older_loop_gives_the_same_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f").write_bytes(b"x" * (3 << 20))
+    first = files.sha256(str(tmp_path / "f"))
+    monkeypatch.setattr("sys.version_info", (3, 9))
+    assert files.sha256(str(tmp_path / "f")) == first
+
+
+def test_what_is_written_bit_by_bit_appears_whole(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_text("old")
+
+    def fill() -> None:
+        with files.replacing(str(path)) as file:
+            file.write(b"half")
+            refuse()
+
+    with pytest.raises(FileError, match=f"^{path}: No space"):
+        fill()
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("f", "old")]
+    with files.replacing(str(path)) as file:
+        file.write(b"new")
+        assert path.read_text() == "old"
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("f", "new")]
