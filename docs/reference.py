@@ -10,7 +10,6 @@ from patchgen.cli import main
 from patchgen.errors import EXIT_CODES
 from patchgen.options import DEV_ROOT, DEV_ROOT_FLAG, REFUSED_IN_HOMES, VARIABLES
 from patchgen.patch import pins
-from patchgen.patch.layouts import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -88,7 +87,7 @@ def text() -> str:
         ),
         "",
         "A pin is made from a checkout by the anchors of a layout: "
-        + ", ".join(sorted(load()))
+        + ", ".join(dict.fromkeys(pin.layout for pin in pins.shipped()))
         + ".",
         "",
         "## Commands",

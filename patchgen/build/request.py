@@ -89,7 +89,7 @@ class Request:
     @property
     def recipe(self) -> recipes.Recipe:
         """What is known of building this pin."""
-        return recipes.find(self.pin)
+        return self.pin.recipe
 
     @property
     def workers(self) -> int:

@@ -29,15 +29,22 @@ def pins(ctx: click.Context, *, as_json: bool) -> None:
 
 @pins.command()
 @click.argument("tree", type=click.Path())
-@click.option("--layout", required=True, metavar="NAME", help="Of its family, see layouts.json.")
+@click.option(
+    "--layout",
+    required=True,
+    metavar="NAME",
+    help="Layout of a known pin, or a pin file (*.json) to take it from.",
+)
 @click.option("--name", required=True, metavar="NAME", help="As v1.7.1.")
 @click.option("--commit", required=True, metavar="ID", help="All 40 digits.")
 @click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Instead of stdout.")
 def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> None:
     """Makes a pin from an unpatched checkout."""
-    from patchgen.patch import layouts, pinning  # for maintainers only
+    from patchgen.patch import pinning
 
-    pin = pinning.make(paths.from_native(tree), layouts.find(layout), name, commit)
+    pin = pinning.make(
+        paths.from_native(tree), known.of_layout(layout, known.shipped()), name, commit
+    )
     text = known.to_json(pin)
     if output is None:
         click.echo(text, nl=False)
@@ -52,7 +59,7 @@ def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> 
 @pytorch_option
 def check(tree: str, pytorch: str | None) -> None:
     """Compares a pin with an unpatched checkout of its commit."""
-    from patchgen.patch import layouts, pinning
+    from patchgen.patch import pinning
     from patchgen.patch.state import inspect
 
     source = paths.from_native(tree)
@@ -60,7 +67,8 @@ def check(tree: str, pytorch: str | None) -> None:
     pin = pin or inspect(source, shipped).pin
     if pin is None:
         raise TreeError(f"{tree}: not a commit that there is a pin for; name one with --pytorch")
-    problems = pinning.check(pin, source, layouts.find(pin.layout))
+    like = pin if pin.anchors else known.of_layout(pin.layout, shipped)
+    problems = pinning.check(pin, source, like)
     if problems:
         raise TreeError("\n".join(problems))
     say(f"{tree}: agrees with {pin.name} in {len(pin.files)} files")

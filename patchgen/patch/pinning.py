@@ -9,24 +9,23 @@ from typing import TYPE_CHECKING
 
 from patchgen.errors import FileError, OptionsError, TreeError, file_errors
 from patchgen.patch import images, render
-from patchgen.patch.layouts import Layout
-from patchgen.patch.pins import Hook, HookedFile, Pin
+from patchgen.patch.pins import LAYOUT, Hook, HookedFile, Pin
 from patchgen.system import paths
 from patchgen.system.blobs import blob_id
 
 if TYPE_CHECKING:
-    from patchgen.patch.layouts import Anchor
+    from patchgen.patch.pins import Anchor
 
 _CONTEXT = 3
-_SHARED = tuple(field.name for field in fields(Layout) if field.name not in {"name", "anchors"})
+_NOT_OF_THE_TREE = {"files", "anchors", "recipe"}
 
 
-def make(tree: str, layout: Layout, name: str, commit: str) -> Pin:
-    """A pin of the tree, with hooks where the layout's anchors match.
+def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
+    """A pin of the tree, with hooks where the anchors of another pin match.
 
     Args:
         tree: a checkout of `commit`, unpatched.
-        layout: of its family of releases.
+        like: a pin of the same layout. What building that needs is not taken over.
         name: of the pin, as v1.7.1.
         commit: all 40 digits.
 
@@ -37,15 +36,14 @@ def make(tree: str, layout: Layout, name: str, commit: str) -> Pin:
     """
     if not re.fullmatch("[0-9a-f]{40}", commit):
         raise OptionsError(f"{commit}: give the full commit id, 40 hexadecimal digits")
-    contents = {anchor.file: _read(tree, anchor.file) for anchor in layout.anchors}
+    contents = {anchor.file: _read(tree, anchor.file) for anchor in like.anchors}
     files = tuple(
-        HookedFile(path, blob_id(content), "", _hooks(path, content, layout))
+        HookedFile(path, blob_id(content), "", _hooks(path, content, like))
         for path, content in contents.items()
     )
-    shared = {key: getattr(layout, key) for key in _SHARED}
     draft = Pin(
-        name=name, version=name.removeprefix("v"), commit=commit, layout=layout.name,
-        hooks_sha256="", files=files, **shared,
+        name=name, version=name.removeprefix("v"), commit=commit, hooks_sha256="", files=files,
+        **{key: getattr(like, key) for key in LAYOUT},
     )  # fmt: skip
     texts = render.hooks(draft)
     return replace(
@@ -58,20 +56,20 @@ def make(tree: str, layout: Layout, name: str, commit: str) -> Pin:
     )
 
 
-def check(pin: Pin, tree: str, layout: Layout) -> list[str]:
+def check(pin: Pin, tree: str, like: Pin) -> list[str]:
     """What differs between a pin and the one that the tree would give; empty when all agrees.
 
     Raises:
         FileError: a file cannot be read.
     """
     try:
-        fresh = make(tree, layout, pin.name, pin.commit)
+        fresh = make(tree, like, pin.name, pin.commit)
     except TreeError as error:
         return [str(error)]
     problems = [
         f"{field.name}: the pin has {getattr(pin, field.name)}, this gives {value}"
         for field in fields(Pin)
-        if field.name != "files"
+        if field.name not in _NOT_OF_THE_TREE
         and (value := getattr(fresh, field.name)) != getattr(pin, field.name)
     ]
     ours = {file.path: file for file in pin.files}
@@ -95,10 +93,10 @@ def _read(tree: str, path: str) -> bytes:
     return content
 
 
-def _hooks(path: str, content: bytes, layout: Layout) -> tuple[Hook, ...]:
+def _hooks(path: str, content: bytes, like: Pin) -> tuple[Hook, ...]:
     lines = [paths.decode(line[:-1]) for line in images.lines_of(content)]
     hooks = []
-    for anchor in layout.anchors:
+    for anchor in like.anchors:
         if anchor.file == path:
             line = _line(content, anchor)
             before = tuple(lines[max(0, line - _CONTEXT) : line])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,9 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchgen.patch.pins import Pin
-
-_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recipes.json")
 _PATH = re.compile(r"[\w/.,+@-]+", re.ASCII)
 
 PATH_RULE = "PyTorch's build takes only letters, digits and / . , + @ - _ in its path"
@@ -39,10 +34,3 @@ class Recipe:
 def takes(path: str) -> bool:
     """Whether PyTorch's build, of any release, can be made in a directory of that name."""
     return _PATH.fullmatch(path) is not None
-
-
-def find(pin: Pin) -> Recipe:
-    """The recipe of a pin."""
-    with open(_FILE, encoding="utf-8") as file:
-        known = json.load(file)
-    return Recipe(**known.get(pin.name, {}))

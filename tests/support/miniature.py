@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchgen.patch import layouts, pinning
+from patchgen.patch import pinning, pins
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,9 +25,9 @@ def text(name: str, file: str, anchors: list[str]) -> str:
 
 def write(root: Path, layout_name: str = "c10d-lib", name: str = "v0.0.1") -> Pin:
     """Writes the tree and returns its pin."""
-    layout = layouts.find(layout_name)
+    like = pins.of_layout(layout_name, pins.shipped())
     anchors: dict[str, list[str]] = {}
-    for anchor in layout.anchors:
+    for anchor in like.anchors:
         block = anchor.head + anchor.tail
         known = anchors.setdefault(anchor.file, [])
         if known and known[-1].endswith(block):
@@ -40,4 +40,4 @@ def write(root: Path, layout_name: str = "c10d-lib", name: str = "v0.0.1") -> Pi
     (root / "torch/distributed").mkdir(parents=True, exist_ok=True)
     (root / "torch/distributed/__init__.py").write_text("# package\n", encoding="utf-8")
     (root / "README.md").write_text("unrelated\n", encoding="utf-8")
-    return pinning.make(str(root), layout, name, COMMIT)
+    return pinning.make(str(root), like, name, COMMIT)

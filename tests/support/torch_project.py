@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchgen.patch import layouts, pinning, pins
+from patchgen.patch import pinning, pins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,8 +94,8 @@ class Project:
 
     def pinned(self, commit: str) -> Project:
         """The project at the commit that is checked out, with the pin of it written."""
-        layout = layouts.find("torch-csrc")
-        pin = pinning.make(str(self.pytorch), layout, NAME, commit)
+        like = pins.of_layout("torch-csrc", pins.shipped())
+        pin = pinning.make(str(self.pytorch), like, NAME, commit)
         pin_file = self.mirror.parent / f"pin-{commit[:12]}.json"
         pin_file.write_text(pins.to_json(pin))
         return replace(self, pin_file=pin_file, commit=commit)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from patchgen.build.check import config, environment, homes, hugepages, link, programs, python, room
 from patchgen.build.check.site import Site, native
 from patchgen.build.check.tools import Tools
-from patchgen.patch import recipes
 from patchgen.patch.limits import Limits
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def run(options: Options, pin: Pin, site: Site) -> list[Check]:
         pin: what is to be built.
         site: where, and with what.
     """
-    recipe = recipes.find(pin)
+    recipe = pin.recipe
     limits = Limits(f"PyTorch {pin.version}", recipe.limits)
     conda = None if site.python else environment.look(site)
     tools = Tools(site, limits, conda)

@@ -1,13 +1,18 @@
-"""The PyTorch commits that a patch can be made for: one JSON file each, beside this module."""
+"""The PyTorch commits that a patch can be made for.
+
+All that is known of a release is in one JSON file beside this module: where the hooks go, how the
+next release of its kind is looked for, and what building it needs.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import OptionsError, file_errors
+from patchgen.patch.recipes import Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,11 +43,22 @@ class HookedFile:
 
 
 @dataclass(frozen=True)
+class Anchor:
+    """Hook `name` goes into `file` between `head` and `tail`, which occur there once, adjacent."""
+
+    name: str
+    file: str
+    head: str
+    tail: str = ""
+
+
+@dataclass(frozen=True)
 class Pin:
     """All that is needed to patch one commit of PyTorch with no PyTorch at hand.
 
     The fields from `source_dir` on are for the templates. `hooks_sha256` is over the rendered
-    hooks: the post-images hold for these texts only.
+    hooks: the post-images hold for these texts only. `layout` names the releases that have the
+    fields of LAYOUT in common.
     """
 
     name: str
@@ -58,6 +74,21 @@ class Pin:
     cmake_source_dir: str
     hooks_sha256: str
     files: tuple[HookedFile, ...]
+    anchors: tuple[Anchor, ...] = ()
+    recipe: Recipe = field(default=Recipe(), hash=False)
+
+
+LAYOUT = (
+    "layout",
+    "source_dir",
+    "target",
+    "include_prefix",
+    "options_access",
+    "cxx_standard",
+    "cmake_indent",
+    "cmake_source_dir",
+    "anchors",
+)
 
 
 def from_json(text: str) -> Pin:
@@ -75,7 +106,9 @@ def from_json(text: str) -> Pin:
         )
         for file in data.pop("files")
     )
-    return Pin(files=files, **data)
+    anchors = tuple(Anchor(**anchor) for anchor in data.pop("anchors", ()))
+    recipe = Recipe(**data.pop("recipe", {}))
+    return Pin(files=files, anchors=anchors, recipe=recipe, **data)
 
 
 def to_json(pin: Pin) -> str:
@@ -104,6 +137,20 @@ def shipped() -> tuple[Pin, ...]:
     names = [name for name in os.listdir(_DIRECTORY) if name.endswith(".json")]
     pins = [load(os.path.join(_DIRECTORY, name)) for name in names]
     return tuple(sorted(pins, key=lambda pin: [int(part) for part in pin.version.split(".")]))
+
+
+def of_layout(text: str, pins: Sequence[Pin]) -> Pin:
+    """The first pin of a layout, or the one in a file `*.json`, to make another like it.
+
+    Raises:
+        OptionsError: there is none; the message lists the known ones.
+    """
+    if text.endswith(".json"):
+        return load(text)
+    known = {pin.layout: pin for pin in reversed(pins)}
+    if text not in known:
+        raise OptionsError(f"{text}: no such layout; known are {', '.join(reversed(known))}")
+    return known[text]
 
 
 def find(text: str, pins: Sequence[Pin]) -> Pin:

@@ -17,7 +17,6 @@ from support.wheelhouse import PROVENANCE, Entry, Fake, zipped
 
 from patchgen.build import companions
 from patchgen.build.compare import Kind, compare
-from patchgen.patch.recipes import find
 from patchgen.system.wheel import normalise
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Pip:
         self.links = root / "links"
         self.python = root / "venv" / "bin" / "python"
         self.constraints = root / "constraints.txt"
-        self.recipe = find(PROVENANCE.pin)
+        self.recipe = PROVENANCE.pin.recipe
         subprocess.run([sys.executable, "-m", "venv", self.python.parents[1]], check=True)
         self.constraints.write_text(companions.constraints(VERSION, self.recipe))
         self.wheel = TORCH.write(root / "own")

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 from support import miniature
 
 from patchgen.errors import FileError, OptionsError, PatchgenError, TreeError
-from patchgen.patch import layouts, pinning, pins, render
+from patchgen.patch import pinning, pins, recipes, render
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,10 +52,9 @@ def test_shipped_pins_are_in_the_order_of_their_releases() -> None:
 @pytest.mark.parametrize("pin", SHIPPED, ids=lambda pin: pin.name)
 def test_shipped_pins_belong_to_the_templates(pin: pins.Pin) -> None:
     assert render.pinned_hooks(pin)
-    layout = layouts.find(pin.layout)
-    for field in dataclasses.fields(layout):
-        if field.name not in {"name", "anchors"}:
-            assert getattr(pin, field.name) == getattr(layout, field.name)
+    like = pins.of_layout(pin.layout, SHIPPED)
+    for name in pins.LAYOUT:
+        assert getattr(pin, name) == getattr(like, name)
     assert pins.from_json(pins.to_json(pin)) == pin
     for file in pin.files:
         assert [hook.line for hook in file.hooks] == sorted({hook.line for hook in file.hooks})
@@ -65,9 +65,8 @@ def test_shipped_pins_belong_to_the_templates(pin: pins.Pin) -> None:
 def test_the_surroundings_of_shipped_hooks_are_the_anchors(pin: pins.Pin) -> None:
     """And where two hooks are near each other, both records have the same lines."""
     hooks = {(file.path, hook.name): hook for file in pin.files for hook in file.hooks}
-    anchors = layouts.find(pin.layout).anchors
-    assert {(anchor.file, anchor.name) for anchor in anchors} == set(hooks)
-    for anchor in anchors:
+    assert {(anchor.file, anchor.name) for anchor in pin.anchors} == set(hooks)
+    for anchor in pin.anchors:
         hook = hooks[anchor.file, anchor.name]
         before, after = anchor.head.splitlines()[-3:], anchor.tail.splitlines()[:3]
         assert list(hook.before[-len(before) :]) == before
@@ -86,13 +85,13 @@ def test_a_changed_hook_is_detected() -> None:
         render.pinned_hooks(pin)
 
 
-@pytest.mark.parametrize("layout", sorted(layouts.load()))
+@pytest.mark.parametrize("layout", sorted({pin.layout for pin in SHIPPED}))
 def test_make_and_check(tmp_path: Path, layout: str) -> None:
     pin = miniature.write(tmp_path, layout)
-    assert pinning.check(pin, str(tmp_path), layouts.find(layout)) == []
+    assert pinning.check(pin, str(tmp_path), pin) == []
     edited = tmp_path / pin.files[0].path
     edited.write_text("// moved\n" + edited.read_text())
-    (problem,) = pinning.check(pin, str(tmp_path), layouts.find(layout))
+    (problem,) = pinning.check(pin, str(tmp_path), pin)
     assert problem.startswith(pin.files[0].path)
     assert pin.files[0].pre in problem
 
@@ -100,23 +99,21 @@ def test_make_and_check(tmp_path: Path, layout: str) -> None:
 @pytest.mark.parametrize("times", [0, 2])
 def test_an_anchor_matches_exactly_once(tmp_path: Path, times: int) -> None:
     pin = miniature.write(tmp_path)
-    layout = layouts.find(pin.layout)
-    anchor = layout.anchors[0]
+    anchor = pin.anchors[0]
     path = tmp_path / anchor.file
     path.write_text(path.read_text().replace(anchor.head, anchor.head * times))
     with pytest.raises(TreeError, match=f"hook include matches {times} times"):
-        pinning.make(str(tmp_path), layout, "v1", miniature.COMMIT)
+        pinning.make(str(tmp_path), pin, "v1", miniature.COMMIT)
 
 
 def test_make_refuses_a_short_commit_and_other_line_ends(tmp_path: Path) -> None:
     pin = miniature.write(tmp_path)
-    layout = layouts.find(pin.layout)
     with pytest.raises(OptionsError, match="full commit id"):
-        pinning.make(str(tmp_path), layout, "v1", "57bffc3")
+        pinning.make(str(tmp_path), pin, "v1", "57bffc3")
     path = tmp_path / pin.files[0].path
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     with pytest.raises(FileError, match="line feed"):
-        pinning.make(str(tmp_path), layout, "v1", miniature.COMMIT)
+        pinning.make(str(tmp_path), pin, "v1", miniature.COMMIT)
 
 
 def test_a_pin_in_a_file(tmp_path: Path) -> None:
@@ -129,3 +126,28 @@ def test_a_pin_in_a_file(tmp_path: Path) -> None:
             pins.find(str(path), ())
     with pytest.raises(FileError, match="No such file"):
         pins.find(str(tmp_path / "gone.json"), ())
+
+
+def test_a_pin_is_made_like_one_of_its_layout_or_in_a_file(tmp_path: Path) -> None:
+    assert pins.of_layout("c10d-lib", SHIPPED) == SHIPPED[0]
+    path = tmp_path / "next.json"
+    path.write_text(pins.to_json(SHIPPED[-1]))
+    assert pins.of_layout(str(path), SHIPPED) == SHIPPED[-1]
+    with pytest.raises(OptionsError, match=r"no such layout; known are c10d-lib, c10d-lib-1\.9"):
+        pins.of_layout("c10d", SHIPPED)
+
+
+def test_a_new_pin_is_one_file(tmp_path: Path) -> None:
+    """It can stand as the model of the next; only what building it needs is not known."""
+    written = miniature.write(tmp_path)
+    pin = pins.from_json(pins.to_json(written))
+    assert pin.anchors == SHIPPED[0].anchors
+    assert pin.recipe == recipes.Recipe()
+    assert pinning.make(str(tmp_path), pin, "v0.0.1", miniature.COMMIT) == written
+
+
+def test_a_pin_in_a_file_without_anchors_and_recipe() -> None:
+    data = json.loads(pins.to_json(SHIPPED[0]))
+    del data["anchors"], data["recipe"]
+    pin = pins.from_json(json.dumps(data))
+    assert pin == dataclasses.replace(SHIPPED[0], anchors=(), recipe=recipes.Recipe())

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from patchgen.build.check import link
-from patchgen.patch import pins, recipes
+from patchgen.patch import pins
 from patchgen.patch.limits import Limits
 
 REPOSITORY = Path(__file__).parents[3]
-RECIPES = {pin.version: recipes.find(pin) for pin in pins.shipped() if recipes.find(pin).limits}
+RECIPES = {pin.version: pin.recipe for pin in pins.shipped() if pin.recipe.limits}
 
 
 def limits(version: str) -> Limits:
