@@ -1,6 +1,6 @@
 """Writes the results of run.py into a page: counts, and each test that is not as in stock.
 
-    record.py RESULTS.json... --page docs/compatibility.md
+    record.py RESULTS.json... --page docs/releases.md
 
 Results of the same torch, tests and way are added up. What stands between the two marks of the page
 is replaced. Differences are explained in explanations.json; one that is not says so.
