@@ -11,19 +11,21 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 
 _PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 
 
-def _children() -> list[int]:
-    with open(f"/proc/self/task/{threading.get_native_id()}/children", encoding="ascii") as file:
+def _children() -> "list[int]":
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
         return [int(pid) for pid in file.read().split()]
 
 
 def _end_all() -> None:
     """Ends all children, and theirs, which are ours as soon as their parent is gone."""
-    while children := _children():
+    while True:
+        children = _children()
+        if not children:
+            return
         for pid in children:
             os.kill(pid, signal.SIGKILL)
         for pid in children:
@@ -37,7 +39,7 @@ def main() -> int:
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.set_wakeup_fd(wake)
     command = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL)
     while command.poll() is None:
         ready, _, _ = select.select([stop, woken], [], [])

@@ -2,11 +2,8 @@
 
 An ordinary script of DistributedDataParallel with Gloo: nothing in it knows of SwitchML. The digits
 are drawn by the script itself, from the shapes below. Started again it does the same, bit for bit.
+Runs under Python 3.6 and newer.
 """
-
-# it prints as scripts do
-
-from __future__ import annotations
 
 import argparse
 import array
@@ -41,7 +38,7 @@ LEARNING_RATE, MOMENTUM = 0.1, 0.9
 SPOKEN = 16  # steps from one line of output to the next
 
 
-def draw(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+def draw(count: int, seed: int) -> "tuple[torch.Tensor, torch.Tensor]":
     """Images of digits, turned, slanted, stretched, moved and grainy, and which digits they are."""
     chance = torch.Generator().manual_seed(seed)
 
@@ -85,7 +82,7 @@ def network() -> nn.Module:
     )
 
 
-def train(epochs: int) -> tuple[dict[str, object], array.array[float]]:
+def train(epochs: int) -> "tuple[dict[str, object], array.array[float]]":
     """Trains, in the process group; returns what this rank measured, and the weights."""
     rank, world = dist.get_rank(), dist.get_world_size()
     images, digits = draw(IMAGES, seed=1)
@@ -103,8 +100,8 @@ def train(epochs: int) -> tuple[dict[str, object], array.array[float]]:
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
 
     each = IMAGES // (world * BATCH)  # steps of an epoch
-    losses: list[float] = []
-    accuracies: list[float] = []
+    losses = []  # type: list[float]
+    accuracies = []  # type: list[float]
     for epoch in range(epochs):
         order = torch.randperm(IMAGES, generator=torch.Generator().manual_seed(epoch))
         for batch in order[rank::world][: each * BATCH].split(BATCH):

@@ -87,6 +87,11 @@ def test_no_import_runs_upwards(module: str) -> None:
     assert [name for name in IMPORTS[module] if FLOOR[room(name)] > mine] == []
 
 
+def test_what_runs_in_another_python_imports_nothing_of_ours() -> None:
+    found = {name: IMPORTS[name] for name in MODULES if room(name) == "payload"}
+    assert {name for names in found.values() for name in names} == set()
+
+
 def test_no_import_runs_round() -> None:
     done: set[str] = set()
 

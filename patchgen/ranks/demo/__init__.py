@@ -7,6 +7,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchgen import payload
 from patchgen.errors import CheckError, file_errors
 from patchgen.ranks import run as running
 from patchgen.ranks.demo import training
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 SCRIPT = "train.py"
-_SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), SCRIPT)
+_SOURCE = os.path.join(os.path.dirname(os.path.abspath(payload.__file__)), SCRIPT)
 _OURS = "SWITCHML_"  # variables of the user's that would make another run of this
 
 

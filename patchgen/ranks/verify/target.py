@@ -8,6 +8,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from patchgen.payload import verify_rank
 from patchgen.payload.verify_rank import MARK
 from patchgen.system import children, pythons
 from patchgen.system.children import Child
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 Event = dict[str, Any]
 
-_WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
+_WORKER = os.path.abspath(verify_rank.__file__)
 _REMOVED = ("SWITCHML_", "GLOO_", "PYTHONINSPECT", "LD_TRACE_LOADED_OBJECTS")
 _FIXED = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 

@@ -1,0 +1,102 @@
+"""What runs in somebody else's Python does so in every one that is here, the oldest first."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from support.waiting import ENOUGH
+
+from patchgen import payload
+
+FILES = sorted(Path(payload.__file__).parent.glob("*.py"))
+OLDEST = (3, 6)
+NEED_TORCH = {"train"}
+VERSION = "import sys; print(*sys.version_info[:2])"
+COMPILE = """
+import sys
+for path in sys.argv[1:]:
+    with open(path, "rb") as file:
+        compile(file.read(), path, "exec")
+"""
+IMPORT = """
+import importlib, sys
+sys.path[:0] = [sys.argv[1]]
+for name in sys.argv[2:]:
+    importlib.import_module(name)
+"""
+
+
+@cache
+def version(python: str) -> tuple[int, ...]:
+    done = subprocess.run(
+        [python, "-I", "-c", VERSION], capture_output=True, text=True, check=False, timeout=ENOUGH
+    )
+    return tuple(map(int, done.stdout.split())) if done.returncode == 0 else ()
+
+
+def pythons() -> list[str]:
+    """One for each version: of PATH, of the system, and of pyenv."""
+    root = Path(os.environ.get("PYENV_ROOT") or Path("~/.pyenv").expanduser())
+    names = [f"python3.{minor}" for minor in range(OLDEST[1], 30)]
+    places = [
+        sys.executable,
+        *filter(None, map(shutil.which, names)),
+        *map(str, Path("/usr/bin").glob("python3.*")),
+        *map(str, root.glob("versions/*/bin/python")),
+    ]
+    usable = [place for place in places if re.fullmatch(r"python[0-9.]*", os.path.basename(place))]
+    found = {version(place): place for place in reversed(usable)}
+    return [found[key] for key in sorted(found) if key >= OLDEST]
+
+
+PYTHONS = pythons()
+
+
+def run(python: str, *arguments: str, code: int = 0) -> str:
+    done = subprocess.run(
+        [python, "-W", "error", "-B", *arguments],
+        capture_output=True, text=True, check=False, timeout=ENOUGH,
+        env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (code, ""), done.stderr
+    return done.stdout
+
+
+def test_nothing_newer_than_the_oldest_python_is_used() -> None:
+    run(
+        sys.executable, "-W", "ignore", "-c", "import vermin; vermin.main()", "--target=3.6-",
+        "--no-tips", "--violations", "--quiet", *map(str, FILES),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_file_is_one_of_its_language(python: str) -> None:
+    run(python, "-I", "-c", COMPILE, *map(str, FILES))
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_file_needs_its_standard_library_only(python: str) -> None:
+    names = [path.stem for path in FILES if path.stem not in {*NEED_TORCH, "__init__"}]
+    run(python, "-I", "-S", "-c", IMPORT, str(FILES[0].parent), *names)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_supervisor_ends_what_its_command_has_left(python: str) -> None:
+    from patchgen.payload import supervisor
+
+    stop, hold = os.pipe()
+    done = subprocess.run(
+        [python, "-I", supervisor.__file__, str(stop), "sh", "-c", "sleep 600 & echo $!; exit 3"],
+        pass_fds=[stop], capture_output=True, text=True, check=False, timeout=ENOUGH,
+    )  # fmt: skip
+    os.close(hold)
+    os.close(stop)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert not Path(f"/proc/{done.stdout.strip()}").exists()
