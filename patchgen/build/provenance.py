@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen import __version__
+from patchgen.client import library
 from patchgen.errors import file_errors
 from patchgen.options import HOMES, VARIABLES
 from patchgen.system import files, paths
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".provenance.json"
 PATCH = "switchml_pytorch.patch"
-CLIENT = "libswitchml-client.a"
+CLIENT = os.path.basename(library.ARCHIVE)
 _STATEMENT = "https://in-toto.io/Statement/v1"
 _PREDICATE = "https://slsa.dev/provenance/v1"
 _BUILD_TYPE = "urn:switchml-patch:wheel:v1"

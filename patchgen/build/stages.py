@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 from patchgen import checks
 from patchgen import source as sources
 from patchgen.build import compiling, journal, toolchain, variables
-from patchgen.client import library as archive
+from patchgen.client import library
 from patchgen.errors import CheckError, ToolError
 from patchgen.patch import patchfile, render, state, tree
 from patchgen.system import paths, process
@@ -145,10 +145,9 @@ def run_patch(context: Context) -> Made:
 def _patch(context: Context) -> Made:
     request = context.request
     home = request.options.switchml_home
-    library = os.path.join(os.fsdecode(paths.encode(home)), "lib", "libswitchml-client.a")
     client: dict[str, Any] = {"client": None, "simulator": False}
-    with contextlib.suppress(archive.ArchiveError, FileNotFoundError):  # preflight tells of it
-        client = {"client": sha256(library), "simulator": archive.read(home).simulator}
+    with contextlib.suppress(library.ArchiveError, FileNotFoundError):  # preflight tells of it
+        client = {"client": sha256(library.path(home)), "simulator": library.read(home).simulator}
     return {
         "sha256": hashlib.sha256(patchfile.build(request.options, request.pin)).hexdigest(),
         "new_files": sorted(render.new_paths(request.pin)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from patchgen.client import library
 from patchgen.system import paths
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ def _needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
     dpdk = ("DPDK_HOME", options.dpdk_home)
     grpc = ("GRPC_HOME", options.grpc_home)
     needed: list[tuple[str, str, tuple[str, ...]]] = [
-        (*switchml, ("include/switchml/context.h",)),
-        (*switchml, ("lib/libswitchml-client.a",)),
+        (*switchml, (library.HEADER,)),
+        (*switchml, (library.ARCHIVE,)),
     ]
     if options.dpdk:
         needed += [(*dpdk, ("include",)), (*dpdk, ("lib/libdpdk.a", "lib/libdpdk.so"))]

@@ -1,4 +1,4 @@
-"""What a client library was built with, read from its archive and its headers.
+"""What a client library is: its files in a SWITCHML_HOME, and what it was built with.
 
 The marks are those that switchml.cmake reads when PyTorch is configured.
 """
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
     Data = Union[bytes, mmap.mmap]
 
-ENTRY = "_ZN8switchml7Context11GetInstanceEv"  # switchml::Context::GetInstance()
+ARCHIVE = "lib/libswitchml-client.a"
+HEADER = "include/switchml/context.h"
+
+_ENTRY = b"8switchml7Context11GetInstance"  # switchml::Context::GetInstance()
 _MAGIC, _THIN = b"!<arch>\n", b"!<thin>\n"
 _HEADER = 60  # bytes before each member
 _BACKENDS = {
@@ -58,14 +61,19 @@ class Archive:
         return " ".join(words)
 
 
+def path(home: str) -> str:
+    """The archive in a SWITCHML_HOME, as `os` takes it."""
+    return paths.native(os.path.join(home, ARCHIVE))
+
+
 def read(home: str) -> Archive:
-    """Examines `lib/libswitchml-client.a` and the headers of a SWITCHML_HOME.
+    """Examines the archive and the headers of a SWITCHML_HOME.
 
     Raises:
         ArchiveError: it is no client library.
         OSError: it cannot be read.
     """
-    data = _open(os.path.join(home, "lib/libswitchml-client.a"))
+    data = _open(os.path.join(home, ARCHIVE))
     simulator = False
     with contextlib.suppress(FileNotFoundError):
         header = os.path.join(home, "include/switchml/common.h")
@@ -74,8 +82,8 @@ def read(home: str) -> Archive:
     return examine(data, simulator=simulator)
 
 
-def _open(path: str) -> Data:
-    with open(paths.encode(path), "rb") as file:
+def _open(name: str) -> Data:
+    with open(paths.encode(name), "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             return b""
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -88,7 +96,7 @@ def examine(data: Data, *, simulator: bool = False) -> Archive:
         ArchiveError: it is no client library.
     """
     _check_whole(data)
-    if data.find(ENTRY[3:-2].encode()) < 0:
+    if data.find(_ENTRY) < 0:
         raise ArchiveError("does not define switchml::Context::GetInstance()")
     flags = _FLAGS.search(data)
     return Archive(

@@ -14,6 +14,11 @@ def from_native(path: str) -> str:
     return decode(os.fsencode(path))
 
 
+def native(text: str) -> str:
+    """The inverse of `from_native`: as `os`, and programs, take a path."""
+    return os.fsdecode(encode(text))
+
+
 def encode(text: str) -> bytes:
     """The bytes of a path, which every function of `os` takes."""
     return text.encode("utf-8", "surrogateescape")

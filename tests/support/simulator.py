@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from patchgen.client.simulator import config_text, install
+from patchgen.client.config import simulated
+from patchgen.client.simulator import install
 from patchgen.system.ports import free_port
 from patchgen.system.process import run
 
@@ -179,7 +180,7 @@ def job(
     """Processes with the configs of one job, not yet started; killed at the end."""
     port = free_port()
     configs = [
-        config_text(
+        simulated(
             rank=rank,
             workers=workers,
             controller_port=port,

@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from patchgen.build.check import config, environment, homes, hugepages, link, programs, python, room
-from patchgen.build.check.site import Site, native
+from patchgen.build.check.site import Site
 from patchgen.build.check.tools import Tools
 from patchgen.patch.limits import Limits
+from patchgen.system.paths import native
 
 if TYPE_CHECKING:
     from patchgen.checks import Check
@@ -59,11 +60,12 @@ def run(options: Options, pin: Pin, site: Site) -> list[Check]:
         checks.append(conda.check)
     takes = 0 if conda is None or conda.prefix else _CONDA_CUDA if tools.cuda else _CONDA
     checks += [room.memory(recipe), room.disk(recipe, site, takes)]
+    told, found = config.check(site, client.archive, os.uname().nodename)
     if options.grpc and not simulator:
         driver = homes.driver(options)
         checks += [driver] if driver else []
-        checks.append(hugepages.check())
-    return [*checks, config.check(site, client.archive, os.uname().nodename)]
+        checks.append(hugepages.check(found if options.dpdk else None))
+    return [*checks, told]
 
 
 def _linked(options: Options, client: homes.Client, tools: Tools) -> list[Check]:

@@ -7,11 +7,12 @@ import os
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchgen.build.check.site import lines, native, reason, shown, which
+from patchgen.build.check.site import lines, reason, shown, which
 from patchgen.checks import Check
 from patchgen.client import homes
 from patchgen.client import library as archives
 from patchgen.errors import ToolError
+from patchgen.system.paths import native
 
 if TYPE_CHECKING:
     from patchgen.build.check.tools import Tools
@@ -37,8 +38,8 @@ class Client(NamedTuple):
 def client(options: Options) -> Client:
     """SWITCHML_HOME, and whether its archive was built with these flags."""
     home = native(options.switchml_home)
-    name, path = "SWITCHML_HOME", f"{home}/lib/libswitchml-client.a"
-    header = f"{home}/include/switchml/context.h"
+    name, path = "SWITCHML_HOME", f"{home}/{archives.ARCHIVE}"
+    header = f"{home}/{archives.HEADER}"
     wrong = []
     if not os.path.isfile(header):
         wrong.append(f"no {shown(header)}; {_CLIENT}")

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from patchgen.checks import Check
+
+if TYPE_CHECKING:
+    from patchgen.client.config import Config
 
 _NAME = "run: hugepages"
 _RESERVE = "as root: echo 2048 > /proc/sys/vm/nr_hugepages"
 
 
-def check(root: str = "/") -> Check:
+def check(config: Config | None, root: str = "/") -> Check:
     """Whether pages are free, and a hugetlbfs is mounted to get them from.
 
     Args:
+        config: of a run; None where there is none that can be used.
         root: where proc and sys are.
     """
+    if config is not None and config.without_hugepages:
+        return Check(_NAME, (), "none needed: switchml.cfg has --no-huge", required=False)
     directory = os.path.join(root, "sys/kernel/mm/hugepages")
     free: dict[int, int] = {}  # pages by kB
     try:

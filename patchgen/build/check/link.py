@@ -10,12 +10,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchgen.build.check.site import lines, native
+from patchgen.build.check.site import lines
 from patchgen.build.check.tools import relock
 from patchgen.checks import Check
 from patchgen.client import library as archives
 from patchgen.errors import ToolError
 from patchgen.patch.limits import Limits
+from patchgen.system.paths import native
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,7 +148,10 @@ def _command(wanted: Needs, home: str | None, tools: Tools) -> list[str]:
     except ToolError:  # clang has no such option
         sysroot = ""
     directories = [*wanted.directories, *(found[1].split(":") if found else [])]
-    undefined, client = ["-u", archives.ENTRY], [f"{home}/lib/libswitchml-client.a"]
+    undefined, client = (
+        ["-u", "_ZN8switchml7Context11GetInstanceEv"],
+        [f"{home}/{archives.ARCHIVE}"],
+    )
     return [
         say("prog-name=ld").strip(),
         *([f"--sysroot={sysroot}"] if sysroot else []),

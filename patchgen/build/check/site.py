@@ -46,11 +46,6 @@ class Site:
         return value.upper() not in _OFF if value else None
 
 
-def native(text: str) -> str:
-    """A path of `patchgen.paths` as `os` takes it."""
-    return os.fsdecode(paths.encode(text))
-
-
 def shown(path: str) -> str:
     """A path as `os` takes it, for people."""
     return paths.printable(paths.from_native(path))

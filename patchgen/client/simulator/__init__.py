@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchgen.client import config, library
 from patchgen.errors import ToolError, file_errors
 from patchgen.system import files
 from patchgen.system.process import run
@@ -19,67 +20,16 @@ from patchgen.system.process import run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PREPOSTPROCESSORS = ("cpu_exponent_quantizer", "bypass")
-DEFAULT_PORT = 50099
-MAX_WORKERS = 65535
-
 _SOURCE = Path(__file__).parent
 _COMPILERS = ("c++", "g++", "clang++")
-
-
-def config_text(
-    *,
-    rank: int = 0,
-    workers: int = 1,
-    controller_port: int = DEFAULT_PORT,
-    prepostprocessor: str = PREPOSTPROCESSORS[0],
-) -> str:
-    """The switchml.cfg of one worker, which the real library reads as well."""
-    return f"""\
-# Read from /etc/switchml.cfg, ./switchml.cfg or ./switchml-<hostname>.cfg, the first that exists.
-
-[general]
-# Which worker this is, from 0 on, and how many there are. Every worker has its own rank.
-rank = {rank}
-num_workers = {workers}
-
-# Must be the same for all workers.
-num_worker_threads = 4
-max_outstanding_packets = 256
-packet_numel = 256
-# cpu_exponent_quantizer: float32 in fixed point, as a switch adds it. bypass: exact float32 sums
-# in the simulator, and no sums of float32 at all on a switch.
-prepostprocessor = {prepostprocessor}
-# true: jobs finish at once and compute nothing.
-instant_job_completion = false
-
-# dummy, dpdk or rdma. The simulator takes each of them for TCP.
-backend = dummy
-scheduler = fifo
-
-# In the simulator: where rank 0 listens, and the others find it.
-controller_ip = 127.0.0.1
-controller_port = {controller_port}
-
-# A lost packet is sent again after so many milliseconds. The simulator loses none: it takes the
-# product of the three (100 seconds) as the time that a worker waits for the others.
-timeout = 10
-timeout_threshold = 100
-timeout_threshold_increment = 100
-
-[backend.dummy]
-# Mbit/s to imitate, 0 for no limit, and whether to compute. Not used by the simulator.
-bandwidth = 0
-process_packets = true
-"""
 
 
 def install(  # noqa: PLR0913  # each is an option of the command
     prefix: Path,
     *,
     workers: int = 1,
-    controller_port: int = DEFAULT_PORT,
-    prepostprocessor: str = PREPOSTPROCESSORS[0],
+    controller_port: int = config.DEFAULT_PORT,
+    prepostprocessor: str = config.PREPOSTPROCESSORS[0],
     debug: bool = False,
     cxxflags: str = "",
     report: Callable[[str], None],
@@ -90,7 +40,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
         prefix: where include, lib and switchml.cfg go.
         workers: num_workers; with more than one, also writes ranks/RANK/switchml.cfg for each.
         controller_port: TCP port of the aggregator.
-        prepostprocessor: one of PREPOSTPROCESSORS.
+        prepostprocessor: one of `config.PREPOSTPROCESSORS`.
         debug: no optimization, and debug symbols.
         cxxflags: flags for the compiler instead of those in the environment's CXXFLAGS.
         report: is given a line before each long step.
@@ -103,15 +53,17 @@ def install(  # noqa: PLR0913  # each is an option of the command
         FileError: the prefix cannot be written.
         ValueError: workers, controller_port or prepostprocessor is out of range.
     """
-    if not 1 <= workers <= MAX_WORKERS:
-        raise ValueError(f"workers: {workers} is not within 1 and {MAX_WORKERS}")
-    if not 1 <= controller_port <= MAX_WORKERS:
+    if not 1 <= workers <= config.MAX_WORKERS:
+        raise ValueError(f"workers: {workers} is not within 1 and {config.MAX_WORKERS}")
+    if not 1 <= controller_port <= config.MAX_WORKERS:
         raise ValueError(f"controller_port: {controller_port} is no port")
-    if prepostprocessor not in PREPOSTPROCESSORS:
-        raise ValueError(f"prepostprocessor: {prepostprocessor} is none of {PREPOSTPROCESSORS}")
+    if prepostprocessor not in config.PREPOSTPROCESSORS:
+        raise ValueError(
+            f"prepostprocessor: {prepostprocessor} is none of {config.PREPOSTPROCESSORS}"
+        )
 
-    def config(rank: int) -> bytes:
-        return config_text(
+    def text(rank: int) -> bytes:
+        return config.simulated(
             rank=rank,
             workers=workers,
             controller_port=controller_port,
@@ -124,11 +76,11 @@ def install(  # noqa: PLR0913  # each is an option of the command
             Path("include/switchml", header.name): header.read_bytes()
             for header in sorted(_SOURCE.glob("include/switchml/*.h"))
         }
-        contents[Path("lib", archive.name)] = archive.read_bytes()
-    contents[Path("switchml.cfg")] = config(0)
+        contents[Path(library.ARCHIVE)] = archive.read_bytes()
+    contents[Path(config.NAME)] = text(0)
     if workers > 1:
         for rank in range(workers):
-            contents[Path("ranks", str(rank), "switchml.cfg")] = config(rank)
+            contents[Path("ranks", str(rank), config.NAME)] = text(rank)
 
     report(f"installing into {prefix}")
     with file_errors():
@@ -158,4 +110,4 @@ def _build(directory: Path, *, debug: bool, cxxflags: str, report: Callable[[str
         raise ToolError(f"the simulator needs {missing[1]}, which is not installed") from error
     report("compiling the simulator")
     run(["cmake", "--build", directory, "--parallel", str(os.cpu_count() or 1)])
-    return directory / "lib" / "libswitchml-client.a"
+    return directory / library.ARCHIVE

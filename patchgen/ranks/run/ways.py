@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgen import graft, plugin
-from patchgen.client import homes, simulator
+from patchgen.client import homes, library, simulator
 from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
 from patchgen.options import Options
 from patchgen.ranks.run import cache, configs
@@ -192,12 +192,11 @@ def _with_graft(job: Job, torch: Torch, options: Options, report: Report) -> Set
 
 def _inputs(job: Job, torch: Torch, options: Options, package: str) -> list[object]:
     """What makes a difference to what is built."""
-    library = os.path.join(options.switchml_home, "lib", "libswitchml-client.a")
     return [
         cache.digest(DIRECTORY, package),
         cache.compiler(job.environ),
         [options.flags, options.switchml_home, options.grpc_home, options.dpdk_home],
-        cache.stamp(os.fsdecode(paths.encode(library))),
+        cache.stamp(library.path(options.switchml_home)),
         [torch.version, torch.commit, torch.root, torch.tag],
         cache.stamp(os.path.join(torch.lib_dir, "libtorch_cpu.so")),
     ]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchgen.checks import Check, hold
-from patchgen.client import simulator
+from patchgen.client import config
 from patchgen.ranks.verify.target import run
 from patchgen.system.ports import free_port
 
@@ -106,23 +106,14 @@ def _written(scratch: str, world: int, *, dummy: bool) -> list[str]:
     paths = []
     for rank in range(world):
         text = (
-            _dummy_config(rank, world)
+            config.dummy(rank, world)
             if dummy
-            else simulator.config_text(rank=rank, workers=world, controller_port=port)
+            else config.simulated(rank=rank, workers=world, controller_port=port)
         )
         path = os.path.join(scratch, f"switchml-{rank}.cfg")
-        with open(path, "w", encoding="ascii") as file:
-            file.write(text)
+        config.save(path, text)
         paths.append(path)
     return paths
-
-
-def _dummy_config(rank: int, world: int) -> str:
-    """Only what every build of the library knows; it refuses a file with any other name."""
-    return (
-        f"[general]\nrank = {rank}\nnum_workers = {world}\npacket_numel = 256\n"
-        f"backend = dummy\nprepostprocessor = {simulator.PREPOSTPROCESSORS[0]}\n"
-    )
 
 
 def _problems(answer: Answer, event: Event | None) -> list[str]:

@@ -18,7 +18,7 @@ import pytest
 from support.torch import checked, switchml_patch
 from support.waiting import read_rest, until
 
-from patchgen.client.simulator import config_text
+from patchgen.client.config import simulated
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
@@ -331,7 +331,7 @@ def test_told_to_end(
 
 
 def config(path: Path, **values: Any) -> Path:
-    path.write_text(config_text(**values))
+    path.write_text(simulated(**values))
     return path
 
 

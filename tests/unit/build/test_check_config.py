@@ -22,43 +22,13 @@ def at(cwd: Path, **environ: str) -> Site:
     return Site("/w", None, None, environ, str(cwd))
 
 
-def test_values_as_boost_reads_them() -> None:
-    text = """\
-# a comment
-[general]
-rank=0   # another
-  num_workers =  2
-backend = dpdk
-[backend.dpdk]
-extra_eal_options = --log-level=5 a=b
-"""
-    assert config.parse(text) == {
-        "general.rank": "0",
-        "general.num_workers": "2",
-        "general.backend": "dpdk",
-        "backend.dpdk.extra_eal_options": "--log-level=5 a=b",
-    }
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[general]\nrank 0\n", "line 2 is no 'key = value'"),
-        ("[general]\nrank = 0\nrank = 1\n", "line 3 gives general.rank again"),
-    ],
-)
-def test_what_boost_refuses(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        config.parse(text)
-
-
 def test_the_first_place_counts(tmp_path: Path) -> None:
     etc, cwd = tmp_path / "etc", tmp_path / "cwd"
     for directory in (etc, cwd):
         directory.mkdir()
     given = tmp_path / "own.cfg"
     places = [cwd / "switchml-node1.cfg", cwd / "switchml.cfg", etc / "switchml.cfg", given]
-    none = config.check(at(cwd), None, "node1", str(etc))
+    none = config.check(at(cwd), None, "node1", str(etc))[0]
     listed = ", ".join(map(str, places[2::-1]))
     assert none.problems == (
         f"none of {listed}; write one for each rank, or allreduce stays with Gloo",
@@ -66,9 +36,11 @@ def test_the_first_place_counts(tmp_path: Path) -> None:
     for rank, path in enumerate(places):
         path.write_text(f"[general]\nrank = {rank}\nnum_workers = 9\nbackend = dpdk\n")
         environ = {"SWITCHML_CONFIG": "../own.cfg"} if path == given else {}
-        row = config.check(at(cwd, **environ), REAL, "node1", str(etc))
+        row, found = config.check(at(cwd, **environ), REAL, "node1", str(etc))
         assert row.found == f"{path}: rank {rank} of 9, backend dpdk"
         assert row.ok
+        assert found is not None
+        assert found.rank == rank
 
 
 @pytest.mark.parametrize(
@@ -116,7 +88,7 @@ def test_what_is_told(
     tmp_path: Path, lines: str, archive: Archive | None, problems: list[str]
 ) -> None:
     (tmp_path / "switchml.cfg").write_text(f"[general]\n{lines}\n")
-    row = config.check(at(tmp_path), archive, "node1", "/nowhere")
+    row, _ = config.check(at(tmp_path), archive, "node1", "/nowhere")
     assert row.problems == tuple(problems)
     assert not row.required
 
@@ -136,5 +108,5 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, content: bytes | None, probl
         path.mkdir()
     else:
         path.write_bytes(content)
-    row = config.check(at(tmp_path), REAL, "node1", "/nowhere")
+    row, _ = config.check(at(tmp_path), REAL, "node1", "/nowhere")
     assert row.problems[0].startswith(f"{path}: {problem}")

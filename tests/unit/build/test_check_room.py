@@ -8,6 +8,7 @@ from support import unprivileged
 from patchgen.build import check
 from patchgen.build.check import hugepages, room
 from patchgen.build.check.site import Site
+from patchgen.client.config import read
 from patchgen.patch import pins
 from patchgen.patch.recipes import Recipe
 from patchgen.system import machine
@@ -126,5 +127,14 @@ MOUNT = "no hugetlbfs; as root: mount -t hugetlbfs none /dev/hugepages"
 def test_hugepages(
     tmp_path: Path, free: dict[int, int], mounts: str, found: str, problems: list[str]
 ) -> None:
-    row = hugepages.check(pages(tmp_path, free, mounts))
+    row = hugepages.check(None, pages(tmp_path, free, mounts))
     assert (row.found, list(row.problems), row.required) == (found, problems, False)
+
+
+def test_no_hugepages_are_missed_where_dpdk_does_without(tmp_path: Path) -> None:
+    root = pages(tmp_path, {}, "")
+    eal = "extra_eal_options = -m 256 --no-huge"
+    config = read(f"[general]\nbackend = dpdk\n[backend.dpdk]\n{eal}\n")
+    row = hugepages.check(config, root)
+    assert (row.ok, row.found) == (True, "none needed: switchml.cfg has --no-huge")
+    assert not hugepages.check(read("[general]\nbackend = dpdk\n"), root).ok

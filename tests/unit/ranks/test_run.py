@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from patchgen.build.check.config import parse
-from patchgen.client.simulator import config_text
 from patchgen.errors import OptionsError
 from patchgen.ranks.run import cache, command, configs, streams
 from patchgen.ranks.run import report as telling
@@ -89,27 +87,6 @@ def test_a_command_that_cannot_be_run(given: list[str], told: str, tmp_path: Pat
 )
 def test_the_script_of_an_interpreter(arguments: list[str], script: str | None) -> None:
     assert command.script_of(arguments) == script
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        config_text(rank=3, workers=7),
-        "general.rank = 3\ngeneral.num_workers=7\n[backend.dummy]\nrank = 5\n",
-        "[general]\npacket_numel = 256\n",
-        "[backend.dummy]\nbandwidth = 1\n[general] # ours\n rank=1 # one\n",
-        "",
-    ],
-)
-def test_a_template_is_the_configuration_of_every_rank(text: str) -> None:
-    made = configs.template(text).replace("@RANK@", "1").replace("@WORKERS@", "2")
-    before, after = parse(text), parse(made)
-    assert (after.pop("general.rank"), after.pop("general.num_workers")) == ("1", "2")
-    assert after == {
-        key: value
-        for key, value in before.items()
-        if key not in {"general.rank", "general.num_workers"}
-    }
 
 
 def job(workers: int, files: Sequence[str]) -> Job:
