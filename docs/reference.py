@@ -14,6 +14,13 @@ from patchgen.patch import pins
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+COMPLETION = (
+    'eval "$(_SWITCHML_PATCH_COMPLETE=bash_source switchml-patch)"     # ~/.bashrc',
+    "autoload -Uz compinit; compinit                                   # ~/.zshrc, both lines",
+    'eval "$(_SWITCHML_PATCH_COMPLETE=zsh_source switchml-patch)"',
+    "_SWITCHML_PATCH_COMPLETE=fish_source switchml-patch | source      # config.fish",
+)
+
 
 def commands(group: click.Group, name: str) -> Iterator[tuple[str, click.Command]]:
     context = click.Context(group)
@@ -75,6 +82,10 @@ def text() -> str:
         "## Exit codes",
         "",
         *table("code | meaning", [(str(code), what) for code, what in EXIT_CODES.items()]),
+        "",
+        "## Shell completion",
+        "",
+        *(f"    {line}" for line in COMPLETION),
         "",
         "## Pins",
         "",
