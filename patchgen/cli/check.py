@@ -17,7 +17,7 @@ from patchgen.cli.params import (
     pytorch_option,
     read_options,
 )
-from patchgen.patch.summary import options_data, options_line
+from patchgen.patch.report import options_data, options_line
 
 
 @click.command()

@@ -12,7 +12,7 @@ import click
 from patchgen.cli.console import print_json, say_all
 from patchgen.cli.params import json_option, pytorch_option, read_options, variable_options, warn
 from patchgen.errors import file_errors
-from patchgen.patch import patchfile, pins, summary
+from patchgen.patch import patchfile, pins, report
 from patchgen.system import files, paths
 
 _NAME = "switchml_pytorch.patch"
@@ -48,9 +48,9 @@ def generate(
     with file_errors():
         name = _write(content, output, options.builddir)
     if as_json:
-        print_json(summary.generate_data(name, digest, pin, options, warnings))
+        print_json(report.generate_data(name, digest, pin, options, warnings))
     else:
-        say_all(summary.generate_lines(name, len(content), digest, pin, options))
+        say_all(report.generate_lines(name, len(content), digest, pin, options))
 
 
 def _write(content: bytes, output: str | None, builddir: str) -> str:

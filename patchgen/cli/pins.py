@@ -8,7 +8,7 @@ from patchgen.cli.console import print_json, say
 from patchgen.cli.params import json_option, known_pins, pytorch_option
 from patchgen.errors import TreeError, file_errors
 from patchgen.patch import pins as known
-from patchgen.patch import summary
+from patchgen.patch import report
 from patchgen.system import files, paths
 
 
@@ -21,10 +21,10 @@ def pins(ctx: click.Context, *, as_json: bool) -> None:
         return
     shipped = known.shipped()
     if as_json:
-        print_json([summary.pin_data(pin) for pin in shipped])
+        print_json([report.pin_data(pin) for pin in shipped])
     else:
         for pin in shipped:
-            click.echo(summary.pin_line(pin))
+            click.echo(report.pin_line(pin))
 
 
 @pins.command()

@@ -8,13 +8,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.errors import OptionsError, PatchgenError, ToolError, TreeError, file_errors
+from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
 from patchgen.graft.remote import Commit
 from patchgen.patch import images, render, tree
 from patchgen.source.addresses import PYTORCH
 from patchgen.source.repository import Repository
 from patchgen.system import files, paths
-from patchgen.system.blobs import blob_id
 from patchgen.system.objects import Store
 
 if TYPE_CHECKING:
@@ -142,9 +141,7 @@ def fetched(
 def _process_group(commit: Commit, pin: Pin, torch: Torch) -> dict[str, bytes]:
     hooked = _hooked(pin)
     (pre,) = commit.contents({hooked.path: hooked.pre}).values()
-    post = images.post_image(hooked, pre, render.pinned_hooks(pin))
-    if blob_id(post) != hooked.post:
-        raise PatchgenError(f"{hooked.path}: the pin's hooks do not give its post-image")
+    post = images.pinned_post(hooked, pre, render.pinned_hooks(pin))
     header = os.path.join(pin.include_prefix, "ProcessGroupGloo.hpp")
     if any(os.path.exists(os.path.join(base, header)) for base in torch.include_dirs):
         return {hooked.path: post}

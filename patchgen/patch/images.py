@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+from patchgen.errors import PatchgenError
+from patchgen.system.blobs import blob_id
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -30,3 +33,27 @@ def pre_image(file: HookedFile, post: bytes, texts: Mapping[str, bytes]) -> byte
     for hook in file.hooks:
         del lines[hook.line : hook.line + texts[hook.name].count(b"\n")]
     return b"".join(lines)
+
+
+def pinned_post(file: HookedFile, pre: bytes, texts: Mapping[str, bytes]) -> bytes:
+    """The post-image, which is that of the pin.
+
+    Raises:
+        PatchgenError: it is another one.
+    """
+    return _verified(file, "post", file.post, post_image(file, pre, texts))
+
+
+def pinned_pre(file: HookedFile, post: bytes, texts: Mapping[str, bytes]) -> bytes:
+    """The pre-image, which is that of the pin.
+
+    Raises:
+        PatchgenError: it is another one.
+    """
+    return _verified(file, "pre", file.pre, pre_image(file, post, texts))
+
+
+def _verified(file: HookedFile, which: str, wanted: str, content: bytes) -> bytes:
+    if blob_id(content) != wanted:
+        raise PatchgenError(f"{file.path}: the pin's hooks do not give its {which}-image")
+    return content

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from patchgen.options import Options
     from patchgen.patch.pins import Pin
 
-_SOURCES = (
+SOURCES = (
     "SwitchMLAgreement.hpp",
     "SwitchMLAllreduce.cpp",
     "SwitchMLAllreduce.hpp",
     "SwitchMLConfig.hpp",
     "switchml.cmake",
 )
+"""The files beside the process group, which the plugin compiles as well."""
+
 _FLAGS = "switchml.cmake"
 _PYTHON = "torch/distributed/switchml.py"
 
@@ -75,7 +77,7 @@ def flags_path(pin: Pin) -> str:
 
 def new_paths(pin: Pin) -> tuple[str, ...]:
     """The files that the patch adds, relative to the tree."""
-    return (*(posixpath.join(pin.source_dir, name) for name in _SOURCES), _PYTHON)
+    return (*(posixpath.join(pin.source_dir, name) for name in SOURCES), _PYTHON)
 
 
 def fixed_files(pin: Pin) -> dict[str, bytes]:

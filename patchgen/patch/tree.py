@@ -6,13 +6,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.errors import PatchgenError, TreeError, file_errors
+from patchgen.errors import TreeError, file_errors
 from patchgen.patch import images, render, transaction
 from patchgen.patch.pins import shipped
 from patchgen.patch.state import TEMPORARY, FileState, Kind, State, inspect, refusal, resolve
 from patchgen.patch.transaction import Change
 from patchgen.system import lock, paths
-from patchgen.system.blobs import blob_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,8 +49,7 @@ def apply(tree: str, options: Options, pins: Sequence[Pin], wanted: Pin | None =
         state, pin = _known(tree, pins, wanted)
         texts = render.pinned_hooks(pin)
         hooked = {
-            file.path: _verified(file, _post(file, found, texts))
-            for file, found in zip(pin.files, state.hooked)
+            file.path: _post(file, found, texts) for file, found in zip(pin.files, state.hooked)
         }
         return _perform(state, pin, {**render.new_files(options, pin), **hooked})
 
@@ -85,8 +83,7 @@ def patched_sources(
     state, pin = _known(source, shipped() if pins is None else pins, None)
     texts = render.pinned_hooks(pin)
     return pin, {
-        file.path: _verified(file, _post(file, found, texts))
-        for file, found in zip(pin.files, state.hooked)
+        file.path: _post(file, found, texts) for file, found in zip(pin.files, state.hooked)
     }
 
 
@@ -106,22 +103,13 @@ def _known(tree: str, pins: Sequence[Pin], wanted: Pin | None) -> tuple[State, P
 
 def _post(file: HookedFile, found: FileState, texts: Mapping[str, bytes]) -> bytes:
     content = found.content or b""
-    return content if found.kind is Kind.POST else images.post_image(file, content, texts)
+    known = found.kind is Kind.POST
+    return content if known else images.pinned_post(file, content, texts)
 
 
 def _pre(file: HookedFile, found: FileState, texts: Mapping[str, bytes]) -> bytes:
     content = found.content or b""
-    if found.kind is Kind.POST:
-        content = images.pre_image(file, content, texts)
-    if blob_id(content) != file.pre:
-        raise PatchgenError(f"{file.path}: the pin's hooks do not give its pre-image")
-    return content
-
-
-def _verified(file: HookedFile, content: bytes) -> bytes:
-    if blob_id(content) != file.post:
-        raise PatchgenError(f"{file.path}: the pin's hooks do not give its post-image")
-    return content
+    return images.pinned_pre(file, content, texts) if found.kind is Kind.POST else content
 
 
 def _perform(state: State, pin: Pin, wanted: Mapping[str, bytes | None]) -> Result:

@@ -14,13 +14,6 @@ if TYPE_CHECKING:
     from patchgen.options import Options
     from patchgen.plugin.target import Target
 
-_SHARED = (
-    "SwitchMLAgreement.hpp",
-    "SwitchMLAllreduce.cpp",
-    "SwitchMLAllreduce.hpp",
-    "SwitchMLConfig.hpp",
-    "switchml.cmake",
-)
 _OWN = (
     "CMakeLists.txt",
     "Forwarding.inc",
@@ -59,7 +52,7 @@ def sources(options: Options, target: Target) -> dict[str, bytes]:
     made_for = json.dumps({"plugin": target.torch.version, "flags": options.flags})
     shared = {
         name: render.text(f"files/{name}.j2", pin=place, options=options, record=made_for)
-        for name in _SHARED
+        for name in render.SOURCES
     }
     own = {
         name: render.text(
