@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -97,7 +98,10 @@ def statement(provenance: Provenance) -> dict[str, object]:
                 "resolvedDependencies": _materials(provenance),
             },
             "runDetails": {
-                "builder": {"id": _BUILDER, "version": {"switchml-patch": __version__}},
+                "builder": {
+                    "id": _BUILDER,
+                    "version": {"switchml-patch": __version__, "zlib": zlib.ZLIB_RUNTIME_VERSION},
+                },
             },
         },
     }

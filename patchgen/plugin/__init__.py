@@ -57,6 +57,5 @@ def build(options: Options, torch: Torch, directory: str, report: Callable[[str]
             version=version,
             tag=wanted.tag,
             requires=f"torch=={wanted.release}",
-            scratch=built,
         )
     return path

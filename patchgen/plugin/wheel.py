@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import zipfile
+import io
+from functools import partial
 from typing import TYPE_CHECKING
 
 from patchgen import __version__
-from patchgen.errors import file_errors
-from patchgen.system import records, wheel
+from patchgen.system import wheel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,16 +20,10 @@ def file_name(version: str, tag: str) -> str:
     return f"{PACKAGE}-{version}-{tag}.whl"
 
 
-def write(  # noqa: PLR0913  # what a wheel says of itself
-    path: str,
-    contents: Mapping[str, bytes],
-    *,
-    version: str,
-    tag: str,
-    requires: str,
-    scratch: str,
+def write(
+    path: str, contents: Mapping[str, bytes], *, version: str, tag: str, requires: str
 ) -> None:
-    """Writes a wheel whose bytes follow from the arguments alone.
+    """Writes a wheel whose bytes follow from the arguments and zlib alone.
 
     Args:
         path: the wheel; replaced at once or not at all.
@@ -39,7 +31,6 @@ def write(  # noqa: PLR0913  # what a wheel says of itself
         version: of the package.
         tag: the interpreter, the ABI and the platform.
         requires: a requirement.
-        scratch: an existing directory for what is not finished.
 
     Raises:
         FileError: the file system refused.
@@ -50,17 +41,13 @@ def write(  # noqa: PLR0913  # what a wheel says of itself
         f"{metadata}/METADATA": _metadata(version, requires),
         f"{metadata}/WHEEL": _wheel(tag),
     }
-    record = f"{metadata}/RECORD"
-    rows = [
-        records.Row(name, records.encoded(hashlib.sha256(content).digest()), len(content))
+    members = {
+        name: wheel.Member(
+            len(content), executable=False, copy=partial(wheel.copied, name, io.BytesIO(content))
+        )
         for name, content in files.items()
-    ]
-    unordered = os.path.join(scratch, os.path.basename(path))
-    with file_errors(), zipfile.ZipFile(unordered, "w") as target:
-        for name, content in files.items():
-            target.writestr(name, content)
-        target.writestr(record, records.written(rows, record))
-    wheel.normalise(unordered, path, 0)
+    }
+    wheel.write(path, f"{metadata}/RECORD", members, epoch=0)
 
 
 def _metadata(version: str, requires: str) -> bytes:

@@ -155,7 +155,7 @@ def unpack(wheel: str) -> Installation:
     with file_errors(), zips.reading(wheel, TreeError) as archive:
         if _VERSION not in archive.entries:
             raise TreeError(f"{paths.printable(wheel)}: no wheel of torch")
-        torch = graft_hook.version_of(b"".join(archive.blocks(_VERSION)))
+        torch = graft_hook.version_of(archive.read(_VERSION))
         way = Way.PATCHED if _MODULE in archive.entries else Way.STOCK
     flags = flags_of(torch["version"] or "") if way is Way.PATCHED else None
     return Installation(wheel, way, torch=torch, flags=None if flags is None else " ".join(flags))

@@ -8,7 +8,7 @@ import lzma
 import struct
 import zipfile
 import zlib
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from patchgen.errors import file_errors
 from patchgen.system import paths
@@ -51,11 +51,16 @@ class Archive:
         raise self._family(f"{self._path}: {why}")
 
     @contextlib.contextmanager
-    def member(self, name: str) -> Iterator[IO[bytes]]:
+    def member(self, name: str) -> Iterator[BinaryIO]:
         """An entry as a file."""
         about = f"{self._path}: {paths.printable(name)}: not a sound entry"
         with _faults(self._family, about), self._file.open(self.entries[name]) as member:
-            yield member
+            yield cast("BinaryIO", member)
+
+    def read(self, name: str) -> bytes:
+        """A small entry as a whole; its CRC is checked."""
+        with self.member(name) as member:
+            return member.read()
 
     def blocks(self, name: str) -> Iterator[bytes]:
         """An entry in blocks of `BLOCK` bytes, but for the last; its CRC is checked."""

@@ -7,13 +7,12 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from packaging.utils import parse_wheel_filename
+
 from patchgen.errors import OptionsError
 from patchgen.patch import version as names
 
-_WHEEL = re.compile(
-    r"(?P<name>[^-]+)-(?P<version>[^-]+)(-\d[^-]*)?"
-    r"-(?P<python>[^-]+)-(?P<abi>[^-]+)-(?P<platform>[^-]+)\.whl"
-)
+_ESCAPED = re.compile(r"(torch-[^-+_]+)_")
 
 
 @dataclass(frozen=True)
@@ -44,16 +43,20 @@ def read(path: str) -> WheelName:
     Raises:
         OptionsError: it is none.
     """
-    found = _WHEEL.fullmatch(unquote(os.path.basename(path)))
-    if found is None or found["name"] != "torch":
+    name = _ESCAPED.sub(r"\1+", unquote(os.path.basename(path)), count=1)
+    try:
+        project, version, _, tags = parse_wheel_filename(name)
+    except ValueError:  # no such name, or no version in it
+        project = None
+    if project != "torch":
         raise OptionsError(
             f"{path}: not the name of a wheel of torch, as torch-1.7.1+switchml-cp39-cp39-"
             "linux_x86_64.whl; give the file as it was built"
         )
     return WheelName(
-        normal(found["version"]),
-        tuple(found["python"].split(".")),
-        tuple(found["platform"].split(".")),
+        str(version),
+        tuple(sorted({tag.interpreter for tag in tags})),
+        tuple(sorted({tag.platform for tag in tags})),
     )
 
 

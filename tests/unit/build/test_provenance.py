@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,10 @@ def test_it_is_a_statement_about_the_wheel() -> None:
             "annotations": {"size": 17},
         }
     ]
-    assert said["predicate"]["runDetails"]["builder"]["version"] == {"switchml-patch": __version__}
+    assert said["predicate"]["runDetails"]["builder"]["version"] == {
+        "switchml-patch": __version__,
+        "zlib": zlib.ZLIB_RUNTIME_VERSION,
+    }
 
 
 def test_what_was_asked_for() -> None:

@@ -24,8 +24,6 @@ TAG = "cp311-cp311-linux_x86_64"
 
 
 def write(directory: Path, contents: dict[str, bytes]) -> Path:
-    scratch = directory / "scratch"
-    scratch.mkdir()
     path = directory / wheel.file_name(VERSION, TAG)
     wheel.write(
         str(path),
@@ -33,7 +31,6 @@ def write(directory: Path, contents: dict[str, bytes]) -> Path:
         version=VERSION,
         tag=TAG,
         requires="torch==2.13.0",
-        scratch=str(scratch),
     )
     return path
 
@@ -77,5 +74,4 @@ def test_no_directory(tmp_path: Path) -> None:
             version=VERSION,
             tag=TAG,
             requires="torch",
-            scratch=str(tmp_path),
         )

@@ -88,7 +88,7 @@ def test_order_times_modes_and_method(tmp_path: Path) -> None:
     assert executable == {"torch/lib/b.so", "zz.data/scripts/run"}
     assert {one.external_attr >> 16 for one in found} == {0o100644, 0o100755}
     assert {one.date_time for one in found} == {(2020, 12, 7, 19, 40, 4)}
-    assert {one.compress_type for one in found} == {zipfile.ZIP_STORED}
+    assert {one.compress_type for one in found} == {zipfile.ZIP_DEFLATED}
     assert not any(one.extra or one.flag_bits for one in found)
 
 
@@ -137,6 +137,17 @@ def test_the_mode_of_the_output_is_the_umasks(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "out.whl").stat().st_mode) == 0o640
 
 
+def test_another_hash_of_the_record_is_compared_too(tmp_path: Path) -> None:
+    entries = FAKE.entries()
+    rows = b"".join(
+        f"{one.name},{digest(one.content, 'sha512')},{len(one.content)}\n".encode()
+        for one in entries
+    )
+    changed = replace(entries[0], content=entries[0].content + b"#")
+    listed = Entry(FAKE.record, rows)
+    refused(tmp_path, [changed, *entries[1:], listed], "torch.py: not what was recorded")
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -178,9 +189,9 @@ def test_what_differs_from_record_is_refused(tmp_path: Path) -> None:
     entries = FAKE.entries()
     record = recorded(entries)
     changed = replace(entries[1], content=entries[1].content[:-1] + b"c")
-    refused(tmp_path, [entries[0], changed, *entries[2:], record],
-            r"torch/lib/b.so: 3000000 bytes, sha256=\S+; RECORD says 3000000")  # fmt: skip
-    refused(tmp_path, [*entries[1:], record], "torch.py: in .*RECORD, but not in the archive")
+    why = r"torch/lib/b.so: not what was recorded: 3000000 bytes, sha256=\S+; RECORD says 3000000"
+    refused(tmp_path, [entries[0], changed, *entries[2:], record], why)
+    refused(tmp_path, [*entries[1:], record], "torch.py: missing, though in .*RECORD")
     refused(tmp_path, [*entries, Entry("more.py"), record], "more.py: not in .*RECORD")
     unsigned = Entry(f"{FAKE.record}.jws")
     refused(tmp_path, [*entries, unsigned, record], "RECORD.jws: not in")
