@@ -16,6 +16,7 @@ help: ## Show this list
 
 $(BIN)/switchml-patch: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet 'pip>=21.3'
 	$(BIN)/pip install --quiet --editable .
 	@touch $@
 
