@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from patchgen.build import diagnosis, output
+from patchgen.build import diagnosis
 from patchgen.build.journal import Done, digest
 from patchgen.errors import FileError, ToolError
 from patchgen.system import process
+from patchgen.system.process import Program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 LOG = "build.log"
 _CONFIGURED = "configured"
+_COUNTS = re.compile(rb"\[(\d+)/(\d+)\] ")  # ninja: steps done and in all
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
 
@@ -45,7 +48,7 @@ def prepare(context: Context, inputs: Mapping[str, Any]) -> None:
 def _clean(source: str, *, keep_objects: bool) -> None:
     """Removes what git ignores, which is what a build writes; and at least the configuration."""
     kept = [":!build"] if keep_objects else []
-    process.run(["git", "clean", "-q", "-f", "-d", "-X", "--", ".", *kept], cwd=source)
+    process.run(["git", "clean", "-q", "-f", "-d", "-X", "--", ".", *kept], cwd=source, limit=None)
     if keep_objects and os.path.exists(cache := os.path.join(source, "build", "CMakeCache.txt")):
         os.unlink(cache)
 
@@ -68,13 +71,20 @@ def setup_py(context: Context, stage: str, arguments: Sequence[str]) -> None:
     }
     command = [made["python"], "setup.py", *arguments]
     path = os.path.join(request.logs, LOG)
-    with open(path, "ab") as log:
+    with open(path, "ab", buffering=0) as log:
         log.write(f"==> {stage}: {' '.join(command)}\n".encode())
-        log.flush()
         begun = log.tell()
-        code = output.run(
-            command, request.source, environ, log=log, guard=context.guard, count=context.count
+
+        def written(_: str, line: bytes) -> None:
+            log.write(line)
+            found = _COUNTS.match(line)
+            if found:
+                context.count(int(found[1]), int(found[2]))
+
+        program = Program(
+            command, request.source, environ, passed=(context.guard,), supervised=True
         )
+        code = process.stream(program, written, limit=None, merged=True)
     if code != 0:
         raise _failure(stage, path, begun, code)
 
@@ -85,7 +95,9 @@ def _failure(stage: str, path: str, begun: int, code: int) -> ToolError | FileEr
         text = log.read().decode(errors="replace")
     found = diagnosis.diagnose(text.splitlines())
     if found is None:
-        return ToolError(f"{stage}: setup.py ended with return code {code}; see {path}")
+        return ToolError(
+            f"{stage}: setup.py ended with return code {process.shell_code(code)}; see {path}"
+        )
     lines = [f"{stage}: {found.error}", f"(line {before + found.line} of {path})"]
     if found.meaning:
         lines.append(f"this usually means: {found.meaning}")

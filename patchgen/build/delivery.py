@@ -105,4 +105,4 @@ def install(delivered: Delivered) -> None:
     Raises:
         ToolError: pip failed.
     """
-    process.run(shlex.split(delivered.commands[0]), cwd="/")
+    process.run(shlex.split(delivered.commands[0]), cwd="/", limit=None, supervised=True)

@@ -66,8 +66,8 @@ def run_source(context: Context) -> Made:
 
 
 def _source(found: sources.Tree) -> Made:
-    stamped = process.run(["git", "rev-list", "--max-count=1", "--timestamp", "HEAD"],
-                          cwd=os.fsdecode(paths.encode(found.root)))  # fmt: skip
+    command, root = ["git", "rev-list", "-1", "--timestamp", "HEAD"], paths.encode(found.root)
+    stamped = process.run(command, cwd=os.fsdecode(root), limit=process.LIMIT)
     return {
         "commit": found.pin.commit,
         "commits": dict(found.commits),

@@ -117,7 +117,9 @@ def activated(prefix: str, environ: Mapping[str, str]) -> dict[str, str]:
     """
     before = {**environ, "CONDA_PREFIX": prefix}
     bash = shutil.which("bash") or "/bin/bash"
-    answer = run([bash, "--noprofile", "--norc", "-c", _ACTIVATE], cwd=prefix, env=before)
+    answer = run(
+        [bash, "--noprofile", "--norc", "-c", _ACTIVATE], cwd=prefix, env=before, limit=LIMIT
+    )
     pairs = (os.fsdecode(entry).partition("=") for entry in answer.split(b"\0") if entry)
     after = {name: value for name, _, value in pairs}
     return {name: value for name, value in after.items() if name not in ("_", "SHLVL", "PWD")}

@@ -119,6 +119,7 @@ def end(ranks: "list[subprocess.Popen[bytes]]", number: int) -> None:
 
 def main() -> int:
     """The exit code of the first rank that failed."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # without a traceback, until there are ranks
     with open(sys.argv[1], encoding="utf-8") as file:
         job = json.load(file)
     directory = job["directory"]
@@ -128,8 +129,6 @@ def main() -> int:
     os.environ.clear()
     os.environ.update(job["environ"])
     logging.disable(logging.CRITICAL)  # of the launcher: the exit codes tell the same
-    with open(os.path.join(directory, "launcher"), "w", encoding="ascii") as file:
-        file.write(str(os.getpid()))
     try:
         if api is not None:
             failed = by_torch(api, job, redirected)

@@ -1,12 +1,16 @@
 """Runs a command and takes all that it started along when its parent dies or says stop.
 
-A program of its own, given to an interpreter: `supervisor.py FD COMMAND...`. FD is the reading end
-of a pipe whose other end the parent holds, so that it closes however the parent ends. Processes of
-the command whose own parent is gone become children of the supervisor.
+A program of its own, given to an interpreter: `supervisor.py STOP TOLD COMMAND...`. STOP is the
+reading end of a pipe whose other end the parent holds, so that it closes however the parent ends.
+TOLD is the writing end of a pipe: it gets an error number where the command cannot be started, and
+is closed. SIGINT and SIGTERM are handed on to the command. Processes of the command whose own
+parent is gone become children of the supervisor, which ends as the command did.
 """
 
+import contextlib
 import ctypes
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -32,24 +36,48 @@ def _end_all() -> None:
             os.waitpid(pid, 0)
 
 
-def main() -> int:
-    """The command's return code."""
+def _started(told: int) -> "subprocess.Popen[bytes]":
+    try:
+        return subprocess.Popen(sys.argv[3:])
+    except OSError as error:
+        os.write(told, str(error.errno).encode("ascii"))
+        sys.exit(1)
+    finally:
+        os.close(told)
+
+
+def _end_as(code: int) -> None:
+    """Ends this process as the command has ended: with its exit code, or by its signal."""
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the command has left its own
+        with contextlib.suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    sys.exit(code)
+
+
+def main() -> None:
+    """Runs the command."""
     stop = int(sys.argv[1])
+    handed = []  # type: list[int]
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: handed.append(number))
     signal.set_wakeup_fd(wake)
-    command = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL)
+    command = _started(int(sys.argv[2]))
     while command.poll() is None:
         ready, _, _ = select.select([stop, woken], [], [])
         if stop in ready:
             break
         os.read(woken, 4096)
+        while handed:
+            command.send_signal(handed.pop(0))
     _end_all()
-    code = command.returncode
-    return 128 + signal.SIGKILL if code is None else code if code >= 0 else 128 - code
+    _end_as(-signal.SIGKILL if command.returncode is None else command.returncode)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

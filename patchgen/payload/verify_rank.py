@@ -8,15 +8,12 @@ known.
 
 import ctypes
 import datetime as dt
-import faulthandler
 import importlib.util
 import json
 import math
 import os
 import platform
-import signal
 import sys
-import threading
 from typing import Any
 
 MARK = "switchml-verify: "
@@ -238,43 +235,20 @@ def tell(step: str, answer: "dict[str, Any]") -> None:
     sys.stdout.flush()
 
 
-def first_line() -> bytes:
-    """Of stdin, unbuffered: a thread that waits in a buffer stops Python from ending."""
-    line = b""
-    while not line.endswith(b"\n"):
-        read = os.read(0, 1)
-        if not read:
-            sys.exit("no job on stdin")
-        line += read
-    return line
-
-
-def end_with_parent() -> None:
-    """The parent keeps the pipe open for as long as it lives."""
-    while os.read(0, 1):
-        pass
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def main() -> None:
     """Does the steps until one makes the next senseless."""
-    job = json.loads(first_line().decode())
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    # For a process whose parent is gone and whose threads cannot run, since one holds the lock.
-    with open(os.devnull, "w") as nowhere:
-        faulthandler.dump_traceback_later(job["limit"] + 10, exit=True, file=nowhere)
-        rank = Rank(job) if "rank" in job else None
-        for step in job["steps"]:
-            try:
-                answer = getattr(rank, step)() if rank else PROBES[step](job)
-            except Stop as found:
-                answer = {"problems": [str(found)], "last": True}
-            except Exception as error:  # noqa: BLE001  # any damage of a repository is told, never fatal
-                answer = {"error": f"{type(error).__name__}: {error}".strip(), "last": True}
-            tell(step, answer)
-            if answer.get("last"):
-                break
-        faulthandler.cancel_dump_traceback_later()
+    job = json.loads(sys.stdin.readline())
+    rank = Rank(job) if "rank" in job else None
+    for step in job["steps"]:
+        try:
+            answer = getattr(rank, step)() if rank else PROBES[step](job)
+        except Stop as found:
+            answer = {"problems": [str(found)], "last": True}
+        except Exception as error:  # noqa: BLE001  # whatever torch raises is what was found
+            answer = {"error": f"{type(error).__name__}: {error}".strip(), "last": True}
+        tell(step, answer)
+        if answer.get("last"):
+            break
 
 
 PROBES = {"locate": locate, "load": load, "patched": patched}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from patchgen.plugin.virtuals import Method
     from patchgen.system.interpreter import Torch
 
+_LIMIT = 600.0  # seconds; the first import of a large torch reads gigabytes
 _PROBE = """
 import json, sys, sysconfig, torch
 import torch.utils.cpp_extension
@@ -79,7 +80,8 @@ def inspect(torch: Torch) -> Target:
     everywhere = [*torch.include_dirs, *_COMPILERS]
     _found("pybind11/pybind11.h", everywhere, "pybind11 is missing", "pybind11-dev")
     _found("Python.h", [torch.python_include], "Python's headers are missing", "python3-dev")
-    answer = json.loads(run([torch.python, "-c", _PROBE], cwd="/").splitlines()[-1])
+    said = run([torch.python, "-c", _PROBE], cwd="/", limit=_LIMIT)
+    answer = json.loads(said.splitlines()[-1])
     return Target(
         torch=torch,
         base=base,

@@ -12,8 +12,8 @@ from patchgen import graft as grafting
 from patchgen.errors import ToolError, TreeError, file_errors
 from patchgen.patch.version import flags_of
 from patchgen.payload import graft_hook
-from patchgen.system import children, files, paths, zips
-from patchgen.system.children import Child
+from patchgen.system import files, paths, zips
+from patchgen.system.process import Program, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,9 +101,10 @@ def look(python: str) -> Installation:
     """
     environ = {name: value for name, value in os.environ.items() if name != "SWITCHML_REQUIRE"}
     with files.scratch("status") as directory:
-        (ended,) = children.run([Child([python, "-c", _PROBE], environ, directory)], _LIMIT)
+        program = Program([python, "-c", _PROBE], directory, environ)
+        (ended,) = side_by_side([program], limit=_LIMIT)
     found: dict[str, Any] = {}
-    for line in ended.out.splitlines():
+    for line in ended.out.decode(errors="replace").splitlines():
         if line.startswith(_MARK):
             found.update(json.loads(line[len(_MARK) :]))
     said = " ".join([ended.how or "gave no answer", *ended.last_lines(1)])[:_LONGEST]

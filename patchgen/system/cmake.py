@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 
-_LIMIT = 3600.0  # seconds; with a limit, what cmake has started ends with it
+_LIMIT = 3600.0  # seconds
 
 
 @contextlib.contextmanager
@@ -37,7 +37,8 @@ def built(project: Mapping[str, bytes], what: str, report: Callable[[str], None]
                 file.write(content)
         build = os.path.join(directory, "build")
         report("configuring")
-        run(["cmake", "-S", directory, "-B", build], limit=_LIMIT)
+        run(["cmake", "-S", directory, "-B", build], limit=_LIMIT, supervised=True)
         report(f"compiling {what}")
-        run(["cmake", "--build", build, "--parallel", "2"], limit=_LIMIT)
+        command = ["cmake", "--build", build, "--parallel", "2"]
+        run(command, limit=_LIMIT, supervised=True)
         yield build

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import subprocess
 import threading
 from typing import TYPE_CHECKING
 
 from patchgen.errors import FileError, ToolError
-from patchgen.system import process
+from patchgen.system.process import NoAnswer, Program, capture, without_git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
 # Of GIT_*, only what says how to reach a server. The rest names another repository.
 _KEPT = ("GIT_ALLOW_PROTOCOL", "GIT_CONFIG_", "GIT_CURL_", "GIT_EXEC_PATH", "GIT_HTTP_",
@@ -49,6 +46,7 @@ _FIXED = (
 )
 _NO_SPACE = ("No space left on device", "Out of diskspace", "Disk quota exceeded", "File too large")
 _TAIL = 5  # lines
+_GRACE = 5.0  # seconds that git has to take its locks away
 
 
 class GitError(ToolError):
@@ -63,7 +61,7 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of git: the user's ways to servers, no prompts, messages in English."""
     kept = {name: value for name, value in environ.items() if name.startswith(_KEPT)}
     return {
-        **process.without_git(environ),
+        **without_git(environ),
         **kept,
         "GIT_ASKPASS": "",
         "GIT_ATTR_NOSYSTEM": "1",
@@ -77,17 +75,14 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
 class Git:
     """Runs git from any thread, until it is stopped.
 
-    Every git has a session of its own: without a terminal ssh cannot ask, and git's helpers can be
-    ended with it. `guard` is a locked descriptor that each inherits, so that the lock tells of
-    those that a killed run has left.
+    Without a terminal ssh cannot ask. `guard` is a locked descriptor that each inherits, so that
+    the lock tells of those that a killed run has left.
     """
 
     def __init__(self, guard: int | None = None) -> None:
         self._environ = environment(os.environ)
-        self._pass = () if guard is None else (guard,)
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self._stopped = False
-        self._lock = threading.Lock()
+        self._passed = () if guard is None else (guard,)
+        self._stop = threading.Event()
 
     def __call__(
         self,
@@ -105,54 +100,24 @@ class Git:
         """
         places = [f"--git-dir={git_dir}", *([f"--work-tree={work_tree}"] if work_tree else [])]
         fixed = [word for setting in _FIXED for word in ("-c", setting)]
-        with self._started(["git", *places, *fixed, *arguments], work_tree or git_dir) as running:
-            output, errors = running.communicate(stdin)
-        if running.returncode == 0:
-            return output
-        lines = errors.decode(errors="replace").splitlines()
+        program = Program(
+            ["git", *places, *fixed, *arguments], work_tree or git_dir, self._environ, stdin,
+            passed=self._passed, for_git=True, grace=_GRACE,
+        )  # fmt: skip
+        try:
+            ended = capture(program, limit=None, stop=self._stop)
+        except NoAnswer as error:
+            raise GitError("git: stopped", "stopped") from error
+        if ended.code == 0:
+            return ended.out
+        lines = ended.err.decode(errors="replace").splitlines()
         told = [line for line in lines if line.startswith(("fatal:", "error:", "remote:"))]
-        reason = "; ".join((told or lines)[-_TAIL:]) or f"return code {running.returncode}"
+        reason = "; ".join((told or lines)[-_TAIL:]) or f"return code {ended.code}"
         if any(sign in line for line in lines for sign in _NO_SPACE):
             raise FileError(f"{work_tree or git_dir}: {reason}; make room and start again: "
                             "what is complete is kept")  # fmt: skip
         raise GitError(f"git {arguments[0]} in {work_tree or git_dir}: {reason}", reason)
 
-    @contextlib.contextmanager
-    def _started(self, command: Sequence[str], cwd: str) -> Iterator[subprocess.Popen[bytes]]:
-        with self._lock:
-            if self._stopped:
-                raise GitError("git: stopped", "stopped")
-            try:
-                running = subprocess.Popen(
-                    command, cwd=cwd, env=self._environ, pass_fds=self._pass,
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                    start_new_session=True,
-                )  # fmt: skip
-            except OSError as error:
-                if not os.path.isdir(cwd):
-                    raise ToolError(f"git: cannot run in {cwd}: no directory") from error
-                raise ToolError(f"git: {error.strerror}; is it installed and on PATH?") from error
-            self._running.add(running)
-        try:
-            with running:
-                try:
-                    yield running
-                except BaseException:
-                    _end(running)
-                    raise
-        finally:
-            with self._lock:
-                self._running.discard(running)
-
     def stop(self) -> None:
         """Ends every git that runs, and starts no more."""
-        with self._lock:
-            self._stopped = True
-            for running in self._running:
-                _end(running)
-
-
-def _end(running: subprocess.Popen[bytes]) -> None:
-    if running.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(running.pid, signal.SIGTERM)
+        self._stop.set()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from patchgen.errors import ToolError
 from patchgen.system.process import run
 
+_LIMIT = 600.0  # seconds; the first import of a large torch reads gigabytes
 _PROBE = """
 import json, os, sys, sysconfig, torch
 import torch.distributed
@@ -68,7 +69,7 @@ def inspect(python: str) -> Torch:
     try:
         # An installed graft, which may not fit any more, stays out.
         environ = {**os.environ, "SWITCHML_GRAFT": "0"}
-        answer = run([python, "-c", _PROBE], cwd="/", env=environ)
+        answer = run([python, "-c", _PROBE], cwd="/", env=environ, limit=_LIMIT)
     except ToolError as error:
         reason = str(error).splitlines()[-1]
         raise ToolError(

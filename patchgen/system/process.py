@@ -1,111 +1,249 @@
-"""The only place that runs other programs."""
+"""Runs programs: to ask them something, to follow what they write, or several side by side.
+
+Each gets a session of its own, a limit, and an end with all that it has started, whatever happens
+here. Nothing else in the package starts or ends a process, but for what is in payload/, which runs
+in somebody else's Python.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import os
+import functools
+import math
 import signal
-import subprocess
 import time
+from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
+from patchgen.system.process_pipes import Kept, Lines, Pipes
+from patchgen.system.process_session import Ended, Program, Session, started, without_git
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import os
+    from collections.abc import Callable, Mapping, Sequence
     from threading import Event
+
+__all__ = ["ERR", "LIMIT", "OUT", "Ended", "NoAnswer", "Program", "capture", "run", "shell_code",
+           "side_by_side", "stream", "without_git"]  # fmt: skip
 
 LIMIT = 60.0
 """Seconds for a program that is only asked something: many times what any takes."""
+OUT, ERR = "out", "err"
 
 _TAIL = 20  # lines of a failed program's stderr that are shown
 _POLL = 0.2  # seconds
+_GRACE = 10.0  # seconds that the others have to notice that one has failed
+_KEPT = 1 << 20  # bytes of what each of several programs writes, from its end
 
 
 class NoAnswer(ToolError):  # noqa: N818  # that is what there is
     """A program took too long, or was ended before."""
 
 
-def without_git(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without GIT_*: inside a git hook these point at another repository."""
-    return {name: value for name, value in environ.items() if not name.startswith("GIT_")}
-
-
 def run(  # noqa: PLR0913  # each is a part of how a program is run
     argv: Sequence[str | os.PathLike[str]],
     *,
+    limit: float | None,
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
-    stdin: bytes | None = None,
-    limit: float | None = None,
+    stdin: bytes = b"",
     stop: Event | None = None,
+    supervised: bool = False,
 ) -> bytes:
-    """Runs a program, never through a shell, and returns its standard output.
+    """Runs a program that is to succeed, and returns its standard output.
 
     Args:
         argv: the program and its arguments.
-        cwd: where it runs; without, where we are.
-        env: all of its environment; without, ours.
-        stdin: what it reads; without, nothing.
         limit: seconds; after that it is ended, with all that it has started.
+        cwd: as in `Program`, and so are `env`, `stdin` and `supervised`.
+        env: likewise.
+        stdin: likewise.
         stop: ends it likewise once it is set.
+        supervised: likewise.
 
     Raises:
         ToolError: the program is missing, or its return code is not 0.
         NoAnswer: it was ended.
     """
-    command = [os.fspath(argument) for argument in argv]
-    environ = os.environ if env is None else env
-    if os.path.basename(command[0]) == "git":
-        environ = without_git(environ)
-    try:
-        if limit is None:
-            done = subprocess.run(
-                command, cwd=cwd, env=environ, input=stdin or b"", capture_output=True, check=False
-            )
-        else:
-            done = _within(limit, stop, command, cwd=cwd, env=environ, stdin=stdin or b"")
-    except OSError as error:
-        if cwd is not None and not os.path.isdir(cwd):
-            raise ToolError(
-                f"{command[0]}: cannot run in {os.fspath(cwd)}: no directory"
-            ) from error
-        raise ToolError(f"{command[0]}: {error.strerror}; is it installed and on PATH?") from error
-    if done.returncode != 0:
-        tail = "\n".join(done.stderr.decode(errors="replace").splitlines()[-_TAIL:])
-        raise ToolError(f"{' '.join(command)}: return code {done.returncode}\n{tail}".rstrip())
-    return done.stdout
+    program = Program(argv, cwd, env, stdin, supervised)
+    ended = capture(program, limit=limit, stop=stop)
+    if ended.code != 0:
+        tail = "\n".join(ended.err.decode(errors="replace").splitlines()[-_TAIL:])
+        raise ToolError(f"{program.line}: return code {ended.code}\n{tail}".rstrip())
+    return ended.out
 
 
-def _within(  # noqa: PLR0913  # as subprocess.run has them
-    limit: float,
-    stop: Event | None,
-    command: Sequence[str],
+def shell_code(code: int) -> int:
+    """A return code as a shell has it: for a signal, 128 and its number."""
+    return code if code >= 0 else 128 - code
+
+
+def capture(program: Program, *, limit: float | None, stop: Event | None = None) -> Ended:
+    """Runs a program to its end, whatever its return code.
+
+    Raises:
+        ToolError: it cannot be started.
+        NoAnswer: it was ended, because of its limit or because it was told to stop.
+    """
+    out, err = Kept(), Kept()
+    overdue = _overdue(program, limit, stop)
+    with closing(Pipes()) as pipes, started(program) as session:
+        _connect(pipes, session, out, err)
+        _attend([session], pipes, overdue, program.grace)
+    return Ended(session.returned, bytes(out), bytes(err))
+
+
+def stream(  # noqa: PLR0913  # each is a part of how a program is run
+    program: Program,
+    output: Callable[[str, bytes], object],
     *,
-    cwd: str | os.PathLike[str] | None,
-    env: Mapping[str, str],
-    stdin: bytes,
-) -> subprocess.CompletedProcess[bytes]:
-    deadline = time.monotonic() + limit
-    pipe = subprocess.PIPE
-    with (
-        subprocess.Popen(
-            command, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
-        ) as running,
-        contextlib.ExitStack() as unless_done,
-    ):
-        unless_done.callback(_kill, running)
-        given: bytes | None = stdin
-        while time.monotonic() < deadline and not (stop is not None and stop.is_set()):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                out, err = running.communicate(given, timeout=_POLL)
-                unless_done.pop_all()
-                return subprocess.CompletedProcess(command, running.returncode, out, err)
-            given = None  # it is on its way
-        raise NoAnswer(f"{' '.join(command)}: no answer in {limit:g} s")
+    limit: float | None,
+    stop: Event | None = None,
+    merged: bool = False,
+    named: Sequence[str] = (),
+) -> int:
+    """Runs a program to its end and gives out each line as it is written; returns the return code.
+
+    Args:
+        program: to be run.
+        output: gets OUT, ERR or the path of a named pipe, and a line of it with its end.
+        limit: seconds; after that it is ended, with all that it has started.
+        stop: ends it likewise once it is set.
+        merged: all comes as OUT, in the order in which it was written.
+        named: where named pipes are made for as long as it runs, which it may open and close.
+
+    Raises:
+        ToolError: it cannot be started.
+        NoAnswer: it was ended, because of its limit or because it was told to stop.
+        OSError: the file system has no named pipes.
+    """
+
+    def lines(name: str) -> Lines:
+        return Lines(functools.partial(output, name))
+
+    overdue = _overdue(program, limit, stop)
+    with contextlib.ExitStack() as stack:
+        pipes = stack.enter_context(closing(Pipes()))
+        for path in named:
+            stack.enter_context(pipes.named(path, lines(path)))
+        with started(program, merged=merged) as session:
+            _connect(pipes, session, lines(OUT), lines(ERR))
+            _attend([session], pipes, overdue, program.grace)
+    return session.returned
 
 
-def _kill(running: subprocess.Popen[bytes]) -> None:
-    """Ends a program with its session."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(running.pid, signal.SIGKILL)
+def side_by_side(
+    programs: Sequence[Program], *, limit: float, grace: float = _GRACE
+) -> list[Ended]:
+    """Runs programs, supervised, until all have ended, and ends those that take longer.
+
+    Args:
+        programs: started in this order.
+        limit: seconds that they may take.
+        grace: seconds that the others have left once one has failed.
+
+    Returns:
+        How each ended, with at most a MiB of what it wrote, from the end.
+
+    Raises:
+        ToolError: one cannot be started.
+    """
+    kept = [(Kept(_KEPT), Kept(_KEPT)) for _ in programs]
+    killed = [""] * len(programs)
+    with contextlib.ExitStack() as stack:
+        pipes = stack.enter_context(closing(Pipes()))
+        sessions = []
+        for program, (out, err) in zip(programs, kept):
+            # Nobody else has its pipes once it has ended: so they end as well.
+            sessions.append(stack.enter_context(started(replace(program, supervised=True))))
+            _connect(pipes, sessions[-1], out, err)
+        why, deadline, failed = f"did not end within {limit:g} s", time.monotonic() + limit, False
+
+        def overdue() -> None:
+            nonlocal why, deadline, failed
+            now = time.monotonic()
+            if not failed and any(session.code for session in sessions):
+                failed = True
+                if now + grace < deadline:
+                    deadline, why = now + grace, "still waited for the others"
+            if now >= deadline:
+                for number, session in enumerate(sessions):
+                    if session.code is None:
+                        killed[number] = why
+                        session.kill()
+
+        _attend(sessions, pipes, overdue, 0)
+    return [
+        Ended(session.returned, bytes(out), bytes(err), how)
+        for session, (out, err), how in zip(sessions, kept, killed)
+    ]
+
+
+def _connect(
+    pipes: Pipes, session: Session, out: Callable[[bytes], None], err: Callable[[bytes], None]
+) -> None:
+    if session.stdin is not None:
+        pipes.write(session.stdin, session.program.stdin)
+    if session.stdout is not None:
+        pipes.read(session.stdout.fileno(), out)
+    if session.stderr is not None:
+        pipes.read(session.stderr.fileno(), err)
+
+
+def _overdue(program: Program, limit: float | None, stop: Event | None) -> Callable[[], None]:
+    """What raises once a program has to end, or at once where it is not to begin."""
+    deadline = math.inf if limit is None else time.monotonic() + limit
+
+    def overdue() -> None:
+        if stop is not None and stop.is_set():
+            raise NoAnswer(f"{program.line}: stopped")
+        if time.monotonic() >= deadline:
+            raise NoAnswer(f"{program.line}: no answer in {limit:g} s")
+
+    overdue()
+    return overdue
+
+
+def _attend(
+    sessions: Sequence[Session], pipes: Pipes, overdue: Callable[[], None], grace: float
+) -> None:
+    """Serves the pipes until they have ended, and so have the programs."""
+    try:
+        _serve(sessions, pipes, overdue)
+    except BaseException as error:
+        if grace:
+            number = signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM
+            with contextlib.suppress(OSError):  # the output may be what is broken
+                for session in sessions:
+                    session.tell(number)
+                _serve(sessions, pipes, _late(sessions, grace))
+        raise
+
+
+def _serve(sessions: Sequence[Session], pipes: Pipes, overdue: Callable[[], None]) -> None:
+    while pipes.open or any(session.code is None for session in sessions):
+        overdue()
+        if pipes.open:
+            pipes.turn(_POLL)
+        else:
+            for session in sessions:
+                session.wait(_POLL / len(sessions))
+
+
+def _late(sessions: Sequence[Session], grace: float) -> Callable[[], None]:
+    """What raises once programs that were told to end have had their time.
+
+    What they have started, and may have their pipes, has none once they have ended.
+    """
+    deadline = time.monotonic() + grace
+
+    def late() -> None:
+        nonlocal deadline
+        if all(session.code is not None for session in sessions):
+            deadline = min(deadline, time.monotonic() + _POLL)
+        if time.monotonic() >= deadline:
+            raise TimeoutError
+
+    return late

@@ -41,7 +41,10 @@ def build_driver(prefix: Path, flags: str = "") -> Path:
     """Compiles the driver, with `flags`, against an installed simulator."""
     driver = prefix.parent / "driver"
     paths = ["-I", str(prefix / "include"), "-L", str(prefix / "lib"), "-o", str(driver)]
-    run(["g++", *STRICT, *flags.split(), str(CPP / "simulator_driver.cc"), *paths, *LINK])
+    run(
+        ["g++", *STRICT, *flags.split(), str(CPP / "simulator_driver.cc"), *paths, *LINK],
+        limit=None,
+    )
     return driver
 
 

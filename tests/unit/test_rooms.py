@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,30 @@ def test_only_the_command_line_prints_and_exits(module: str) -> None:
     }
     assert "click" not in names
     assert not {"print", "exit", "sys.exit"} & calls
+
+
+STARTERS = {"system.process", "system.process_pipes", "system.process_session"}
+STARTS = re.compile(
+    r"os\.(kill|killpg|fork\w*|exec\w+|spawn\w+|posix_spawn\w*|system|popen)|"
+    r"signal\.(pthread_kill|raise_signal)|(subprocess|multiprocessing|pty)\b.*"
+)
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_only_the_runner_starts_and_ends_processes(module: str) -> None:
+    """Of a payload everything may, and to end as it was told is each program's own affair."""
+    if module in STARTERS or room(module) == "payload":
+        return
+    used = set()
+    for node in ast.walk(parsed(module)):
+        if isinstance(node, ast.Import):
+            used |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            used |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Attribute):
+            used.add(ast.unparse(node))
+    allowed = {"os.kill"} if module == "system.signals" else set()
+    assert {name for name in used if STARTS.fullmatch(name)} == allowed
 
 
 def test_a_command_is_in_the_file_of_its_name() -> None:

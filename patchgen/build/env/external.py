@@ -67,7 +67,7 @@ def solve(
             *("--virtual-package-spec", names["virtual.yml"]),
         ]
         strict = {f"{tool}_CHANNEL_PRIORITY": "strict" for tool in ("CONDA", "MAMBA")}
-        run(argv, env={**os.environ, **strict})
+        run(argv, env={**os.environ, **strict}, limit=None, supervised=True)
         return lockfile.sorted_packages(lockfile.read(output).packages)
 
 

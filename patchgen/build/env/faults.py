@@ -12,7 +12,7 @@ from patchgen.build.env import lockfile, marker, scripts
 from patchgen.checks import Check
 from patchgen.errors import ToolError, TreeError, file_errors
 from patchgen.system.files import sha256
-from patchgen.system.process import run
+from patchgen.system.process import LIMIT, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -136,7 +136,7 @@ def _nvcc(prefix: str, package: Package) -> str | None:
     if not os.path.exists(nvcc):
         return f"{nvcc}: missing: the post-link script of {package.name} has not run"
     try:
-        answer = run([nvcc, "--version"]).decode(errors="replace")
+        answer = run([nvcc, "--version"], limit=LIMIT).decode(errors="replace")
     except ToolError as error:
         return str(error)
     found = re.search(r"\bV([0-9][0-9.]*)", answer)

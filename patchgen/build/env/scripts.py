@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
-from patchgen.system import supervising
+from patchgen.system.process import Program, capture
 
 if TYPE_CHECKING:
     from patchgen.build.env.lockfile import Package
@@ -41,12 +40,10 @@ def run_script(prefix: str, package: Package) -> None:
         "PKG_BUILDNUM": package.build.rsplit("_", 1)[-1],
         "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
     }
-    with supervising.started(
-        ["bash", script], binaries, environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as running:
-        said = running.communicate()[1].decode(errors="replace")
-    if running.returncode != 0:
-        tail = "\n".join([f"return code {running.returncode}", *said.splitlines()[-_TAIL:]])
+    ended = capture(Program(["bash", script], binaries, environ, supervised=True), limit=None)
+    if ended.code != 0:
+        said = ended.err.decode(errors="replace").splitlines()
+        tail = "\n".join([f"return code {ended.code}", *said[-_TAIL:]])
         raise ToolError(f"the post-link script of {package.name} failed: {tail}{_messages(prefix)}")
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SOURCE = Path(__file__).parent
 _COMPILERS = ("c++", "g++", "clang++")
+_LIMIT = 3600.0  # seconds
 
 
 def install(  # noqa: PLR0913  # each is an option of the command
@@ -102,12 +103,13 @@ def _build(directory: Path, *, debug: bool, cxxflags: str, report: Callable[[str
     if cxxflags:  # without: CXXFLAGS of the environment
         options.append(f"-DCMAKE_CXX_FLAGS={cxxflags}")
     try:
-        run(["cmake", "-S", _SOURCE, "-B", directory, *options])
+        run(["cmake", "-S", _SOURCE, "-B", directory, *options], limit=_LIMIT, supervised=True)
     except ToolError as error:
         missing = re.search(r"^missing: (.*)$", str(error), re.MULTILINE)
         if missing is None:
             raise
         raise ToolError(f"the simulator needs {missing[1]}, which is not installed") from error
     report("compiling the simulator")
-    run(["cmake", "--build", directory, "--parallel", str(os.cpu_count() or 1)])
+    command = ["cmake", "--build", str(directory), "--parallel", str(os.cpu_count() or 1)]
+    run(command, limit=_LIMIT, supervised=True)
     return directory / library.ARCHIVE

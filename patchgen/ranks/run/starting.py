@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import signal
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import ToolError, file_errors
 from patchgen.payload import launcher, rank_hook, sitecustomize
-from patchgen.ranks.run import configs, results, streams, ways
-from patchgen.ranks.run.streams import Stream
-from patchgen.system import files, pythons, supervising
+from patchgen.ranks.run import configs, results, ways
+from patchgen.ranks.run.job import Line
+from patchgen.system import files, pythons
 from patchgen.system.ports import free_port
+from patchgen.system.process import ERR, OUT, Program, shell_code, stream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from patchgen.ranks.run.job import Job, Line, Result, Setup
-    from patchgen.ranks.run.streams import Output
+    from patchgen.ranks.run.job import Job, Result, Setup
+
+    Output = Callable[[Line], None]
 
 _GRACE = 15.0  # seconds that the ranks have to end after Ctrl-C or SIGTERM
 _SHOWN = 3  # last lines of a launcher that failed
@@ -53,7 +52,7 @@ def start(job: Job, setup: Setup, output: Output) -> Result:
                 last[:] = [*last[1 - _SHOWN :], line.text.decode(errors="replace").strip()]
             output(line)
 
-        code = _supervised(job, [setup.torch.python, *program], directory, seen)
+        code = _run(job, [setup.torch.python, *program], directory, seen)
         failed = results.failed(directory)
         if failed is None:
             raise ToolError("\n".join(["the ranks could not be started:", *last]))
@@ -100,32 +99,16 @@ def _environ(job: Job, setup: Setup, directory: str) -> dict[str, str]:
     return environ
 
 
-def _supervised(job: Job, command: Sequence[str], directory: str, output: Output) -> int:
-    pipe = subprocess.PIPE
-    with (
-        streams.of_ranks(directory, job.workers) as ranks,
-        supervising.started(command, job.cwd, job.environ, stdout=pipe, stderr=pipe) as running,
-    ):
-        assert running.stdout is not None  # noqa: S101  # it is a pipe
-        assert running.stderr is not None  # noqa: S101
-        others = [
-            Stream(running.stdout.fileno(), None, error=False),
-            Stream(running.stderr.fileno(), None, error=True),
-        ]
-        try:
-            streams.pump(ranks, others, output)
-        except BaseException as error:
-            _tell(directory, error)
-            with contextlib.suppress(OSError):  # the output may be what is broken
-                streams.pump(ranks, others, output, _GRACE)
-            raise
-    return running.returncode
+def _run(job: Job, command: Sequence[str], directory: str, output: Output) -> int:
+    places = {
+        os.path.join(directory, f"{rank}.{name}"): (rank, name)
+        for rank in range(job.workers)
+        for name in (OUT, ERR)
+    }
 
+    def written(source: str, line: bytes) -> None:
+        rank, name = places.get(source, (None, source))
+        output(Line(rank, name == ERR, line))
 
-def _tell(directory: str, error: BaseException) -> None:
-    """Tells the launcher that the ranks are to end."""
-    number = signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM
-    with contextlib.suppress(OSError, ValueError):
-        with open(os.path.join(directory, "launcher"), encoding="ascii") as file:
-            pid = int(file.read())
-        os.kill(pid, number)
+    program = Program(command, job.cwd, job.environ, supervised=True, grace=_GRACE)
+    return shell_code(stream(program, written, limit=None, named=[*places]))

@@ -33,6 +33,7 @@ _FOUND = {
     GRAFT: "the graft that is installed",
     PLUGIN: "the plugin that is installed",
 }
+_LIMIT = 600.0  # seconds; the first import of a large torch reads gigabytes
 _PROBE = """
 import json, sys, torch, torch.distributed
 found = {}
@@ -99,7 +100,7 @@ def prepare(job: Job, report: Report) -> Setup:
 def _probe(job: Job, environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """What a process of the interpreter has of SwitchML: its report, by way."""
     command = [job.python, "-c", _PROBE]
-    answer = process.run(command, cwd="/", env={**job.environ, **environ})
+    answer = process.run(command, cwd="/", env={**job.environ, **environ}, limit=_LIMIT)
     found: dict[str, dict[str, Any]] = json.loads(answer.splitlines()[-1])
     return found
 

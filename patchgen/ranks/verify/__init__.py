@@ -9,9 +9,8 @@ from patchgen.errors import OptionsError
 from patchgen.ranks.verify import expected as expecting
 from patchgen.ranks.verify import importing, summing, wheels
 from patchgen.ranks.verify.expected import Expected
-from patchgen.ranks.verify.target import Target
+from patchgen.ranks.verify.target import LIMIT, Target
 from patchgen.system import files, pythons
-from patchgen.system.children import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

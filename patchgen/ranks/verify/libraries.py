@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.checks import Check
 from patchgen.ranks.verify.target import environment
-from patchgen.system import children
-from patchgen.system.children import Child
+from patchgen.system.process import Program, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -89,8 +88,9 @@ def _under(root: str, pattern: str) -> str:
 def _ldd(target: Target, command: list[str], environ: dict[str, str], name: str) -> str:
     directory = os.path.join(target.scratch, name)
     os.mkdir(directory)
-    (ended,) = children.run([Child(command, environ, directory)], target.limit)
-    return ended.out + ended.err
+    program = Program(command, directory, environ)
+    (ended,) = side_by_side([program], limit=target.limit)
+    return (ended.out + ended.err).decode(errors="replace")
 
 
 def _problems(missing: Missing) -> Iterable[str]:

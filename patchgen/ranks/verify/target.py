@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen.payload import verify_rank
 from patchgen.payload.verify_rank import MARK
-from patchgen.system import children, pythons
-from patchgen.system.children import Child
+from patchgen.system import pythons
+from patchgen.system.process import Program, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from patchgen.system.children import Ended
+    from patchgen.system.process import Ended
 
 Event = dict[str, Any]
+
+LIMIT = 120.0
+"""Seconds that a program may take."""
 
 _WORKER = os.path.abspath(verify_rank.__file__)
 _REMOVED = ("SWITCHML_", "GLOO_", "PYTHONINSPECT", "LD_TRACE_LOADED_OBJECTS")
@@ -76,11 +79,11 @@ def run(
     for number, (job, own) in enumerate(zip(jobs, environs)):
         directory = os.path.join(target.scratch, name, str(number))
         os.mkdir(directory)
-        line = json.dumps({**job, "limit": target.limit}).encode() + b"\n"
+        line = json.dumps(job).encode() + b"\n"
         command = [target.interpreter, program]
-        programs.append(Child(command, environment(target, own), directory, line))
-    ended = children.run(programs, target.limit)
-    return [Answer(_events(one.out), one) for one in ended]
+        programs.append(Program(command, directory, environment(target, own), line))
+    ended = side_by_side(programs, limit=target.limit)
+    return [Answer(_events(one.out.decode(errors="replace")), one) for one in ended]
 
 
 def _events(out: str) -> dict[str, Event]:

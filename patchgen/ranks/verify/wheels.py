@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from patchgen.checks import Check
 from patchgen.errors import CheckError, OptionsError
 from patchgen.system import paths
-from patchgen.system.process import run
+from patchgen.system.process import LIMIT, run
 from patchgen.system.wheel import reading
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def interpreter_for(wheel: WheelName, path: str, given: str | None) -> str:
         raise OptionsError(
             f"{path}: is for {' or '.join(names)}, which is not on PATH; give --python PYTHON"
         )
-    implementation, version, _ = json.loads(run([given, "-c", _PROBE], cwd="/"))
+    implementation, version, _ = json.loads(run([given, "-c", _PROBE], cwd="/", limit=LIMIT))
     fits = [_version(tag) in (("3",), tuple(map(str, version))) for tag in wheel.pythons]
     if implementation != "cpython" or not any(fits):
         raise OptionsError(

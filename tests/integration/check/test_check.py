@@ -118,8 +118,8 @@ def build_client(home: Path, backend: str, *, call: str = "", more: str = "") ->
     (home / "lib").mkdir()
     source, made = home / "client.cc", home / "client.o"
     source.write_text(CLIENT % {"backend": backend, "call": call, "more": more})
-    run(["g++", "-std=c++17", "-O1", "-fPIC", "-c", source, "-o", made])
-    run(["ar", "rcs", home / "lib/libswitchml-client.a", made])
+    run(["g++", "-std=c++17", "-O1", "-fPIC", "-c", source, "-o", made], limit=None)
+    run(["ar", "rcs", home / "lib/libswitchml-client.a", made], limit=None)
     return home
 
 
@@ -127,7 +127,7 @@ def build_library(path: Path, source: str = "") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     code = path.parent / f"{path.stem}.cc"
     code.write_text(source)
-    run(["g++", "-shared", "-fPIC", code, "-o", path])
+    run(["g++", "-shared", "-fPIC", code, "-o", path], limit=None)
 
 
 def build_grpc(home: Path) -> Path:
@@ -462,7 +462,7 @@ def test_told_to_end_it_ends_the_programs_that_are_asked(
 
 def test_an_interpreter_with_nothing(simulator: Path, tmp_path: Path) -> None:
     venv = tmp_path / "venv"
-    run([sys.executable, "-m", "venv", "--without-pip", str(venv)])
+    run([sys.executable, "-m", "venv", "--without-pip", str(venv)], limit=None)
     path = str(venv / "bin/python")
     rows = check("--python", path, "--switchml-home", str(simulator), cwd=tmp_path, code=6)
     install = f"run: {path} -m pip install"

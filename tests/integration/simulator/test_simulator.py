@@ -161,7 +161,7 @@ def test_quantizer_is_defined_for_every_float(
     source = Path(simulator.__file__).parent / "src"
     sanitizer = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     sources = [CPP / "quantize_vectors.cc", source / "quantize.cc"]
-    run(["g++", *STRICT, *sanitizer, "-I", source, *sources, "-o", program])
+    run(["g++", *STRICT, *sanitizer, "-I", source, *sources, "-o", program], limit=None)
     small = [0, -0.0, 1e-45, 1.1754944e-38, 1e-30, 2**-98, 2**-97, 0.5, 0.99999994, 1, -1]
     large = [16777215, 8.5e37, 1.7014118e38, 3.4028235e38, -3.4028235e38, np.inf, -np.inf, np.nan]
     special = np.array([*small, *large], np.float32)
@@ -176,7 +176,7 @@ def test_quantizer_is_defined_for_every_float(
         axis=1,
     )
     numel = tensors.shape[1]
-    stdout = run([program, str(workers), "8"], stdin=tensors.tobytes())
+    stdout = run([program, str(workers), "8"], stdin=tensors.tobytes(), limit=None)
     expected = fixed_point_sum(list(tensors), packets(numel, threads=1, packet_numel=8))
     assert stdout == expected.tobytes()
 
@@ -659,6 +659,6 @@ def test_headers_need_neither_glog_nor_macros(home: Home, tmp_path: Path) -> Non
     sizes = set()
     for macros in ([], ["-DDPDK", "-DRDMA", "-DDUMMY", "-DTIMEOUTS", "-DDEBUG", "-DNDEBUG"]):
         program = tmp_path / f"size{len(macros)}"
-        run(["g++", *STRICT, *macros, "-I", include, source, "-o", program])
+        run(["g++", *STRICT, *macros, "-I", include, source, "-o", program], limit=None)
         sizes.add(subprocess.run([program], capture_output=True, check=True).stdout)
     assert len(sizes) == 1

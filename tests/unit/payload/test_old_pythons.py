@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from functools import cache
@@ -87,16 +89,34 @@ def test_every_file_needs_its_standard_library_only(python: str) -> None:
     run(python, "-I", "-S", "-c", IMPORT, str(FILES[0].parent), *names)
 
 
-@pytest.mark.parametrize("python", PYTHONS)
-def test_the_supervisor_ends_what_its_command_has_left(python: str) -> None:
+def supervised(python: str, *command: str) -> tuple[int, str, str, bytes]:
+    """The return code, stdout and stderr of a command, and what is told of its start."""
     from patchgen.payload import supervisor
 
-    stop, hold = os.pipe()
+    (stop, hold), (told, tells) = os.pipe(), os.pipe()
     done = subprocess.run(
-        [python, "-I", supervisor.__file__, str(stop), "sh", "-c", "sleep 600 & echo $!; exit 3"],
-        pass_fds=[stop], capture_output=True, text=True, check=False, timeout=ENOUGH,
+        [python, "-I", supervisor.__file__, str(stop), str(tells), *command],
+        pass_fds=[stop, tells], capture_output=True, text=True, check=False, timeout=ENOUGH,
     )  # fmt: skip
-    os.close(hold)
-    os.close(stop)
-    assert (done.returncode, done.stderr) == (3, "")
-    assert not Path(f"/proc/{done.stdout.strip()}").exists()
+    for end in (stop, hold, tells):
+        os.close(end)
+    with open(told, "rb") as file:
+        return done.returncode, done.stdout, done.stderr, file.read()
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_supervisor_ends_what_its_command_has_left(python: str) -> None:
+    code, out, err, told = supervised(python, "sh", "-c", "sleep 600 & echo $!; exit 3")
+    assert (code, err, told) == (3, "", b"")
+    assert not Path(f"/proc/{out.strip()}").exists()
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_supervisor_ends_as_its_command_does(python: str) -> None:
+    assert supervised(python, "sh", "-c", "kill -TERM $$") == (-signal.SIGTERM, "", "", b"")
+    assert supervised(python, "sh", "-c", "kill -KILL $$") == (-signal.SIGKILL, "", "", b"")
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_supervisor_tells_why_a_command_cannot_be_started(python: str) -> None:
+    assert supervised(python, "no-such-program") == (1, "", "", b"%d" % errno.ENOENT)

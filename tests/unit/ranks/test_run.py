@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from patchgen.errors import OptionsError
-from patchgen.ranks.run import cache, command, configs, streams
+from patchgen.ranks.run import cache, command, configs
 from patchgen.ranks.run import report as telling
-from patchgen.ranks.run.job import Job, Line, Rank, Result, Setup
+from patchgen.ranks.run.job import Job, Rank, Result, Setup
 from patchgen.system.interpreter import Torch
 
 if TYPE_CHECKING:
@@ -118,57 +117,6 @@ def test_configurations_that_do_not_fit(tmp_path: Path) -> None:
         configs.check([str(there)] * 2, 3)
     with pytest.raises(OptionsError, match=r"none\.cfg: No such file"):
         configs.check([str(tmp_path / "none.cfg")], 1)
-
-
-def line(text: bytes, rank: int | None, *, error: bool = False) -> Line:
-    return Line(rank, error, text)
-
-
-def test_lines_are_whole() -> None:
-    stream = streams.Stream(0, 1, error=False)
-    assert [*stream.lines(b"one\ntw")] == [line(b"one\n", 1)]
-    assert [*stream.lines(b"o\x0b\nthree\r")] == [line(b"two\x0b\n", 1)]
-    assert [*stream.lines(b"\n 10%\r 20%\r")] == [
-        line(b"three\r\n", 1),
-        line(b" 10%\r", 1),
-    ]
-    assert [*stream.lines(b"")] == [line(b" 20%\r", 1)]
-    assert [*stream.lines(b"no end")] == []
-    assert [*stream.lines(b"")] == [line(b"no end\n", 1)]
-    assert [*stream.lines(b"")] == []
-
-
-def test_a_line_without_an_end_does_not_grow_for_ever() -> None:
-    stream = streams.Stream(0, None, error=True)
-    given = [long for _ in range(40) for long in stream.lines(b"x" * 65536)]
-    assert given
-    assert len(stream.pending) <= 1 << 20
-
-
-def test_all_that_was_written_is_given_out(tmp_path: Path) -> None:
-    reading, writing = os.pipe()
-
-    def write() -> None:
-        for rank in (0, 1):
-            for _ in range(2):  # the pipe of a rank has no end before all is over
-                with open(tmp_path / f"{rank}.out", "w", encoding="ascii") as file:
-                    file.writelines(f"{number}\n" for number in range(20000))
-        os.write(writing, b"last words")
-        os.close(writing)
-
-    seen: list[Line] = []
-    with streams.of_ranks(str(tmp_path), 2) as ranks:
-        writer = threading.Thread(target=write)
-        writer.start()
-        other = streams.Stream(reading, None, error=True)
-        assert not streams.pump(ranks, [other], seen.append, limit=0)
-        assert streams.pump(ranks, [other], seen.append)
-        writer.join()
-    os.close(reading)
-    for rank in (0, 1):
-        text = b"".join(one.text for one in seen if one.rank == rank)
-        assert text == b"".join(b"%d\n" % number for number in range(20000)) * 2
-    assert [one for one in seen if one.rank is None] == [line(b"last words\n", None, error=True)]
 
 
 def rank(number: int, *, group: str = GROUP, final: bool = True, **report: Any) -> Rank:

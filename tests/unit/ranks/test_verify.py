@@ -15,13 +15,13 @@ from patchgen.ranks import verify
 from patchgen.ranks.verify import expected, libraries, summing, target
 from patchgen.ranks.verify.expected import Expected
 from patchgen.ranks.verify.target import Answer
-from patchgen.system.children import Ended
+from patchgen.system.process import Ended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAMES = {"one": "first", "two": "second"}
-FINE = Ended(0, "", "", "")
+FINE = Ended(0, b"", b"")
 
 
 def say(_line: str) -> None:
@@ -135,7 +135,7 @@ def test_a_problem_has_its_rank_unless_all_have_it() -> None:
 def test_after_a_rank_that_died_nothing_more_is_told() -> None:
     done = [
         answer({"step": "one", "error": "RuntimeError: closed\nby peer", "last": True}),
-        answer(ended=Ended(-11, "", "", "a\n\nb\nc\nd\n")),
+        answer(ended=Ended(-11, b"", b"a\n\nb\nc\nd\n")),
     ]
     (check,) = summing.merged(done, NAMES)
     assert check.problems == (
@@ -149,7 +149,7 @@ def test_after_a_rank_that_died_nothing_more_is_told() -> None:
 
 def test_a_rank_that_fails_at_its_end_is_told() -> None:
     events = [{"step": step} for step in NAMES]
-    checks = summing.merged([answer(*events), answer(*events, ended=Ended(-6, "", "", ""))], NAMES)
+    checks = summing.merged([answer(*events), answer(*events, ended=Ended(-6, b"", b""))], NAMES)
     assert [check.problems for check in checks] == [(), (), ("rank 1: died of SIGABRT",)]
 
 

@@ -2,16 +2,31 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import stat
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from support.waiting import gone, read_rest, until
 
 from patchgen.errors import FileError
 from patchgen.system import files
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+PARENT = """
+import sys
+from patchgen.system import files
+from patchgen.system.process import Program, side_by_side
+with files.scratch("verify") as directory:
+    code = "import os, time; print(os.getpid(), file=open('pid', 'w')); time.sleep(600)"
+    print(directory, flush=True)
+    side_by_side([Program([sys.executable, "-c", code], directory)], limit=600)
+"""
 
 
 def refuse(*_: object) -> None:
@@ -102,3 +117,47 @@ def test_what_is_written_bit_by_bit_appears_whole(tmp_path: Path) -> None:
         file.write(b"new")
         assert path.read_text() == "old"
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("f", "new")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_nothing_is_left_when_the_parent_is_told_to_end(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    """After SIGKILL nobody can remove the directory, but the program ends."""
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], env=environ, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as parent:  # fmt: skip
+        assert parent.stdout is not None
+        pid_file = os.path.join(parent.stdout.readline().strip(), "pid")
+        until(lambda: os.path.exists(pid_file) and os.path.getsize(pid_file), parent)
+        with open(pid_file, encoding="ascii") as file:
+            pid = int(file.read())
+        parent.send_signal(number)
+        read_rest(parent)
+    assert parent.returncode == -number
+    assert gone(pid)
+    if number is not signal.SIGKILL:
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_handler_of_the_caller_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    before_hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with files.scratch("verify") as path:
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+        assert not os.path.exists(path)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGHUP, before_hangup)
+
+
+def test_no_room_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
+    with pytest.raises(FileError, match="/nowhere/at/all"), files.scratch("verify"):
+        pass

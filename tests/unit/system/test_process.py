@@ -1,33 +1,78 @@
+"""How programs are run: what they get, how they end, and that none is left."""
+
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from support.waiting import ENOUGH, gone, until
+from support.waiting import ENOUGH, gone, read_rest, until
 
 from patchgen.errors import ToolError
-from patchgen.system.process import LIMIT, NoAnswer, run, without_git
+from patchgen.system.process import (
+    ERR,
+    LIMIT,
+    OUT,
+    NoAnswer,
+    Program,
+    capture,
+    run,
+    side_by_side,
+    stream,
+    without_git,
+)  # fmt: skip
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+REVERSED = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read()[::-1])"
+WAIT = "import time; time.sleep(600)"
+# Tells the process that it starts, and waits for it in vain.
+HANGS = 'sleep 600 & echo "$!" >"$0.part"; mv "$0.part" "$0"; wait'
+# The same, but what it starts has a session of its own and nobody who waits for it.
+ESCAPES = 'setsid sh -c \'echo "$$" >"$0.part"; mv "$0.part" "$0"; exec sleep 600\' "$0" & '
+DETACHED = ESCAPES + 'until [ -e "$0" ]; do sleep 0.01; done'
+supervised = pytest.mark.parametrize("supervised", [False, True])
 
-def test_output_and_input_are_bytes() -> None:
-    code = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read()[::-1])"
-    assert run([sys.executable, "-c", code], stdin=b"\xff\0a") == b"a\0\xff"
+
+def python(code: str, *, cwd: Path | None = None, **given: object) -> Program:
+    if cwd is not None:
+        cwd.mkdir(exist_ok=True)
+    return Program([sys.executable, "-c", code], cwd, **given)  # type: ignore[arg-type]
+
+
+@supervised
+def test_output_and_input_are_bytes(*, supervised: bool) -> None:
+    command = [sys.executable, "-c", REVERSED]
+    assert run(command, stdin=b"\xff\0a", limit=None, supervised=supervised) == b"a\0\xff"
+    big = b"\xff\0a" * 100_000
+    assert run(command, stdin=big, limit=LIMIT, supervised=supervised) == big[::-1]
 
 
 def test_no_shell() -> None:
     code = "import sys; print(sys.argv[1])"
-    assert run([sys.executable, "-c", code, "$HOME; `x`"]) == b"$HOME; `x`\n"
+    assert run([sys.executable, "-c", code, "$HOME; `x`"], limit=LIMIT) == b"$HOME; `x`\n"
 
 
-def test_a_failure_shows_command_code_and_the_tail_of_stderr() -> None:
+@supervised
+def test_without_input_there_is_none_to_wait_for(*, supervised: bool) -> None:
+    assert run(["cat"], limit=LIMIT, supervised=supervised) == b""
+
+
+def test_input_that_nobody_reads_does_no_harm() -> None:
+    assert run(["true"], stdin=bytes(1 << 20), limit=LIMIT) == b""
+
+
+@pytest.mark.parametrize("limit", [None, LIMIT])
+def test_a_failure_shows_command_code_and_the_tail_of_stderr(limit: float | None) -> None:
     code = "import sys; [print(i, file=sys.stderr) for i in range(100)]; sys.exit(7)"
     with pytest.raises(ToolError) as caught:
-        run([sys.executable, "-c", code])
+        run([sys.executable, "-c", code], limit=limit)
     message = str(caught.value)
     assert "return code 7" in message
     assert sys.executable in message
@@ -35,46 +80,65 @@ def test_a_failure_shows_command_code_and_the_tail_of_stderr() -> None:
     assert "\n50\n" not in message
 
 
-def test_a_missing_program_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match=r"no-such-program.*installed"):
-        run(["no-such-program"])
+@supervised
+def test_a_missing_program_is_named(tmp_path: Path, *, supervised: bool) -> None:
+    with pytest.raises(ToolError, match=r"no-such-program.*No such file.*installed"):
+        run(["no-such-program"], limit=None, supervised=supervised)
+    with pytest.raises(ToolError, match=r"Permission denied; is it installed"):
+        run([tmp_path], limit=LIMIT, supervised=supervised)
     with pytest.raises(ToolError, match="no directory"):
-        run([sys.executable], cwd=tmp_path / "gone")
+        run([sys.executable], cwd=tmp_path / "gone", limit=None, supervised=supervised)
 
 
-def test_git_never_sees_the_variables_of_another_git() -> None:
+def test_git_never_sees_the_variables_of_another_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert without_git({"GIT_DIR": "x", "PATH": "y"}) == {"PATH": "y"}
+    git = tmp_path / "git"
+    git.write_text('#!/bin/sh\necho "$GIT_DIR"\n')
+    git.chmod(0o755)
+    environ = {**os.environ, "GIT_DIR": "another"}
+    monkeypatch.setenv("GIT_DIR", "ours")
+    assert run([git], limit=LIMIT) == b"\n"
+    assert run([git], env=environ, limit=LIMIT) == b"\n"
+    made = Program([git], env=environ, for_git=True)
+    assert capture(made, limit=LIMIT).out == b"another\n"
+    assert run(["sh", git], env=environ, limit=LIMIT) == b"another\n"
 
 
-def test_within_a_limit_it_is_the_same() -> None:
-    code = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read()[::-1])"
-    big = b"\xff\0a" * 100_000
-    assert run([sys.executable, "-c", code], stdin=big, limit=LIMIT) == big[::-1]
-    with pytest.raises(ToolError, match="return code 7"):
-        run([sys.executable, "-c", "raise SystemExit(7)"], limit=LIMIT)
-    with pytest.raises(ToolError, match=r"no-such-program.*installed"):
-        run(["no-such-program"], limit=LIMIT)
+@supervised
+def test_the_return_code_is_that_of_the_program(*, supervised: bool) -> None:
+    for code, how in (
+        ("raise SystemExit(3)", "ended with exit code 3"),
+        ("import os; os.kill(os.getpid(), 11)", "died of SIGSEGV"),
+        ("import os; os.kill(os.getpid(), 9)", "died of SIGKILL"),
+        ("", ""),
+    ):
+        assert capture(python(code, supervised=supervised), limit=LIMIT).how == how
 
 
-# Tells the process that it starts, and waits for it in vain.
-HANGS = 'sleep 600 & echo "$!" >"$0.part"; mv "$0.part" "$0"; wait'
-
-
-def test_a_program_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
+@supervised
+def test_a_program_that_hangs_is_ended_with_what_it_started(
+    tmp_path: Path, *, supervised: bool
+) -> None:
     path = tmp_path / "pid"
     with pytest.raises(NoAnswer, match="no answer in 1 s"):
-        run(["sh", "-c", HANGS, path], limit=1)
+        run(["sh", "-c", HANGS, path], limit=1, supervised=supervised)
     assert not path.exists() or gone(path.read_text().strip())
 
 
-def test_a_program_is_ended_when_it_is_told_to_stop(tmp_path: Path) -> None:
+@supervised
+@pytest.mark.parametrize("limit", [600, None])
+def test_a_program_is_ended_when_it_is_told_to_stop(
+    tmp_path: Path, limit: float | None, *, supervised: bool
+) -> None:
     stop = threading.Event()
     path = tmp_path / "pid"
     caught: list[NoAnswer] = []
 
     def ask() -> None:
         try:
-            run(["sh", "-c", HANGS, path], limit=600, stop=stop)
+            run(["sh", "-c", HANGS, path], limit=limit, stop=stop, supervised=supervised)
         except NoAnswer as error:
             caught.append(error)
 
@@ -83,5 +147,232 @@ def test_a_program_is_ended_when_it_is_told_to_stop(tmp_path: Path) -> None:
     until(path.exists)
     stop.set()
     thread.join(ENOUGH)
-    assert caught
+    assert [str(error).endswith(": stopped") for error in caught] == [True]
     assert gone(path.read_text().strip())
+
+
+def test_what_a_supervised_program_leaves_ends_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    run(["sh", "-c", DETACHED, path], limit=None, supervised=True)
+    assert gone(path.read_text().strip())
+
+
+def test_it_has_time_to_end_by_itself(tmp_path: Path) -> None:
+    """Only the program is told; what it says until it ends is given out."""
+    code = (
+        "import signal, subprocess, sys, time\n"
+        "def told(*_): print('told', flush=True); helper.wait(); sys.exit()\n"
+        "signal.signal(signal.SIGTERM, told)\n"
+        "helper = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(0.5)'])\n"
+        "print('ready', flush=True); time.sleep(600)"
+    )
+    for supervised in (False, True):
+        stop, lines = threading.Event(), []
+
+        def output(_: str, line: bytes) -> None:
+            lines.append(line)  # noqa: B023  # of this round
+            stop.set()  # noqa: B023
+
+        program = python(code, cwd=tmp_path / "a", grace=ENOUGH, supervised=supervised)
+        with pytest.raises(NoAnswer):
+            stream(program, output, limit=None, stop=stop)
+        assert lines == [b"ready\n", b"told\n"]
+
+
+def test_an_interruption_is_handed_on_as_such() -> None:
+    code = (
+        "import time\n"
+        "try: print('ready', flush=True); time.sleep(600)\n"
+        "except KeyboardInterrupt: print('interrupted', flush=True)"
+    )
+    lines = []
+
+    def output(_: str, line: bytes) -> None:
+        lines.append(line)
+        if len(lines) == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stream(python(code, grace=ENOUGH, supervised=True), output, limit=None)
+    assert lines == [b"ready\n", b"interrupted\n"]
+
+
+@supervised
+def test_it_is_killed_where_it_does_not_end(tmp_path: Path, *, supervised: bool) -> None:
+    path = tmp_path / "pid"
+    deaf = 'trap "" TERM; ' + HANGS
+    program = Program(["sh", "-c", deaf, path], supervised=supervised, grace=0.5)
+    with pytest.raises(NoAnswer, match="no answer in 2 s"):
+        capture(program, limit=2)
+    assert not path.exists() or gone(path.read_text().strip())
+
+
+def test_lines_come_as_they_are_written(tmp_path: Path) -> None:
+    """The program waits for what is done with its first line."""
+    code = (
+        "import os, sys, time\n"
+        "print('one', flush=True)\n"
+        "while not os.path.exists('seen'): time.sleep(0.01)\n"
+        "print('two', file=sys.stderr, flush=True); print('three', end='')\n"
+    )
+    lines = []
+
+    def output(name: str, line: bytes) -> None:
+        lines.append((name, line))
+        (tmp_path / "a" / "seen").touch()
+
+    assert stream(python(code, cwd=tmp_path / "a"), output, limit=LIMIT) == 0
+    assert lines == [(OUT, b"one\n"), (ERR, b"two\n"), (OUT, b"three\n")]
+
+
+def test_both_streams_as_one_keep_their_order() -> None:
+    code = (
+        "import sys\n"
+        "for i in range(50): print(i, file=[sys.stdout, sys.stderr][i % 2], flush=True)\n"
+        "sys.exit(4)"
+    )
+    lines: list[tuple[str, bytes]] = []
+    program = python(code, supervised=True)
+    assert stream(program, lambda *line: lines.append(line), limit=LIMIT, merged=True) == 4
+    assert lines == [(OUT, b"%d\n" % i) for i in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("written", "lines"),
+    [
+        (b"a\nb", [b"a\n", b"b\n"]),
+        (b"10 %\r20 %\r\nend\r", [b"10 %\r", b"20 %\r\n", b"end\r"]),
+        (b"\n\n", [b"\n", b"\n"]),
+        (b"x" * (3 << 19), [b"x" * (3 << 19) + b"\n"]),
+        (b"", []),
+    ],
+)
+def test_what_is_a_line(written: bytes, lines: list[bytes]) -> None:
+    found: list[bytes] = []
+    program = Program(["cat"], stdin=written)
+    stream(program, lambda _, line: found.append(line), limit=LIMIT)
+    if len(written) < 1 << 20:
+        assert found == lines
+    else:  # without an end it is not held back for ever
+        assert b"".join(found).replace(b"\n", b"") == written
+
+
+def test_named_pipes_may_be_closed_and_opened_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "pipe")
+    lines: list[tuple[str, bytes]] = []
+    script = 'echo one >"$0"; echo two >"$0"; printf three >"$0"; echo out'
+    program = Program(["sh", "-c", script, path])
+    assert stream(program, lambda *line: lines.append(line), limit=LIMIT, named=[path]) == 0
+    assert [line for name, line in lines if name == path] == [b"one\n", b"two\n", b"three\n"]
+    assert [line for name, line in lines if name == OUT] == [b"out\n"]
+
+
+@supervised
+def test_an_output_that_fails_ends_the_program(tmp_path: Path, *, supervised: bool) -> None:
+    path = tmp_path / "pid"
+    script = 'sleep 600 & echo "$!" >"$0"; echo x; wait'
+
+    def output(_name: str, _line: bytes) -> None:
+        raise OSError
+
+    program = Program(["sh", "-c", script, path], supervised=supervised)
+    with pytest.raises(OSError):  # noqa: PT011  # the very one
+        stream(program, output, limit=None)
+    assert gone(path.read_text().strip())
+
+
+def test_several_run_at_once_and_get_their_line(tmp_path: Path) -> None:
+    """Each waits for what the other writes."""
+    code = (
+        "import os, sys, time\n"
+        "mine, other = sys.stdin.readline().split()\n"
+        "open('../' + mine, 'w').close()\n"
+        "while not os.path.exists('../' + other): time.sleep(0.01)\n"
+        "print('done'); print('told', file=sys.stderr)\n"
+    )
+    pair = [python(code, cwd=tmp_path / a, stdin=f"x{a} x{b}\n".encode()) for a, b in ("pq", "qp")]
+    for ended in side_by_side(pair, limit=60, grace=10):
+        assert (ended.out, ended.how, ended.last_lines(3)) == (b"done\n", "", ["told"])
+
+
+def test_how_each_ended_is_told_in_words() -> None:
+    codes = ["import os; os.kill(os.getpid(), 11)", "import sys; sys.exit(3)"]
+    done = side_by_side([python(code) for code in codes], limit=60, grace=10)
+    assert [ended.how for ended in done] == ["died of SIGSEGV", "ended with exit code 3"]
+
+
+def test_one_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    (ended,) = side_by_side([Program(["sh", "-c", HANGS, path])], limit=5, grace=1)
+    assert ended.how == "did not end within 5 s"
+    assert gone(path.read_text().strip())
+
+
+def test_where_one_fails_the_others_have_a_moment_left() -> None:
+    done = side_by_side([python(WAIT), python("raise SystemExit(1)")], limit=600, grace=0.5)
+    assert [ended.how for ended in done] == [
+        "still waited for the others",
+        "ended with exit code 1",
+    ]
+
+
+def test_only_the_end_of_much_output_is_kept() -> None:
+    code = "print('first'); [print('x' * 99) for _ in range(20000)]; print('last')"
+    (ended,) = side_by_side([python(code)], limit=60, grace=1)
+    assert ended.out.endswith(b"last\n")
+    assert len(ended.out) == 1 << 20
+    assert b"first" not in ended.out
+    assert b"first" in capture(python(code), limit=60).out
+
+
+def test_one_that_cannot_be_started_takes_the_others_along(tmp_path: Path) -> None:
+    first = python("import time; time.sleep(2); open('over', 'w')", cwd=tmp_path / "a")
+    with pytest.raises(ToolError, match="Permission denied"):
+        side_by_side([first, Program([tmp_path])], limit=60, grace=1)
+    assert not (tmp_path / "a" / "over").exists()
+
+
+PARENT = """
+import sys
+from patchgen.system import process, signals
+program = process.Program(["sh", "-c", {script!r}, sys.argv[1]], supervised=True)
+ways = {{
+    "capture": lambda: process.capture(program, limit=None),
+    "stream": lambda: process.stream(program, print, limit=None),
+    "side_by_side": lambda: process.side_by_side([program], limit=600, grace=1),
+}}
+with signals.cleaning_up():
+    ways[sys.argv[2]]()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("way", ["capture", "stream", "side_by_side"])
+def test_nothing_is_left_however_this_process_ends(
+    way: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    """Not even what has taken a session of its own."""
+    path = tmp_path / "pid"
+    code = PARENT.format(script=ESCAPES + "sleep 600")
+    with subprocess.Popen(
+        [sys.executable, "-c", code, path, way], stderr=subprocess.PIPE, text=True
+    ) as parent:
+        until(path.exists, parent)
+        parent.send_signal(number)
+        read_rest(parent)
+    assert parent.returncode == -number
+    assert gone(path.read_text().strip())
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
+def test_an_exception_ends_a_program_that_is_not_supervised(
+    error: Callable[[], BaseException], tmp_path: Path
+) -> None:
+    path = tmp_path / "pid"
+
+    def output(_name: str, _line: bytes) -> None:
+        raise error()
+
+    with pytest.raises(error):  # type: ignore[call-overload]
+        stream(Program(["sh", "-c", "echo x; " + HANGS, path]), output, limit=None)
+    assert not path.exists() or gone(path.read_text().strip())

@@ -1,0 +1,218 @@
+"""Starts a program in a session of its own, and ends it with all that it has started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+from patchgen.errors import ToolError
+from patchgen.payload import supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import BinaryIO
+
+_SUPERVISOR = os.path.abspath(supervisor.__file__)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program to run, never through a shell."""
+
+    command: Sequence[str | os.PathLike[str]]
+    """The program and its arguments."""
+    cwd: str | os.PathLike[str] | None = None
+    """Where it runs; None: where we are."""
+    env: Mapping[str, str] | None = None
+    """All of its environment; None: ours."""
+    stdin: bytes = b""
+    """What it reads."""
+    supervised: bool = False
+    """Whether all that it has started ends when it ends, and when this process does, however.
+
+    That costs another process; without it, what is left of a killed run ends by itself.
+    """
+    grace: float = 0.0
+    """Seconds that it has to end by itself, once it is told to, before it is killed."""
+    passed: Sequence[int] = ()
+    """Descriptors that it inherits; where it is supervised, only its supervisor does."""
+    for_git: bool = False
+    """Whether `env` was made for git, which else gets no GIT_* of it."""
+
+    @property
+    def line(self) -> str:
+        """For messages."""
+        return " ".join(os.fspath(word) for word in self.command)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended and what it wrote."""
+
+    code: int
+    """As in subprocess: negative for a signal."""
+    out: bytes
+    err: bytes
+    killed: str = ""
+    """Why it was ended by us, or empty."""
+
+    @property
+    def how(self) -> str:
+        """In words; empty where all is well."""
+        if self.killed:
+            return self.killed
+        if self.code < 0:
+            return f"died of {_signal_name(-self.code)}"
+        return f"ended with exit code {self.code}" if self.code else ""
+
+    def last_lines(self, count: int) -> list[str]:
+        """The end of what it wrote for people."""
+        lines = [line.strip() for line in self.err.decode(errors="replace").splitlines()]
+        return [line for line in lines if line][-count:]
+
+
+def without_git(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without GIT_*: inside a git hook these point at another repository."""
+    return {name: value for name, value in environ.items() if not name.startswith("GIT_")}
+
+
+@final
+class Session:
+    """A program that was started, and our ends of its pipes.
+
+    As a context it waits for the end; where the block raises, it kills before.
+    """
+
+    def __init__(
+        self, program: Program, running: subprocess.Popen[bytes], hold: BinaryIO | None
+    ) -> None:
+        self.program = program
+        self.stdin = running.stdin
+        """None where it reads nothing."""
+        self.stdout = running.stdout
+        self.stderr = running.stderr
+        """None where it goes where stdout goes."""
+        self._running = running
+        self._hold = hold
+
+    @property
+    def code(self) -> int | None:
+        """Its return code as in subprocess, negative for a signal; None while it runs."""
+        if self._running.returncode is not None:
+            return self._running.returncode
+        try:
+            # As long as it is not waited for, nothing else gets the number of its session.
+            found = os.waitid(os.P_PID, self._running.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # whoever started us ignores SIGCHLD
+            return self._running.poll()
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+    @property
+    def returned(self) -> int:
+        """Its return code, after its end."""
+        return self._running.wait()
+
+    def wait(self, limit: float) -> None:
+        """Waits for its end, but at most `limit` seconds."""
+        deadline, delay = time.monotonic() + limit, 0.001
+        while self.code is None and time.monotonic() < deadline:
+            time.sleep(delay)
+            delay = min(2 * delay, 0.05)
+
+    def tell(self, number: int) -> None:
+        """Sends a signal to the program alone; a supervisor hands it on."""
+        if self.code is None:
+            os.kill(self._running.pid, number)
+
+    def kill(self) -> None:
+        """Ends it, with all that is in its session or under its supervisor."""
+        if self._hold is not None:
+            self._hold.close()
+        elif self._running.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._running.pid, signal.SIGKILL)
+        self._running.wait()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self.kill()
+        self._running.wait()
+        for pipe in (self.stdin, self.stdout, self.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+@contextlib.contextmanager
+def started(program: Program, *, merged: bool = False) -> Iterator[Session]:
+    """The only place that starts a program. It has ended when the block has.
+
+    Where the block raises, all of it is killed before; else the block has seen its end.
+
+    Args:
+        program: to be started.
+        merged: its stderr goes where its stdout goes.
+
+    Raises:
+        ToolError: it cannot be started.
+    """
+    command = [os.fspath(argument) for argument in program.command]
+    passed = list(program.passed)
+    hold = told = None
+    with contextlib.ExitStack() as stack:
+        if program.supervised:
+            stop, hold = _pipe(stack)
+            told, tells = _pipe(stack)
+            passed += [stop.fileno(), tells.fileno()]
+            command[:0] = [sys.executable, "-IS", _SUPERVISOR, *map(str, passed[-2:])]
+        try:
+            running = subprocess.Popen(
+                command, cwd=program.cwd, env=_environ(program), pass_fds=passed,
+                stdin=subprocess.PIPE if program.stdin else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+                bufsize=0, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise _not_started(program, error) from error
+        session = stack.enter_context(Session(program, running, hold))
+        if told is not None:
+            tells.close()
+            number = int(told.read() or b"0")
+            if number:
+                raise _not_started(program, OSError(number, os.strerror(number)))
+        yield session
+
+
+def _pipe(stack: contextlib.ExitStack) -> tuple[BinaryIO, BinaryIO]:
+    read, write = os.pipe()
+    return stack.enter_context(open(read, "rb")), stack.enter_context(open(write, "wb"))
+
+
+def _environ(program: Program) -> Mapping[str, str] | None:
+    if program.for_git or os.path.basename(os.fspath(program.command[0])) != "git":
+        return program.env
+    return without_git(os.environ if program.env is None else program.env)
+
+
+def _not_started(program: Program, error: OSError) -> ToolError:
+    name, cwd = os.fspath(program.command[0]), program.cwd
+    if cwd is not None and not os.path.isdir(cwd):
+        return ToolError(f"{name}: cannot run in {os.fspath(cwd)}: no directory")
+    return ToolError(f"{name}: {error.strerror}; is it installed and on PATH?")
+
+
+def _signal_name(number: int) -> str:
+    with contextlib.suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"
