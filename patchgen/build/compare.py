@@ -1,16 +1,15 @@
-"""Two wheels, file by file."""
+"""Two wheels, entry by entry."""
 
 from __future__ import annotations
 
 import enum
 import hashlib
-import itertools
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Union
 
-from patchgen.build import elf
 from patchgen.errors import OptionsError
-from patchgen.system.files import measure
+from patchgen.system.files import sha256
 from patchgen.system.zips import permissions, reading
 
 if TYPE_CHECKING:
@@ -39,10 +38,6 @@ class Contents:
     size: int
     sha256: str
 
-    def __str__(self) -> str:
-        """For people."""
-        return f"{self.size} bytes, sha256 {self.sha256}"
-
 
 Value = Union[str, Contents, None]
 
@@ -58,8 +53,6 @@ class Difference:
     right: Value
     offset: int | None = None
     """The first byte that differs, from 0."""
-    sections: tuple[str, ...] = ()
-    """Of an ELF file: those that differ."""
 
     @property
     def of_file(self) -> bool:
@@ -78,82 +71,66 @@ def compare(left: str, right: str) -> list[Difference]:
         FileError: one cannot be read.
     """
     with reading(left, OptionsError) as one, reading(right, OptionsError) as two:
-        names = [name for name in one.entries if name in two.entries]
-        found = [*_presence(one, two)]
-        for name in sorted(names):
-            found.extend(_of_entry(one, two, name))
-        found.extend(_order(names, [name for name in two.entries if name in one.entries]))
+        found = [
+            difference
+            for name in sorted(one.entries.keys() | two.entries.keys())
+            for difference in _of_entry(one, two, name)
+        ]
+        found.extend(_order(one, two))
     found.sort(key=lambda difference: not difference.of_file)
-    wholes = measure(left).sha256, measure(right).sha256
+    wholes = sha256(left), sha256(right)
     if not found and wholes[0] != wholes[1]:
         found.append(Difference("", Kind.ARCHIVE, *wholes))
     return found
 
 
-def _presence(one: Archive, two: Archive) -> Iterator[Difference]:
-    for name in sorted(one.entries.keys() ^ two.entries.keys()):
-        if name in one.entries:
-            yield Difference(name, Kind.PRESENCE, _contents(one, name), None)
-        else:
-            yield Difference(name, Kind.PRESENCE, None, _contents(two, name))
-
-
 def _of_entry(one: Archive, two: Archive, name: str) -> Iterator[Difference]:
-    offset = _first_difference(one, two, name)
+    left, right, offset = _contents(one, two, name)
+    if left is None or right is None:
+        yield Difference(name, Kind.PRESENCE, left, right)
+        return
     if offset is not None:
-        yield Difference(
-            name, Kind.CONTENTS, _contents(one, name), _contents(two, name),
-            offset, _sections(one, two, name),
-        )  # fmt: skip
-    for kind, said in ((Kind.MODE, _mode), (Kind.TIME, _time), (Kind.PACKING, _packing)):
-        left, right = said(one.entries[name]), said(two.entries[name])
-        if left != right:
-            yield Difference(name, kind, left, right)
+        yield Difference(name, Kind.CONTENTS, left, right, offset)
+    values = zip(_metadata(one.entries[name]), _metadata(two.entries[name]))
+    for kind, (mine, theirs) in zip((Kind.MODE, Kind.TIME, Kind.PACKING), values):
+        if mine != theirs:
+            yield Difference(name, kind, mine, theirs)
 
 
-def _first_difference(one: Archive, two: Archive, name: str) -> int | None:
-    start = 0
-    for left, right in itertools.zip_longest(one.blocks(name), two.blocks(name), fillvalue=b""):
-        if left != right:
-            pairs = enumerate(zip(left, right))
-            shorter = min(len(left), len(right))
-            return start + next((i for i, pair in pairs if pair[0] != pair[1]), shorter)
-        start += len(left)
-    return None
+def _contents(
+    one: Archive, two: Archive, name: str
+) -> tuple[Contents | None, Contents | None, int | None]:
+    """What each side holds, read once, and the first byte that differs."""
+    digests = hashlib.sha256(), hashlib.sha256()
+    sizes = [0, 0]
+    offset = None
+    streams = [side.blocks(name) if name in side.entries else iter(()) for side in (one, two)]
+    for blocks in zip_longest(*streams, fillvalue=b""):
+        if offset is None and blocks[0] != blocks[1]:
+            pairs = enumerate(zip(*blocks))
+            shorter = min(map(len, blocks))
+            offset = sizes[0] + next((i for i, pair in pairs if pair[0] != pair[1]), shorter)
+        for side, block in enumerate(blocks):
+            digests[side].update(block)
+            sizes[side] += len(block)
+    left, right = (
+        Contents(size, digest.hexdigest()) if name in archive.entries else None
+        for archive, size, digest in zip((one, two), sizes, digests)
+    )
+    return left, right, offset
 
 
-def _contents(archive: Archive, name: str) -> Contents:
-    digest = hashlib.sha256()
-    size = 0
-    for block in archive.blocks(name):
-        digest.update(block)
-        size += len(block)
-    return Contents(size, digest.hexdigest())
+def _metadata(info: zipfile.ZipInfo) -> tuple[str, str, str]:
+    """The mode, the time and the packing of an entry."""
+    time = "{:04}-{:02}-{:02} {:02}:{:02}:{:02}".format(*info.date_time)
+    return f"{permissions(info):04o}", time, f"method {info.compress_type}"
 
 
-def _sections(one: Archive, two: Archive, name: str) -> tuple[str, ...]:
-    with one.member(name) as file:
-        left = elf.sections(file)
-    with two.member(name) as file:
-        right = elf.sections(file)
-    return tuple(sorted(key for key in {*left, *right} if left.get(key) != right.get(key)))
-
-
-def _mode(info: zipfile.ZipInfo) -> str:
-    return f"{permissions(info):04o}"
-
-
-def _time(info: zipfile.ZipInfo) -> str:
-    return "{:04}-{:02}-{:02} {:02}:{:02}:{:02}".format(*info.date_time)
-
-
-def _packing(info: zipfile.ZipInfo) -> str:
-    return f"method {info.compress_type}"
-
-
-def _order(left: list[str], right: list[str]) -> Iterator[Difference]:
+def _order(one: Archive, two: Archive) -> Iterator[Difference]:
     """Only the first, as one entry moved displaces all behind it."""
-    for one, two in zip(left, right):
-        if one != two:
-            yield Difference("", Kind.ORDER, one, two)
+    left = [name for name in one.entries if name in two.entries]
+    right = [name for name in two.entries if name in one.entries]
+    for mine, theirs in zip(left, right):
+        if mine != theirs:
+            yield Difference("", Kind.ORDER, mine, theirs)
             return

@@ -1,4 +1,4 @@
-"""compare: two wheels, file by file."""
+"""compare: a table of what differs between two wheels."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from patchgen import tables
 from patchgen.cli.console import print_json
 from patchgen.cli.params import json_option
 from patchgen.errors import CheckError
 from patchgen.system import paths
 
 if TYPE_CHECKING:
-    from patchgen.build.compare import Difference
+    from patchgen.build.compare import Difference, Value
 
 _SHOWN = 10  # differences of one kind that change no file
+_DIGITS = 12  # of a SHA-256 in the table; --json has all
 
 
 @click.command()
@@ -37,19 +39,23 @@ def compare(left: str, right: str, *, as_json: bool) -> None:
         differences = [{**asdict(one), "kind": one.kind.value} for one in found]
         print_json({"same": same, "identical": not found, "differences": differences})
     else:
-        _show(found, left, right)
+        _show(found)
     if not same:
         click.get_current_context().exit(CheckError.exit_code)
 
 
-def _show(found: list[Difference], left: str, right: str) -> None:
-    told: collections.Counter[str] = collections.Counter()
+def _show(found: list[Difference]) -> None:
+    seen: collections.Counter[str] = collections.Counter()
+    rows = []
     for difference in found:
         kind = difference.kind.value
-        told[kind] += not difference.of_file
-        if told[kind] <= _SHOWN:
-            click.echo(_line(difference, left, right))
-    for kind, count in told.items():
+        seen[kind] += not difference.of_file
+        if seen[kind] <= _SHOWN:
+            rows.append(_row(difference))
+    if rows:
+        for line in tables.lines(("file", "differs", "A", "B"), rows, words=4):
+            click.echo(line)
+    for kind, count in seen.items():
         if count > _SHOWN:
             click.echo(f"{kind}: {count - _SHOWN} more; --json tells all of them")
     differing = len({difference.path for difference in found if difference.of_file})
@@ -61,14 +67,19 @@ def _show(found: list[Difference], left: str, right: str) -> None:
         click.echo(f"{differing} file{'s differ' if differing > 1 else ' differs'}")
 
 
-def _line(difference: Difference, left: str, right: str) -> str:
-    name = paths.printable(difference.path)
-    if difference.left is None or difference.right is None:
-        where, there = (left, difference.left) if difference.left else (right, difference.right)
-        return f"{name}: only in {where}: {there}"
-    line = f"{name or 'archive'}: {difference.kind.value}: {difference.left} | {difference.right}"
-    if difference.offset is not None:
-        line += f"; from byte {difference.offset}"
-    if difference.sections:
-        line += f"; in {' '.join(difference.sections)}"
-    return line
+def _row(difference: Difference) -> tuple[str, str, str, str]:
+    where = "" if difference.offset is None else f" from byte {difference.offset}"
+    return (
+        paths.printable(difference.path) or "(archive)",
+        f"{difference.kind.value}{where}",
+        _cell(difference.left),
+        _cell(difference.right),
+    )
+
+
+def _cell(value: Value) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return paths.printable(value)
+    return f"{value.size} bytes, sha256 {value.sha256[:_DIGITS]}"

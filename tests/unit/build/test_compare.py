@@ -93,13 +93,6 @@ def test_differences_of_files_come_first(tmp_path: Path) -> None:
     assert [one.kind for one in found] == [Kind.PRESENCE, Kind.TIME]
 
 
-def test_an_elf_file_that_is_none_has_no_sections(tmp_path: Path) -> None:
-    header = b"\x7fELF\x02\x01" + b"\xff" * 58
-    for content in (b"\x7fELF\x02\x01", header, header[:-2] + b"\0\0"):
-        found = compared(tmp_path, [Entry("x.so", content)], [Entry("x.so", content + b"!")])
-        assert [one.sections for one in found] == [()]
-
-
 def test_what_is_no_archive(tmp_path: Path) -> None:
     sound = zipped(tmp_path / "1.whl", A)
     (tmp_path / "text").write_text("text")
