@@ -42,7 +42,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("MLX4", "0", "with DPDK: ConnectX-3 cards", boolean=True),
     Variable("RDMA", "0", "the library has the RDMA backend (needs gRPC)", boolean=True),
     Variable("DEBUG", "0", "no optimization, debug symbols, detailed messages", boolean=True),
-    Variable("BUILDDIR", "build", "where the patch is written"),
+    Variable("BUILDDIR", "build", "directory that the patch, a graft or a wheel is written to"),
     Variable("SWITCHML_HOME", "build", "root of the SwitchML client library: include/ and lib/"),
     Variable("GRPC_HOME", "third_party/grpc/build", "root of gRPC: lib/pkgconfig/"),
     Variable("DPDK_HOME", "third_party/dpdk/build", "root of DPDK: include/ and lib/"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.cli.console import print_json, progress, say
+from patchgen.cli.console import Command, print_json, progress, say
 from patchgen.cli.params import json_option
 from patchgen.errors import OptionsError
 
@@ -22,22 +22,26 @@ _NAMES = ("normal", "uniform", "laplace", "lognormal")
 _LONG = 2**28  # values of all workers: beyond, it is shown how many are done
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path())
 @click.option(
     "--workers",
     type=click.IntRange(1, _MOST),
     metavar="N",
-    help=f"How many sum. [default: what the files hold, else {_WORKERS}]",
+    help=f"Workers that sum. [default: what the files hold, else {_WORKERS}]",
 )
 @click.option(
     "--copies",
     type=click.IntRange(1, _MOST),
     metavar="N",
-    help="FILE is the tensor of one worker, and N workers have that very tensor.",
+    help="Take FILE as the tensor of one worker, and give it to N workers.",
 )
-@click.option("--distribution", type=click.Choice(_NAMES), help="Without a file. [default: normal]")
-@click.option("--scale", type=float, metavar="X", help="Times the distribution. [default: 1]")
+@click.option(
+    "--distribution",
+    type=click.Choice(_NAMES),
+    help="Distribution of the values if no FILE is given. [default: normal]",
+)
+@click.option("--scale", type=float, metavar="X", help="Factor of these values. [default: 1]")
 @click.option(
     "--numel",
     type=click.IntRange(min=1),
@@ -49,15 +53,15 @@ _LONG = 2**28  # values of all workers: beyond, it is shown how many are done
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Of all that is random. [default: 0]",
+    help="Seed of all random numbers. [default: 0]",
 )
 @click.option(
     "--packet-numel",
     type=click.IntRange(min=1),
     default=256,
     metavar="N",
-    help="SwitchML: elements that share an exponent, packet_numel of switchml.cfg; with the RDMA "
-    "backend msg_numel. [default: 256]",
+    help="Elements that share an exponent: packet_numel of switchml.cfg, or msg_numel with the "
+    "RDMA backend. [default: 256]",
 )
 @click.option(
     "--num-worker-threads",
@@ -65,7 +69,7 @@ _LONG = 2**28  # values of all workers: beyond, it is shown how many are done
     type=click.IntRange(1, _MOST),
     default=4,
     metavar="N",
-    help="SwitchML: as in switchml.cfg. [default: 4]",
+    help="Threads, as num_worker_threads of switchml.cfg. [default: 4]",
 )
 @click.option(
     "--bits",
@@ -73,23 +77,23 @@ _LONG = 2**28  # values of all workers: beyond, it is shown how many are done
     multiple=True,
     default=(8, 4, 2),
     metavar="N",
-    help="Buckets: bits of a value; once for each. [default: 8, 4 and 2]",
+    help="Bits of a value; may be repeated. [default: 8, 4 and 2]",
 )
 @click.option(
     "--bucket-numel",
     type=click.IntRange(min=1),
     default=512,
     metavar="N",
-    help="Buckets: elements of one. [default: 512]",
+    help="Elements of a bucket. [default: 512]",
 )
-@click.option("--skip-incomplete", is_flag=True, help="Buckets: leave an incomplete one alone.")
+@click.option("--skip-incomplete", is_flag=True, help="Do not quantize an incomplete bucket.")
 @click.option(
     "--requantize/--no-requantize",
     default=True,
-    help="Buckets: whether the sums are quantized as well. [default: they are]",
+    help="Quantize the sums as well. [default: yes]",
 )
-@click.option("--stochastic", is_flag=True, help="Buckets: round up or down at random.")
-@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Also draw what was measured.")
+@click.option("--stochastic", is_flag=True, help="Round up or down at random.")
+@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Picture of what was measured.")
 @json_option
 def accuracy(
     files: tuple[str, ...],

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patchgen.cli.console import say_all
+from patchgen.cli.console import Command, say_all
 from patchgen.cli.params import known_pins, pytorch_option, read_options, variable_options, warn
 from patchgen.errors import OptionsError, file_errors
 from patchgen.patch import patchfile, report
@@ -14,7 +14,7 @@ from patchgen.patch import tree as trees
 from patchgen.system import paths
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("tree", type=click.Path())
 @variable_options
 @pytorch_option

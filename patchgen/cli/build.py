@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchgen.cli import params
-from patchgen.cli.console import print_json, progress, say_all
+from patchgen.cli.console import Command, print_json, progress, say_all
 from patchgen.cli.params import (
     chosen_pin,
     json_option,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from patchgen.build.delivery import Delivered
 
 
-@click.command()
+@click.command(cls=Command)
 @only_variable_options
 @pytorch_option
 @params.work_option
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A variable of PyTorch's build, over the environment and the default. May be repeated.",
+    help="Variable of PyTorch's build. Overrides the environment and the default. May be repeated.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Compilers at once. [env: MAX_JOBS; default: by cores and memory]",
+    help="Compilers that run at once. [env: MAX_JOBS; default: by cores and memory]",
 )
 @params.config_option
 @click.option("--install", is_flag=True, help="Install the wheel for the interpreter.")

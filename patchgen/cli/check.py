@@ -9,7 +9,7 @@ import click
 
 from patchgen.checks import hold
 from patchgen.cli import params
-from patchgen.cli.console import say, show_checks
+from patchgen.cli.console import Command, say, show_checks
 from patchgen.cli.params import (
     chosen_pin,
     json_option,
@@ -20,7 +20,7 @@ from patchgen.cli.params import (
 from patchgen.patch.report import options_data, options_line
 
 
-@click.command()
+@click.command(cls=Command)
 @only_variable_options
 @pytorch_option
 @params.python_option

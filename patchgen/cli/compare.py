@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen import tables
-from patchgen.cli.console import print_json
+from patchgen.cli.console import Command, print_json
 from patchgen.cli.params import json_option
 from patchgen.errors import CheckError
 from patchgen.system import paths
@@ -21,7 +21,7 @@ _SHOWN = 10  # differences of one kind that change no file
 _DIGITS = 12  # of a SHA-256 in the table; --json has all
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("left", metavar="A.whl", type=click.Path())
 @click.argument("right", metavar="B.whl", type=click.Path())
 @json_option

@@ -45,6 +45,42 @@ class Main(click.Group):
         return ctx.exit(error.exit_code)
 
 
+GROUPS = {
+    "Client library": (
+        "dpdk", "mlx5", "mlx4", "rdma", "debug", "switchml_home", "grpc_home", "dpdk_home",
+        "strict",
+    ),
+    "Source": ("pytorch", "source", "mirrors", "references"),
+    "Places": ("work", "lock_file", "cache", "builddir", "dev_root", "cuda_home"),
+    "Values": ("copies", "distribution", "scale", "numel", "seed"),
+    "SwitchML": ("packet_numel", "num_worker_threads"),
+    "Buckets": ("bits", "bucket_numel", "skip_incomplete", "requantize", "stochastic"),
+}  # fmt: skip
+"""The options of long commands, by the name of their parameter. Others are not in a group."""
+
+_MANY = 10  # options that are read as one list
+
+
+class Command(click.Command):
+    """Lists its options in groups where there are many."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the list of options, those that are in no group first."""
+        records = [
+            (parameter.name, record)
+            for parameter in self.get_params(ctx)
+            if (record := parameter.get_help_record(ctx)) is not None
+        ]
+        groups = {name: heading for heading, names in GROUPS.items() for name in names}
+        if len(records) <= _MANY:
+            groups = {}
+        for heading in ("Options", *GROUPS):
+            mine = [one for name, one in records if groups.get(name or "", "Options") == heading]
+            if mine:
+                with formatter.section(heading):
+                    formatter.write_dl(mine)
+
+
 def say(line: str) -> None:
     """One line for people."""
     click.echo(line, err=True)

@@ -11,7 +11,7 @@ import sys
 import click
 
 from patchgen.cli import params
-from patchgen.cli.console import print_json, progress
+from patchgen.cli.console import Command, print_json, progress
 from patchgen.cli.params import json_option
 from patchgen.errors import file_errors
 from patchgen.system import files, pythons
@@ -20,13 +20,13 @@ _MOST = 16  # ranks that one machine has room for, and the images are enough for
 _PICTURE, _DATA = "loss.png", "demo.json"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--output",
     type=click.Path(),
     default=os.path.join("build", "demo"),
     metavar="DIR",
-    help="Where the plot and all that is measured goes. [default: build/demo]",
+    help="Directory for the plot and the measurements. [default: build/demo]",
 )
 @click.option(
     "--ranks",
@@ -42,12 +42,12 @@ _PICTURE, _DATA = "loss.png", "demo.json"
     default=8,
     show_default=True,
     metavar="N",
-    help="How often they look at each image.",
+    help="Passes over the training images.",
 )
 @click.option(
     "--python",
     metavar="PYTHON",
-    help="An interpreter with a torch. [default: the one that runs this, if it has, else python3]",
+    help="Interpreter with a torch. [default: the one that runs this if it has one, else python3]",
 )
 @params.cache_option
 @json_option

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from patchgen.cli import params
-from patchgen.cli.console import progress, say, show_checks
+from patchgen.cli.console import Command, progress, say, show_checks
 from patchgen.cli.params import json_option
 
 
@@ -19,7 +19,7 @@ def env() -> None:
     """The conda environment of the build; no conda is needed."""
 
 
-@env.command()
+@env.command(cls=Command)
 @click.option(
     "-f",
     "--file",
@@ -27,7 +27,7 @@ def env() -> None:
     type=click.Path(),
     default="environment.yml",
     metavar="FILE",
-    help="The environment file. [default: environment.yml]",
+    help="Environment file. [default: environment.yml]",
 )
 @click.option(
     "-o",
@@ -35,29 +35,33 @@ def env() -> None:
     type=click.Path(),
     default=params.LOCK,
     metavar="FILE",
-    help=f"The lock. [default: {params.LOCK}]",
+    help=f"Lock to write. [default: {params.LOCK}]",
 )
 @click.option(
-    "--platform", default="linux-64", metavar="NAME", help="Of the packages. [default: linux-64]"
+    "--platform",
+    default="linux-64",
+    metavar="NAME",
+    help="Platform of the packages. [default: linux-64]",
 )
 @click.option(
     "--channel",
     "channels",
     multiple=True,
     metavar="CHANNEL",
-    help="Instead of the file's, in order of priority: a name, a URL, or NAME=URL for a mirror.",
+    help="Channel to use instead of the file's: a name, a URL, or NAME=URL for a mirror. May be "
+    "repeated, the most important first.",
 )
 @click.option(
     "--conda",
     "program",
     metavar="PROGRAM",
-    help="Let this conda, mamba or micromamba solve, instead of py-rattler.",
+    help="Solve with this conda, mamba or micromamba instead of py-rattler.",
 )
 @click.option(
     "--virtual",
     default="",
     metavar="LIST",
-    help="What to assume about the machine, as glibc=2.17,cuda=10.1; over what the file says.",
+    help="Virtual packages of the machine, such as glibc=2.17,cuda=10.1. Overrides the file.",
 )
 @params.cache_option
 def lock(source: str, output: str, cache: str | None, **given: Any) -> None:
@@ -70,7 +74,7 @@ def lock(source: str, output: str, cache: str | None, **given: Any) -> None:
     say(f"{output}: {len(made.packages)} packages for {made.platform}")
 
 
-@env.command()
+@env.command(cls=Command)
 @click.argument("prefix", type=click.Path())
 @params.lock_option
 @click.option(
@@ -94,7 +98,7 @@ def create(prefix: str, lock_file: str, cache: str | None, *, link_scripts: bool
     say(f"{prefix}: {len(read.packages)} packages")
 
 
-@env.command()
+@env.command(cls=Command)
 @click.argument("prefix", type=click.Path())
 @params.lock_option
 @click.option("--contents", is_flag=True, help="Also compare the hash of every file.")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from patchgen.cli.console import print_json, say_all
+from patchgen.cli.console import Command, print_json, say_all
 from patchgen.cli.params import json_option, pytorch_option, read_options, variable_options, warn
 from patchgen.errors import file_errors
 from patchgen.patch import patchfile, pins, report
@@ -18,7 +18,7 @@ from patchgen.system import files, paths
 _NAME = "switchml_pytorch.patch"
 
 
-@click.command()
+@click.command(cls=Command)
 @variable_options
 @pytorch_option
 @click.option(
@@ -26,7 +26,7 @@ _NAME = "switchml_pytorch.patch"
     "--output",
     type=click.Path(allow_dash=True),
     metavar="FILE",
-    help=f"Instead of BUILDDIR/{_NAME}; - is stdout.",
+    help=f"File to write, - for stdout. [default: BUILDDIR/{_NAME}]",
 )
 @json_option
 def generate(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchgen.cli import params
-from patchgen.cli.console import progress, say
+from patchgen.cli.console import Command, progress, say
 from patchgen.cli.params import known_pins, read_options, variable_options, warn
 from patchgen.errors import TreeError, file_errors
 from patchgen.options import VARIABLES
@@ -21,7 +21,7 @@ _NAME = "switchml_graft.so"
 _VARIABLES = (*(variable.field for variable in VARIABLES), "dev_root")
 
 
-@click.command()
+@click.command(cls=Command)
 @variable_options
 @click.option(
     "--torch",
@@ -30,18 +30,18 @@ _VARIABLES = (*(variable.field for variable in VARIABLES), "dev_root")
     metavar="PYTHON",
     default="python3",
     show_default=True,
-    help="An interpreter that imports the torch.",
+    help="Interpreter that imports the torch.",
 )
 @click.option(
     "--source",
     type=click.Path(),
     metavar="TREE",
-    help="The source of that torch, patched or not. [default: what is needed is fetched]",
+    help="Source of that torch, patched or not. [default: fetch the files that are needed]",
 )
 @click.option(
     "--pytorch",
     metavar="PIN",
-    help="As for generate, where it is not a shipped one. [default: that of the torch]",
+    help="Pin of the torch if it is not a shipped one. [default: the one of the torch's commit]",
 )
 @params.source_options
 @click.option(
@@ -57,15 +57,17 @@ _VARIABLES = (*(variable.field for variable in VARIABLES), "dev_root")
     "--output",
     type=click.Path(),
     metavar="LIB.so",
-    help=f"Write the graft there. [default: BUILDDIR/{_NAME}]",
+    help=f"File to write. [default: BUILDDIR/{_NAME}]",
 )
 @click.option(
     "--library",
     type=click.Path(),
     metavar="LIB.so",
-    help="With --install: this graft, which was made elsewhere for the same torch.",
+    help="With --install: a graft that was made elsewhere for the same torch.",
 )
-@click.option("--install", is_flag=True, help="Load it whenever this interpreter imports torch.")
+@click.option(
+    "--install", is_flag=True, help="Load the graft whenever this interpreter imports torch."
+)
 @click.option("--uninstall", is_flag=True, help="Undo --install.")
 @click.option("--user", is_flag=True, help="With --install: for this user only.")
 def graft(  # noqa: PLR0913  # one for each option

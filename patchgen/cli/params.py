@@ -24,12 +24,14 @@ Command = Callable[..., Any]
 
 LOCK = "conda-lock.yml"
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Data on stdout, for scripts.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print data for scripts on stdout."
+)
 pytorch_option = click.option(
     "--pytorch",
     metavar="PIN",
-    help=f"Commit prefix, version or pin file, see: switchml-patch pins. [default: {pins.DEFAULT}, "
-    "or what the tree is]",
+    help=f"Commit prefix, version or pin file; switchml-patch pins lists them. "
+    f"[default: {pins.DEFAULT}, or what the tree is]",
 )
 
 
@@ -47,8 +49,8 @@ work_option = click.option(
     "--work",
     type=_Named(),
     metavar="DIR",
-    help="Source, environment and objects. Its path is part of what is built: keep it to get the "
-    "same wheel. [default: /var/tmp/switchml-patch/VERSION]",
+    help="Directory for source, environment and objects. Its path becomes part of the wheel: keep "
+    "it to get the same bytes. [default: /var/tmp/switchml-patch/VERSION]",
 )
 python_option = click.option(
     "--python",
@@ -63,13 +65,13 @@ lock_option = click.option(
     type=_Named(),
     default=LOCK,
     metavar="FILE",
-    help=f"Of the environment, as env lock wrote it. [default: {LOCK}]",
+    help=f"Lock of the conda environment, as env lock writes it. [default: {LOCK}]",
 )
 cache_option = click.option(
     "--cache",
     type=_Named(),
     metavar="DIR",
-    help="Of what is downloaded or built and used again. [default: switchml-patch under ~/.cache]",
+    help="Directory for downloads and reusable builds. [default: switchml-patch under ~/.cache]",
 )
 config_option = click.option(
     "--config",
@@ -77,7 +79,7 @@ config_option = click.option(
     type=click.Path(exists=True, dir_okay=False),
     multiple=True,
     metavar="FILE",
-    help="A switchml.cfg of yours, once for each rank that verifies. [default: two ranks, with the "
+    help="Your switchml.cfg, one for each rank that verifies. [default: two ranks, with the "
     "simulator or the dummy backend]",
 )
 _mirror_option = click.option(
@@ -94,13 +96,15 @@ _reference_option = click.option(
     multiple=True,
     type=click.Path(),
     metavar="PATH",
-    help="A clone of PyTorch whose objects, and those of its submodules, are copied.",
+    help="Clone of PyTorch to copy objects from, for it and its submodules.",
 )
 
 
 def variable_options(command: Command) -> Command:
     """The nine variables and the dev root, and --strict for what is missing in the homes."""
-    strict = click.option("--strict", is_flag=True, help="What is missing in a home is an error.")
+    strict = click.option(
+        "--strict", is_flag=True, help="Treat what is missing in a home as an error."
+    )
     return only_variable_options(strict(command))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from patchgen.cli.console import print_json, say
+from patchgen.cli.console import Command, print_json, say
 from patchgen.cli.params import json_option, known_pins, pytorch_option
 from patchgen.errors import TreeError, file_errors
 from patchgen.patch import pins as known
@@ -27,7 +27,7 @@ def pins(ctx: click.Context, *, as_json: bool) -> None:
             click.echo(report.pin_line(pin))
 
 
-@pins.command()
+@pins.command(cls=Command)
 @click.argument("tree", type=click.Path())
 @click.option(
     "--layout",
@@ -35,9 +35,11 @@ def pins(ctx: click.Context, *, as_json: bool) -> None:
     metavar="NAME",
     help="Layout of a known pin, or a pin file (*.json) to take it from.",
 )
-@click.option("--name", required=True, metavar="NAME", help="As v1.7.1.")
-@click.option("--commit", required=True, metavar="ID", help="All 40 digits.")
-@click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Instead of stdout.")
+@click.option("--name", required=True, metavar="NAME", help="Name of the pin, such as v1.7.1.")
+@click.option("--commit", required=True, metavar="ID", help="Commit, all 40 digits.")
+@click.option(
+    "-o", "--output", type=click.Path(), metavar="FILE", help="File to write. [default: stdout]"
+)
 def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> None:
     """Makes a pin from an unpatched checkout."""
     from patchgen.patch import pinning
@@ -54,7 +56,7 @@ def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> 
     say(f"{output}: {pin.name}, {len(pin.files)} files")
 
 
-@pins.command()
+@pins.command(cls=Command)
 @click.argument("tree", type=click.Path())
 @pytorch_option
 def check(tree: str, pytorch: str | None) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patchgen.cli.console import progress, say
+from patchgen.cli.console import Command, progress, say
 from patchgen.cli.params import read_options, variable_options, warn
 from patchgen.system import pythons
 
@@ -16,7 +16,7 @@ def plugin() -> None:
     """The backend "switchml" for an installed torch, without a patch."""
 
 
-@plugin.command()
+@plugin.command(cls=Command)
 @variable_options
 @click.option(
     "--torch",
@@ -25,9 +25,15 @@ def plugin() -> None:
     metavar="PYTHON",
     default="python3",
     show_default=True,
-    help="An interpreter that imports the torch.",
+    help="Interpreter that imports the torch.",
 )
-@click.option("-o", "--output", type=click.Path(), metavar="DIR", help="Instead of BUILDDIR.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    metavar="DIR",
+    help="Directory for the wheel. [default: BUILDDIR]",
+)
 def build(
     torch_python: str,
     output: str | None,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from patchgen.cli.console import say_all
+from patchgen.cli.console import Command, say_all
 from patchgen.cli.params import known_pins, pytorch_option
 from patchgen.patch import report
 from patchgen.patch import tree as trees
 from patchgen.system import paths
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("tree", type=click.Path())
 @pytorch_option
 def revert(tree: str, pytorch: str | None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchgen.cli import params
-from patchgen.cli.console import print_json, progress, say_all
+from patchgen.cli.console import Command, print_json, progress, say_all
 from patchgen.cli.params import json_option, read_options, simulating_options
 from patchgen.errors import OptionsError, file_errors
 from patchgen.options import DEV_ROOT, VARIABLES
@@ -25,7 +25,7 @@ _CONFIG = "SWITCHML_CONFIG"
 _HOME = "SWITCHML_HOME"
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(cls=Command, context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
 @click.option(
     "--workers",
@@ -33,21 +33,23 @@ _HOME = "SWITCHML_HOME"
     metavar="N",
     help="Ranks to start. [default: one for each --config, else 2]",
 )
-@click.option("--once", is_flag=True, help="Start the command once: it starts its ranks itself.")
+@click.option("--once", is_flag=True, help="Start COMMAND once; it starts its ranks itself.")
 @click.option(
     "--torch",
     "--python",
     "torch",
     metavar="PYTHON",
-    help="Whose torch it is, where the command names no interpreter. [default: python3]",
+    help="Interpreter whose torch the ranks use, if COMMAND names none. [default: python3]",
 )
 @click.option(
     "--way",
     type=click.Choice(WAYS),
     default="auto",
-    help="How SwitchML comes into the ranks. [default: auto, what is there, else the plugin]",
+    help="How the ranks get SwitchML. [default: auto: what is there, else the plugin]",
 )
-@click.option("--graft", type=click.Path(), metavar="LIB.so", help="A graft that is not installed.")
+@click.option(
+    "--graft", type=click.Path(), metavar="LIB.so", help="Graft to load; it need not be installed."
+)
 @click.option(
     "--config",
     "configs",
@@ -57,7 +59,7 @@ _HOME = "SWITCHML_HOME"
     help="A switchml.cfg for each rank, or one for all, in which rank and num_workers are filled "
     f"in. [env: {_CONFIG}; default with the simulator: made; else where the library looks]",
 )
-@click.option("--require", is_flag=True, help="A group that cannot delegate is an error.")
+@click.option("--require", is_flag=True, help="Fail if a process group cannot delegate.")
 @params.cache_option
 @click.option("--report", type=click.Path(), metavar="FILE", help="Write the result as JSON.")
 @json_option

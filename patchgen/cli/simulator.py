@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patchgen.cli.console import progress, say
+from patchgen.cli.console import Command, progress, say
 
 
 @click.group()
@@ -14,21 +14,23 @@ def simulator() -> None:
     """A SwitchML client library whose switch is a process."""
 
 
-@simulator.command()
+@simulator.command(cls=Command)
 @click.argument("prefix", type=click.Path())
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Write a config per rank.")
 @click.option(
     "--controller-port",
     type=click.IntRange(1, 65535),
     metavar="PORT",
-    help="Where rank 0 listens. [default: 50099]",
+    help="Port on which rank 0 listens. [default: 50099]",
 )
 @click.option(
     "--prepostprocessor",
     type=click.Choice(["bypass", "cpu_exponent_quantizer"]),
-    help="How float32 is summed, exactly or in fixed point. [default: cpu_exponent_quantizer]",
+    help="Sum float32 exactly (bypass) or in fixed point. [default: cpu_exponent_quantizer]",
 )
-@click.option("--debug", is_flag=True, default=None, help="No optimization, debug symbols.")
+@click.option(
+    "--debug", is_flag=True, default=None, help="Compile without optimization and with symbols."
+)
 @click.option("--cxxflags", metavar="FLAGS", help="More flags for the compiler.")
 def install(prefix: str, **given: Any) -> None:  # the options above
     """Builds the simulator and installs it, to be used as SWITCHML_HOME."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen.cli import params
-from patchgen.cli.console import print_json, progress, say
+from patchgen.cli.console import Command, print_json, progress, say
 from patchgen.cli.params import json_option, known_pins, pytorch_option
 from patchgen.patch import pins
 from patchgen.system import paths
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from patchgen.source import Tree
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("directory", metavar="DIR", type=click.Path())
 @pytorch_option
 @params.source_options

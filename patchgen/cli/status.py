@@ -7,7 +7,7 @@ import shutil
 
 import click
 
-from patchgen.cli.console import print_json
+from patchgen.cli.console import Command, print_json
 from patchgen.cli.params import json_option, known_pins, pytorch_option
 from patchgen.errors import TreeError
 from patchgen.patch import report, state
@@ -15,7 +15,7 @@ from patchgen.ranks import installation
 from patchgen.system import paths, pythons
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("target", metavar="TREE|PYTHON|WHEEL", type=click.Path())
 @pytorch_option
 @json_option

@@ -7,19 +7,19 @@ import os
 import click
 
 from patchgen.cli import params
-from patchgen.cli.console import progress, show_checks
+from patchgen.cli.console import Command, progress, show_checks
 from patchgen.cli.params import json_option
 from patchgen.errors import OptionsError
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("target", type=click.Path(), metavar="PYTHON|WHEEL")
 @click.option(
     "--python",
     "interpreter",
     type=click.Path(),
     metavar="PYTHON",
-    help="For a wheel: what imports it. [default: the one on PATH that its name asks for]",
+    help="Interpreter that imports the WHEEL. [default: the one on PATH that its name asks for]",
 )
 @params.config_option
 @click.option(
@@ -27,7 +27,7 @@ from patchgen.errors import OptionsError
     type=click.FloatRange(min=1),
     default=120,
     metavar="SECONDS",
-    help="That the ranks may take. [default: 120]",
+    help="Limit for the ranks. [default: 120]",
 )
 @json_option
 def verify(

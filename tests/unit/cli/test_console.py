@@ -1,0 +1,73 @@
+"""What people see: help in groups, and steps as the package logs them."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from patchgen.cli import SECTIONS, main
+from patchgen.cli.console import GROUPS, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOGGER = logging.getLogger("patchgen.anything")
+
+
+def commands(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    if isinstance(command, click.Group):
+        for one in command.list_commands(click.Context(command)):
+            found = command.get_command(click.Context(command), one)
+            assert found is not None
+            yield from commands(found, f"{name} {one}".strip())
+    if name:
+        yield name, command
+
+
+COMMANDS = dict(commands(main))
+
+
+def said(*arguments: str) -> str:
+    return CliRunner().invoke(main, [*arguments, "--help"]).output
+
+
+def test_commands_are_listed_by_what_a_newcomer_needs_first() -> None:
+    text = said()
+    places = [text.index(f"\n{section}:") for section in SECTIONS]
+    assert places == sorted(places)
+    assert all(f"\n  {name} " in text for names in SECTIONS.values() for name in names)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_many_options_are_in_groups(name: str) -> None:
+    text, command = said(*name.split()), COMMANDS[name]
+    options = [one for one in command.params if isinstance(one, click.Option)]
+    for option in options:
+        assert option.opts[-1] in text
+    headings = [heading for heading in GROUPS if f"\n{heading}:\n" in text]
+    assert bool(headings) == (len(options) + 1 > 10)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_a_line_of_help_says_what_it_is_first(name: str) -> None:
+    for option in COMMANDS[name].params:
+        if isinstance(option, click.Option):
+            assert option.help
+            assert option.help[0].isupper()
+            assert option.help.split()[0] not in {"Of", "As", "That", "Whose", "Where", "Instead"}
+
+
+def test_steps_are_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress():
+        LOGGER.info("first")
+        LOGGER.debug("not told")
+        LOGGER.info("second")
+        for done in range(201):
+            LOGGER.info("", extra={"done": done, "total": 200})
+    LOGGER.info("nobody listens")
+    tenths = [f"  {20 * tenth} of 200" for tenth in range(11)]
+    assert capsys.readouterr().err.splitlines() == ["first", "second", *tenths]
