@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 LOG = "build.log"
 _CONFIGURED = "configured"
 _COUNTS = re.compile(rb"\[(\d+)/(\d+)\] ")  # ninja: steps done and in all
+# Where CMake installs to: files of what was on with other variables would come into the wheel.
+_INSTALLED = tuple(
+    f"torch/{name}" for name in ("bin", "cmake", "include", "lib", "lib64", "share", "test")
+)
+_VERSION = "torch/version.py"  # made by a step of the build that does not know when it is outdated
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
 
@@ -29,28 +35,32 @@ def prepare(context: Context, inputs: Mapping[str, Any]) -> None:
 
     PyTorch's setup.py configures once, and then never looks at its variables again.
     """
-    toolchain = {key: inputs[key] for key in ("commit", "toolchain", "lock", "path")}
-    settings = {key: inputs[key] for key in ("variables", "version")}
+    parts = {
+        "toolchain": {key: inputs[key] for key in ("commit", "toolchain", "lock", "path")},
+        "variables": inputs["variables"],
+        "version": inputs["version"],
+    }
+    now = Done(digest(parts), {name: digest({name: value}) for name, value in parts.items()})
     before = context.record.get(_CONFIGURED)
-    now = Done(digest({**toolchain, **settings}), {"toolchain": digest(toolchain)})
     source = context.request.source
     build = os.path.join(source, "build")
-    if before is None or before.made != now.made:
-        _clean(source, keep_objects=False)
-    elif before.inputs != now.inputs:
-        _clean(source, keep_objects=True)
+    if before is None or before.made.get("toolchain") != now.made["toolchain"]:
+        _clean(source, ["."])
+    elif before.made.get("variables") != now.made["variables"]:
+        _clean(source, [*_INSTALLED, _VERSION])
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(build, "CMakeCache.txt"))
+    elif before.made.get("version") != now.made["version"]:
+        _clean(source, [_VERSION])
     context.record.put(_CONFIGURED, now)
     for name in os.listdir(build) if os.path.isdir(build) else []:
         if name.startswith(("lib.", "bdist.")):  # copies: what was removed since stays in them
             shutil.rmtree(os.path.join(build, name))
 
 
-def _clean(source: str, *, keep_objects: bool) -> None:
-    """Removes what git ignores, which is what a build writes; and at least the configuration."""
-    kept = [":!build"] if keep_objects else []
-    process.run(["git", "clean", "-q", "-f", "-d", "-X", "--", ".", *kept], cwd=source, limit=None)
-    if keep_objects and os.path.exists(cache := os.path.join(source, "build", "CMakeCache.txt")):
-        os.unlink(cache)
+def _clean(source: str, paths: Sequence[str]) -> None:
+    """Removes what git ignores there, which is what a build writes."""
+    process.run(["git", "clean", "-q", "-f", "-d", "-X", "--", *paths], cwd=source, limit=None)
 
 
 def setup_py(context: Context, stage: str, arguments: Sequence[str]) -> None:

@@ -22,6 +22,7 @@ from support.waiting import gone, read_rest, read_until, until
 pytestmark = pytest.mark.integration
 
 STAGES = ("source", "env", "patch", "compile", "wheel", "verify")
+TEST_PROGRAM = "torch/bin/third_party_test"
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +63,12 @@ def compiled(log: str) -> list[str]:
     return re.findall(r"Building CXX object \S*/(\w+\.cpp)\.o", log)
 
 
+def names(wheel: Path) -> list[str]:
+    """The files of a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
 def done(said: str) -> list[str]:
     """The stages that the plan calls done."""
     return re.findall(r"\[x\] (\w+)", said)
@@ -71,8 +78,7 @@ def test_a_wheel_and_where_it_came_from(built: Site) -> None:
     (wheel,) = built.wheels
     assert wheel.name == "torch-1.13.2+switchml-cp311-cp311-linux_x86_64.whl"
     assert {"ProcessGroupGloo.cpp", "SwitchMLAllreduce.cpp"} <= {*compiled(built.log)}
-    with zipfile.ZipFile(wheel) as archive:
-        assert "torch/distributed/switchml.py" in archive.namelist()
+    assert "torch/distributed/switchml.py" in names(wheel)
     statement = json.loads(Path(f"{wheel}.provenance.json").read_text())
     assert statement["subject"][0]["digest"]["sha256"] == digest(wheel)
     definition = statement["predicate"]["buildDefinition"]
@@ -114,6 +120,23 @@ def test_a_dry_run_changes_nothing(built: Site, tmp_path: Path) -> None:
     assert not new.root.exists()
 
 
+def test_another_variable_compiles_what_depends_on_it(
+    uninterrupted: tuple[Site, str],
+) -> None:
+    built, expected = uninterrupted
+    (wheel,) = built.wheels
+    assert TEST_PROGRAM in names(wheel)
+    said = built.run("--set", "BUILD_TEST=0").stderr
+    assert done(said) == ["source", "env", "patch"]
+    assert compiled(built.log) == ["threads.cpp"]  # it includes a header that CMake configures
+    assert TEST_PROGRAM not in names(wheel)
+    built.run("--set", "USE_MKLDNN=0")
+    assert {*compiled(built.log)} <= {"threads.cpp", "third_party_test.cpp"}
+    built.run()
+    assert compiled(built.log) == []
+    assert digest(wheel) == expected
+
+
 def test_another_path_compiles_one_file(built: Site, tmp_path: Path) -> None:
     moved = another_client(built.client, tmp_path / "moved")
     said = built.run("--switchml-home", moved).stderr
@@ -123,8 +146,10 @@ def test_another_path_compiles_one_file(built: Site, tmp_path: Path) -> None:
 
 
 def test_another_flag_is_another_version(built: Site) -> None:
+    built.run()
     said = built.run("--debug").stderr
     assert done(said) == ["source", "env"]
+    assert compiled(built.log) == ["SwitchMLAllreduce.cpp"]
     assert [wheel.name.split("-")[1] for wheel in built.wheels] == [
         "1.13.2+switchml",
         "1.13.2+switchml.debug",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
+from tools.generate_torch_version import version
 
 ROOT = Path(__file__).resolve().parent
 BUILD = ROOT / "build"
@@ -27,35 +28,12 @@ def flag(name: str) -> bool:
     return os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE", "Y"}
 
 
-def commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "Unknown"
-
-
-def version() -> str:
-    given = os.environ.get("PYTORCH_BUILD_VERSION")
-    if given:
-        number = int(os.environ["PYTORCH_BUILD_NUMBER"])
-        return given + (f".post{number}" if number > 1 else "")
-    return f"{(ROOT / 'version.txt').read_text().strip()}+git{commit()[:7]}"
-
-
 def build_type() -> str:
     if flag("DEBUG"):
         return "Debug"
     if flag("REL_WITH_DEB_INFO"):
         return "RelWithDebInfo"
     return os.environ.get("CMAKE_BUILD_TYPE", "Release")
-
-
-def write_version() -> None:
-    debug = build_type() == "Debug"
-    (PACKAGE / "version.py").write_text(
-        f"__version__ = {version()!r}\ndebug = {debug}\ncuda = None\n"
-        f"git_version = {commit()!r}\nhip = None\n"
-    )
 
 
 def configure() -> None:
@@ -84,7 +62,6 @@ def build_libraries() -> None:
             f"There is no CMakeLists.txt in {ROOT}/third_party/tiny: "
             "run git submodule update --init --recursive"
         )
-    write_version()
     configure()
     jobs = os.environ.get("MAX_JOBS", str(os.cpu_count()))
     run("cmake", "--build", ".", "--target", "install", "--config", build_type(), "--", "-j", jobs)
