@@ -37,6 +37,8 @@ class Toolchain:
     programs: Mapping[str, str]
     """First line of what the program says of its version, by name; missing ones are left out."""
     compiler: str
+    """Of C++, by its path."""
+    c_compiler: str
 
     def data(self) -> dict[str, object]:
         """For the record and the provenance."""
@@ -47,6 +49,7 @@ class Toolchain:
             "packages": dict(self.packages),
             "programs": dict(self.programs),
             "compiler": self.compiler,
+            "c_compiler": self.c_compiler,
         }
 
     @property
@@ -76,11 +79,9 @@ def find(python: str, environ: Mapping[str, str]) -> Toolchain:
 
     answer = pythons.ask(python, _PACKAGES, ask)
     path = environ.get("PATH")
-    command = _compiler(environ.get("CXX") or "c++")
-    located = shutil.which(command[0], path=path)
-    if located is None:
-        raise ToolError(f"{command[0]}: no such compiler; install one or set CXX")
-    programs = {"c++": version([located, *command[1:]])}
+    compiler = _compiler("CXX", "c++", environ)
+    c_compiler = _compiler("CC", "cc", environ)
+    programs = {"c++": version(compiler), "cc": version(c_compiler)}
     for name in ("cmake", "ninja"):
         found = shutil.which(name, path=path)
         if found:
@@ -94,19 +95,24 @@ def find(python: str, environ: Mapping[str, str]) -> Toolchain:
         soabi=answer.soabi or "",
         packages=answer.packages,
         programs=programs,
-        compiler=located,
+        compiler=compiler[0],
+        c_compiler=c_compiler[0],
     )
 
 
-def _compiler(variable: str) -> list[str]:
-    """The command in CXX, which may begin with a cache of objects, as `ccache g++`."""
+def _compiler(variable: str, usual: str, environ: Mapping[str, str]) -> list[str]:
+    """The command in a variable, which may begin with a cache of objects, as `ccache g++`."""
+    given = environ.get(variable) or usual
     try:
-        command = shlex.split(variable)
+        command = shlex.split(given)
     except ValueError:
         command = []
     if not command:
-        raise ToolError(f"CXX={variable}: no such compiler; set CXX to one")
-    return command
+        raise ToolError(f"{variable}={given}: no such compiler; set {variable} to one")
+    located = shutil.which(command[0], path=environ.get("PATH"))
+    if located is None:
+        raise ToolError(f"{command[0]}: no such compiler; install one or set {variable}")
+    return [located, *command[1:]]
 
 
 def activated(prefix: str, environ: Mapping[str, str]) -> dict[str, str]:
