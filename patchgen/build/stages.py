@@ -251,7 +251,7 @@ def run_verify(context: Context) -> Made:
     path = os.path.join(request.work, "wheel", context.made["wheel"]["name"])
     expected = verify.Expected(version=request.version, flags=request.options.flags)
     found = verify.wheel(
-        path, context.made["env"]["python"], expected, request.configs, context.report
+        path, context.made["env"]["python"], expected, request.configs, request.environ
     )
     if not checks.hold(found):
         wrong = [f"{check.name}: {'; '.join(check.problems)}" for check in found if not check.ok]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
-from patchgen.system import pythons
+from patchgen.system import interpreter
 from patchgen.system.process import LIMIT, run
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def find(python: str, environ: Mapping[str, str]) -> Toolchain:
         said = ask([*command, "--version"]).splitlines()
         return said[line].strip() if said else ""
 
-    answer = pythons.ask(python, _PACKAGES, ask)
+    answer = interpreter.ask(python, environ, packages=_PACKAGES, flags=interpreter.PLAIN)
     path = environ.get("PATH")
     compiler = _compiler("CXX", "c++", environ)
     c_compiler = _compiler("CC", "cc", environ)

@@ -17,7 +17,8 @@ from patchgen.cli.params import (
     read_options,
 )
 from patchgen.patch.report import options_data, options_line
-from patchgen.system import paths, pythons
+from patchgen.system import paths
+from patchgen.system.interpreter import located
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +86,7 @@ def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # Request
         options=options,
         work=params.work(given["work"], pin),
         output=os.fsdecode(paths.encode(options.builddir)),
-        python=pythons.located(interpreter) if interpreter else None,
+        python=located(interpreter) if interpreter else None,
         lock=os.path.join(cwd, given["lock_file"]),
         cache=params.cache(given["cache"]),
         environ=dict(os.environ),

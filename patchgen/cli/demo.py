@@ -14,7 +14,7 @@ from patchgen.cli import params
 from patchgen.cli.console import Command, print_json, progress
 from patchgen.cli.params import json_option
 from patchgen.errors import file_errors
-from patchgen.system import files, pythons
+from patchgen.system import files, interpreter
 
 _MOST = 16  # ranks that one machine has room for, and the images are enough for
 _PICTURE, _DATA = "loss.png", "demo.json"
@@ -70,15 +70,15 @@ def demo(  # noqa: PLR0913  # one for each option
     request = demonstration.Request(
         output=os.path.normpath(os.path.join(params.directory(), output)),
         cache=params.cache(cache),
-        python=pythons.located(python or _python()),
+        python=interpreter.located(python or _python()),
         environ=dict(os.environ),
         ranks=ranks,
         epochs=epochs,
     )
     plot, data = (os.path.join(request.output, name) for name in (_PICTURE, _DATA))
-    with progress() as report:
-        outcome = demonstration.run(request, report)
-        report("drawing")
+    with progress() as step:
+        outcome = demonstration.run(request)
+        step("drawing")
         picture.write(plot, outcome)
     told = telling.data(outcome, plot, request.script)
     with file_errors():

@@ -12,7 +12,7 @@ from patchgen.cli.console import Command, progress, say
 from patchgen.cli.params import known_pins, read_options, variable_options, warn
 from patchgen.errors import TreeError, file_errors
 from patchgen.options import VARIABLES
-from patchgen.system import files, paths, pythons
+from patchgen.system import files, interpreter, paths
 
 if TYPE_CHECKING:
     from patchgen.options import Options
@@ -91,7 +91,7 @@ def graft(  # noqa: PLR0913  # one for each option
         raise click.UsageError("--user has a meaning with --install and --uninstall only")
     if library and (output or not install):
         raise click.UsageError("--library is for --install, without -o")
-    python = pythons.located(torch_python)
+    python = interpreter.located(torch_python)
     if uninstall:
         _uninstall(python, user=user)
     elif not install:
@@ -106,7 +106,7 @@ def graft(  # noqa: PLR0913  # one for each option
     else:
         from patchgen.graft import installing
 
-        installing.check(python, user=user)
+        installing.check(python, os.environ, user=user)
         with files.scratch("graft") as directory:
             options = _options(given)
             target = _output(output, options) if output else os.path.join(directory, _NAME)
@@ -132,13 +132,13 @@ def _output(output: str | None, options: Options) -> str:
 
 def _build(options: Options, python: str, target: str, given: dict[str, Any]) -> None:
     from patchgen import graft as grafting
-    from patchgen.system import interpreter
 
     known, wanted = known_pins(given["pytorch"])
-    torch = interpreter.inspect(python)
-    with progress() as report:
+    torch = params.torch_of(python)
+    with progress():
         grafting.build(
-            options, torch, given["source"], target, report,
+            options, torch, given["source"], target,
+            environ=os.environ,
             cache=params.cache(None),
             places=params.sources(given["mirrors"], given["references"]),
             cuda_home=given["cuda_home"],
@@ -148,9 +148,8 @@ def _build(options: Options, python: str, target: str, given: dict[str, Any]) ->
 
 def _compare(library: str, python: str) -> None:
     from patchgen import graft as grafting
-    from patchgen.system import interpreter
 
-    why = grafting.misfit(grafting.read(library), interpreter.inspect(python).root)
+    why = grafting.misfit(grafting.read(library), params.torch_of(python).root)
     if why:
         raise TreeError(f"the graft {library}: {why}")
 
@@ -158,12 +157,12 @@ def _compare(library: str, python: str) -> None:
 def _install(python: str, library: str, *, user: bool) -> None:
     from patchgen import graft as grafting
 
-    package = grafting.install(python, library, user=user)
+    package = grafting.install(python, library, os.environ, user=user)
     say(f"installed in {package}: {python} loads it whenever it imports torch")
 
 
 def _uninstall(python: str, *, user: bool) -> None:
     from patchgen import graft as grafting
 
-    package = grafting.uninstall(python, user=user)
+    package = grafting.uninstall(python, os.environ, user=user)
     say(f"removed {package}" if package else f"{python}: no graft is installed; nothing to do")

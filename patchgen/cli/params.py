@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from patchgen.patch.pins import Pin
     from patchgen.source import Places
+    from patchgen.system.interpreter import Torch
 
 Command = Callable[..., Any]
 
@@ -189,6 +190,15 @@ def chosen_pin(pytorch: str | None) -> Pin:
     """
     known, wanted = known_pins(pytorch)
     return wanted or pins.find(pins.DEFAULT, known)
+
+
+def torch_of(python: str) -> Torch:
+    """The torch with Gloo that an interpreter imports."""
+    from patchgen.system import interpreter  # few commands need it
+
+    # An installed graft, which may not fit any more, stays out.
+    environ = {**os.environ, "SWITCHML_GRAFT": "0"}
+    return interpreter.ask(python, environ, torch=True).with_gloo()
 
 
 def directory() -> str:

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from patchgen.cli import params
 from patchgen.cli.console import Command, progress, say
 from patchgen.cli.params import read_options, variable_options, warn
-from patchgen.system import pythons
 
 
 @click.group()
@@ -50,8 +50,8 @@ def build(
     options = read_options(given)
     warn(options, strict=strict)
     directory = options.builddir if output is None else os.path.abspath(output)
-    torch = interpreter.inspect(pythons.located(torch_python))
-    with progress() as report:
-        wheel = building.build(options, torch, directory, report)
+    torch = params.torch_of(interpreter.located(torch_python))
+    with progress():
+        wheel = building.build(options, torch, directory)
     say(f"wrote {wheel}")
     say(f"install it with: {torch.python} -m pip install {wheel}")

@@ -14,13 +14,13 @@ from patchgen.cli.console import Command, print_json, progress, say_all
 from patchgen.cli.params import json_option, read_options, simulating_options
 from patchgen.errors import OptionsError, file_errors
 from patchgen.options import DEV_ROOT, VARIABLES
+from patchgen.ranks.way import AUTO, WAYS
 from patchgen.system import files
 
 if TYPE_CHECKING:
     from patchgen.options import Options
     from patchgen.ranks.run import Job, Line
 
-WAYS = ("auto", "plugin", "graft", "torch", "stock")
 _CONFIG = "SWITCHML_CONFIG"
 _HOME = "SWITCHML_HOME"
 
@@ -44,7 +44,7 @@ _HOME = "SWITCHML_HOME"
 @click.option(
     "--way",
     type=click.Choice(WAYS),
-    default="auto",
+    default=AUTO,
     help="How the ranks get SwitchML. [default: auto: what is there, else the plugin]",
 )
 @click.option(
@@ -76,8 +76,8 @@ def run(command: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
     from patchgen.ranks.run import report as telling
 
     job = _job(command, given)
-    with progress() as report:
-        setup = running.prepare(job, report)
+    with progress():
+        setup = running.prepare(job)
     say_all(setup.notes)
     result = running.start(job, setup, _Printer(job.workers, quiet=as_json))
     say_all(["", *telling.lines(result)])

@@ -12,7 +12,8 @@ from patchgen.cli.params import json_option, known_pins, pytorch_option
 from patchgen.errors import TreeError
 from patchgen.patch import report, state
 from patchgen.ranks import installation
-from patchgen.system import paths, pythons
+from patchgen.ranks import report as telling
+from patchgen.system import interpreter, paths
 
 
 @click.command(cls=Command)
@@ -45,15 +46,14 @@ def status(ctx: click.Context, target: str, pytorch: str | None, *, as_json: boo
 
 
 def _status_of_torch(ctx: click.Context, target: str, *, as_json: bool) -> None:
-
     if target.endswith(".whl"):
         found = installation.unpack(target)
     else:
-        found = installation.look(pythons.located(target))
+        found = installation.look(interpreter.located(target), os.environ)
     if as_json:
-        print_json(installation.data(found))
+        print_json(telling.data(found))
     else:
-        for line in installation.lines(found):
+        for line in telling.lines(found):
             click.echo(line)
     if not found.sound:
         ctx.exit(TreeError.exit_code)

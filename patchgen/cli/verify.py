@@ -36,11 +36,11 @@ def verify(
     """Imports a torch, and sums on several ranks. Exits with 0 only if all holds, else with 6."""
     from patchgen.ranks import verify as verifying  # no other command needs it
 
-    with progress() as report:
+    with progress():
         if os.path.basename(target).endswith(".whl"):
-            checks = verifying.wheel(target, interpreter, None, configs, report, limit=timeout)
+            checks = verifying.wheel(target, interpreter, None, configs, os.environ, limit=timeout)
         elif interpreter is not None:
             raise OptionsError(f"--python is for a wheel, and {target} is none; drop it")
         else:
-            checks = verifying.python(target, None, configs, report, limit=timeout)
+            checks = verifying.python(target, None, configs, os.environ, limit=timeout)
     show_checks(checks, as_json=as_json, target=target)

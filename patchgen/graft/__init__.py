@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -26,11 +27,13 @@ from patchgen.source import Places
 from patchgen.system import cmake, files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from patchgen.options import Options
     from patchgen.patch.pins import Pin
     from patchgen.system.interpreter import Torch
+
+_LOGGER = logging.getLogger(__name__)
 
 __all__ = ["Identity", "build", "install", "launching", "misfit", "place", "read", "uninstall"]
 
@@ -40,8 +43,8 @@ def build(  # noqa: PLR0913  # each is an option of the command
     torch: Torch,
     source: str | None,
     output: str,
-    report: Callable[[str], None],
     *,
+    environ: Mapping[str, str],
     cache: str,
     places: Places | None = None,
     cuda_home: str | None = None,
@@ -55,7 +58,7 @@ def build(  # noqa: PLR0913  # each is an option of the command
         source: a PyTorch tree of that torch's commit, patched or not, which is only read; without
             one, the files that are needed are fetched.
         output: the shared object; replaced at once or not at all.
-        report: is told of each step.
+        environ: of the processes that import the torch.
         cache: a directory of ours for what was fetched.
         places: where to look before the network.
         cuda_home: a toolkit of CUDA, or the directory of NVIDIA's packages for Python.
@@ -71,48 +74,47 @@ def build(  # noqa: PLR0913  # each is an option of the command
     known = pins.shipped() if known is None else known
     if source is None:
         pin = pin_of(torch, known)
-        report(f"torch {torch.version} in {torch.root}, source {pin.name}")
-        sources = fetched(pin, torch, origin, report, gloo_only=False)
+        _LOGGER.info("torch %s in %s, source %s", torch.version, torch.root, pin.name)
+        sources = fetched(pin, torch, origin, _LOGGER.info, gloo_only=False)
     else:
         pin, sources = from_tree(source, torch, known)
-        report(f"torch {torch.version} in {torch.root}, source {pin.name}")
+        _LOGGER.info("torch %s in %s, source %s", torch.version, torch.root, pin.name)
         if not gloo_directory(torch) and not any(path.startswith(GLOO) for path in sources):
-            sources |= _gloo(pin, torch, origin, report)
+            sources |= _gloo(pin, torch, origin)
     # Since 1.10 the process group reaches devices through torch, without CUDA's own interface.
     direct = any(b"USE_CUDA" in text for path, text in sources.items() if path.endswith(".cpp"))
     cuda = cudas.find(torch, cuda_home) if direct else None
     takes = torch.cuda is not None and (cuda is not None or not direct)
     if cuda is not None:
-        report(f"CUDA tensors too: headers of CUDA {cuda.version}, torch's is {torch.cuda}")
+        told = "CUDA tensors too: headers of CUDA %s, torch's is %s"
+        _LOGGER.info(told, cuda.version, torch.cuda)
     elif torch.cuda is not None:
-        report("CUDA tensors too" if takes else cudas.advice(torch))
+        _LOGGER.info("CUDA tensors too" if takes else cudas.advice(torch))
     made = identities.of(torch, pin, options, cuda=takes)
     texts = project.files(options, pin, torch, cuda=cuda, identity=made, sources=sources)
     what = "ProcessGroupGloo.cpp and SwitchMLAllreduce.cpp"
-    with cmake.built(texts, what, report) as directory, file_errors():
+    with cmake.built(texts, what) as directory, file_errors():
         library = os.path.join(directory, "graft.so")
-        report(f"trying it: a process group in torch {torch.version}")
-        attempt(library, torch)
+        _LOGGER.info("trying it: a process group in torch %s", torch.version)
+        attempt(library, torch, environ)
         with open(library, "rb") as file:
             files.replace(os.fsencode(output), file.read())
     return made
 
 
-def _gloo(
-    pin: Pin, torch: Torch, origin: Origin, report: Callable[[str], None]
-) -> dict[str, bytes]:
+def _gloo(pin: Pin, torch: Torch, origin: Origin) -> dict[str, bytes]:
     """The headers of gloo that a source without its submodule lacks.
 
     Raises:
         ToolError: they could not be had, and none are installed.
     """
     try:
-        return fetched(pin, torch, origin, report, gloo_only=True)
+        return fetched(pin, torch, origin, _LOGGER.info, gloo_only=True)
     except ToolError:
         if not has_system_gloo():
             raise
-        report(
+        _LOGGER.info(
             "warning: gloo's headers could not be fetched; those that are installed are used, and "
-            f"must be of the gloo of PyTorch {pin.version} (the source has none in {GLOO})"
-        )
+            "must be of the gloo of PyTorch %s (the source has none in %s)", pin.version, GLOO,
+        )  # fmt: skip
         return {}

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import re
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from patchgen.errors import FileError, OptionsError, ToolError, TreeError, file_errors
 from patchgen.patch import render
-from patchgen.payload import graft_hook, sitecustomize
-from patchgen.system import files, paths, pythons
+from patchgen.payload import graft_hook, probe, sitecustomize
+from patchgen.system import files, interpreter, paths
 from patchgen.system.process import LIMIT, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PACKAGE = "switchml_graft"
+    from patchgen.system.interpreter import Interpreter
+
+PACKAGE = probe.HOOK
 
 _PATH_FILE = f"{PACKAGE}.pth"
 # One line, since site takes lines; nothing is said where the package was taken away by hand.
@@ -28,15 +29,6 @@ _PATH_LINE = (
     'except ImportError:\\n pass")\n'
 )
 _OURS = re.compile(rf"__init__\.py|report\.py|{graft_hook.OWN}|__pycache__|\..*\.switchml-tmp")
-_PROBE = """
-import json, site, sys, sysconfig
-print(json.dumps({
-    "purelib": sysconfig.get_path("purelib"),
-    "user": site.getusersitepackages(),
-    "user_enabled": bool(site.ENABLE_USER_SITE),
-    "active": "switchml_graft" in sys.modules,
-}))
-"""
 
 
 def place(directory: str) -> str:
@@ -79,19 +71,19 @@ def launching(library: str, directory: str, environ: Mapping[str, str]) -> dict[
         files.replace(os.fsencode(os.path.join(directory, f"{sitecustomize.NAME}.py")), content)
     return {
         **environ,
-        "PYTHONPATH": pythons.search_path(directory, environ),
+        "PYTHONPATH": interpreter.search_path(directory, environ),
         graft_hook.VARIABLE: os.path.abspath(library),
     }
 
 
-def check(python: str, *, user: bool = False) -> None:
+def check(python: str, environ: Mapping[str, str], *, user: bool = False) -> None:
     """Tells before a graft is compiled whether it could be installed.
 
     Raises:
         OptionsError: the interpreter has no directory for users.
         FileError: the directory cannot be written.
     """
-    directory = _directory(_ask(python), python, user=user)
+    directory = _directory(interpreter.ask(python, environ), user=user)
     present = directory
     while not os.path.lexists(present):
         present = os.path.dirname(present)
@@ -101,12 +93,13 @@ def check(python: str, *, user: bool = False) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), present)
 
 
-def install(python: str, library: str, *, user: bool = False) -> str:
+def install(python: str, library: str, environ: Mapping[str, str], *, user: bool = False) -> str:
     """Makes an interpreter load a graft whenever it imports torch. Takes the place of another one.
 
     Args:
         python: the interpreter.
         library: the graft, which is copied.
+        environ: of the interpreter.
         user: for this user only.
 
     Returns:
@@ -117,7 +110,7 @@ def install(python: str, library: str, *, user: bool = False) -> str:
         FileError: the directory cannot be written; nothing is left there.
         ToolError: the interpreter does not read the directory when it starts.
     """
-    directory = _directory(_ask(python), python, user=user)
+    directory = _directory(interpreter.ask(python, environ), user=user)
     package = os.path.join(directory, PACKAGE)
     with _undone(directory), _advised(directory):
         os.makedirs(directory, exist_ok=True)
@@ -125,10 +118,11 @@ def install(python: str, library: str, *, user: bool = False) -> str:
         with open(library, "rb") as file:
             files.replace(os.fsencode(os.path.join(package, graft_hook.OWN)), file.read())
         with contextlib.suppress(ToolError):  # else it is compiled in memory, each time
-            run([python, "-m", "compileall", "-q", package], cwd="/", limit=LIMIT)
+            command = [python, "-m", "compileall", "-q", package]
+            run(command, cwd="/", env=environ, limit=LIMIT)
         line = _PATH_LINE.encode("ascii")
         files.replace(os.fsencode(os.path.join(directory, _PATH_FILE)), line)
-        if not _ask(python)["active"]:
+        if interpreter.ask(python, environ).found[probe.HOOK] is None:
             raise ToolError(
                 f"{python} does not read {directory} when it starts, so it would never load the "
                 "graft; is it started with -S, or by a wrapper?"
@@ -136,7 +130,7 @@ def install(python: str, library: str, *, user: bool = False) -> str:
     return package
 
 
-def uninstall(python: str, *, user: bool = False) -> str | None:
+def uninstall(python: str, environ: Mapping[str, str], *, user: bool = False) -> str | None:
     """Takes the hook and the graft away.
 
     Returns:
@@ -147,7 +141,7 @@ def uninstall(python: str, *, user: bool = False) -> str | None:
         FileError: it cannot be removed.
         TreeError: there is a package of this name that is not ours.
     """
-    directory = _directory(_ask(python), python, user=user)
+    directory = _directory(interpreter.ask(python, environ), user=user)
     package = os.path.join(directory, PACKAGE)
     present = [path for path in (package, os.path.join(directory, _PATH_FILE))
                if os.path.lexists(path)]  # fmt: skip
@@ -200,18 +194,11 @@ def _advised(directory: str) -> Iterator[None]:
         ) from error
 
 
-def _ask(python: str) -> dict[str, Any]:
-    try:
-        answer = run([python, "-c", _PROBE], cwd="/", limit=LIMIT)
-        found: dict[str, Any] = json.loads(answer.splitlines()[-1])
-    except (IndexError, ValueError) as error:
-        raise ToolError(f"{python}: is it a Python interpreter?") from error
-    return found
-
-
-def _directory(found: dict[str, Any], python: str, *, user: bool) -> str:
-    if user and not found["user_enabled"]:
+def _directory(found: Interpreter, *, user: bool) -> str:
+    if not user:
+        return found.purelib
+    if found.user is None:
         raise OptionsError(
-            f"{python}: reads no directory of the user (a virtual environment?); drop --user"
+            f"{found.path}: reads no directory of the user (a virtual environment?); drop --user"
         )
-    return str(found["user" if user else "purelib"])
+    return found.user

@@ -8,64 +8,49 @@ from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
 from patchgen.graft.installing import place
+from patchgen.payload import graft_trial
 from patchgen.system import files
+from patchgen.system.interpreter import IMPORT_LIMIT
 from patchgen.system.process import run
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from patchgen.system.interpreter import Torch
 
-_LIMIT = 600.0  # seconds; the first import of a large torch reads gigabytes
-_MARK = b"switchml-graft: "
 
-# An installed hook, which may be of another version, makes way for this one.
-_PROGRAM = """
-import json, os, sys
-sys.modules.pop("switchml_graft", None)
-sys.meta_path[:] = [one for one in sys.meta_path if type(one).__module__ != "switchml_graft"]
-sys.path.insert(0, os.path.dirname(sys.argv[1]))
-import switchml_graft
-switchml_graft.activate()
-import torch
-import torch.distributed as dist
-from torch.distributed import switchml
-del os.environ["SWITCHML_REQUIRE"]
-dist.init_process_group("gloo", store=dist.FileStore(sys.argv[1], 1), rank=0, world_size=1)
-value = torch.ones(3)
-dist.all_reduce(value)
-print("\\nswitchml-graft: " + json.dumps([switchml.report()["group"], value.tolist()]))
-sys.stdout.flush()
-dist.destroy_process_group()
-"""
-
-
-def attempt(library: str, torch: Torch) -> None:
+def attempt(library: str, torch: Torch, environ: Mapping[str, str]) -> None:
     """Loads the graft, imports torch, and sums in a group of one rank that uses Gloo.
 
     Args:
         library: the graft.
         torch: that it was made for.
+        environ: of the process that loads it.
 
     Raises:
         ToolError: torch does not take the graft, or not its process group.
     """
     with files.scratch("try") as directory:
         place(directory)
-        environ = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("GLOO_")},
+        own = {
+            **{name: value for name, value in environ.items() if not name.startswith("GLOO_")},
             "GLOO_SOCKET_IFNAME": "lo",
             "PYTHONDONTWRITEBYTECODE": "1",
             "SWITCHML_DISABLE": "1",
             "SWITCHML_GRAFT": library,
             "SWITCHML_REQUIRE": "1",
         }
-        arguments = ["-c", _PROGRAM, os.path.join(directory, "store")]
+        command = [torch.python, "-", os.path.join(directory, "store")]
+        with open(graft_trial.__file__, "rb") as file:
+            program = file.read()
         try:
-            out = run([torch.python, *arguments], cwd=directory, env=environ, limit=_LIMIT)
+            out = run(command, cwd=directory, env=own, stdin=program, limit=IMPORT_LIMIT)
         except ToolError as error:
             reason = str(error).splitlines()[-1]
             raise ToolError(f"{torch.python} does not take the graft: {reason}") from error
-    said = [line for line in out.splitlines() if line.startswith(_MARK)]
-    group, value = json.loads(said[-1][len(_MARK) :])
+    mark = graft_trial.MARK.encode("ascii")
+    said = [line for line in out.splitlines() if line.startswith(mark)]
+    group, value = json.loads(said[-1][len(mark) :])
     if not group or value != [1.0, 1.0, 1.0]:
         raise ToolError(
             f"the torch in {torch.root} goes on using its own process group, though the graft is "

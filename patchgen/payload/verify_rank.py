@@ -1,4 +1,4 @@
-"""One process in the interpreter under test: does the steps of its job and tells of each.
+"""One rank in the interpreter under test: does the steps of its job and tells of each.
 
 Runs under Python 3.6 and newer with any torch since 1.7, with or without numpy, and imports
 nothing of this package. The first line of stdin is the job, in JSON; stdin ends with the parent.
@@ -6,13 +6,10 @@ stdout gets a line for every step, as soon as it is done, so that what a rank di
 known.
 """
 
-import ctypes
 import datetime as dt
-import importlib.util
 import json
 import math
 import os
-import platform
 import sys
 from typing import Any
 
@@ -23,58 +20,6 @@ FALLBACKS = {"dtype": 1, "op": 1, "group": 1}
 
 class Stop(Exception):  # noqa: N818  # no error of the program
     """A finding without which the next steps make no sense."""
-
-
-def locate(_job: "dict[str, Any]") -> "dict[str, Any]":
-    """Where torch is, without importing it."""
-    spec = importlib.util.find_spec("torch")
-    origin = spec.origin if spec else None
-    root = os.path.dirname(os.path.abspath(origin)) if origin else None
-    return {"python": platform.python_version(), "root": root}
-
-
-def load(_job: "dict[str, Any]") -> "dict[str, Any]":
-    """Imports torch."""
-    import torch
-    import torch.distributed as dist
-
-    gloo = dist.is_available() and hasattr(dist, "ProcessGroupGloo")
-    return {"version": str(torch.__version__), "gloo": gloo}
-
-
-def patched(_job: "dict[str, Any]") -> "dict[str, Any]":
-    """What the patch says of itself, and which file has its function."""
-    import torch
-
-    if importlib.util.find_spec("torch.distributed.switchml") is None:
-        return {"report": None, "module": False, "library": None}
-    from torch.distributed import switchml
-
-    return {"report": switchml.report(), "module": True, "library": library(torch._C.__file__)}
-
-
-class DlInfo(ctypes.Structure):
-    """Dl_info of dladdr(3)."""
-
-    _fields_ = (
-        ("fname", ctypes.c_char_p),
-        ("fbase", ctypes.c_void_p),
-        ("sname", ctypes.c_char_p),
-        ("saddr", ctypes.c_void_p),
-    )
-
-
-def library(extension: str) -> Any:  # a path or None
-    """The file whose switchml_torch_report this process finds."""
-    for path in (None, extension):
-        try:
-            function = ctypes.CDLL(path).switchml_torch_report
-        except (AttributeError, OSError):
-            continue
-        info = DlInfo()
-        if ctypes.CDLL(None).dladdr(ctypes.cast(function, ctypes.c_void_p), ctypes.byref(info)):
-            return os.fsdecode(info.fname)
-    return None
 
 
 class Rank:
@@ -238,10 +183,10 @@ def tell(step: str, answer: "dict[str, Any]") -> None:
 def main() -> None:
     """Does the steps until one makes the next senseless."""
     job = json.loads(sys.stdin.readline())
-    rank = Rank(job) if "rank" in job else None
+    rank = Rank(job)
     for step in job["steps"]:
         try:
-            answer = getattr(rank, step)() if rank else PROBES[step](job)
+            answer = getattr(rank, step)()
         except Stop as found:
             answer = {"problems": [str(found)], "last": True}
         except Exception as error:  # noqa: BLE001  # whatever torch raises is what was found
@@ -250,8 +195,6 @@ def main() -> None:
         if answer.get("last"):
             break
 
-
-PROBES = {"locate": locate, "load": load, "patched": patched}
 
 if __name__ == "__main__":
     main()

@@ -5,6 +5,7 @@ It is compiled from the delegate of the patch, and a process group that wraps th
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -14,20 +15,19 @@ from patchgen.plugin import project, target, wheel
 from patchgen.system import cmake, paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from patchgen.options import Options
     from patchgen.system.interpreter import Torch
 
+_LOGGER = logging.getLogger(__name__)
 
-def build(options: Options, torch: Torch, directory: str, report: Callable[[str], None]) -> str:
+
+def build(options: Options, torch: Torch, directory: str) -> str:
     """Writes the wheel `torch_switchml` for a torch.
 
     Args:
         options: the flags and homes, as for the patch.
         torch: the torch that it is for; a wheel loads into no other.
         directory: where the wheel goes; made when it is not there.
-        report: is told of each step.
 
     Returns:
         The path of the wheel.
@@ -36,18 +36,18 @@ def build(options: Options, torch: Torch, directory: str, report: Callable[[str]
         ToolError: the torch has no headers, or cmake or the compiler failed.
         FileError: the directory cannot be written.
     """
-    report(f"torch {torch.version} in {torch.root}")
+    _LOGGER.info("torch %s in %s", torch.version, torch.root)
     wanted = target.inspect(torch)
     version = f"{wanted.release}+{local_version(options)}"
     path = os.path.join(directory, wheel.file_name(version, wanted.tag))
     with file_errors():
         os.makedirs(paths.encode(directory), exist_ok=True)
     with cmake.built(
-        project.sources(options, wanted), "the process group and the delegate", report
+        project.sources(options, wanted), "the process group and the delegate"
     ) as built:
         with file_errors(), open(os.path.join(built, project.library(wanted)), "rb") as file:
             library = file.read()
-        report("writing the wheel")
+        _LOGGER.info("writing the wheel")
         wheel.write(
             path,
             {

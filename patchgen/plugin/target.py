@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from dataclasses import dataclass
@@ -10,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from patchgen.errors import ToolError
+from patchgen.errors import ToolError, file_errors
 from patchgen.plugin import virtuals
-from patchgen.system.process import run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,19 +18,6 @@ if TYPE_CHECKING:
     from patchgen.plugin.virtuals import Method
     from patchgen.system.interpreter import Torch
 
-_LIMIT = 600.0  # seconds; the first import of a large torch reads gigabytes
-_PROBE = """
-import json, sys, sysconfig, torch
-import torch.utils.cpp_extension
-names = ("_PYBIND11_COMPILER_TYPE", "_PYBIND11_STDLIB", "_PYBIND11_BUILD_ABI")
-print(json.dumps({
-    "suffix": sysconfig.get_config_var("EXT_SUFFIX"),
-    "flags": getattr(sys, "abiflags", ""),
-    "platform": sysconfig.get_platform(),
-    "extension": torch.utils.cpp_extension.__file__,
-    "pybind11": {name[1:]: getattr(torch._C, name, None) for name in names},
-}))
-"""
 _OLDEST = Version("1.13.0a0")  # before, a Work was a part of ProcessGroup
 _COMPILERS = ("/usr/local/include", "/usr/include")  # where a compiler looks by itself
 _OLDEST_STANDARD = 17  # of our own files
@@ -60,10 +45,11 @@ class Target:
 
 
 def inspect(torch: Torch) -> Target:
-    """Asks the headers and the interpreter of a torch.
+    """Looks at the headers of a torch, and at what its interpreter has said.
 
     Raises:
         ToolError: something that it is compiled with is missing.
+        FileError: torch/utils/cpp_extension.py cannot be read.
     """
     if Version(torch.version) < _OLDEST:
         raise ToolError(
@@ -80,18 +66,14 @@ def inspect(torch: Torch) -> Target:
     everywhere = [*torch.include_dirs, *_COMPILERS]
     _found("pybind11/pybind11.h", everywhere, "pybind11 is missing", "pybind11-dev")
     _found("Python.h", [torch.python_include], "Python's headers are missing", "python3-dev")
-    said = run([torch.python, "-c", _PROBE], cwd="/", limit=_LIMIT)
-    answer = json.loads(said.splitlines()[-1])
     return Target(
         torch=torch,
         base=base,
         methods=tuple(virtuals.read(header, base)),
-        standard=_standard(answer["extension"]),
-        definitions=tuple(
-            f'{name}="{value}"' for name, value in answer["pybind11"].items() if value
-        ),
-        suffix=answer["suffix"],
-        tag=f"{torch.tag}-{torch.tag}{answer['flags']}-{_platform(answer['platform'])}",
+        standard=_standard(torch),
+        definitions=tuple(f'{name}="{value}"' for name, value in torch.pybind11.items()),
+        suffix=torch.suffix,
+        tag=f"{torch.tag}-{torch.abi_tag}-{_platform(torch.platform)}",
     )
 
 
@@ -110,9 +92,10 @@ def _found(header: str, directories: Sequence[str], what: str, package: str) -> 
     )
 
 
-def _standard(extension: str) -> int:
+def _standard(torch: Torch) -> int:
     """The standard that torch compiles its own extensions with."""
-    with open(extension, encoding="utf-8") as file:
+    path = os.path.join(torch.root, "utils", "cpp_extension.py")
+    with file_errors(), open(path, encoding="utf-8") as file:
         found = re.findall(r"-std=c\+\+(\d\d)\b", file.read())
     return max([_OLDEST_STANDARD, *map(int, found)])
 

@@ -2,62 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from patchgen import graft as grafting
-from patchgen.errors import ToolError, TreeError, file_errors
+from patchgen.errors import TreeError, file_errors
 from patchgen.patch.version import flags_of
-from patchgen.payload import graft_hook
-from patchgen.system import files, paths, zips
-from patchgen.system.process import Program, side_by_side
+from patchgen.payload import graft_hook, probe
+from patchgen.ranks.way import GRAFT, PLUGIN, TORCH
+from patchgen.system import interpreter, paths, zips
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-_LIMIT = 600.0  # seconds; the first import of a large torch reads gigabytes
-_MARK = "switchml-status: "
-_LONGEST = 300  # characters of a message
+    from patchgen.system.interpreter import Interpreter
+
 _MODULE = "torch/distributed/switchml.py"
 _VERSION = "torch/version.py"
 
-# Tells each finding at once, since what comes next may end the process.
-_PROBE = r"""
-import json, os, platform, sys
-from importlib.util import find_spec
 
-def tell(**found):
-    sys.stdout.write("\nswitchml-status: " + json.dumps(found) + "\n")
-    sys.stdout.flush()
-
-hooks = [one for one in sys.meta_path if type(one).__module__ == "switchml_graft"]
-spec = find_spec("torch")
-root = os.path.dirname(os.path.abspath(spec.origin)) if spec and spec.origin else None
-tell(python=platform.python_version(), root=root, library=hooks[0].wanted() if hooks else None)
-if root:
-    try:
-        import torch
-        tell(version=str(torch.__version__), commit=torch.version.git_version,
-             cuda=torch.version.cuda)
-        if hooks:
-            tell(loaded=sys.modules["switchml_graft"].loaded,
-                 problem=sys.modules["switchml_graft"].problem)
-        if find_spec("torch.distributed.switchml"):
-            from torch.distributed import switchml
-            tell(report=switchml.report())
-    except Exception as error:
-        tell(failed="%s: %s" % (type(error).__name__, error))
-    if find_spec("torch_switchml"):
-        tell(plugin=True)
-        import torch_switchml
-        tell(plugin_report=torch_switchml.report())
-"""
-
-
-class Way(str, Enum):
+class State(str, Enum):
     """What its Gloo process group is."""
 
     STOCK = "stock"
@@ -65,6 +30,9 @@ class Way(str, Enum):
     GRAFTED = "grafted"
     BROKEN = "torch cannot be imported"
     NO_TORCH = "no torch"
+
+
+_STATES = {GRAFT: State.GRAFTED, TORCH: State.PATCHED}
 
 
 @dataclass(frozen=True)
@@ -78,7 +46,7 @@ class Installation:
     """
 
     place: str
-    way: Way
+    state: State
     python: str | None = None
     torch: Mapping[str, Any] | None = None
     flags: str | None = None
@@ -90,58 +58,70 @@ class Installation:
     @property
     def sound(self) -> bool:
         """Whether there is a torch, and all that is there fits."""
-        return not self.problems and self.way not in {Way.BROKEN, Way.NO_TORCH}
+        return not self.problems and self.state not in {State.BROKEN, State.NO_TORCH}
 
 
-def look(python: str) -> Installation:
+def look(python: str, environ: Mapping[str, str]) -> Installation:
     """Asks an interpreter, which imports torch for it.
+
+    Args:
+        python: its path.
+        environ: of its process.
 
     Raises:
         ToolError: it cannot be started, or is none.
     """
-    environ = {name: value for name, value in os.environ.items() if name != "SWITCHML_REQUIRE"}
-    with files.scratch("status") as directory:
-        program = Program([python, "-c", _PROBE], directory, environ)
-        (ended,) = side_by_side([program], limit=_LIMIT)
-    found: dict[str, Any] = {}
-    for line in ended.out.decode(errors="replace").splitlines():
-        if line.startswith(_MARK):
-            found.update(json.loads(line[len(_MARK) :]))
-    said = " ".join([ended.how or "gave no answer", *ended.last_lines(1)])[:_LONGEST]
-    if "python" not in found:
-        raise ToolError(f"{python}: {said}; is it a Python interpreter?")
-    if found["root"] is None:
-        return Installation(python, Way.NO_TORCH, found["python"])
-    return _judged(python, found, said)
+    kept = {name: value for name, value in environ.items() if name != "SWITCHML_REQUIRE"}
+    asked = interpreter.ask(python, kept, torch=True, switchml=True)
+    if asked.root is None and probe.WHERE not in asked.problems:
+        return Installation(python, State.NO_TORCH, asked.version)
+    return _judged(python, asked)
 
 
-def _judged(python: str, found: Mapping[str, Any], said: str) -> Installation:
-    report = found.get("report")
-    way = Way.GRAFTED if found.get("loaded") else Way.PATCHED if report else Way.STOCK
+def reports(asked: Interpreter) -> dict[str, Mapping[str, Any]]:
+    """What an interpreter reports of SwitchML, by way."""
+    way = GRAFT if (asked.found.get(probe.HOOK) or {}).get("loaded") else TORCH
+    found = {way: asked.found.get(probe.PATCH), PLUGIN: asked.found.get(probe.PLUGIN)}
+    return {name: report for name, report in found.items() if report}
+
+
+def problem(asked: Interpreter, way: str) -> str:
+    """Why an interpreter reports nothing of a way; empty where that is not there."""
+    step = probe.PLUGIN if way == PLUGIN else probe.PATCH
+    hook = asked.found.get(probe.HOOK) or {}
+    return asked.problems.get(probe.TORCH) or asked.problems.get(step) or hook.get("problem") or ""
+
+
+def _judged(python: str, asked: Interpreter) -> Installation:
+    found = reports(asked)
+    state = next((state for way, state in _STATES.items() if way in found), State.STOCK)
+    report = found.get(TORCH) or found.get(GRAFT)
+    hook = asked.found.get(probe.HOOK) or {}
     graft, problems = None, []
-    if found["library"] is not None:
+    if hook.get("wanted") is not None:
         try:
-            graft = {**asdict(grafting.read(found["library"])), "library": found["library"]}
+            graft = {**asdict(grafting.read(hook["wanted"])), "library": hook["wanted"]}
         except TreeError as error:
             problems.append(str(error))
-    if found.get("problem"):
-        problems = [found["problem"]]
-    if "version" not in found:
-        way = Way.BROKEN
-        problems = [found.get("failed") or said]
-    elif "failed" in found:
-        problems.append(found["failed"])
-    if "plugin" in found and "plugin_report" not in found:
-        problems.append(f"torch_switchml cannot be imported: {said}")
+    if hook.get("problem"):
+        problems = [hook["problem"]]
+    if probe.TORCH not in asked.found:
+        state = State.BROKEN
+        problems = [asked.problems.get(probe.TORCH) or asked.problems[probe.WHERE]]
+    elif probe.PATCH in asked.problems:
+        problems.append(asked.problems[probe.PATCH])
+    if probe.PLUGIN in asked.problems:
+        problems.append(f"torch_switchml cannot be imported: {asked.problems[probe.PLUGIN]}")
+    torch = {"root": asked.root, **asked.found.get(probe.TORCH, {})}
     return Installation(
         place=python,
-        way=way,
-        python=found["python"],
-        torch={key: found.get(key) for key in ("version", "commit", "cuda", "root")},
+        state=state,
+        python=asked.version,
+        torch={key: torch.get(key) for key in ("version", "commit", "cuda", "root")},
         flags=report["flags"] if report else None,
         simulator=report["simulator"] if report else None,
         graft=graft,
-        plugin=found.get("plugin_report"),
+        plugin=found.get(PLUGIN),
         problems=tuple(problems),
     )
 
@@ -157,39 +137,6 @@ def unpack(wheel: str) -> Installation:
         if _VERSION not in archive.entries:
             raise TreeError(f"{paths.printable(wheel)}: no wheel of torch")
         torch = graft_hook.version_of(archive.read(_VERSION))
-        way = Way.PATCHED if _MODULE in archive.entries else Way.STOCK
-    flags = flags_of(torch["version"] or "") if way is Way.PATCHED else None
-    return Installation(wheel, way, torch=torch, flags=None if flags is None else " ".join(flags))
-
-
-def data(found: Installation) -> dict[str, Any]:
-    """An installation for scripts."""
-    values = {**asdict(found), "state": found.way.value, "problems": list(found.problems)}
-    del values["way"]
-    return values
-
-
-def lines(found: Installation) -> Iterator[str]:
-    """An installation for people: one line, then one for each thing that is there."""
-    about = [f"Python {found.python}"] if found.python else []
-    if found.torch is not None:
-        commit = (found.torch.get("commit") or "unknown")[:12]
-        where = f" in {found.torch['root']}" if "root" in found.torch else ""
-        about.append(f"torch {found.torch.get('version')} (commit {commit}){where}")
-    yield f"{paths.printable(found.place)}: {found.way.value}; {', '.join(about)}"
-    if found.flags is not None:
-        client = "" if found.simulator is None else f", {_client(found.simulator)}"
-        yield f"  {found.way.value} with {found.flags or 'no flags'}{client}"
-    if found.graft is not None:
-        tensors = "CPU and CUDA tensors" if found.graft["cuda"] else "CPU tensors"
-        library, made = found.graft["library"], found.graft["torch"]["version"]
-        yield f"  graft: {library}, for torch {made}, {tensors}"
-    if found.plugin is not None:
-        flags = found.plugin["flags"] or "no flags"
-        yield f"  plugin: torch_switchml with {flags}, {_client(found.plugin['simulator'])}"
-    for problem in found.problems:
-        yield f"  does not fit: {problem}"
-
-
-def _client(simulator: bool) -> str:  # noqa: FBT001  # as reports have it
-    return "the simulator" if simulator else "the real client library"
+        state = State.PATCHED if _MODULE in archive.entries else State.STOCK
+    flags = flags_of(torch["version"] or "") if state is State.PATCHED else None
+    return Installation(wheel, state, torch=torch, flags=None if flags is None else " ".join(flags))

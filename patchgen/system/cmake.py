@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -10,20 +11,19 @@ from patchgen.system import files
 from patchgen.system.process import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-
+_LOGGER = logging.getLogger(__name__)
 _LIMIT = 3600.0  # seconds
 
 
 @contextlib.contextmanager
-def built(project: Mapping[str, bytes], what: str, report: Callable[[str], None]) -> Iterator[str]:
+def built(project: Mapping[str, bytes], what: str) -> Iterator[str]:
     """The build directory of a project, for as long as the context lasts.
 
     Args:
         project: path in the project to content; one of them is CMakeLists.txt.
-        what: is compiled, for `report`.
-        report: is told of each step.
+        what: is compiled, in words.
 
     Raises:
         ToolError: cmake or the compiler is missing or failed.
@@ -36,9 +36,9 @@ def built(project: Mapping[str, bytes], what: str, report: Callable[[str], None]
             with open(target, "wb") as file:
                 file.write(content)
         build = os.path.join(directory, "build")
-        report("configuring")
+        _LOGGER.info("configuring")
         run(["cmake", "-S", directory, "-B", build], limit=_LIMIT, supervised=True)
-        report(f"compiling {what}")
+        _LOGGER.info("compiling %s", what)
         command = ["cmake", "--build", build, "--parallel", "2"]
         run(command, limit=_LIMIT, supervised=True)
         yield build

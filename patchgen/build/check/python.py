@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchgen.build.check.site import lines, shown, which
+from patchgen.build.check.site import shown, which
 from patchgen.build.check.tools import relock
 from patchgen.checks import Check
 from patchgen.errors import ToolError
-from patchgen.system import pythons
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,9 +32,9 @@ def rows(tools: Tools) -> list[Check]:
     if path is None:
         return [Check("Python", (f"--python {shown(name)}: no such program; name another",))]
     try:
-        found = pythons.ask(tools.site.path(path), names, tools.ask)
+        found = tools.interpreter(tools.site.path(path), names)
     except ToolError as error:
-        return [Check("Python", (*lines(error), "name another interpreter with --python"))]
+        return [Check("Python", (str(error),))]
     advice = "name another with --python"
     wrong = limits.problems("Python", found.version, advice, "python")
     if not found.has_header:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.build.check.site import which
 from patchgen.errors import ToolError
+from patchgen.system import interpreter
 from patchgen.system.process import LIMIT, NoAnswer, run
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from patchgen.build.check.environment import Environment
     from patchgen.build.check.site import Site
     from patchgen.patch.limits import Limits
+    from patchgen.system.interpreter import Interpreter
 
 _NAMES = {"CXX": ("c++", "g++"), "CC": ("cc", "gcc")}
 
@@ -110,6 +112,16 @@ class Tools:
             return bool(self.compiler())
         except ToolError:
             return False
+
+    def interpreter(self, path: str, packages: Sequence[str]) -> Interpreter:
+        """What an interpreter says, as a build starts it.
+
+        Raises:
+            NoInterpreter: it is none, or does not answer.
+        """
+        return interpreter.ask(
+            path, self.environ, packages=packages, flags=interpreter.PLAIN, stop=self._stop
+        )
 
     def ask(self, command: Sequence[str], stdin: bytes = b"", **more: str) -> str:
         """What a program says.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from dataclasses import dataclass
@@ -12,24 +13,18 @@ from patchgen.errors import CheckError, file_errors
 from patchgen.ranks import run as running
 from patchgen.ranks.demo import training
 from patchgen.ranks.demo.outcome import Outcome
-from patchgen.ranks.run.job import AUTO, STOCK
 from patchgen.ranks.run.report import reason
+from patchgen.ranks.run.ways import stock
+from patchgen.ranks.way import AUTO
 from patchgen.system import lock, paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Protocol
+    from collections.abc import Mapping
 
-    class Report(Protocol):
-        """Is told of each step, and how far it is."""
-
-        def __call__(self, step: str) -> None:
-            """A step begins."""
-
-        def count(self, done: int, total: int) -> None:
-            """So much of the step is done."""
+    from patchgen.ranks.run import Setup
 
 
+_LOGGER = logging.getLogger(__name__)
 SCRIPT = "train.py"
 _SOURCE = os.path.join(os.path.dirname(os.path.abspath(payload.__file__)), SCRIPT)
 _OURS = "SWITCHML_"  # variables of the user's that would make another run of this
@@ -55,7 +50,7 @@ class Request:
         return os.path.join(self.output, SCRIPT)
 
 
-def run(request: Request, report: Report) -> Outcome:
+def run(request: Request) -> Outcome:
     """Trains twice.
 
     Raises:
@@ -70,11 +65,10 @@ def run(request: Request, report: Report) -> Outcome:
         with file_errors():
             shutil.copyfile(_SOURCE, request.script)
         # What cannot be built is known before anything is trained.
-        switchml = _prepared(request, AUTO, "switchml", report)
-        stock = _prepared(request, STOCK, "gloo", lambda _: None)
+        setup = running.prepare(_job(request, AUTO, "switchml"))
         outcome = Outcome(
-            stock=_train(stock, "stock Gloo", report),
-            switchml=_train(switchml, "SwitchML", report),
+            stock=_train(request, stock(setup.torch), "gloo", "stock Gloo"),
+            switchml=_train(request, setup, "switchml", "SwitchML"),
         )
     if not outcome.calls:
         raise CheckError(
@@ -87,20 +81,10 @@ def run(request: Request, report: Report) -> Outcome:
     return outcome
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """A training that can start."""
-
-    job: running.Job
-    setup: running.Setup
-    directory: str
-    """Of what the ranks write."""
-
-
-def _prepared(request: Request, way: str, name: str, report: Callable[[str], None]) -> _Prepared:
+def _job(request: Request, way: str, name: str) -> running.Job:
     directory = os.path.join(request.output, name)
     epochs = str(request.epochs)
-    job = running.Job(
+    return running.Job(
         command=(request.python, request.script, "--epochs", epochs, "--output", directory),
         python=request.python,
         cache=request.cache,
@@ -109,9 +93,9 @@ def _prepared(request: Request, way: str, name: str, report: Callable[[str], Non
         workers=request.ranks,
         way=way,
     )
-    return _Prepared(job, running.prepare(job, report), directory)
 
 
-def _train(prepared: _Prepared, name: str, report: Report) -> training.Training:
-    report(f"training with {name}, on {prepared.job.workers} ranks")
-    return training.run(prepared.job, prepared.setup, name, prepared.directory, report.count)
+def _train(request: Request, setup: Setup, name: str, title: str) -> training.Training:
+    job = _job(request, setup.way, name)
+    _LOGGER.info("training with %s, on %d ranks", title, job.workers)
+    return training.run(job, setup, title, os.path.join(request.output, name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
+import logging
 import os
 import re
 import time
@@ -16,7 +17,7 @@ from patchgen.errors import FileError, ToolError, file_errors
 from patchgen.ranks import run as running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from io import FileIO
 
     import numpy.typing as npt
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
+_LOGGER = logging.getLogger(__name__)
 _STEP = re.compile(rb"step (\d+) of (\d+):")
 _SHOWN = 3  # last lines of a rank that failed
 _LOG = "output.txt"
@@ -53,9 +55,8 @@ class Training:
 class Watch:
     """Takes the lines of the ranks: for the log, the progress, and what to tell of a failure."""
 
-    def __init__(self, log: FileIO, count: Callable[[int, int], None]) -> None:
+    def __init__(self, log: FileIO) -> None:
         self._log = log
-        self._count = count
         self.last: dict[int | None, collections.deque[str]] = collections.defaultdict(
             lambda: collections.deque(maxlen=_SHOWN)
         )
@@ -68,15 +69,13 @@ class Watch:
             raise FileError(f"{os.fsdecode(self._log.name)}: {error.strerror}") from error
         found = _STEP.match(line.text)
         if found and line.rank == 0 and not line.error:
-            self._count(int(found[1]), int(found[2]))
+            _LOGGER.info("", extra={"done": int(found[1]), "total": int(found[2])})
         text = line.text.decode(errors="replace").strip()
         if line.error and text:
             self.last[line.rank].append(text)
 
 
-def run(
-    job: Job, setup: Setup, name: str, directory: str, count: Callable[[int, int], None]
-) -> Training:
+def run(job: Job, setup: Setup, name: str, directory: str) -> Training:
     """Trains.
 
     Args:
@@ -84,7 +83,6 @@ def run(
         setup: how SwitchML comes into it.
         name: of the training, for messages.
         directory: made where it is not there.
-        count: is told how many steps of how many are done.
 
     Raises:
         ToolError: a rank failed.
@@ -95,7 +93,7 @@ def run(
     with file_errors():
         os.makedirs(directory, exist_ok=True)
         with open(log, "wb", buffering=0) as file:
-            watch = Watch(file, count)
+            watch = Watch(file)
             result = running.start(job, setup, watch)
     seconds = time.monotonic() - begun
     for rank, code in result.failed.items():

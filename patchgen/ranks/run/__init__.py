@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchgen.ranks.run.job import WAYS, Job, Line, Rank, Result, Setup
+from patchgen.ranks.run.job import Job, Line, Rank, Result, Setup
 from patchgen.ranks.run.starting import start
 from patchgen.ranks.run.ways import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["WAYS", "Job", "Line", "Rank", "Result", "Setup", "prepare", "run", "start"]
+__all__ = ["Job", "Line", "Rank", "Result", "Setup", "prepare", "run", "start"]
 
 
-def run(job: Job, report: Callable[[str], None], output: Callable[[Line], None]) -> Result:
+def run(job: Job, output: Callable[[Line], None]) -> Result:
     """Prepares a job and runs it; see `prepare` and `start`."""
-    return start(job, prepare(job, report), output)
+    return start(job, prepare(job), output)

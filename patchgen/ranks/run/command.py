@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from patchgen.errors import OptionsError
-from patchgen.system import paths, pythons
+from patchgen.system import interpreter, paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,12 +34,12 @@ def resolve(
     """
     program, arguments = command[0], list(command[1:])
     if _PYTHON.fullmatch(os.path.basename(program)):
-        python = pythons.located(program)
-        if torch is not None and pythons.located(torch) != python:
+        python = interpreter.located(program)
+        if torch is not None and interpreter.located(torch) != python:
             raise OptionsError(f"--torch {torch}: the command has {program}; drop one of them")
         _check(script_of(arguments), cwd)
         return [python, *arguments], python
-    python = pythons.located(torch or DEFAULT)
+    python = interpreter.located(torch or DEFAULT)
     if program.endswith(".py"):
         _check(program, cwd)
         return [python, program, *arguments], python

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen.client import config
 from patchgen.errors import OptionsError
-from patchgen.ranks.run.job import STOCK
+from patchgen.ranks.way import STOCK
 from patchgen.system import paths
 from patchgen.system.ports import free_port
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from patchgen.ranks.way import AUTO
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from patchgen.options import Options
     from patchgen.system.interpreter import Torch
 
-AUTO, STOCK, TORCH, GRAFT, PLUGIN = WAYS = ("auto", "stock", "torch", "graft", "plugin")
 DEFAULT_WORKERS = 2
 
 
@@ -31,7 +32,7 @@ class Job:
     workers: int = DEFAULT_WORKERS
     """Ranks to start. 0: the command is started once, and starts its ranks itself."""
     way: str = AUTO
-    """One of WAYS."""
+    """One of `ranks.way.WAYS`."""
     options: Options | None = None
     """For what has to be built. None: against the simulator, which is installed in the cache."""
     graft: str | None = None
@@ -48,7 +49,7 @@ class Setup:
 
     torch: Torch
     way: str
-    """One of WAYS, but not auto."""
+    """Likewise, but not auto."""
     why: str
     """In a line."""
     simulated: bool = False

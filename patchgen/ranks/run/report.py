@@ -6,7 +6,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from patchgen import tables
-from patchgen.ranks.run.job import STOCK
+from patchgen.ranks.way import STOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

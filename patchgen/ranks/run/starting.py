@@ -11,7 +11,7 @@ from patchgen.errors import ToolError, file_errors
 from patchgen.payload import launcher, rank_hook, sitecustomize
 from patchgen.ranks.run import configs, results, ways
 from patchgen.ranks.run.job import Line
-from patchgen.system import files, pythons
+from patchgen.system import files, interpreter
 from patchgen.system.ports import free_port
 from patchgen.system.process import ERR, OUT, Program, shell_code, stream
 
@@ -92,7 +92,7 @@ def _environ(job: Job, setup: Setup, directory: str) -> dict[str, str]:
     own = {**_DEFAULTS, **(_ONE_THREAD if job.workers > 1 else {})}
     graft = os.path.join(directory, "graft")
     environ = {**own, **ways.environment({**job.environ, **setup.environ}, setup, graft)}
-    environ["PYTHONPATH"] = pythons.search_path(os.path.join(directory, "site"), environ)
+    environ["PYTHONPATH"] = interpreter.search_path(os.path.join(directory, "site"), environ)
     environ[rank_hook.JOB] = os.path.join(directory, "job.json")
     if job.require:
         environ["SWITCHML_REQUIRE"] = "1"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import logging
 import os
 import zipfile
 from pathlib import Path
@@ -13,52 +13,34 @@ from patchgen import graft, plugin
 from patchgen.client import homes, library, simulator
 from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
 from patchgen.options import Options
+from patchgen.ranks import installation
 from patchgen.ranks.run import cache, configs
-from patchgen.ranks.run.job import AUTO, GRAFT, PLUGIN, STOCK, TORCH, Setup
-from patchgen.system import files, interpreter, paths, process, pythons
+from patchgen.ranks.run.job import Setup
+from patchgen.ranks.way import AUTO, GRAFT, PLUGIN, STOCK, TORCH
+from patchgen.system import files, interpreter, paths
 from patchgen.templates import DIRECTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from patchgen.ranks.run.job import Job
     from patchgen.system.interpreter import Torch
 
-    Report = Callable[[str], None]
-
 SIMULATED = "the switch is simulated: rank 0's process adds, over TCP on this machine"
+_LOGGER = logging.getLogger(__name__)
 _NO_GRAFT = {"SWITCHML_GRAFT": "0"}  # one that is installed is not loaded
 _FOUND = {
     TORCH: "this torch is patched",
     GRAFT: "the graft that is installed",
     PLUGIN: "the plugin that is installed",
 }
-_LIMIT = 600.0  # seconds; the first import of a large torch reads gigabytes
-_PROBE = """
-import json, sys, torch, torch.distributed
-found = {}
-try:
-    from torch.distributed import switchml
-    graft = getattr(sys.modules.get("switchml_graft"), "loaded", None)
-    found["graft" if graft else "torch"] = switchml.report()
-except ImportError:
-    pass
-if not any(found.values()):
-    try:
-        import torch_switchml
-        found["plugin"] = torch_switchml.report()
-    except ImportError:
-        pass
-print(json.dumps({way: report for way, report in found.items() if report}))
-"""
 
 
-def prepare(job: Job, report: Report) -> Setup:
+def prepare(job: Job) -> Setup:
     """Finds the way, and builds what it needs and the cache does not have.
 
     Args:
         job: what is to be run.
-        report: is told of each step.
 
     Raises:
         OptionsError: the way that the user named is none here.
@@ -67,20 +49,23 @@ def prepare(job: Job, report: Report) -> Setup:
         FileError: the cache or a temporary directory cannot be written.
     """
     configs.check(job.configs, job.workers)
-    report(f"looking at the torch of {_shown(job.python)}")
-    torch = interpreter.inspect(job.python)
-    if job.way == STOCK:
-        return Setup(torch, STOCK, "Gloo alone", environ={**_NO_GRAFT, "SWITCHML_DISABLE": "1"})
     if job.graft is not None and job.way not in {AUTO, GRAFT}:
         raise OptionsError(f"--graft is not for --way {job.way}; drop one of them")
+    _LOGGER.info("looking at the torch of %s", _shown(job.python))
+    # An installed graft, which may not fit any more, stays out where it has no part.
+    hidden = _NO_GRAFT if job.graft is not None or job.way in {PLUGIN, STOCK} else {}
+    environ = {**job.environ, **hidden}
+    asked = interpreter.ask(job.python, environ, torch=True, switchml=job.way != STOCK)
+    torch = asked.with_gloo()
+    if job.way == STOCK:
+        return stock(torch)
     if job.graft is not None:
         why = f"the graft {_shown(job.graft)}"
         misfit = graft.misfit(graft.read(job.graft), torch.root)
         if misfit:
             raise TreeError(f"{why}: {misfit}")
         return _tried(job, Setup(torch, GRAFT, why, graft=job.graft))
-    hidden = _NO_GRAFT if job.way == PLUGIN else {}
-    found = _probe(job, hidden)
+    found = installation.reports(asked)
     way = next(iter(found), PLUGIN) if job.way == AUTO else job.way
     if way in found:
         setup = Setup(torch, way, _FOUND[way], environ=hidden)
@@ -92,17 +77,14 @@ def prepare(job: Job, report: Report) -> Setup:
             f"the torch {torch.version} of {_shown(job.python)} is not patched; "
             "drop --way, or build one with: switchml-patch build"
         )
-    options = _options(job, report)
+    options = _options(job)
     make = _with_plugin if way == PLUGIN else _with_graft
-    return _tried(job, make(job, torch, options, report))
+    return _tried(job, make(job, torch, options))
 
 
-def _probe(job: Job, environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """What a process of the interpreter has of SwitchML: its report, by way."""
-    command = [job.python, "-c", _PROBE]
-    answer = process.run(command, cwd="/", env={**job.environ, **environ}, limit=_LIMIT)
-    found: dict[str, dict[str, Any]] = json.loads(answer.splitlines()[-1])
-    return found
+def stock(torch: Torch) -> Setup:
+    """The way without SwitchML, whatever the torch has of it."""
+    return Setup(torch, STOCK, "Gloo alone", environ={**_NO_GRAFT, "SWITCHML_DISABLE": "1"})
 
 
 def _tried(job: Job, setup: Setup) -> Setup:
@@ -113,12 +95,12 @@ def _tried(job: Job, setup: Setup) -> Setup:
     """
     with files.scratch("try") as directory:
         environ = environment({**job.environ, **setup.environ}, setup, directory)
-        try:
-            found = _probe(job, environ)
-        except ToolError as error:
-            told = str(error).splitlines()[-1]
-            raise ToolError(f"{setup.why}: cannot be loaded: {told}") from error
+        asked = interpreter.ask(job.python, environ, torch=True, switchml=True)
+    found = installation.reports(asked)
     if setup.way not in found:
+        problem = installation.problem(asked, setup.way)
+        if problem:
+            raise ToolError(f"{setup.why}: cannot be loaded: {problem}")
         raise ToolError(f"{setup.why}: is not loaded by {_shown(job.python)}")
     return _known(setup, found[setup.way])
 
@@ -144,7 +126,7 @@ def _known(setup: Setup, report: Mapping[str, Any], *, ignored: bool = False) ->
     return dataclasses.replace(setup, simulated=report["simulator"], notes=notes)
 
 
-def _options(job: Job, report: Report) -> Options:
+def _options(job: Job) -> Options:
     """For what is built: the user's, or those of the simulator in the cache."""
     if job.options is not None:
         missing = homes.missing(job.options)
@@ -153,7 +135,7 @@ def _options(job: Job, report: Report) -> Options:
         return job.options
 
     def make(directory: str) -> None:
-        report("building the simulator")
+        _LOGGER.info("building the simulator")
         simulator.install(Path(directory), report=lambda _: None)
 
     inputs = [cache.digest(os.path.dirname(simulator.__file__)), cache.compiler(job.environ)]
@@ -164,26 +146,26 @@ def _options(job: Job, report: Report) -> Options:
     )  # fmt: skip
 
 
-def _with_plugin(job: Job, torch: Torch, options: Options, report: Report) -> Setup:
+def _with_plugin(job: Job, torch: Torch, options: Options) -> Setup:
     def make(directory: str) -> None:
-        wheel = plugin.build(options, torch, directory, report)
+        wheel = plugin.build(options, torch, directory)
         with file_errors(), zipfile.ZipFile(wheel) as file:
             file.extractall(directory)
         os.unlink(wheel)
 
     inputs = _inputs(job, torch, options, os.path.dirname(plugin.__file__))
     directory = cache.kept(job.cache, "plugin", inputs, make)
-    path = pythons.search_path(directory, job.environ)
+    path = interpreter.search_path(directory, job.environ)
     why = "the plugin, built by this command"
     return Setup(torch, PLUGIN, why, environ={**_NO_GRAFT, "PYTHONPATH": path})
 
 
-def _with_graft(job: Job, torch: Torch, options: Options, report: Report) -> Setup:
+def _with_graft(job: Job, torch: Torch, options: Options) -> Setup:
     name = "graft.so"
 
     def make(directory: str) -> None:
         output = os.path.join(directory, name)
-        graft.build(options, torch, None, output, report, cache=job.cache)
+        graft.build(options, torch, None, output, cache=job.cache, environ=job.environ)
 
     inputs = _inputs(job, torch, options, os.path.dirname(graft.__file__))
     directory = cache.kept(job.cache, "graft", inputs, make)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -10,31 +11,33 @@ from patchgen.ranks.verify import expected as expecting
 from patchgen.ranks.verify import importing, summing, wheels
 from patchgen.ranks.verify.expected import Expected
 from patchgen.ranks.verify.target import LIMIT, Target
-from patchgen.system import files, pythons
+from patchgen.system import files, interpreter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from patchgen.checks import Check
+
+_LOGGER = logging.getLogger(__name__)
 
 __all__ = ["LIMIT", "Expected", "python", "wheel"]
 
 
 def python(
-    interpreter: str,
+    name: str,
     expected: Expected | None,
     configs: Sequence[str],
-    report: Callable[[str], None],
+    environ: Mapping[str, str],
     *,
     limit: float = LIMIT,
 ) -> list[Check]:
     """Verifies the torch that an interpreter imports.
 
     Args:
-        interpreter: a path, or a name on PATH.
+        name: of the interpreter: a path, or a name on PATH.
         expected: what it must be; None: its version must name its flags.
         configs: the switchml.cfg of each rank; without, two ranks are made up.
-        report: is told of each step.
+        environ: of the user.
         limit: seconds that a process in the interpreter may take.
 
     Returns:
@@ -46,17 +49,17 @@ def python(
         FileError: the temporary directory cannot be written.
     """
     _check_configs(configs)
-    program = pythons.located(interpreter)
+    program = interpreter.located(name)
     with files.scratch("verify") as directory:
-        return _verify(Target(program, None, directory, limit), expected, configs, report)
+        return _verify(Target(program, None, directory, limit, environ), expected, configs)
 
 
 def wheel(  # noqa: PLR0913  # each is a part of what is verified
     path: str,
-    interpreter: str | None,
+    given: str | None,
     expected: Expected | None,
     configs: Sequence[str],
-    report: Callable[[str], None],
+    environ: Mapping[str, str],
     *,
     limit: float = LIMIT,
 ) -> list[Check]:
@@ -64,10 +67,11 @@ def wheel(  # noqa: PLR0913  # each is a part of what is verified
 
     Args:
         path: a wheel of torch under the name that it was built with.
-        interpreter: with what torch needs beside itself; None: on PATH, as the name's tag says.
+        given: an interpreter with what torch needs beside itself; None: the one on PATH that the
+            name's tag says.
         expected: what it must be; None: what its name says.
         configs: as in `python`.
-        report: likewise.
+        environ: likewise.
         limit: likewise.
 
     Raises:
@@ -77,31 +81,26 @@ def wheel(  # noqa: PLR0913  # each is a part of what is verified
     """
     _check_configs(configs)
     name = expecting.read(path)
-    program = pythons.located(wheels.interpreter_for(name, path, interpreter))
+    program = interpreter.located(wheels.interpreter_for(name, path, given, environ))
     with files.scratch("verify") as directory:
-        report(f"unpacking {os.path.basename(path)}")
+        _LOGGER.info("unpacking %s", os.path.basename(path))
         unpacked = os.path.join(directory, "wheel")
         os.mkdir(unpacked)
         contents = wheels.unpack(path, unpacked)
         if not contents.ok:
             return [contents]
-        verified = Target(program, unpacked, directory, limit)
-        return [contents, *_verify(verified, expected or name.expected, configs, report)]
+        verified = Target(program, unpacked, directory, limit, environ)
+        return [contents, *_verify(verified, expected or name.expected, configs)]
 
 
-def _verify(
-    verified: Target,
-    expected: Expected | None,
-    configs: Sequence[str],
-    report: Callable[[str], None],
-) -> list[Check]:
-    report(f"importing torch in {verified.interpreter}")
+def _verify(verified: Target, expected: Expected | None, configs: Sequence[str]) -> list[Check]:
+    _LOGGER.info("importing torch in %s", verified.interpreter)
     imported = importing.check(verified, expected)
     if imported.simulator is None:
         return imported.checks
     return [
         *imported.checks,
-        *summing.check(verified, configs, report, simulated=imported.simulator),
+        *summing.check(verified, configs, simulated=imported.simulator),
     ]
 
 

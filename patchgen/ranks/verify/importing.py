@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING
 
 from patchgen.checks import Check
 from patchgen.patch.version import flags_of
+from patchgen.payload import probe
+from patchgen.ranks.report import client
 from patchgen.ranks.verify import expected as expecting
 from patchgen.ranks.verify import libraries
 from patchgen.ranks.verify.expected import Expected
-from patchgen.ranks.verify.target import run
+from patchgen.ranks.verify.target import environment
+from patchgen.system import interpreter
+from patchgen.system.interpreter import NoInterpreter
 
 if TYPE_CHECKING:
-    from patchgen.ranks.verify.target import Answer, Event, Target
+    from patchgen.ranks.verify.target import Target
+    from patchgen.system.interpreter import Interpreter, Torch
 
 _LONGEST = 300  # characters of a message
-_STEPS = ("locate", "load", "patched")
 _HINTS = (
     (r"undefined symbol: \S*(switchml|rte_|grpc|google|protobuf|ibv_|mlx)",
      "the client library was built with other flags than this torch; build with its flags"),
@@ -45,72 +49,61 @@ def check(target: Target, expected: Expected | None) -> Imported:
     no tool that reads symbol tables is needed.
 
     Raises:
-        ToolError: the interpreter, or ldd, cannot be started.
+        ToolError: ldd cannot be started.
     """
-    (answer,) = run(target, "import", [{"steps": _STEPS}], [{"LD_BIND_NOW": "1"}])
-    found = answer.events.get("locate", {})
-    root = found.get("root")
+    environ = environment(target, {"LD_BIND_NOW": "1"})
+    try:
+        asked = interpreter.ask(
+            target.interpreter, environ, torch=True, switchml=True, limit=target.limit
+        )
+    except NoInterpreter as error:
+        return Imported([Check("torch imports", (str(error),))])
+    root = asked.root
     if root is None:
-        return Imported([Check("torch imports", (_absent(target, answer),))])
+        advice = "has no torch; install one, or give another interpreter"
+        return Imported([Check("torch imports", (f"{target.interpreter} {advice}",))])
     if target.unpacked is not None and not _within(root, target.unpacked):
         problem = f"{root} is imported instead of the wheel's: give another interpreter"
         return Imported([Check("torch imports", (problem,))])
     linked = libraries.check(target, root)
-    loaded = answer.events.get("load")
-    if loaded is None or "error" in loaded:
-        problem = f"{root}: {_why(answer, loaded)}"
+    torch = asked.torch
+    if torch is None:
+        problem = f"{root}: {_why(asked.problems[probe.TORCH])}"
         return Imported([Check("torch imports", (problem,)), linked])
-    where = f"{loaded['version']} in {root}, Python {found['python']}"
+    where = f"{torch.version} in {root}, Python {asked.version}"
     checks = [Check("torch imports", (), where), linked]
-    state = answer.events.get("patched")
-    problem = _unpatched(answer, loaded, state)
-    if state is None or problem:
-        return Imported([*checks, Check("patched", (problem,))])
-    report = state["report"]
-    client = "the simulator" if report["simulator"] else "the real client library"
-    told = f"{expecting.told(report['flags'].split())}, {client}"
-    checks += [Check("patched", (), told), _symbols(target, state["library"])]
-    wanted = expected or Expected(None, flags_of(expecting.normal(loaded["version"])))
+    report = asked.found.get(probe.PATCH)
+    if report is None:
+        return Imported([*checks, Check("patched", (_unpatched(asked, torch),))])
+    told = f"{expecting.told(report['flags'].split())}, {client(report)}"
+    checks += [Check("patched", (), told), _symbols(target, asked.found.get(probe.LIBRARY) or "")]
+    wanted = expected or Expected(None, flags_of(expecting.normal(torch.version)))
     if wanted != Expected(None, None):
-        problems = expecting.problems(wanted, loaded["version"], report["flags"])
-        told = f"{wanted.version or loaded['version']}, {expecting.told(report['flags'].split())}"
+        problems = expecting.problems(wanted, torch.version, report["flags"])
+        told = f"{wanted.version or torch.version}, {expecting.told(report['flags'].split())}"
         checks.append(Check("version and flags as expected", problems, told))
     return Imported(checks, report["simulator"])
 
 
-def _absent(target: Target, answer: Answer) -> str:
-    name = target.interpreter
-    if "locate" in answer.events:
-        return f"{name} has no torch; install one, or give another interpreter"
-    last = " ".join([":", *answer.ended.last_lines(1)])[:_LONGEST] if answer.ended.err else ""
-    how = answer.ended.how or "gave no answer"
-    return f"{name} {how}{last}; is it a Python interpreter?"
-
-
-def _why(answer: Answer, event: Event | None) -> str:
+def _why(problem: str) -> str:
     """Why a step failed, in one line with what to do."""
-    if event is None:
-        last = answer.ended.last_lines(1)
-        return ": ".join([answer.ended.how or "ended without a word", *last])[:_LONGEST]
-    error = event["error"].splitlines()[-1][:_LONGEST]
-    hint = next((text for words, text in _HINTS if re.search(words, event["error"])), None)
+    error = problem.splitlines()[-1][:_LONGEST]
+    hint = next((text for words, text in _HINTS if re.search(words, problem)), None)
     return f"{error}; {hint}" if hint else error
 
 
-def _unpatched(answer: Answer, loaded: Event, state: Event | None) -> str:
-    """Why this torch is not a patched one; empty where it is."""
-    if state is None or "error" in state:
-        return _why(answer, state)
-    if not loaded["gloo"]:
+def _unpatched(asked: Interpreter, torch: Torch) -> str:
+    """Why this torch is not a patched one."""
+    if probe.PATCH in asked.problems:
+        return _why(asked.problems[probe.PATCH])
+    if not torch.gloo:
         return "this torch has no Gloo process group; build with USE_DISTRIBUTED=1 and USE_GLOO=1"
-    if not state["module"]:
+    if probe.PATCH not in asked.found:
         return "no: it has no torch.distributed.switchml; build one with: switchml-patch build"
-    if state["report"] is None:
-        return (
-            "no: torch.distributed.switchml is there, but no library has switchml_torch_report: "
-            "what was compiled is not the patched source; build again"
-        )
-    return ""
+    return (
+        "no: torch.distributed.switchml is there, but no library has switchml_torch_report: "
+        "what was compiled is not the patched source; build again"
+    )
 
 
 def _symbols(target: Target, library: str) -> Check:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,10 +13,11 @@ from patchgen.ranks.verify.target import run
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from patchgen.ranks.verify.target import Answer, Event, Target
 
+_LOGGER = logging.getLogger(__name__)
 _DEFAULT = 2  # ranks
 _SHOWN = 3  # last lines of a rank that ended too early
 _STEPS = {
@@ -34,15 +36,12 @@ _DUMMY = (
 )
 
 
-def check(
-    target: Target, configs: Sequence[str], report: Callable[[str], None], *, simulated: bool
-) -> list[Check]:
+def check(target: Target, configs: Sequence[str], *, simulated: bool) -> list[Check]:
     """Starts the ranks twice and tells what they found.
 
     Args:
         target: a patched torch.
         configs: the switchml.cfg of each rank; without, two ranks get one from here.
-        report: is told of each step.
         simulated: the client library is the simulator.
 
     Raises:
@@ -51,7 +50,7 @@ def check(
     world = len(configs) or _DEFAULT
     dummy = not configs and not simulated
     many = "1 rank" if world == 1 else f"{world} ranks"
-    report(f"{many} without SwitchML")
+    _LOGGER.info("%s without SwitchML", many)
     off = [{"SWITCHML_DISABLE": "1"}] * world
     answers = run(target, "gloo", _jobs(target, ["gloo"], world, equal=False), off)
     checks = merged(answers, {"gloo": f"{many} without SwitchML"})
@@ -59,7 +58,7 @@ def check(
         return checks
     checks.pop()  # the end of the ranks is told once
     files = list(configs) or _written(target.scratch, world, dummy=dummy)
-    report(f"{many} through SwitchML" + (", dummy backend" if dummy else ""))
+    _LOGGER.info("%s through SwitchML%s", many, ", dummy backend" if dummy else "")
     own = [{"SWITCHML_CONFIG": os.path.abspath(path)} for path in files]
     if dummy:
         own = [{**one, "SWITCHML_ALLOW_FAKE_SUMS": "1"} for one in own]

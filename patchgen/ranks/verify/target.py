@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen.payload import verify_rank
 from patchgen.payload.verify_rank import MARK
-from patchgen.system import pythons
+from patchgen.system import interpreter
 from patchgen.system.process import Program, side_by_side
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ class Target:
     scratch: str
     limit: float
     """Seconds that a program in it may take."""
+    environ: Mapping[str, str]
+    """Of the user."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,10 @@ class Answer:
 
 def environment(target: Target, own: Mapping[str, str]) -> dict[str, str]:
     """The user's, but for what would change what is verified, and on loopback."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(_REMOVED)}
+    environ = {name: value for name, value in target.environ.items()
+               if not name.startswith(_REMOVED)}  # fmt: skip
     if target.unpacked is not None:
-        environ["PYTHONPATH"] = pythons.search_path(target.unpacked, environ)
+        environ["PYTHONPATH"] = interpreter.search_path(target.unpacked, environ)
     return {**environ, **_FIXED, **own}
 
 

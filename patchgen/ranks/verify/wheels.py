@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -12,23 +11,21 @@ from typing import TYPE_CHECKING
 
 from patchgen.checks import Check
 from patchgen.errors import CheckError, OptionsError
-from patchgen.system import paths
-from patchgen.system.process import LIMIT, run
+from patchgen.system import interpreter, paths
 from patchgen.system.wheel import reading
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from patchgen.ranks.verify.expected import WheelName
     from patchgen.system.wheel import Wheel
 
 NAME = "contents of the wheel"
 
-_PROBE = """
-import json, platform, sys
-print(json.dumps([sys.implementation.name, list(sys.version_info[:2]), platform.machine()]))
-"""
 
-
-def interpreter_for(wheel: WheelName, path: str, given: str | None) -> str:
+def interpreter_for(
+    wheel: WheelName, path: str, given: str | None, environ: Mapping[str, str]
+) -> str:
     """The interpreter that imports the wheel: the given one, else one on PATH that its tag names.
 
     Raises:
@@ -50,11 +47,12 @@ def interpreter_for(wheel: WheelName, path: str, given: str | None) -> str:
         raise OptionsError(
             f"{path}: is for {' or '.join(names)}, which is not on PATH; give --python PYTHON"
         )
-    implementation, version, _ = json.loads(run([given, "-c", _PROBE], cwd="/", limit=LIMIT))
-    fits = [_version(tag) in (("3",), tuple(map(str, version))) for tag in wheel.pythons]
-    if implementation != "cpython" or not any(fits):
+    found = interpreter.ask(interpreter.located(given), environ)
+    version = tuple(found.version.split(".")[:2])
+    fits = [_version(tag) in (("3",), version) for tag in wheel.pythons]
+    if found.implementation != "cpython" or not any(fits):
         raise OptionsError(
-            f"{given}: is {implementation} {version[0]}.{version[1]}, the wheel is for "
+            f"{given}: is {found.implementation} {'.'.join(version)}, the wheel is for "
             f"{'.'.join(wheel.pythons)}; give an interpreter of that version"
         )
     return given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,7 @@ def test_interpreter_without_torch(patched: Path, home: Path, tmp_path: Path) ->
     lib = tmp_path / "lib.so"
     lib.write_text("as before")
     python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho no torch here >&2; exit 1\n")
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
     done = switchml_patch(
         "graft", "--torch", python, "--source", patched, "-o", lib, "--switchml-home", home

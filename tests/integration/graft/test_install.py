@@ -18,6 +18,8 @@ from support.waiting import alive, until
 
 from patchgen.errors import FileError
 from patchgen.graft import installing
+from patchgen.payload import probe
+from patchgen.system import interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,15 +114,16 @@ def test_site_packages_of_another_user() -> None:
     """Told before anything is compiled."""
     with unprivileged.directory() as directory:
         site = directory / "site-packages"
-        answer = {"purelib": str(site / "to come"), "user": "", "user_enabled": False}
+        found = interpreter.ask(sys.executable, os.environ).found[probe.SELF]
+        answer = {"step": probe.SELF, "found": {**found, "purelib": str(site / "to come")}}
         python = directory / "python"
-        python.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
+        python.write_text(f"#!/bin/sh\necho '{probe.MARK}{json.dumps(answer)}'\n")
         python.chmod(0o755)
         site.mkdir()
-        installing.check(str(python))
+        installing.check(str(python), os.environ)
         site.chmod(0o555)
         with unprivileged.user(), pytest.raises(FileError, match="Permission denied") as told:
-            installing.check(str(python))
+            installing.check(str(python), os.environ)
         assert str(told.value).startswith(f"{site}: ")
 
 

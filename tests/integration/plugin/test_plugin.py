@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -76,12 +77,12 @@ def test_report_without_a_group(plugin: Plugin) -> None:
 
 def test_interpreter_without_torch(tmp_path: Path) -> None:
     empty = tmp_path / "python"
-    empty.write_text("#!/bin/sh\necho ModuleNotFoundError: torch >&2; exit 1\n")
+    empty.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     empty.chmod(0o755)
     done = switchml_patch("plugin", "build", "--torch", empty, "-o", tmp_path)
     assert done.returncode == 4
     assert done.stderr.splitlines()[-2:] == [
-        f"error: {empty} cannot import torch: ModuleNotFoundError: torch",
+        f"error: {empty} cannot import torch: ModuleNotFoundError: No module named 'torch'",
         "install a torch there, or name another python",
     ]
 

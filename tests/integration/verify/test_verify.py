@@ -219,7 +219,8 @@ def test_an_interpreter_without_torch() -> None:
 
 
 def test_a_program_that_is_no_interpreter() -> None:
-    assert "is it a Python interpreter?" in verify("true").failed["torch imports"]
+    told = verify("true").failed["torch imports"]
+    assert "is no Python interpreter (gave no answer); give the path of one" in told
     assert verify("no-such-program").code == 2
 
 

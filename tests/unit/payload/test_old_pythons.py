@@ -16,6 +16,8 @@ import pytest
 from support.waiting import ENOUGH
 
 from patchgen import payload
+from patchgen.errors import ToolError
+from patchgen.system import interpreter
 
 FILES = sorted(Path(payload.__file__).parent.glob("*.py"))
 OLDEST = (3, 6)
@@ -120,3 +122,24 @@ def test_the_supervisor_ends_as_its_command_does(python: str) -> None:
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_supervisor_tells_why_a_command_cannot_be_started(python: str) -> None:
     assert supervised(python, "no-such-program") == (1, "", "", b"%d" % errno.ENOENT)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_probe_tells_of_every_python(python: str) -> None:
+    asked = interpreter.ask(python, {"PATH": os.environ["PATH"]}, packages=["none-such"])
+    assert tuple(map(int, asked.version.split(".")[:2])) == version(python)
+    assert asked.tag == "cp{}{}".format(*version(python))
+    assert (asked.packages, asked.problems, asked.torch) == ({}, {}, None)
+    assert asked.ended.err == b""
+
+
+def test_what_was_found_before_a_crash_is_known(tmp_path: Path) -> None:
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text("import os, sys; sys.stderr.write('x\\n'); os.abort()")
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)}
+    asked = interpreter.ask(sys.executable, environ, torch=True, switchml=True)
+    assert (asked.root, asked.torch) == (str(package), None)
+    assert asked.problems == {"torch": "died of SIGABRT: x"}
+    with pytest.raises(ToolError, match="cannot import torch: died of SIGABRT: x"):
+        asked.with_gloo()

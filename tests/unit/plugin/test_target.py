@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from patchgen.errors import ToolError
+from patchgen.errors import FileError, ToolError
 from patchgen.plugin import target
 from patchgen.system.interpreter import Torch
 
@@ -19,12 +20,14 @@ HEADERS = "torch/include/torch/csrc/distributed/c10d"
 
 @pytest.fixture
 def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Torch:
-    """A torch with headers, of an interpreter that is none, on a machine that has none."""
+    """A torch with headers, on a machine that has none."""
     monkeypatch.setattr(target, "_COMPILERS", ())
     for name in (f"{HEADERS}/Backend.hpp", "torch/include/pybind11/pybind11.h", "python/Python.h"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("class Backend { virtual void one(); };\n")
     (tmp_path / "torch" / "include" / "ATen").mkdir()
+    (tmp_path / "torch" / "utils").mkdir()
+    (tmp_path / "torch" / "utils" / "cpp_extension.py").write_text("flags = ['-std=c++20']\n")
     return Torch(
         python=str(tmp_path / "python3"), version="2.13.0+cpu", commit="", cuda=None,
         cxx11_abi=True, gloo=True, root=str(tmp_path / "torch"),
@@ -32,8 +35,16 @@ def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Torch:
     )  # fmt: skip
 
 
-def test_all_is_there_but_the_interpreter(torch: Torch) -> None:
-    with pytest.raises(ToolError, match="python3: No such file"):
+def test_all_is_there(torch: Torch) -> None:
+    asked = dataclasses.replace(
+        torch, abi_tag="cp311d", platform="linux-x86_64", suffix=".so", pybind11={"A": "_gcc"}
+    )
+    found = target.inspect(asked)
+    assert (found.tag, found.suffix) == ("cp311-cp311d-linux_x86_64", ".so")
+    assert (found.standard, found.definitions) == (20, ('A="_gcc"',))
+    assert [method.name for method in found.methods] == ["one"]
+    os.unlink(os.path.join(torch.root, "utils", "cpp_extension.py"))
+    with pytest.raises(FileError, match=r"cpp_extension\.py: No such file"):
         target.inspect(torch)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import math
 import os
 import re
@@ -154,17 +155,20 @@ def test_what_the_ranks_measured(tmp_path: Path) -> None:
         training.read(str(tmp_path), 3, result, 3.0, "log")
 
 
-def test_lines_of_the_ranks_become_progress_and_a_log(tmp_path: Path) -> None:
-    counted: list[tuple[int, int]] = []
+def test_lines_of_the_ranks_become_progress_and_a_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "patchgen")
     log = tmp_path / "output.txt"
     with open(log, "wb", buffering=0) as file:
-        watch = training.Watch(file, lambda done, total: counted.append((done, total)))
+        watch = training.Watch(file)
         watch(Line(0, error=False, text=b"step 16 of 64: loss 2.0\n"))
         watch(Line(1, error=False, text=b"step 17 of 64: loss 2.0\n"))
         watch(Line(0, error=True, text=b"step 18 of 64: loss 2.0\n"))
         for number in range(5):
             watch(Line(1, error=True, text=b"line %d\n\n" % number))
         watch(Line(None, error=True, text=b"of none\n"))
+    counted = [(one.__dict__["done"], one.__dict__["total"]) for one in caplog.records]
     assert counted == [(16, 64)]
     assert list(watch.last[1]) == ["line 2", "line 3", "line 4"]
     said = log.read_text().splitlines()
@@ -174,7 +178,7 @@ def test_lines_of_the_ranks_become_progress_and_a_log(tmp_path: Path) -> None:
 
 def test_a_log_on_a_full_disk() -> None:
     with open("/dev/full", "wb", buffering=0) as file:
-        watch = training.Watch(file, lambda _done, _total: None)
+        watch = training.Watch(file)
         with pytest.raises(FileError, match=r"/dev/full: No space left"):
             watch(Line(0, error=False, text=b"x\n"))
 

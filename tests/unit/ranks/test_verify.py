@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from patchgen.checks import hold
 from patchgen.errors import OptionsError
-from patchgen.payload import verify_rank
 from patchgen.ranks import verify
 from patchgen.ranks.verify import expected, libraries, summing, target
 from patchgen.ranks.verify.expected import Expected
@@ -19,13 +17,10 @@ from patchgen.system.process import Ended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 NAMES = {"one": "first", "two": "second"}
 FINE = Ended(0, b"", b"")
-
-
-def say(_line: str) -> None:
-    pass
 
 
 def answer(*events: Mapping[str, object], ended: Ended = FINE) -> Answer:
@@ -65,7 +60,7 @@ def test_the_name_of_a_wheel_says_version_and_flags(
 @pytest.mark.parametrize("name", ["torch.whl", "numpy-1.19.5-cp39-cp39-linux_x86_64.whl", "x.whl"])
 def test_what_is_no_name_of_a_wheel_of_torch_is_refused(name: str) -> None:
     with pytest.raises(OptionsError, match=r"not the name of a wheel of torch"):
-        verify.wheel(name, None, None, (), say)
+        verify.wheel(name, None, None, (), {})
 
 
 @pytest.mark.parametrize(
@@ -153,19 +148,13 @@ def test_a_rank_that_fails_at_its_end_is_told() -> None:
     assert [check.problems for check in checks] == [(), (), ("rank 1: died of SIGABRT",)]
 
 
-def test_the_worker_is_of_python_3_6() -> None:
-    source = Path(verify_rank.__file__).read_text(encoding="utf-8")
-    ast.parse(source, feature_version=(3, 6))
-    assert "from __future__ import annotations" not in source, "3.6 has none"
-
-
 def test_what_would_change_the_result_is_not_in_the_environment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    for name in ("SWITCHML_REQUIRE", "SWITCHML_MIN_NUMEL", "GLOO_DEVICE_TRANSPORT"):
-        monkeypatch.setenv(name, "7")
-    monkeypatch.setenv("PYTHONPATH", "/theirs")
-    plain = target.environment(target.Target("python", None, str(tmp_path), 1), {"OWN": "1"})
+    names = ("SWITCHML_REQUIRE", "SWITCHML_MIN_NUMEL", "GLOO_DEVICE_TRANSPORT")
+    theirs = {**dict.fromkeys(names, "7"), "PYTHONPATH": "/theirs"}
+    one = target.Target("python", None, str(tmp_path), 1, theirs)
+    plain = target.environment(one, {"OWN": "1"})
     assert not [name for name in plain if name.startswith("SWITCHML_")]
     assert (plain["PYTHONPATH"], plain["GLOO_SOCKET_IFNAME"], plain["OWN"]) == (
         "/theirs",
@@ -173,7 +162,7 @@ def test_what_would_change_the_result_is_not_in_the_environment(
         "1",
     )
     assert "GLOO_DEVICE_TRANSPORT" not in plain
-    unpacked = target.environment(target.Target("python", "/wheel", str(tmp_path), 1), {})
+    unpacked = target.environment(replace(one, unpacked="/wheel"), {})
     assert unpacked["PYTHONPATH"] == "/wheel:/theirs"
 
 
@@ -181,8 +170,8 @@ def test_what_cannot_be_verified_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").touch()
     with pytest.raises(OptionsError, match="no such interpreter"):
-        verify.python("no-such-python", None, (), say)
+        verify.python("no-such-python", None, (), {})
     with pytest.raises(OptionsError, match=r"give .*/bin/python$"):
-        verify.python(str(tmp_path), None, (), say)
+        verify.python(str(tmp_path), None, (), {})
     with pytest.raises(OptionsError, match=r"no\.cfg: cannot be read"):
-        verify.python("python3", None, [str(tmp_path / "no.cfg")], say)
+        verify.python("python3", None, [str(tmp_path / "no.cfg")], {})

@@ -1,0 +1,174 @@
+"""What an interpreter says of itself and of its torch.
+
+It is given to an interpreter on stdin, with a call of `main` behind it. Runs under Python 3.6 and
+newer with any torch since 1.7, and imports nothing of this package. Each finding is a line, written
+at once, since what comes next may end the process.
+"""
+
+import ctypes
+import importlib
+import importlib.machinery
+import importlib.util
+import json
+import os
+import platform
+import site
+import sys
+import sysconfig
+from typing import Any, Callable
+
+MARK = "switchml-probe: "
+SELF, PACKAGES, WHERE, TORCH = "self", "packages", "where", "torch"
+HOOK = "switchml_graft"
+PATCH = "torch.distributed.switchml"
+LIBRARY = "library"
+PLUGIN = "torch_switchml"
+
+
+def tell(step: str, **what: Any) -> None:
+    """Writes one line; a library may have left its own unfinished."""
+    sys.stdout.write("\n" + MARK + json.dumps(dict(what, step=step)) + "\n")
+    sys.stdout.flush()
+
+
+def do(step: str, look: "Callable[[], Any]") -> bool:
+    """Tells what a step begins with and what it finds, or why it finds nothing."""
+    tell(step)
+    try:
+        found = look()
+    except Exception as error:  # noqa: BLE001  # whatever an installation raises is what was found
+        tell(step, error=f"{type(error).__name__}: {error}".strip())
+        return False
+    tell(step, found=found)
+    return True
+
+
+def interpreter() -> "dict[str, Any]":
+    """The interpreter itself."""
+    variables = sysconfig.get_config_var
+    include = sysconfig.get_paths()["include"]
+    return {
+        "executable": sys.executable,
+        "version": platform.python_version(),
+        "implementation": sys.implementation.name,
+        "platform": sysconfig.get_platform(),
+        "tag": "cp{}{}".format(*sys.version_info[:2]),
+        "abi_flags": getattr(sys, "abiflags", ""),
+        "soabi": variables("SOABI"),
+        "suffix": variables("EXT_SUFFIX"),
+        "include": include,
+        "has_header": os.path.exists(os.path.join(include, "Python.h")),
+        "purelib": sysconfig.get_paths()["purelib"],
+        "user": site.getusersitepackages() if site.ENABLE_USER_SITE else None,
+    }
+
+
+def versions(names: "list[str]") -> "dict[str, str]":
+    """The versions of those packages that are there."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = _version(name)
+        except Exception:  # noqa: BLE001, PERF203, S112  # each library has its own for what is absent
+            continue
+    return found
+
+
+def _version(name: str) -> str:
+    try:
+        metadata = importlib.import_module("importlib.metadata")  # since Python 3.8
+    except ImportError:
+        return str(importlib.import_module("pkg_resources").get_distribution(name).version)
+    return str(metadata.version(name))
+
+
+def where() -> "str | None":
+    """The directory of torch, without importing it."""
+    spec = importlib.util.find_spec("torch")
+    return os.path.dirname(os.path.abspath(spec.origin)) if spec and spec.origin else None
+
+
+def imported() -> "dict[str, Any]":
+    """Imports torch."""
+    import torch
+
+    distributed = importlib.import_module("torch.distributed")
+    extension = getattr(torch, "_C", None)
+    names = ("_PYBIND11_COMPILER_TYPE", "_PYBIND11_STDLIB", "_PYBIND11_BUILD_ABI")
+    defined = {name[1:]: getattr(extension, name, None) for name in names}
+    return {
+        "version": str(torch.__version__),
+        "commit": torch.version.git_version,
+        "cuda": torch.version.cuda,
+        "root": os.path.dirname(os.path.abspath(torch.__file__)),
+        "cxx11_abi": bool(getattr(extension, "_GLIBCXX_USE_CXX11_ABI", False)),
+        "gloo": hasattr(distributed, "ProcessGroupGloo"),
+        "pybind11": {name: value for name, value in defined.items() if value},
+    }
+
+
+def hook() -> "dict[str, Any] | None":
+    """What the hook that loads a graft has to load, and has loaded."""
+    module = sys.modules.get(HOOK)  # type: Any
+    finders = [one for one in sys.meta_path if type(one).__module__ == HOOK]  # type: list[Any]
+    if module is None:
+        return None
+    return {
+        "wanted": finders[0].wanted() if finders else None,
+        "loaded": getattr(module, "loaded", None),
+        "problem": getattr(module, "problem", ""),
+    }
+
+
+def report(name: str) -> "Callable[[], Any]":
+    """What asks a module for its report."""
+    return lambda: importlib.import_module(name).report()
+
+
+class DlInfo(ctypes.Structure):
+    """Dl_info of dladdr(3)."""
+
+    _fields_ = (
+        ("fname", ctypes.c_char_p),
+        ("fbase", ctypes.c_void_p),
+        ("sname", ctypes.c_char_p),
+        ("saddr", ctypes.c_void_p),
+    )
+
+
+def library() -> "str | None":
+    """The file whose switchml_torch_report this process finds."""
+    for path in (None, sys.modules["torch"]._C.__file__):
+        try:
+            function = ctypes.CDLL(path).switchml_torch_report
+        except (AttributeError, OSError):
+            continue
+        info = DlInfo()
+        if ctypes.CDLL(None).dladdr(ctypes.cast(function, ctypes.c_void_p), ctypes.byref(info)):
+            return os.fsdecode(info.fname)
+    return None
+
+
+def main(packages: "list[str]", *, torch: bool, switchml: bool) -> None:
+    """Looks at what is asked for, up to what makes the rest senseless.
+
+    Args:
+        packages: whose versions are told.
+        torch: whether it is imported.
+        switchml: whether what torch has of SwitchML is looked at.
+    """
+    sys.path[:] = [path for path in sys.path if path]  # nothing of where this was started
+    do(SELF, interpreter)
+    do(PACKAGES, lambda: versions(packages))
+    do(HOOK, hook)
+    if not torch:
+        return
+    do(WHERE, where)
+    done = do(TORCH, imported)
+    do(HOOK, hook)
+    if not (switchml and done):
+        return
+    if importlib.util.find_spec(PATCH) is not None and do(PATCH, report(PATCH)):
+        do(LIBRARY, library)
+    if importlib.util.find_spec(PLUGIN) is not None:
+        do(PLUGIN, report(PLUGIN))

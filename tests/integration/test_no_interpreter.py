@@ -1,0 +1,111 @@
+"""A PYTHON that is none: every command says so in a line, with what to give instead."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+from support.waiting import gone
+
+from patchgen import cli
+from patchgen.system import interpreter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+
+ADVICE = "; give the path of one, such as /usr/bin/python3"
+SAYS = {
+    "ls": "is no Python interpreter (ended with exit code 2: ",
+    "rubbish": "is no Python interpreter (gave no answer)",
+    "liar": "is no Python interpreter (gave no answer)",
+    "hangs": "is no Python interpreter (no answer within 2 s)",
+    "broken": "is no Python interpreter (Exec format error)",
+}
+ABSENT = {
+    "directory": "no such interpreter; give the path of a python",
+    "missing": "no such interpreter; give the path of a python",
+}
+
+
+class Case(NamedTuple):
+    arguments: tuple[str, ...]
+    code: int = 4
+    absent: int = 2
+    """The exit code where there is no such program."""
+
+
+CASES = {
+    "demo": Case(("demo", "--output", "demo", "--python", "PYTHON")),
+    "graft": Case(("graft", "--switchml-home", "/", "--torch", "PYTHON")),
+    "install": Case(("graft", "--switchml-home", "/", "--install", "--torch", "PYTHON")),
+    "uninstall": Case(("graft", "--uninstall", "--torch", "PYTHON")),
+    "plugin": Case(("plugin", "build", "--switchml-home", "/", "--torch", "PYTHON")),
+    "run": Case(("run", "--torch", "PYTHON", "--", "true")),
+    "status": Case(("status", "PYTHON")),
+    "verify": Case(("verify", "PYTHON"), code=6),
+    "check": Case(("check", "--switchml-home", "/", "--python", "PYTHON"), code=6, absent=6),
+    "build": Case(
+        ("build", "--switchml-home", "/", "--work", "work", "--python", "PYTHON"), code=6
+    ),
+}
+
+
+@pytest.fixture
+def python(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    texts = {
+        "rubbish": "#!/bin/sh\nhead -c 100000 /dev/urandom\necho '{}'; echo 1\n",
+        "liar": "#!/bin/sh\ncat\n",  # all of the program comes back
+        "hangs": f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 600\n",
+        "broken": "not a program",
+    }
+    path = tmp_path / "python3"
+    if request.param == "ls":
+        return "/bin/ls"
+    if request.param == "directory":
+        path.mkdir()
+    elif request.param != "missing":
+        path.write_text(texts[request.param])
+        path.chmod(0o755)
+    return str(path)
+
+
+# For status what is no program is a tree.
+PAIRS = [
+    (command, kind)
+    for command in CASES
+    for kind in (*SAYS, *ABSENT)
+    if command != "status" or kind in SAYS
+]
+
+
+@pytest.mark.parametrize(("command", "python"), PAIRS, indirect=["python"])
+def test_no_interpreter(
+    command: str, python: str, request: pytest.FixtureRequest, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    kind = request.node.callspec.params["python"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(interpreter, "LIMIT", 2.0)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    case = CASES[command]
+    arguments = [python if one == "PYTHON" else one for one in case.arguments]
+    if command == "verify" and kind == "hangs":
+        arguments += ["--timeout", "2"]
+    done = CliRunner().invoke(cli.main, arguments)
+    assert done.exit_code == (case.absent if kind in ABSENT else case.code), done.output
+    lines = [line.strip() for line in done.output.splitlines() if python in line]
+    told = lines[-1]
+    assert len([line for line in lines if " interpreter" in line or "; name another" in line]) == 1
+    if kind in ABSENT:
+        assert ABSENT[kind] in told or "no such program; name another" in told
+    else:
+        assert f"{python}: {SAYS[kind]}" in told
+        assert told.endswith(ADVICE)
+    assert "import json" not in done.output
+    pids = tmp_path / "pids"
+    assert all(gone(pid) for pid in pids.read_text().split()) if pids.exists() else kind != "hangs"
+    assert not os.path.exists(tmp_path / "cache" / "run")
