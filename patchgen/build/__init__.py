@@ -89,7 +89,7 @@ def build(
         FileError: the file system refused.
         InterruptedRun: Ctrl-C.
     """
-    with _working(request, report) as guard:
+    with _working(request) as guard:
         before = plan(request)
         announce(before)
         if "compile" not in before.made:
@@ -116,13 +116,13 @@ def build(
 
 
 @contextlib.contextmanager
-def _working(request: Request, report: Callable[[str], None]) -> Iterator[int]:
+def _working(request: Request) -> Iterator[int]:
     """The work directory for this run alone, also against what a killed one has left running."""
     with file_errors():
         _make(request.logs, "--work")
         _make(request.output, "--builddir")
         alone = lock.held(paths.from_native(request.work))
-        with alone, lock.inherited(request.logs, "the compiler", report) as guard:
+        with alone, lock.inherited(request.logs, "the compiler") as guard:
             yield guard
 
 

@@ -18,7 +18,7 @@ from patchgen.build import compiling, journal, toolchain, variables
 from patchgen.client import library
 from patchgen.errors import CheckError, ToolError
 from patchgen.patch import patchfile, render, state, tree
-from patchgen.system import paths, process
+from patchgen.system import paths
 from patchgen.system.files import sha256
 from patchgen.system.wheel import normalise
 
@@ -61,18 +61,16 @@ def run_source(context: Context) -> Made:
     source = paths.from_native(request.source)
     if _partly(context):
         tree.revert(source, (request.pin,), request.pin)
-    found = sources.obtain(source, request.pin, request.places, request.fetch_jobs, context.report)
-    return _source(found)
+    wanted = sources.Wanted(request.pin, places=request.places, jobs=request.fetch_jobs)
+    return _source(sources.obtain(source, wanted))
 
 
-def _source(found: sources.Tree) -> Made:
-    command, root = ["git", "rev-list", "-1", "--timestamp", "HEAD"], paths.encode(found.root)
-    stamped = process.run(command, cwd=os.fsdecode(root), limit=process.LIMIT)
+def _source(found: sources.Source) -> Made:
     return {
         "commit": found.pin.commit,
         "commits": dict(found.commits),
         "addresses": dict(found.addresses),
-        "epoch": int(stamped.split()[0]),
+        "epoch": found.epoch,
     }
 
 

@@ -50,7 +50,7 @@ GROUPS = {
         "dpdk", "mlx5", "mlx4", "rdma", "debug", "switchml_home", "grpc_home", "dpdk_home",
         "strict",
     ),
-    "Source": ("pytorch", "source", "mirrors", "references"),
+    "Source": ("pytorch", "source", "mirrors", "references", "without", "everything"),
     "Places": ("work", "lock_file", "cache", "builddir", "dev_root", "cuda_home"),
     "Values": ("copies", "distribution", "scale", "numel", "seed"),
     "SwitchML": ("packet_numel", "num_worker_threads"),
@@ -69,7 +69,8 @@ class Command(click.Command):
         records = [
             (parameter.name, record)
             for parameter in self.get_params(ctx)
-            if (record := parameter.get_help_record(ctx)) is not None
+            if isinstance(parameter, click.Option)
+            and (record := parameter.get_help_record(ctx)) is not None
         ]
         groups = {name: heading for heading, names in GROUPS.items() for name in names}
         if len(records) <= _MANY:

@@ -83,13 +83,19 @@ config_option = click.option(
     help="Your switchml.cfg, one for each rank that verifies. [default: two ranks, with the "
     "simulator or the dummy backend]",
 )
+without_option = click.option(
+    "--without",
+    multiple=True,
+    metavar="PATH",
+    help="Submodule to leave out, with all that is in it, now and in later runs. May be repeated.",
+)
 _mirror_option = click.option(
     "--mirror",
     "mirrors",
     multiple=True,
     metavar="URL|PATH",
-    help="Looked at before the network: a directory of clones or bundles named OWNER+NAME or NAME, "
-    "a clone, a bundle, or a base URL. May be repeated.",
+    help="Place to look at before the network: a directory of clones or bundles named OWNER+NAME, "
+    "OWNER/NAME or NAME, a clone, a bundle, or a base URL. May be repeated.",
 )
 _reference_option = click.option(
     "--reference",
@@ -234,9 +240,9 @@ def sources(mirrors: Sequence[str], references: Sequence[str]) -> Places:
     Raises:
         OptionsError: one of them is not there.
     """
-    from patchgen.source import Places, addresses  # no other command needs it
+    from patchgen.source import places  # no other command needs it
 
-    return Places(
-        [addresses.checked(mirror) for mirror in mirrors],
-        [addresses.checked_reference(reference) for reference in references],
+    return places.Places(
+        [places.mirror(mirror) for mirror in mirrors],
+        [places.reference(reference) for reference in references],
     )

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from patchgen import tables
 from patchgen.cli import params
 from patchgen.cli.console import Command, print_json, progress, say
 from patchgen.cli.params import json_option, known_pins, pytorch_option
+from patchgen.errors import ToolError
 from patchgen.patch import pins
 from patchgen.system import paths
 
 if TYPE_CHECKING:
-    from patchgen.source import Tree
+    from collections.abc import Sequence
+
+    from patchgen.source import Needed, Source
 
 
 @click.command(cls=Command)
-@click.argument("directory", metavar="DIR", type=click.Path())
+@click.argument("directory", metavar="[DIR]", type=click.Path(), required=False)
 @pytorch_option
 @params.source_options
+@params.without_option
+@click.option("--all", "everything", is_flag=True, help="Fetch what was left out before, too.")
+@click.option(
+    "--list",
+    "listed",
+    is_flag=True,
+    help="Print which repositories are needed, nested ones too, with commit and address, and "
+    "whether DIR has them. Nothing is written there.",
+)
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -28,42 +42,88 @@ if TYPE_CHECKING:
     metavar="N",
     help="Repositories that are fetched at once.",
 )
+@params.cache_option
 @json_option
-def source(  # noqa: PLR0913  # one for each option
-    directory: str,
-    pytorch: str | None,
-    mirrors: tuple[str, ...],
-    references: tuple[str, ...],
-    jobs: int,
-    *,
-    as_json: bool,
+def source(
+    directory: str | None, *, listed: bool, everything: bool, as_json: bool, **given: Any
 ) -> None:
     """Fetches the pinned commit of PyTorch with all its submodules, and verifies it.
 
     Goes on where a stopped run was. A tree that is there is verified and never changed; submodules
-    that it lacks are added.
+    that it lacks are added, but for those that were left out.
     """
     from patchgen import source as sources  # no other command needs it
 
-    known, wanted = known_pins(pytorch)
-    pin = wanted or sources.choose(directory, known, pins.find(pins.DEFAULT, known))
-    found = params.sources(mirrors, references)
-    with progress() as report:
-        tree = sources.obtain(paths.from_native(directory), pin, found, jobs, report)
+    if directory is None and not listed:
+        raise click.UsageError("Missing argument 'DIR'.")
+    place = directory or "."
+    known, named = known_pins(given["pytorch"])
+    pin = named or sources.choose(place, known, pins.find(pins.DEFAULT, known))
+    wanted = sources.Wanted(
+        pin,
+        without=tuple(os.path.normpath(path) for path in given["without"]),
+        everything=everything,
+        places=params.sources(given["mirrors"], given["references"]),
+        jobs=given["jobs"],
+    )
+    native = paths.from_native(place)
+    if listed:
+        cache = params.cache(given["cache"])
+        with progress():
+            needed = sources.listing(native, wanted, cache)
+        _show(needed, as_json=as_json)
+        return
+    with progress():
+        tree = sources.obtain(native, wanted)
     if as_json:
         print_json(_data(tree))
     else:
         say(_line(tree))
 
 
-def _line(tree: Tree) -> str:
+def _show(needed: Sequence[Needed], *, as_json: bool) -> None:
+    """Prints a list.
+
+    Raises:
+        ToolError: it is not complete.
+    """
+    from patchgen import source as sources
+
+    if as_json:
+        print_json([_entry(one) for one in needed])
+    else:
+        rows = [
+            (paths.printable(one.path) or ".", one.commit, one.addresses[0], one.state)
+            for one in needed
+        ]
+        for line in tables.lines(("path", "commit", "address", "state"), rows, words=4):
+            click.echo(line)
+    unknown = [one.unknown for one in needed if one.unknown]
+    if unknown:
+        raise ToolError(f"the list lacks what is in these:\n{sources.summary(unknown)}")
+
+
+def _entry(one: Needed) -> dict[str, object]:
+    return {
+        "path": one.path,
+        "commit": one.commit,
+        "addresses": list(one.addresses),
+        "name": one.name,
+        "state": one.state,
+        "complete": not one.unknown,
+    }
+
+
+def _line(tree: Source) -> str:
+    left_out = f", {len(tree.left_out)} left out" if tree.left_out else ""
     return (
         f"{paths.printable(tree.root)}: {tree.state} {tree.pin.name} ({tree.pin.commit[:12]}) with "
-        f"{len(tree.commits) - 1} submodules, verified; {len(tree.fetched)} repositories fetched"
+        f"{len(tree.commits) - 1} submodules{left_out}, verified; {len(tree.fetched)} repositories "
+        "fetched"
     )
 
 
-def _data(tree: Tree) -> dict[str, object]:
+def _data(tree: Source) -> dict[str, object]:
     return {
         "tree": tree.root,
         "pin": tree.pin.name,
@@ -73,4 +133,5 @@ def _data(tree: Tree) -> dict[str, object]:
             {"path": path, "commit": commit, "fetched_from": tree.fetched.get(path)}
             for path, commit in tree.commits.items()
         ],
+        "left_out": list(tree.left_out),
     }

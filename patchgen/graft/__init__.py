@@ -75,7 +75,7 @@ def build(  # noqa: PLR0913  # each is an option of the command
     if source is None:
         pin = pin_of(torch, known)
         _LOGGER.info("torch %s in %s, source %s", torch.version, torch.root, pin.name)
-        sources = fetched(pin, torch, origin, _LOGGER.info, gloo_only=False)
+        sources = fetched(pin, torch, origin, gloo_only=False)
     else:
         pin, sources = from_tree(source, torch, known)
         _LOGGER.info("torch %s in %s, source %s", torch.version, torch.root, pin.name)
@@ -109,7 +109,7 @@ def _gloo(pin: Pin, torch: Torch, origin: Origin) -> dict[str, bytes]:
         ToolError: they could not be had, and none are installed.
     """
     try:
-        return fetched(pin, torch, origin, _LOGGER.info, gloo_only=True)
+        return fetched(pin, torch, origin, gloo_only=True)
     except ToolError:
         if not has_system_gloo():
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import posixpath
 import re
@@ -9,28 +10,33 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
-from patchgen.graft.remote import Commit
 from patchgen.patch import images, render, tree
-from patchgen.source.addresses import PYTORCH
-from patchgen.source.repository import Repository
-from patchgen.system import files, paths
-from patchgen.system.objects import Store
+from patchgen.source import repository
+from patchgen.source.fetch import NowhereError
+from patchgen.source.partial import Commit
+from patchgen.system import paths
+from patchgen.system.git import Git
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from patchgen.patch.pins import HookedFile, Pin
     from patchgen.source import Places
     from patchgen.system.interpreter import Torch
 
+_LOGGER = logging.getLogger(__name__)
+
 GLOO = "third_party/gloo"  # where PyTorch has it, and where it is put for a graft
 
-_GLOO_ADDRESS = "https://github.com/facebookincubator/gloo.git"
 _GLOO_HEADER = "gloo/allreduce.h"
 _GLOO_SUFFIXES = (".h", "config.h.in")
 _HEADERS = (".h", ".hpp")
 _COMMIT_DIGITS = 40
 _SYSTEM = "/usr/include"
+_ADVICE = (
+    "without a network give --source (the source of that torch), --mirror or --reference, or set "
+    "url.<base>.insteadOf in git's configuration"
+)
 
 
 @dataclass(frozen=True)
@@ -103,38 +109,35 @@ def from_tree(source: str, torch: Torch, known: Sequence[Pin]) -> tuple[Pin, dic
     return pin, found
 
 
-def fetched(
-    pin: Pin, torch: Torch, origin: Origin, report: Callable[[str], None], *, gloo_only: bool
-) -> dict[str, bytes]:
+def fetched(pin: Pin, torch: Torch, origin: Origin, *, gloo_only: bool) -> dict[str, bytes]:
     """What a graft takes of the pin's commit and of its gloo, by path.
 
     Args:
         pin: of the torch's source.
         torch: what it has itself is left out.
         origin: where it is had.
-        report: is told of each step.
         gloo_only: the rest is there.
 
     Raises:
         ToolError: git is missing, or something could not be had.
         FileError: the cache cannot be written.
     """
-    store, places = Store(os.path.join(origin.cache, "objects")), origin.places
-    with files.scratch("fetch") as directory, file_errors():
-        pytorch = Repository(directory, "", (), os.path.join(directory, "pytorch"), pin.commit,
-                             PYTORCH)  # fmt: skip
-        commit = Commit(pytorch, store, places)
-        found = {}
-        if not gloo_only:
-            report(f"getting {_hooked(pin).path} of PyTorch {pin.name}")
-            found.update(_process_group(commit, pin, torch))
-        if not gloo_directory(torch):
-            report("getting gloo's headers")
-            gloo = Repository(directory, GLOO, (GLOO,), os.path.join(directory, "gloo"),
-                              commit.entry(GLOO).id, _GLOO_ADDRESS)  # fmt: skip
-            headers = Commit(gloo, store, places)
-            contents = headers.contents(headers.files("gloo", _GLOO_SUFFIXES))
-            found.update({posixpath.join(GLOO, path): text for path, text in contents.items()})
+    git, cache, places = Git(), origin.cache, origin.places
+    commit = Commit(git, repository.root(cache, pin.commit), cache, places)
+    found = {}
+    try:
+        with file_errors():
+            if not gloo_only:
+                _LOGGER.info("getting %s of PyTorch %s", _hooked(pin).path, pin.name)
+                found.update(_process_group(commit, pin, torch))
+            if not gloo_directory(torch):
+                _LOGGER.info("getting gloo's headers")
+                gloo = next(one for one in commit.submodules() if one.path == GLOO)
+                headers = Commit(git, gloo, cache, places)
+                contents = headers.contents(headers.files("gloo", _GLOO_SUFFIXES))
+                found.update({posixpath.join(GLOO, path): text for path, text in contents.items()})
+    except NowhereError as error:
+        raise NowhereError(f"{error}\n{_ADVICE}") from error
     return found
 
 

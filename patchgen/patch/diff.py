@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.patch.images import lines_of
 from patchgen.system import paths
-from patchgen.system.blobs import ABSENT, blob_id
+from patchgen.system.objects import ABSENT, blob_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING
 
 from patchgen.errors import PatchgenError
-from patchgen.system.blobs import blob_id
+from patchgen.system.objects import blob_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from patchgen.errors import FileError, OptionsError, TreeError, file_errors
 from patchgen.patch import images, render
 from patchgen.patch.pins import LAYOUT, Hook, HookedFile, Pin
 from patchgen.system import paths
-from patchgen.system.blobs import blob_id
+from patchgen.system.objects import blob_id
 
 if TYPE_CHECKING:
     from patchgen.patch.pins import Anchor

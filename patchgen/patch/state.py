@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from patchgen import __version__
 from patchgen.errors import TreeError
 from patchgen.patch import record, render
-from patchgen.system import checkout, paths
-from patchgen.system.blobs import blob_id
+from patchgen.system import git, paths
+from patchgen.system.objects import blob_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ class State:
     hooked: tuple[FileState, ...]
     new: tuple[FileState, ...]
     leftovers: tuple[str, ...]
-    head: checkout.Head | None
+    head: git.Head | None
 
     @property
     def files(self) -> tuple[FileState, ...]:
@@ -118,7 +118,7 @@ def inspect(tree: str, pins: Sequence[Pin]) -> State:
         ((pin, tuple(_hooked(root, file, pins) for file in pin.files)) for pin in pins),
         key=lambda candidate: _agreement(candidate[1]),
     )
-    head = checkout.head(root)
+    head = git.head(root)
     agreeing, present = _agreement(hooked)
     if not agreeing:
         overall = Overall.OTHER if present else Overall.NOT_PYTORCH

@@ -2,62 +2,77 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.errors import TreeError, file_errors
+from patchgen.errors import file_errors
 from patchgen.patch import state
-from patchgen.source import mark
-from patchgen.source.addresses import PYTORCH
+from patchgen.source import mark, repository
 from patchgen.source.faults import Survey, survey
-from patchgen.source.fill import Places, Report, fill
-from patchgen.source.place import placed
-from patchgen.source.repository import Repository, git_dir_of
-from patchgen.system import checkout, lock, paths
-from patchgen.system.git import Git
+from patchgen.source.fill import fill, summary
+from patchgen.source.listing import Needed, needed
+from patchgen.source.places import Places
+from patchgen.source.wanted import Wanted
+from patchgen.system import lock, paths
+from patchgen.system.git import Git, head
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from patchgen.patch.pins import Pin
+    from patchgen.source.repository import Repository
 
-__all__ = ["Places", "Tree", "choose", "obtain", "present"]
+__all__ = [
+    "Needed",
+    "Places",
+    "Source",
+    "Wanted",
+    "choose",
+    "listing",
+    "obtain",
+    "present",
+    "summary",
+]
 
 
 @dataclass(frozen=True)
-class Tree:
-    """A verified tree: its root, its repositories by path, and where the new ones came from."""
+class Source:
+    """A verified tree. Repositories are by their paths in it; the empty path is PyTorch itself."""
 
     root: str
     pin: Pin
     state: str
+    """clean or patched."""
+    epoch: int
+    """When the commit was made, in seconds since 1970."""
     commits: Mapping[str, str]
     addresses: Mapping[str, str]
+    """As recorded."""
+    left_out: Sequence[str]
+    """Paths of submodules that the tree goes without, by the user's choice."""
     fetched: Mapping[str, str]
+    """Where those that are new came from."""
 
 
 def choose(directory: str, known: Sequence[Pin], default: Pin) -> Pin:
     """The pin whose commit is checked out in the directory, else the default."""
-    head = checkout.head(os.path.abspath(directory))
-    found = head.commit if head else None
+    at = head(os.path.abspath(directory))
+    found = at.commit if at else None
     return next((pin for pin in known if pin.commit == found), default)
 
 
-def obtain(directory: str, pin: Pin, places: Places, jobs: int, report: Report) -> Tree:
-    """Makes the directory the pin's commit of PyTorch with all submodules, or completes it.
+def obtain(directory: str, wanted: Wanted) -> Source:
+    """Makes the directory a pin's commit of PyTorch with its submodules, or completes it.
 
     What is there is verified and never changed. A run that was stopped is continued.
 
     Args:
         directory: new, empty, left by a run that was stopped, or a clone of the commit.
-        pin: which commit.
-        places: where to look before the network.
-        jobs: how many repositories are fetched at once.
-        report: called with a line as each repository is complete.
+        wanted: what it is to be.
 
     Raises:
+        OptionsError: something was to be left out that cannot be.
         TreeError: the directory has something else; each path is named, nothing was changed.
         ToolError: git is missing, or a repository could not be had.
         FileError: the file system refused, or the disk is full.
@@ -65,18 +80,19 @@ def obtain(directory: str, pin: Pin, places: Places, jobs: int, report: Report) 
     with file_errors():
         if not os.path.lexists(paths.encode(directory)):
             os.makedirs(paths.encode(directory))
-        root = _root(directory, pin)
+        root = _root(directory, wanted.pin)
         with lock.held(paths.from_native(root.root)):
-            found = _sound(survey(Git(), root, pin), root)
+            found = survey(Git(), [root], wanted).sound(root)
             fetched: Mapping[str, str] = {}
-            if found.absent or mark.read(root):
-                fetched = _complete(root, places, jobs, report)
-                found = _sound(survey(Git(), root, pin), root)
+            if found.absent or found.unwanted or mark.read(root):
+                os.makedirs(root.git_dir, exist_ok=True)
+                with lock.inherited(root.git_dir, "the git") as guard:
+                    fetched = fill(Git(guard), root, found, wanted)
                 mark.remove(root)
-    return _tree(root, pin, found, fetched)
+        return _source(root, wanted.pin, found, fetched)
 
 
-def present(directory: str, pin: Pin) -> Tree | None:
+def present(directory: str, pin: Pin) -> Source | None:
     """The tree that is in the directory, verified; None where it is not there or not complete.
 
     Raises:
@@ -88,44 +104,43 @@ def present(directory: str, pin: Pin) -> Tree | None:
         return None
     with file_errors():
         root = _root(directory, pin)
-        found = _sound(survey(Git(), root, pin), root)
+        found = survey(Git(), [root], Wanted(pin)).sound(root)
         if found.absent or mark.read(root):
             return None
-    return _tree(root, pin, found, {})
+        return _source(root, pin, found, {})
+
+
+def listing(directory: str, wanted: Wanted, cache: str) -> list[Needed]:
+    """The repositories that a pin's commit needs, nested ones too, and which are there.
+
+    Args:
+        directory: where the tree is or is to be.
+        wanted: what it is to be.
+        cache: the directory of what is downloaded and used again.
+
+    Raises:
+        OptionsError: something was to be left out that cannot be.
+        ToolError: git is missing, or PyTorch's commit could not be had.
+        FileError: the cache cannot be written.
+    """
+    native = os.fsdecode(os.path.realpath(paths.encode(directory)))
+    with file_errors():
+        return needed(Git(), repository.root(native, wanted.pin.commit), wanted, cache)
 
 
 def _root(directory: str, pin: Pin) -> Repository:
     native = os.fsdecode(paths.encode(state.resolve(directory)))
-    git_dir = git_dir_of(native) or os.path.join(native, ".git")
-    return Repository(native, "", (), git_dir, pin.commit, PYTORCH)
+    return repository.root(native, pin.commit)
 
 
-def _tree(root: Repository, pin: Pin, found: Survey, fetched: Mapping[str, str]) -> Tree:
-    return Tree(
+def _source(root: Repository, pin: Pin, found: Survey, fetched: Mapping[str, str]) -> Source:
+    return Source(
         root=paths.from_native(root.root),
         pin=pin,
         state=found.state.value if found.state else "",
+        epoch=Git().epoch(root.commit, root.git_dir),
         commits={paths.from_native(one.path): one.commit for one in found.present},
         addresses={paths.from_native(one.path): one.url for one in found.present},
+        left_out=[paths.from_native(one.path) for one in found.left_out],
         fetched=fetched,
     )
-
-
-def _complete(root: Repository, places: Places, jobs: int, report: Report) -> dict[str, str]:
-    os.makedirs(root.git_dir, exist_ok=True)
-    with lock.inherited(root.git_dir, "the git", report) as guard:
-        if placed(root):
-            if mark.read(root) is None:
-                mark.write(root)
-            else:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(root.inside("config.lock"))
-        return fill(Git(guard), root, places, jobs, report)
-
-
-def _sound(found: Survey, root: Repository) -> Survey:
-    if found.wrong:
-        lines = [str(problem) for problem in found.wrong]
-        lines.append(f"{root.shown}: nothing of this is changed; mend it, or give a new directory")
-        raise TreeError("\n".join(lines))
-    return found

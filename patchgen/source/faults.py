@@ -1,4 +1,4 @@
-"""What a tree lacks or has otherwise than its pin records. Reads only."""
+"""What a tree has, lacks, goes without, or has otherwise than its pin records. Reads only."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from patchgen.errors import TreeError
 from patchgen.patch import render, state
 from patchgen.source import mark
-from patchgen.source.place import head, in_the_way, placed
-from patchgen.source.repository import git_dir_of, submodules
+from patchgen.source.repository import submodules
+from patchgen.source.staging import in_the_way, placed, staged
+from patchgen.source.wanted import inactive, setup_of
 from patchgen.system import paths
+from patchgen.system.git import directory_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from patchgen.patch.pins import Pin
     from patchgen.source.repository import Repository
+    from patchgen.source.wanted import Wanted
     from patchgen.system.git import Git
 
 _SHOWN = 10  # files of one repository
@@ -46,22 +50,49 @@ class Problem:
 
 @dataclass
 class Survey:
-    """The repositories that are in their place, those that can be fetched, and what is wrong."""
+    """The repositories of a tree, or of a part of it, by what they are."""
 
     state: state.Overall | None = None
     present: list[Repository] = field(default_factory=list)
     absent: list[Repository] = field(default_factory=list)
+    left_out: list[Repository] = field(default_factory=list)
     wrong: list[Problem] = field(default_factory=list)
+    wanted: dict[Repository, list[str]] = field(default_factory=dict)
+    """Paths of submodules that are absent, relative to the repository that they are in."""
+    unwanted: dict[Repository, list[str]] = field(default_factory=dict)
+    """Names of submodules that a repository is to go without, and does not know of it."""
+
+    def add(self, more: Survey) -> None:
+        """Adds what was found in another part; what is absent is so now."""
+        self.state = more.state or self.state
+        self.present += more.present
+        self.left_out += more.left_out
+        self.absent = more.absent
+
+    def sound(self, root: Repository) -> Survey:
+        """This, where nothing is wrong.
+
+        Raises:
+            TreeError: each path that is.
+        """
+        if self.wrong:
+            lines = [str(problem) for problem in self.wrong]
+            lines.append(
+                f"{root.shown}: nothing of this is changed; mend it, or give a new directory"
+            )
+            raise TreeError("\n".join(lines))
+        return self
 
 
-def survey(git: Git, root: Repository, pin: Pin) -> Survey:
-    """Looks at a whole tree. What is in a repository that is absent or wrong is not known.
+def survey(git: Git, begin: Sequence[Repository], wanted: Wanted) -> Survey:
+    """Looks at repositories and all that is in them, where that is known: in those that are there.
 
     Raises:
+        OptionsError: something is to be left out that cannot be.
         ToolError: git cannot read a repository.
     """
     found = Survey()
-    waiting = [root]
+    waiting = [*begin]
     while waiting:
         repository = waiting.pop(0)
         if not placed(repository):
@@ -71,17 +102,37 @@ def survey(git: Git, root: Repository, pin: Pin) -> Survey:
             else:
                 found.wrong.append(problem)
             continue
-        commit = head(repository)
+        commit = repository.found
         if commit != repository.commit:
             found.wrong.append(Problem(repository.shown, repository.commit, commit or "none"))
             continue
         found.present.append(repository)
         known: Collection[str] = ()
-        if repository is root:
-            known = _patched(found, root, pin)
+        if not repository.path:
+            known = _patched(found, repository, wanted.pin)
         found.wrong.extend(_files(git, repository, known))
-        waiting.extend(submodules(git, repository))
+        waiting.extend(_children(git, repository, wanted, found))
     return found
+
+
+def _children(git: Git, parent: Repository, wanted: Wanted, found: Survey) -> Iterator[Repository]:
+    """The submodules that are to be there, or are."""
+    children = submodules(git, parent)
+    if wanted.without:
+        wanted.check(parent, children, setup_of(git, parent, parent.git_dir))
+    known = inactive(git, parent) if children else set()
+    for child in children:
+        name = child.names[-1]
+        out = wanted.leaves_out(child) or (name in known and not wanted.everything)
+        if out and name not in known:
+            found.unwanted.setdefault(parent, []).append(name)
+        if not placed(child):
+            if out:
+                found.left_out.append(child)
+                continue
+            path = os.path.relpath(child.path, parent.path or ".")
+            found.wanted.setdefault(parent, []).append(path)
+        yield child
 
 
 def _patched(found: Survey, root: Repository, pin: Pin) -> set[str]:
@@ -101,11 +152,12 @@ def _patched(found: Survey, root: Repository, pin: Pin) -> set[str]:
 def _unplaced(repository: Repository) -> Problem | None:
     """Why the repository cannot be put into its place."""
     if os.path.lexists(os.path.join(repository.work_tree, ".git")):
-        if git_dir_of(repository.work_tree) is None:
+        if directory_of(repository.work_tree) is None:
             return Problem(repository.shown, repository.commit, "a .git that names no repository")
-        wanted = mark.read(repository)
-        if wanted != repository.commit and os.listdir(repository.git_dir):
-            found = f"an unfinished {wanted}" if wanted else "a repository without a commit"
+        unfinished = None if repository.path else mark.read(repository)
+        ours = unfinished == repository.commit or staged(repository)
+        if not ours and os.listdir(repository.git_dir):
+            found = f"an unfinished {unfinished}" if unfinished else "a repository without a commit"
             return Problem(repository.shown, repository.commit, found)
     names = in_the_way(repository)
     if not names:

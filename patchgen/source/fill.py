@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import glob
+import logging
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING, Callable, TypeVar
 
 from patchgen.errors import ToolError
 from patchgen.source import mark
-from patchgen.source.addresses import sources
-from patchgen.source.fetch import complete, fetch, prepare
-from patchgen.source.place import place, placed
-from patchgen.source.repository import submodules
+from patchgen.source.faults import survey
+from patchgen.source.fetch import fetch
+from patchgen.source.staging import place
+from patchgen.source.wanted import leave_out
 from patchgen.system import paths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchgen.source.addresses import Source
+    from patchgen.source.faults import Survey
+    from patchgen.source.places import Place, Places
     from patchgen.source.repository import Repository
+    from patchgen.source.wanted import Wanted
     from patchgen.system.git import Git
 
-Report = Callable[[str], None]
-
+_LOGGER = logging.getLogger(__name__)
+_LEFT_BY_KILLED = ("*.lock", "refs/**/*.lock", "objects/pack/*.lock", "objects/pack/tmp_*")
 _SHOWN = 5  # repositories that could not be had
 _ADVICE = (
     "what is complete is kept, so start it again; without a network give --mirror (clones or "
@@ -31,119 +36,144 @@ _ADVICE = (
     "url.<base>.insteadOf in git's configuration"
 )
 
-
-@dataclass(frozen=True)
-class Places:
-    """Where to look before the network."""
-
-    mirrors: Sequence[str] = ()
-    references: Sequence[str] = ()
+_Result = TypeVar("_Result")
 
 
-def fill(git: Git, root: Repository, places: Places, jobs: int, report: Report) -> dict[str, str]:
-    """Brings all that is absent, and returns which paths were fetched from where.
+def fill(git: Git, root: Repository, found: Survey, wanted: Wanted) -> dict[str, str]:
+    """Brings all that is absent, adds it to what was found, and returns what came from where.
+
+    A repository is complete before those in it are known: they come level by level.
 
     Raises:
         ToolError: some could not be had; the others are complete.
         FileError: the disk is full.
         TreeError: a file is in the way; it was not touched.
     """
+    if mark.read(root) is not None:
+        for repository in found.present:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(repository.inside("config.lock"))  # of a git that was killed
+    mark.write(root)
+    fetched: dict[str, str] = {}
+    failed: list[ToolError] = []
+    count = _Count()
+
+    def bring(repository: Repository) -> Place | None:
+        return _bring(git, wanted.places, repository)
+
+    level = found
+    while True:
+        for parent in {**level.wanted, **level.unwanted}:
+            _register(git, parent, level)
+        absent = level.absent
+        if not absent:
+            break
+        count.total += len(absent)
+        if root in absent:
+            _LOGGER.info("fetching PyTorch %s", root.commit[:12])
+        brought, lost = several(git, wanted.jobs, bring, absent, count.tell)
+        failed += lost.values()
+        fetched.update({paths.from_native(one.path): source.address
+                        for one, source in brought.items() if source is not None})  # fmt: skip
+        level = survey(git, [*brought], wanted).sound(root)
+        found.add(level)
+    if failed:
+        raise ToolError(summary([str(error) for error in failed]))
+    return fetched
+
+
+def several(
+    git: Git,
+    jobs: int,
+    work: Callable[[Repository], _Result],
+    repositories: Sequence[Repository],
+    told: Callable[[Repository, _Result], None],
+) -> tuple[dict[Repository, _Result], dict[Repository, ToolError]]:
+    """Works on repositories, several at once, and returns what came of them, or went wrong.
+
+    Args:
+        git: is stopped when the work is.
+        jobs: how many at once.
+        work: on one of them, in a thread.
+        repositories: to work on.
+        told: called as each is done, in this thread.
+
+    Raises:
+        FileError: and whatever else ends the work; nothing is running then.
+    """
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        run = _Run(git, places, report, pool)
+        running = {pool.submit(work, one): one for one in repositories}
+        done, failed = {}, {}
         try:
-            run.begin(root)
-            while run.running:
-                run.wait()
+            for future in concurrent.futures.as_completed(running):
+                repository = running[future]
+                try:
+                    done[repository] = future.result()
+                except ToolError as error:
+                    failed[repository] = error
+                else:
+                    told(repository, done[repository])
         except BaseException:
             git.stop()
             pool.shutdown(cancel_futures=True)
             raise
-    if run.failed:
-        raise ToolError(_summary(run.failed))
-    return run.fetched
+    return done, failed
 
 
-class _Run:
-    """What is being fetched. The main thread alone changes it."""
+@dataclass
+class _Count:
+    """How many repositories are done, of those that are known to be needed."""
 
-    def __init__(
-        self, git: Git, places: Places, report: Report, pool: concurrent.futures.Executor
-    ) -> None:
-        self._git = git
-        self._places = places
-        self._report = report
-        self._pool = pool
-        self._begun = 0
-        self._done = 0
-        self.running: dict[concurrent.futures.Future[Source | None], Repository] = {}
-        self.fetched: dict[str, str] = {}
-        self.failed: list[ToolError] = []
+    done: int = 0
+    total: int = 0
 
-    def begin(self, repository: Repository) -> None:
-        """Starts what the repository and those in it lack."""
-        if not placed(repository):
-            self._begun += 1
-            if not repository.path:
-                self._report(f"fetching PyTorch {repository.commit[:12]}")
-            future = self._pool.submit(_bring, self._git, self._places, repository)
-            self.running[future] = repository
-            return
-        if repository.path:
-            mark.remove(repository)
-        for child in _children(self._git, repository):
-            self.begin(child)
-
-    def wait(self) -> None:
-        """Until one or more have ended; then starts what is in them."""
-        done, _ = concurrent.futures.wait(
-            self.running, return_when=concurrent.futures.FIRST_COMPLETED
-        )
-        for future in done:
-            repository = self.running.pop(future)
-            try:
-                source = future.result()
-            except ToolError as error:
-                self.failed.append(error)
-                continue
-            self._done += 1
-            if source is not None:
-                self.fetched[paths.from_native(repository.path)] = source.address
-            origin = f"from {source.address}" if source else "was fetched before"
-            self._report(
-                f"[{self._done}/{self._begun}] {repository.shown} {repository.commit[:12]} {origin}"
-            )
-            self.begin(repository)
+    def tell(self, repository: Repository, source: Place | None) -> None:
+        self.done += 1
+        origin = f"from {source.address}" if source else "was fetched before"
+        _LOGGER.info("[%d/%d] %s %s %s", self.done, self.total, repository.shown,
+                     repository.commit[:12], origin)  # fmt: skip
 
 
-def _bring(git: Git, places: Places, repository: Repository) -> Source | None:
+def _bring(git: Git, places: Places, repository: Repository) -> Place | None:
     """Fetches what is missing and puts it into its place. None: nothing had to be fetched."""
-    prepare(git, repository)
+    _prepare(git, repository)
     source = None
-    if not complete(git, repository):
-        source = fetch(git, repository, sources(repository, places.mirrors, places.references))
+    if git.lacking(repository.commit, repository.git_dir) != set():
+        source = fetch(git, repository.git_dir, repository, places)
     place(git, repository)
     return source
 
 
-def _children(git: Git, parent: Repository) -> list[Repository]:
-    """The submodules of a repository, after telling git about those that it does not know."""
-    children = submodules(git, parent)
-    try:
-        listed = git("config", "--local", "-z", "--name-only", "--get-regexp",
-                     r"^submodule\..*\.url$", git_dir=parent.git_dir)  # fmt: skip
-    except ToolError:  # there is none
-        listed = b""
-    known = {os.fsdecode(key) for key in listed.split(b"\0")}
-    for child in children:
-        key = f"submodule.{child.names[-1]}"
-        if f"{key}.url" not in known:
-            git("config", f"{key}.active", "true", git_dir=parent.git_dir)
-            git("config", f"{key}.url", child.url, git_dir=parent.git_dir)
-    return children
+def _prepare(git: Git, repository: Repository) -> None:
+    """Makes the git directory, or takes away what a killed git left in it."""
+    os.makedirs(repository.git_dir, exist_ok=True)
+    os.makedirs(repository.work_tree, exist_ok=True)
+    for pattern in _LEFT_BY_KILLED:
+        for path in glob.glob(
+            os.path.join(glob.escape(repository.git_dir), pattern), recursive=True
+        ):
+            os.unlink(path)
+    git("init", "-q", "--template=", "--object-format=sha1",
+        git_dir=repository.git_dir, work_tree=repository.work_tree)  # fmt: skip
+    settings = {"remote.origin.url": repository.url}
+    if repository.path:
+        settings["core.worktree"] = os.path.relpath(repository.work_tree, repository.git_dir)
+    for name, value in settings.items():
+        git("config", name, value, git_dir=repository.git_dir)
 
 
-def _summary(errors: Sequence[ToolError]) -> str:
-    lines = [str(error) for error in errors[:_SHOWN]]
-    if len(errors) > _SHOWN:
-        lines.append(f"and {len(errors) - _SHOWN} more repositories")
+def _register(git: Git, parent: Repository, found: Survey) -> None:
+    """Tells the git of a repository which submodules it is to have, and which not."""
+    for name in found.unwanted.get(parent, ()):
+        leave_out(git, parent, name)
+    if wanted := found.wanted.get(parent):
+        git("submodule", "-q", "init", "--", *wanted,
+            git_dir=parent.git_dir, work_tree=parent.work_tree)  # fmt: skip
+
+
+def summary(reasons: Sequence[str]) -> str:
+    """Why repositories could not be had, and what to do."""
+    lines = [*reasons[:_SHOWN]]
+    if len(reasons) > _SHOWN:
+        lines.append(f"and {len(reasons) - _SHOWN} more repositories")
     return "\n".join([*lines, _ADVICE])

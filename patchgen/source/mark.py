@@ -1,4 +1,4 @@
-"""A file in each git directory that is not finished: the commit that is wanted there."""
+"""A file in the git directory of a tree that is not finished: the commit that is wanted there."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 _NAME = "switchml-source"
 
 
-def read(repository: Repository) -> str | None:
+def read(root: Repository) -> str | None:
     """The commit that is wanted; None where there is no mark."""
     try:
-        with open(repository.inside(_NAME), encoding="ascii") as file:
+        with open(root.inside(_NAME), encoding="ascii") as file:
             return file.read().strip()
     except FileNotFoundError:
         return None
 
 
-def write(repository: Repository) -> None:
-    """Marks a git directory."""
-    text = f"{repository.commit}\n"
-    files.replace(os.fsencode(repository.inside(_NAME)), text.encode("ascii"))
+def write(root: Repository) -> None:
+    """Marks a tree; its git directory is there."""
+    text = f"{root.commit}\n"
+    files.replace(os.fsencode(root.inside(_NAME)), text.encode("ascii"))
 
 
-def remove(repository: Repository) -> None:
-    """The git directory is finished."""
+def remove(root: Repository) -> None:
+    """The tree is finished."""
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(repository.inside(_NAME))
+        os.unlink(root.inside(_NAME))

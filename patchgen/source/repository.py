@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.errors import TreeError
-from patchgen.source.addresses import relative
+from patchgen.source.addresses import PYTORCH, resolved
 from patchgen.system import paths
+from patchgen.system.git import directory_of, head
 
 if TYPE_CHECKING:
-    from patchgen.system.git import Git
+    from collections.abc import Iterator
 
-_GITLINK = b"160000"
+    from patchgen.source.places import Place, Places
+    from patchgen.system.git import Git
 
 
 @dataclass(frozen=True)
@@ -41,68 +43,54 @@ class Repository:
         """For people."""
         return paths.printable(paths.from_native(self.path or self.root))
 
+    @property
+    def title(self) -> str:
+        """For people, with its commit."""
+        return f"{self.path or 'PyTorch'} {self.commit[:12]}"
+
     def inside(self, name: str) -> str:
         """A path in its git directory."""
         return os.path.join(self.git_dir, name)
 
+    @property
+    def found(self) -> str | None:
+        """The commit that is checked out; None before the first."""
+        at = head(paths.from_native(self.work_tree))
+        return at.commit if at else None
 
-def git_dir_of(work_tree: str) -> str | None:
-    """The git directory of a work tree, None where it has none or what it names is not there."""
-    link = os.path.join(work_tree, ".git")
-    if os.path.isdir(link):
-        return link
-    try:
-        with open(link, "rb") as file:
-            line = file.readline().strip()
-    except OSError:
-        return None
-    target = os.path.normpath(os.path.join(work_tree, os.fsdecode(line[len(b"gitdir: ") :])))
-    return target if line.startswith(b"gitdir: ") and os.path.isdir(target) else None
+    def places(self, places: Places) -> Iterator[Place]:
+        """Where to look for it."""
+        return places.of(self.url, self.path, self.names)
 
 
-def submodules(git: Git, parent: Repository) -> list[Repository]:
-    """The submodules of the parent's commit: its gitlinks, with what .gitmodules says of them.
+def root(directory: str, commit: str) -> Repository:
+    """PyTorch's own, in a directory."""
+    git_dir = directory_of(directory) or os.path.join(directory, ".git")
+    return Repository(directory, "", (), git_dir, commit, PYTORCH)
+
+
+def submodules(git: Git, parent: Repository, git_dir: str | None = None) -> list[Repository]:
+    """The submodules of the parent's commit.
+
+    Args:
+        git: that asks.
+        parent: at its commit.
+        git_dir: that has the commit, where it is not the parent's own.
 
     Raises:
-        TreeError: a gitlink has no name or no address.
+        TreeError: one has no name or no address.
     """
-    listed = git("ls-tree", "-r", "-z", parent.commit, git_dir=parent.git_dir)
-    links = {}
-    for entry in listed.split(b"\0"):
-        about, _, place = entry.partition(b"\t")
-        if about.startswith(_GITLINK):
-            links[os.fsdecode(place)] = about.split()[2].decode()
-    if not links:
-        return []
-    names, urls = _modules(git, parent)
     found = []
-    for path, commit in links.items():
-        name = names.get(path, "")
-        if not urls.get(name) or ".." in name.split("/"):
+    for one in git.submodules(parent.commit, git_dir or parent.git_dir):
+        if not one.url or ".." in one.name.split("/"):
             where = os.path.join(parent.path, ".gitmodules")
-            raise TreeError(f"{where}: says no name and address for {path}")
-        work_tree = os.path.join(parent.work_tree, path)
-        own = git_dir_of(work_tree) or parent.inside(f"modules/{name}")
+            raise TreeError(f"{where}: says no name and address for {one.path}")
+        work_tree = os.path.join(parent.work_tree, one.path)
+        own = directory_of(work_tree) or parent.inside(f"modules/{one.name}")
         found.append(
             Repository(
-                parent.root, os.path.join(parent.path, path), (*parent.names, name), own, commit,
-                relative(urls[name], parent.url),
+                parent.root, os.path.join(parent.path, one.path), (*parent.names, one.name), own,
+                one.commit, resolved(one.url, parent.url),
             )
         )  # fmt: skip
     return found
-
-
-def _modules(git: Git, parent: Repository) -> tuple[dict[str, str], dict[str, str]]:
-    """Names by path and addresses by name, from the commit and not from the file beside it."""
-    blob = f"--blob={parent.commit}:.gitmodules"
-    listed = git("config", "-z", blob, "--get-regexp", r"^submodule\..*\.(path|url)$",
-                 git_dir=parent.git_dir)  # fmt: skip
-    names, urls = {}, {}
-    for entry in filter(None, listed.split(b"\0")):
-        key, _, value = os.fsdecode(entry).partition("\n")
-        name = key[len("submodule.") : key.rindex(".")]
-        if key.endswith(".path"):
-            names[value] = name
-        else:
-            urls[name] = value
-    return names, urls

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import stat
 import sys
@@ -147,6 +148,15 @@ def scratch(purpose: str) -> Iterator[str]:
     prefix = f"switchml-{purpose}-"
     with signals.cleaning_up(), file_errors(), tempfile.TemporaryDirectory(prefix=prefix) as path:
         yield os.path.realpath(path)
+
+
+def room(directory: str) -> float:
+    """The bytes that are free where a directory is; infinite where that is not known."""
+    try:
+        system = os.statvfs(directory)
+    except OSError:
+        return math.inf
+    return system.f_bavail * system.f_frsize if system.f_blocks else math.inf
 
 
 def _umask() -> int:

@@ -1,16 +1,21 @@
-"""Runs git for downloads: several at once, never with a question, and stopped when we are."""
+"""Asks about repositories, and runs git: several at once, never with a question."""
 
 from __future__ import annotations
 
 import os
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.errors import FileError, ToolError
+from patchgen.system import files, objects, paths
 from patchgen.system.process import NoAnswer, Program, capture, without_git
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+MODULES = ".gitmodules"
+"""The file of a commit that names its submodules."""
 
 # Of GIT_*, only what says how to reach a server. The rest names another repository.
 _KEPT = ("GIT_ALLOW_PROTOCOL", "GIT_CONFIG_", "GIT_CURL_", "GIT_EXEC_PATH", "GIT_HTTP_",
@@ -45,8 +50,11 @@ _FIXED = (
     "transfer.fsckObjects=false",
 )
 _NO_SPACE = ("No space left on device", "Out of diskspace", "Disk quota exceeded", "File too large")
+_ROOM = 1 << 20  # bytes; git does not say of every file why it could not write it
 _TAIL = 5  # lines
 _GRACE = 5.0  # seconds that git has to take its locks away
+_GITLINK = b"160000"
+_NAMED = r"^submodule\..*\.(path|url)$"
 
 
 class GitError(ToolError):
@@ -55,6 +63,73 @@ class GitError(ToolError):
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+@dataclass(frozen=True)
+class Head:
+    """HEAD of the repository whose work tree is the tree; `problem` where it cannot be read."""
+
+    commit: str | None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Submodule:
+    """A repository that a commit has at a path. Name and url are empty where it says none."""
+
+    path: str
+    commit: str
+    name: str
+    url: str
+
+
+def head(root: str) -> Head | None:
+    """HEAD of the repository at `root`; None where `root` is not the top of a work tree.
+
+    Runs no git, so nothing in its configuration counts.
+    """
+    native = os.fsdecode(paths.encode(root))
+    if not os.path.lexists(os.path.join(native, ".git")):
+        return None
+    saved = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("GIT_")}
+    os.environ["GIT_PYTHON_REFRESH"] = "quiet"  # git itself need not be installed
+    try:
+        import git
+
+        with git.Repo(native, expand_vars=False) as repository:
+            commit = git.SymbolicReference.dereference_recursive(repository, "HEAD")
+    except Exception as error:  # noqa: BLE001  # any damage of a repository is told, never fatal
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return Head(None, reason)
+    finally:
+        del os.environ["GIT_PYTHON_REFRESH"]
+        os.environ.update(saved)
+    return Head(commit)
+
+
+def directory_of(work_tree: str) -> str | None:
+    """The git directory of a work tree, None where it has none or what it names is not there.
+
+    Paths are as `os` takes them.
+    """
+    link = os.path.join(work_tree, ".git")
+    if os.path.isdir(link):
+        return link
+    try:
+        with open(link, "rb") as file:
+            line = file.readline().strip()
+    except OSError:
+        return None
+    target = os.path.normpath(os.path.join(work_tree, os.fsdecode(line[len(b"gitdir: ") :])))
+    return target if line.startswith(b"gitdir: ") and os.path.isdir(target) else None
+
+
+def is_repository(path: str) -> bool:
+    """Whether there is a work tree or a bare repository."""
+    bare = os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(
+        os.path.join(path, "objects")
+    )
+    return bare or os.path.exists(os.path.join(path, ".git"))
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -90,8 +165,9 @@ class Git:
         git_dir: str,
         work_tree: str | None = None,
         stdin: bytes = b"",
+        config: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Runs one command and returns its standard output.
+        """Runs one command, with further configuration, and returns its standard output.
 
         Raises:
             GitError: its return code is not 0, or it was stopped.
@@ -99,7 +175,8 @@ class Git:
             ToolError: git is missing.
         """
         places = [f"--git-dir={git_dir}", *([f"--work-tree={work_tree}"] if work_tree else [])]
-        fixed = [word for setting in _FIXED for word in ("-c", setting)]
+        settings = [*_FIXED, *(f"{name}={value}" for name, value in (config or {}).items())]
+        fixed = [word for setting in settings for word in ("-c", setting)]
         program = Program(
             ["git", *places, *fixed, *arguments], work_tree or git_dir, self._environ, stdin,
             passed=self._passed, for_git=True, grace=_GRACE,
@@ -113,10 +190,60 @@ class Git:
         lines = ended.err.decode(errors="replace").splitlines()
         told = [line for line in lines if line.startswith(("fatal:", "error:", "remote:"))]
         reason = "; ".join((told or lines)[-_TAIL:]) or f"return code {ended.code}"
-        if any(sign in line for line in lines for sign in _NO_SPACE):
+        if any(sign in line for line in lines for sign in _NO_SPACE) or files.room(git_dir) < _ROOM:
             raise FileError(f"{work_tree or git_dir}: {reason}; make room and start again: "
                             "what is complete is kept")  # fmt: skip
         raise GitError(f"git {arguments[0]} in {work_tree or git_dir}: {reason}", reason)
+
+    def epoch(self, commit: str, git_dir: str) -> int:
+        """When a commit was made, in seconds since 1970."""
+        told = self._ask(git_dir, "rev-list", "--max-count=1", "--timestamp", commit)
+        return int(told.split()[0])
+
+    def lacking(self, commit: str, git_dir: str) -> set[str] | None:
+        """The ids of what a repository lacks of a commit's files; None: of the commit itself."""
+        try:
+            listed = self._ask(git_dir, "rev-list", "--objects", "--no-walk", "--missing=print",
+                               commit)  # fmt: skip
+        except GitError:
+            return None
+        return {line[1:].decode() for line in listed.splitlines() if line.startswith(b"?")}
+
+    def objects(self, names: Sequence[str], git_dir: str) -> dict[str, bytes]:
+        """The contents of those objects that are there, by their ids. Nothing is verified."""
+        asked = "".join(f"{name}\n" for name in names).encode("ascii")
+        return objects.batch(names, self._ask(git_dir, "cat-file", "--batch", stdin=asked))
+
+    def file(self, commit: str, path: str, git_dir: str) -> bytes:
+        """The content of a file of a commit."""
+        return self._ask(git_dir, "cat-file", "blob", f"{commit}:{path}")
+
+    def submodules(self, commit: str, git_dir: str) -> list[Submodule]:
+        """The submodules of a commit, with what its own .gitmodules says of them."""
+        listed = self._ask(git_dir, "ls-tree", "-r", "-z", "--full-tree", commit)
+        entries = [entry.partition(b"\t") for entry in listed.split(b"\0")]
+        links = {os.fsdecode(path): about.split()[2].decode() for about, _, path in entries
+                 if about.startswith(_GITLINK)}  # fmt: skip
+        if not links:
+            return []
+        blob = f"--blob={commit}:{MODULES}"
+        said = self._ask(git_dir, "config", "-z", blob, "--get-regexp", _NAMED)
+        names, urls = {}, {}
+        for entry in filter(None, said.split(b"\0")):
+            key, _, value = os.fsdecode(entry).partition("\n")
+            name, _, what = key[len("submodule.") :].rpartition(".")
+            if what == "path":
+                names[value] = name
+            else:
+                urls[name] = value
+        return [
+            Submodule(path, at, names.get(path, ""), urls.get(names.get(path, ""), ""))
+            for path, at in links.items()
+        ]
+
+    def _ask(self, git_dir: str, *arguments: str, stdin: bytes = b"") -> bytes:
+        """The work tree that a git directory names need not be there."""
+        return self(*arguments, git_dir=git_dir, work_tree=git_dir, stdin=stdin)
 
     def stop(self) -> None:
         """Ends every git that runs, and starts no more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import time
 from typing import TYPE_CHECKING
@@ -12,8 +13,9 @@ from patchgen.errors import FileError, TreeError
 from patchgen.system import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+_LOGGER = logging.getLogger(__name__)
 _PATIENCE = 60  # seconds for the programs of a killed run to see that nobody reads from them
 
 
@@ -43,13 +45,12 @@ def held(root: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def inherited(directory: str, whose: str, report: Callable[[str], None]) -> Iterator[int]:
+def inherited(directory: str, whose: str) -> Iterator[int]:
     """A lock for programs of ours to inherit, so that it outlives us if they do.
 
     Args:
         directory: as `os` takes it.
         whose: for messages, as "the git".
-        report: is told where there is something to wait for.
 
     Yields:
         The descriptor to pass on.
@@ -71,7 +72,7 @@ def inherited(directory: str, whose: str, report: Callable[[str], None]) -> Iter
                         f"{directory}: {whose} of a run that was killed is still at work; end it"
                     ) from None
             if not told:
-                report(f"waiting for {whose} of a run that was killed")
+                _LOGGER.info("waiting for %s of a run that was killed", whose)
                 told = True
             time.sleep(0.1)
         yield descriptor

@@ -1,14 +1,17 @@
-"""Git objects, verified by their ids, and a store of them that needs no git."""
+"""Git's objects: their ids, and what a commit and a tree say."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from patchgen.errors import ToolError
-from patchgen.system import files, paths
+from patchgen.system import paths
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ABSENT = "0" * 40
 _ID_BYTES = 20
 
 
@@ -20,51 +23,21 @@ class Entry:
     mode: str
     id: str
 
-
-class Store:
-    """A directory of objects, each in a file of its own. Whatever is not what it must be is absent.
-
-    Several processes may use it at once.
-    """
-
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
-
-    def get(self, kind: str, name: str) -> bytes | None:
-        """The content of an object, verified; None where it is not here.
-
-        Args:
-            kind: commit, tree or blob.
-            name: its id.
-        """
-        try:
-            with open(paths.encode(self._path(name)), "rb") as file:
-                content = file.read()
-        except OSError:
-            return None
-        return content if object_id(kind, content) == name else None
-
-    def put(self, kind: str, name: str, content: bytes) -> None:
-        """Keeps an object.
-
-        Raises:
-            ToolError: the content is not that of the id.
-            OSError: it cannot be written.
-        """
-        if object_id(kind, content) != name:
-            raise ToolError(f"{kind} {name}: what was fetched is {object_id(kind, content)}")
-        path = paths.encode(self._path(name))
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        files.replace(path, content)
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self._directory, name[:2], name[2:])
+    @property
+    def is_tree(self) -> bool:
+        """Whether it is a directory."""
+        return self.mode == "40000"
 
 
 def object_id(kind: str, content: bytes) -> str:
-    """The id under which git stores the content, 40 hexadecimal digits."""
-    header = f"{kind} {len(content)}\0".encode("ascii")
+    """The id under which git stores a blob, tree or commit: 40 hexadecimal digits."""
+    header = b"%s %d\0" % (kind.encode("ascii"), len(content))
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
+
+
+def blob_id(content: bytes) -> str:
+    """The id under which git stores a file of that content."""
+    return object_id("blob", content)
 
 
 def tree_of(commit: bytes) -> str:
@@ -82,4 +55,15 @@ def entries(tree: bytes) -> list[Entry]:
         position = end + 1 + _ID_BYTES
         identity = tree[end + 1 : position].hex()
         found.append(Entry(paths.decode(name), mode.decode("ascii"), identity))
+    return found
+
+
+def batch(names: Sequence[str], text: bytes) -> dict[str, bytes]:
+    """The contents of objects that are there, from what `git cat-file --batch` writes of these."""
+    found = {}
+    for name in names:
+        about, _, text = text.partition(b"\n")
+        if not about.endswith(b" missing"):
+            size = int(about.split()[2])
+            found[name], text = text[:size], text[size + 1 :]
     return found

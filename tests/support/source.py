@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GITHUB = "https://github.com/"
+SETUP = """# as PyTorch's
+third_party_path = os.path.join(cwd, "third_party")
+check_file(os.path.join(third_party_path, "gloo", "file.txt"))
+"""
 COMMAND = [sys.executable, "-m", "patchgen", "source"]
 
 
@@ -46,8 +50,14 @@ class World:
     def run(
         self, tree: Path, *arguments: str, code: int = 0, cwd: str = "/", **environ: str
     ) -> subprocess.CompletedProcess[str]:
+        command = [str(tree), "--pytorch", self.pin_file, *arguments]
+        return self.source(*command, code=code, cwd=cwd, **environ)
+
+    def source(
+        self, *arguments: str, code: int = 0, cwd: str = "/", **environ: str
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [*COMMAND, str(tree), "--pytorch", self.pin_file, *arguments],
+            [*COMMAND, *arguments],
             cwd=cwd, check=False, capture_output=True, text=True, errors="surrogateescape",
             env={**os.environ, **environ}, timeout=ENOUGH,
         )  # fmt: skip
@@ -118,6 +128,7 @@ def build(base: Path, home: Path) -> World:
                commits["third_party/gloo"])  # fmt: skip
     _submodule(pytorch, "third_party/tbb", "third_party/tbb", f"{GITHUB}01org/tbb",
                commits["third_party/tbb"])  # fmt: skip
+    (pytorch / "setup.py").write_text(SETUP)
     pin = replace(pin, commit=_publish(pytorch, served, "pytorch/pytorch"))
     pin_file = base / "pin.json"
     pin_file.write_text(pins.to_json(pin))

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import shutil
+import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 from support import torch_project
+from support.source import serve
 from support.trees import git
 
 from patchgen.errors import ToolError, TreeError
-from patchgen.graft.remote import Commit
 from patchgen.graft.sources import Origin, fetched
 from patchgen.source import Places
+from patchgen.source.partial import Commit
 from patchgen.source.repository import Repository
+from patchgen.system.git import Git
 from patchgen.system.interpreter import Torch
-from patchgen.system.objects import Store, object_id
+from patchgen.system.objects import object_id
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,13 +40,15 @@ class Served:
     commit: str
     scratch: Path
 
+    @property
+    def clone(self) -> Path:
+        """What the reader has of it in its cache."""
+        return self.scratch / "git" / f"{self.commit}.git"
+
     def reader(self, url: str | None = None, **places: list[str]) -> Commit:
-        shutil.rmtree(self.scratch / "git", ignore_errors=True)
-        repository = Repository(
-            str(self.scratch), "third_party/gloo", ("gloo",), str(self.scratch / "git"),
-            self.commit, str(self.root) if url is None else url,
-        )  # fmt: skip
-        return Commit(repository, Store(str(self.scratch / "store")), Places(**places))
+        address = str(self.root) if url is None else url
+        repository = Repository("", "third_party/gloo", ("gloo",), "", self.commit, address)
+        return Commit(Git(), repository, str(self.scratch), Places(**places))
 
     def read(self, url: str | None = None, **places: list[str]) -> dict[str, bytes]:
         reader = self.reader(url, **places)
@@ -65,34 +71,120 @@ def served(tmp_path: Path) -> Served:
     return Served(root, commit, tmp_path / "scratch")
 
 
+def contents(directory: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def forge(git_dir: Path, name: str, text: str) -> None:
+    """Puts another content under the id of an object."""
+    other = git_dir.parent / "other"
+    other.write_text(text)
+    forged = git(git_dir, "hash-object", "-w", str(other))
+    other.unlink()
+    objects = (
+        git_dir / "objects" if (git_dir / "objects").is_dir() else git_dir / ".git" / "objects"
+    )
+    for pack in [*objects.glob("pack/*.pack")]:  # git looks there first
+        packed = pack.rename(git_dir / pack.name).read_bytes()
+        for beside in objects.glob(f"pack/{pack.stem}.*"):
+            beside.unlink()
+        subprocess.run(["git", "unpack-objects", "-q"], cwd=git_dir, input=packed, check=True)
+        (git_dir / pack.name).unlink()
+    place = objects / name[:2] / name[2:]
+    place.parent.mkdir(exist_ok=True)
+    place.unlink(missing_ok=True)
+    shutil.copyfile(objects / forged[:2] / forged[2:], place)
+
+
 WANTED = {name: text.encode() for name, text in HEADERS.items()}
 
 
 def test_only_what_is_needed_is_fetched(served: Served) -> None:
     assert served.read() == WANTED
-    listed = git(served.scratch / "git", "rev-list", "--objects", "--no-walk", "--missing=print",
+    listed = git(served.clone, "rev-list", "--objects", "--no-walk", "--missing=print",
                  served.commit).splitlines()  # fmt: skip
     assert {line[1:] for line in listed if line.startswith("?")} == {
         object_id("blob", text.encode()) for text in OTHERS.values()
     }
 
 
-def test_the_store_needs_no_repository_and_is_verified_at_each_use(served: Served) -> None:
+def test_the_cache_needs_no_repository_and_is_verified_at_each_use(served: Served) -> None:
     served.read()
-    served.root.rename(served.root.with_name("gone"))
+    away = served.root.with_name("gone")
+    served.root.rename(away)
+    before = contents(served.clone)
     assert served.read() == WANTED
-    assert not (served.scratch / "git").exists(), "nothing was fetched"
-    for kept in sorted((served.scratch / "store").glob("*/*")):
-        content = kept.read_bytes()
-        for broken in (content[:-1], content + b"x", b""):
-            kept.write_bytes(broken)
+    assert contents(served.clone) == before, "nothing was fetched"
+    packs = sorted(served.clone.glob("objects/pack/*.pack"))
+    assert packs
+    for pack in packs:
+        content = pack.read_bytes()
+        pack.chmod(0o600)
+        for broken in (content[:-30], content[:12] + bytes(len(content) - 12), b""):
+            pack.write_bytes(broken)
             with pytest.raises(ToolError, match="third_party/gloo"):
                 served.read()
-        kept.write_bytes(content)
-    served.root.with_name("gone").rename(served.root)
-    kept.write_bytes(b"broken")
+        pack.write_bytes(content)
     assert served.read() == WANTED
-    assert kept.read_bytes() == content
+    away.rename(served.root)
+    pack.write_bytes(b"broken")
+    assert served.read() == WANTED
+    served.root.rename(away)
+    assert served.read() == WANTED, "what was damaged was replaced"
+
+
+def test_an_object_that_is_not_what_its_id_says_is_fetched_anew(served: Served) -> None:
+    """As git itself gives it out, since it looks at the ids of few objects that it reads."""
+    served.read()
+    for name in sorted(HEADERS):
+        wanted = object_id("blob", HEADERS[name].encode())
+        forge(served.clone, wanted, "forged")
+        assert git(served.clone, "cat-file", "blob", wanted) == "forged"
+        assert served.read() == WANTED
+        assert git(served.clone, "cat-file", "blob", wanted) == HEADERS[name]
+
+
+@pytest.mark.parametrize("state", ["killed before its end", "a file", "empty"])
+def test_what_is_no_clone_is_replaced(served: Served, state: str) -> None:
+    served.clone.parent.mkdir()
+    if state == "a file":
+        served.clone.write_text("text")
+    else:
+        served.clone.mkdir()
+    if state == "killed before its end":
+        git(served.clone, "init", "-q", "--bare")
+        (served.clone / "shallow.lock").touch()
+    assert served.read() == WANTED
+
+
+def test_several_at_once(served: Served) -> None:
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = [pool.submit(served.read) for _ in range(8)]
+        assert [one.result() for one in found] == [WANTED] * 8
+    assert [path.name for path in served.clone.parent.iterdir()] == [served.clone.name]
+
+
+@pytest.mark.parametrize("allowed", ["filters", "single commits", "neither"])
+def test_a_server_that_allows_less(served: Served, tmp_path: Path, allowed: str) -> None:
+    base = tmp_path / "base"
+    git(tmp_path, "clone", "-q", "--bare", str(served.root), str(base / "o" / "gloo.git"))
+    if allowed == "filters":
+        git(base / "o" / "gloo.git", "config", "uploadpack.allowFilter", "true")
+    with serve(base, 0 if allowed == "neither" else 2, by_id=allowed != "neither") as server:
+        assert served.read(f"{server.url}/o/gloo.git") == WANTED
+    listed = git(served.clone, "rev-list", "--objects", "--no-walk", "--missing=print",
+                 served.commit).splitlines()  # fmt: skip
+    lacking = [line for line in listed if line.startswith("?")]
+    assert len(lacking) == (len(OTHERS) if allowed == "filters" else 0)
+
+
+def test_filters_without_single_objects(served: Served, tmp_path: Path) -> None:
+    """The commit may come without its files, and these cannot be asked for after that."""
+    base = tmp_path / "base"
+    git(tmp_path, "clone", "-q", "--bare", str(served.root), str(base / "o" / "gloo.git"))
+    git(base / "o" / "gloo.git", "config", "uploadpack.allowFilter", "true")
+    with serve(base, 0, by_id=False) as server:
+        assert served.read(f"{server.url}/o/gloo.git") == WANTED
 
 
 @pytest.mark.parametrize("way", ["insteadOf", "mirror", "base", "reference", "bundle"])
@@ -121,7 +213,7 @@ def test_every_way_to_a_repository(served: Served, isolated: Path, way: str) -> 
 
 def test_what_is_not_there_is_told(served: Served) -> None:
     absent = dataclasses.replace(served, commit="1" * 40)
-    with pytest.raises(ToolError, match=r"third_party/gloo 111111111111:\n.*\n.*--source") as told:
+    with pytest.raises(ToolError, match=r"third_party/gloo 111111111111:\n.*") as told:
         absent.read()
     assert f"{served.root}: " in str(told.value)
     with pytest.raises(TreeError, match="has no gloo/none"):
@@ -133,19 +225,18 @@ def test_what_is_not_there_is_told(served: Served) -> None:
 def test_a_repository_that_is_not_what_its_objects_say(served: Served) -> None:
     """Another content under the id of a wanted one is never handed on, whoever made it so."""
     wanted = object_id("blob", b"a")
-    place = served.root / ".git" / "objects" / wanted[:2] / wanted[2:]
-    other = served.root / "other"
-    other.write_text("forged")
-    forged = git(served.root, "hash-object", "-w", "other")
-    place.chmod(0o600)
-    shutil.copyfile(served.root / ".git" / "objects" / forged[:2] / forged[2:], place)
+    forge(served.root, wanted, "forged")
     with pytest.raises(ToolError):
         served.read()
-    assert not (served.scratch / "store" / wanted[:2] / wanted[2:]).exists()
 
 
-def test_the_source_of_a_torch(tmp_path: Path) -> None:
+def test_the_source_of_a_torch(
+    tmp_path: Path, isolated: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Of the real file: its post-image, and the headers beside it where torch has none."""
+    (isolated / ".gitconfig").write_text(
+        '[url "http://127.0.0.1:1/"]\n\tinsteadOf = https://github.com/\n'
+    )
     header = "torch/csrc/distributed/c10d/ProcessGroupGloo.hpp"
     project = torch_project.make(
         tmp_path / "project", torch_project.debian_source(), {header: "of the commit"}
@@ -159,13 +250,16 @@ def test_the_source_of_a_torch(tmp_path: Path) -> None:
         root=str(tmp_path / "torch"), python_include="", purelib="", tag="cp311",
     )  # fmt: skip
     origin = Origin(str(tmp_path / "cache"), Places([str(project.mirror)]))
-    steps: list[str] = []
-    found = fetched(project.pin, torch, origin, steps.append, gloo_only=False)
+    caplog.set_level("INFO", "patchgen")
+    found = fetched(project.pin, torch, origin, gloo_only=False)
     hooked = "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp"
     post = next(file.post for file in project.pin.files if file.path == hooked)
     assert object_id("blob", found[hooked]) == post
     assert found.keys() == {hooked, header}
-    assert steps == [f"getting {hooked} of PyTorch {project.pin.name}"]
+    assert caplog.messages == [f"getting {hooked} of PyTorch {project.pin.name}"]
+    absent = dataclasses.replace(project.pin, commit="1" * 40)
+    with pytest.raises(ToolError, match=r"PyTorch 111111111111:\n(.*\n)*.*--source"):
+        fetched(absent, torch, origin, gloo_only=False)
     (include / header).parent.mkdir(parents=True)
     (include / header).touch()
-    assert fetched(project.pin, torch, origin, steps.append, gloo_only=False).keys() == {hooked}
+    assert fetched(project.pin, torch, origin, gloo_only=False).keys() == {hooked}

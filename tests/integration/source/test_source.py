@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.disks import small
-from support.source import GITHUB, World, build, serve, serve_files, stalled
+from support.source import GITHUB, World, serve, serve_files, stalled
 from support.trees import FLAGS, git, tool
 from support.waiting import ENOUGH, read_rest, read_until
 
@@ -54,24 +54,6 @@ HOSTILE = """
     guess = false
     defaultRemote = nowhere
 """
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> World:
-    base = tmp_path_factory.mktemp("world")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(base))
-        for role in ("AUTHOR", "COMMITTER"):
-            patch.setenv(f"GIT_{role}_NAME", "Tester")
-            patch.setenv(f"GIT_{role}_EMAIL", "tester@localhost")
-        return build(base, base)
-
-
-@pytest.fixture
-def world(built: World, isolated: Path) -> World:
-    here = World(isolated, built.served, built.pin, built.pin_file, built.commits)
-    here.route(f"file://{built.served}")
-    return here
 
 
 def snapshot(tree: Path) -> dict[str, tuple[int, int]]:
@@ -163,7 +145,7 @@ def wrapped(real):
     return call
 Git.__call__ = wrapped(Git.__call__)
 os.rename, os.rmdir, os.replace = wrapped(os.rename), wrapped(os.rmdir), wrapped(os.replace)
-source.obtain(tree, pins.load(pin), source.Places(), 2, lambda line: None)
+source.obtain(tree, source.Wanted(pins.load(pin), jobs=2))
 print("done", flush=True)
 """
 
@@ -217,6 +199,24 @@ def test_what_a_killed_git_leaves_is_cleared(world: World, tmp_path: Path) -> No
     world.run(tree)
     world.check(tree)
     assert not [name for name in left if (tree / ".git" / name).exists()]
+
+
+def test_what_a_killed_git_leaves_in_a_submodule_is_cleared(world: World, tmp_path: Path) -> None:
+    tree = tmp_path / "t"
+    inner = world.served / "facebookincubator/inner.git"
+    away = inner.with_name("away")
+    inner.rename(away)
+    try:
+        world.run(tree, code=4)
+    finally:
+        away.rename(inner)
+    gloo = tree / ".git/modules/third-party/gloo"
+    left = [gloo / "config.lock", tree / ".git/config.lock"]
+    left += [gloo / "modules/inner" / name for name in ("shallow.lock", "config.lock", "HEAD.lock")]
+    for path in left:
+        path.write_text("")
+    world.run(tree)
+    world.check(tree)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

@@ -4,7 +4,7 @@ import pytest
 
 from patchgen.patch import diff, images
 from patchgen.patch.pins import Hook, HookedFile
-from patchgen.system.blobs import blob_id
+from patchgen.system.objects import blob_id
 
 
 def hooked(pre: bytes, hooks: dict[str, int], texts: dict[str, bytes]) -> HookedFile:

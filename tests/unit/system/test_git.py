@@ -6,10 +6,12 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from support.trees import git as run_git
 from support.waiting import ENOUGH, gone, until
 
 from patchgen.errors import FileError, ToolError
-from patchgen.system.git import Git, GitError, environment
+from patchgen.system import objects
+from patchgen.system.git import Git, GitError, Submodule, environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,4 +82,94 @@ def test_stopping_ends_git_and_what_it_started(
     assert len(failures) == 1
     assert gone(started.read_text().strip())
     with pytest.raises(GitError, match="stopped"):
+        git("fetch", git_dir=str(tmp_path))
+
+
+# ---- what is asked about repositories
+
+
+@pytest.fixture
+def repository(tmp_path: Path, isolated: Path) -> Path:
+    assert isolated
+    root = tmp_path / "repository"
+    root.mkdir()
+    run_git(root, "init", "-q", "-b", "main")
+    (root / "file.txt").write_text("text\n")
+    (root / ".gitmodules").write_text(
+        '[submodule "a name"]\n\tpath = "sub dir/é"\n\turl = ../é.git\n'
+        '[submodule "gone"]\n\tpath = gone\n\turl = https://h/gone\n'
+    )
+    run_git(root, "add", "-A")
+    for path in ("sub dir/é", "nameless"):
+        run_git(root, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},{path}")
+    run_git(root, "commit", "-qm", "one")
+    return root
+
+
+def test_submodules_are_what_the_commit_says(repository: Path) -> None:
+    commit = run_git(repository, "rev-parse", "HEAD")
+    (repository / ".gitmodules").write_text("of the work tree")
+    found = {one.path: one for one in Git().submodules(commit, str(repository / ".git"))}
+    assert found == {
+        "sub dir/é": Submodule("sub dir/é", "1" * 40, "a name", "../é.git"),
+        "nameless": Submodule("nameless", "1" * 40, "", ""),
+    }
+
+
+def test_objects_that_are_there_are_given_whole(repository: Path) -> None:
+    git_dir = str(repository / ".git")
+    names = {}
+    for text in ("text\n", "", "\n missing\n", "a" * 70000):
+        (repository / "file.txt").write_text(text)
+        names[run_git(repository, "hash-object", "-w", "file.txt")] = text.encode()
+    found = Git().objects(["0" * 40, *names, "2" * 40], git_dir)
+    assert found == names
+    assert {objects.object_id("blob", content) for content in found.values()} == {*names}
+
+
+def test_what_a_repository_lacks(repository: Path) -> None:
+    git_dir, commit = str(repository / ".git"), run_git(repository, "rev-parse", "HEAD")
+    assert Git().lacking(commit, git_dir) == set()
+    assert Git().lacking("0" * 40, git_dir) is None
+    blob = run_git(repository, "rev-parse", "HEAD:file.txt")
+    (repository / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    assert Git().lacking(commit, git_dir) == {blob}
+    with pytest.raises(GitError):
+        Git().file(commit, "file.txt", git_dir)
+    assert b"gone" in Git().file(commit, ".gitmodules", git_dir)
+
+
+def test_a_tree_and_a_commit_are_read_as_git_made_them(repository: Path) -> None:
+    commit = run_git(repository, "rev-parse", "HEAD")
+    read = Git().objects([commit], str(repository / ".git"))[commit]
+    assert objects.object_id("commit", read) == commit
+    tree = objects.tree_of(read)
+    assert tree == run_git(repository, "rev-parse", "HEAD^{tree}")
+    content = Git().objects([tree], str(repository / ".git"))[tree]
+    assert objects.object_id("tree", content) == tree
+    said = [line.split(maxsplit=3) for line in run_git(
+        repository, "-c", "core.quotePath=false", "ls-tree", "HEAD").splitlines()]  # fmt: skip
+    found = [[one.mode.zfill(6), one.id, one.name] for one in objects.entries(content)]
+    assert found == [[mode, name, path] for mode, _, name, path in said]
+    assert [one.name for one in objects.entries(content) if one.is_tree] == ["sub dir"]
+
+
+def test_a_repository_whose_work_tree_is_gone_can_be_asked(repository: Path) -> None:
+    commit = run_git(repository, "rev-parse", "HEAD")
+    moved = repository.rename(repository.with_name("moved"))
+    run_git(moved, "config", "core.worktree", "/nowhere")
+    git = Git()
+    assert git.file(commit, "file.txt", str(moved / ".git")) == b"text\n"
+    assert git.epoch(commit, str(moved / ".git")) > 1_500_000_000
+
+
+def test_a_disk_that_is_all_but_full_is_what_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git does not say of every file why it could not write it."""
+    git = script(tmp_path, monkeypatch, "echo \"fatal: couldn't write 'HEAD.lock'\" >&2; exit 128")
+    with pytest.raises(GitError):
+        git("fetch", git_dir=str(tmp_path))
+    monkeypatch.setattr("patchgen.system.files.room", lambda _: 4096)
+    with pytest.raises(FileError, match="make room"):
         git("fetch", git_dir=str(tmp_path))

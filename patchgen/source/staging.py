@@ -7,8 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from patchgen.errors import TreeError
-from patchgen.source.repository import git_dir_of
-from patchgen.system import checkout, paths
+from patchgen.system.git import directory_of
 
 if TYPE_CHECKING:
     from patchgen.source.repository import Repository
@@ -19,17 +18,14 @@ _STAGING = "switchml-checkout"  # in a git directory: a whole work tree that is 
 
 def placed(repository: Repository) -> bool:
     """Whether there is a work tree that no run has left unfinished."""
-    if git_dir_of(repository.work_tree) is None:
+    if directory_of(repository.work_tree) is None or staged(repository):
         return False
-    if any(os.path.exists(repository.inside(name)) for name in (_STAGING, f"{_STAGING}.tmp")):
-        return False
-    return head(repository) is not None
+    return repository.found is not None
 
 
-def head(repository: Repository) -> str | None:
-    """The commit that is checked out; None before the first."""
-    found = checkout.head(paths.from_native(repository.work_tree))
-    return found.commit if found else None
+def staged(repository: Repository) -> bool:
+    """Whether a run was stopped while it made the work tree."""
+    return any(os.path.exists(repository.inside(name)) for name in (_STAGING, f"{_STAGING}.tmp"))
 
 
 def in_the_way(repository: Repository) -> list[str]:

@@ -1,0 +1,151 @@
+"""Where a repository may be had before the network: references and mirrors."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.errors import OptionsError
+from patchgen.source.addresses import known, owner_and_name
+from patchgen.system.git import is_repository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
+
+_ENDS = (".bundle", ".git")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something that git can fetch from."""
+
+    address: str
+    bundle: bool = False
+
+
+@dataclass(frozen=True)
+class Places:
+    """What the user named: absolute paths and addresses, as `mirror` and `reference` give them."""
+
+    mirrors: Sequence[str] = ()
+    references: Sequence[str] = ()
+
+    def of(self, url: str, path: str = "", names: Sequence[str] = ()) -> Iterator[Place]:
+        """Where to look for a repository, in order, on to the network.
+
+        Args:
+            url: its recorded address.
+            path: where it is in PyTorch's tree; empty for PyTorch itself.
+            names: of the submodule and of those that it is nested in.
+        """
+        for reference in self.references:
+            yield from _referenced(reference, path, names)
+        addresses = known(url)
+        plain = {owner_and_name(address)[1].lower() for address in addresses}
+        plain.add(os.path.basename(path).lower())
+        for one in self.mirrors:
+            if os.path.isdir(one):
+                found = [Place(one)] if is_repository(one) else _in_directory(one, addresses, plain)
+                yield from found
+            elif os.path.isfile(one):
+                if not path or _plain(os.path.basename(one))[1] in plain:
+                    yield Place(one, bundle=True)
+            else:
+                yield from (Place(f"{one}/{name}") for name in _served(addresses))
+        yield from map(Place, addresses)
+
+
+def mirror(given: str) -> str:
+    """A mirror as an absolute path or an address.
+
+    Raises:
+        OptionsError: it is a path and not there, or not one that git can read.
+    """
+    if "://" in given or re.match(r"[\w.-]+@[\w.-]+:", given):
+        return given.rstrip("/")
+    path = os.path.abspath(given)
+    if not os.path.isdir(path) and not _is_bundle(path):
+        what = "neither a directory nor a bundle" if os.path.exists(path) else "no such path"
+        raise OptionsError(f"--mirror {given}: {what}")
+    return path
+
+
+def reference(given: str) -> str:
+    """A local clone as an absolute path.
+
+    Raises:
+        OptionsError: it is no repository.
+    """
+    path = os.path.abspath(given)
+    if not is_repository(path):
+        raise OptionsError(f"--reference {given}: not a git repository")
+    return path
+
+
+def _referenced(base: str, path: str, names: Sequence[str]) -> Iterator[Place]:
+    """In a clone of PyTorch: the submodule's work tree, else its git directory."""
+    work_tree = os.path.join(base, path) if path else base
+    if is_repository(work_tree):
+        yield Place(work_tree)
+    elif names:
+        inside = os.path.join(*(part for name in names for part in ("modules", name)))
+        for directory in (os.path.join(base, ".git", inside), os.path.join(base, inside)):
+            if is_repository(directory):
+                yield Place(directory)
+
+
+def _in_directory(
+    directory: str, addresses: Sequence[str], names: AbstractSet[str]
+) -> Iterator[Place]:
+    """Clones and bundles of a folder by their names: those with the right owner come first.
+
+    A clone with another owner may be a fork that has the commit.
+    """
+    owners = {owner_and_name(address)[0].lower() for address in addresses}
+    found = []
+    for path in _entries(directory):
+        owner, name = _plain(os.path.relpath(path, directory))
+        if name in names:
+            rank = 0 if owner in owners else 1 if not owner else 2
+            if is_repository(path):
+                found.append((rank, path, Place(path)))
+            elif _is_bundle(path):
+                found.append((rank, path, Place(path, bundle=True)))
+    yield from (place for _, _, place in sorted(found, key=lambda one: one[:2]))
+
+
+def _entries(directory: str) -> Iterator[str]:
+    """What lies in a folder, and in its folders that are no clones."""
+    for entry in os.scandir(directory):
+        yield entry.path
+        if entry.is_dir() and not is_repository(entry.path):
+            try:
+                yield from (inner.path for inner in os.scandir(entry.path))
+            except PermissionError:
+                continue
+
+
+def _plain(name: str) -> tuple[str, str]:
+    """Owner and name of OWNER+NAME, OWNER/NAME or NAME, in lower case, without .git or .bundle."""
+    for end in _ENDS:
+        name = name.removesuffix(end)
+    owner, _, rest = name.replace("+", "/").rpartition("/")
+    return owner.lower(), rest.lower()
+
+
+def _served(addresses: Sequence[str]) -> dict[str, None]:
+    parts = [owner_and_name(address) for address in addresses]
+    return dict.fromkeys(
+        path for owner, name in parts for path in (f"{owner}/{name}.git", f"{name}.git")
+    )
+
+
+def _is_bundle(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(16).startswith((b"# v2 git bundle", b"# v3 git bundle"))
+    except OSError:
+        return False
