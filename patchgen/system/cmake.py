@@ -7,6 +7,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+from patchgen.errors import file_errors
 from patchgen.system import files
 from patchgen.system.process import run
 
@@ -15,6 +16,24 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _LIMIT = 3600.0  # seconds
+
+
+def place(project: Mapping[str, bytes], directory: str) -> None:
+    """Writes the files of a project.
+
+    Args:
+        project: path in the project to content.
+        directory: where it goes.
+
+    Raises:
+        FileError: it cannot be written.
+    """
+    with file_errors():
+        for path, content in project.items():
+            target = os.path.join(directory, path)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "wb") as file:
+                file.write(content)
 
 
 @contextlib.contextmanager
@@ -30,11 +49,7 @@ def built(project: Mapping[str, bytes], what: str) -> Iterator[str]:
         FileError: the temporary directory cannot be written.
     """
     with files.scratch("cmake") as directory:
-        for path, content in project.items():
-            target = os.path.join(directory, path)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "wb") as file:
-                file.write(content)
+        place(project, directory)
         build = os.path.join(directory, "build")
         _LOGGER.info("configuring")
         run(["cmake", "-S", directory, "-B", build], limit=_LIMIT, supervised=True)

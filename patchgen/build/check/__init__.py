@@ -11,14 +11,26 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from patchgen.build.check import config, environment, homes, hugepages, link, programs, python, room
-from patchgen.build.check.site import Site
+from patchgen.build.check import (
+    config,
+    configure,
+    environment,
+    homes,
+    hugepages,
+    link,
+    programs,
+    python,
+    room,
+)
+from patchgen.build.check.site import Site, lines
 from patchgen.build.check.tools import Tools
+from patchgen.checks import Check
+from patchgen.errors import ToolError
 from patchgen.patch.limits import Limits
+from patchgen.system import files
 from patchgen.system.paths import native
 
 if TYPE_CHECKING:
-    from patchgen.checks import Check
     from patchgen.options import Options
     from patchgen.patch.pins import Pin
 
@@ -39,9 +51,11 @@ def run(options: Options, pin: Pin, site: Site) -> list[Check]:
         options: the flags and homes.
         pin: what is to be built.
         site: where, and with what.
+
+    Raises:
+        FileError: there is no room for a scratch directory.
     """
-    recipe = pin.recipe
-    limits = Limits(f"PyTorch {pin.version}", recipe.limits)
+    limits = Limits(f"PyTorch {pin.version}", pin.recipe.limits)
     conda = None if site.python else environment.look(site)
     tools = Tools(site, limits, conda)
     client = homes.client(options)
@@ -49,17 +63,21 @@ def run(options: Options, pin: Pin, site: Site) -> list[Check]:
     asked = [programs.compiler, programs.cmake, programs.ninja, programs.git, programs.nvcc]
     if conda and not conda.packages:
         asked = [programs.git]  # the others come with an environment that nothing is known of
-    with ThreadPoolExecutor() as pool, contextlib.ExitStack() as ends:
+    with (
+        files.scratch("check") as directory,
+        ThreadPoolExecutor() as pool,
+        contextlib.ExitStack() as ends,
+    ):
         ends.callback(tools.stop)  # before the pool waits for its threads: Ctrl-C ends all of them
         rows = [pool.submit(one, tools) for one in asked]
         interpreter = pool.submit(python.rows, tools)
-        linked = pool.submit(_linked, options, client, tools)
-        checks = [*client.checks, *linked.result(), *(row.result() for row in rows)]
+        configured = pool.submit(_linked, options, pin, client, tools, directory)
+        checks = [client.check, *configured.result(), *(row.result() for row in rows)]
         checks += interpreter.result()
     if conda:
         checks.append(conda.check)
     takes = 0 if conda is None or conda.prefix else _CONDA_CUDA if tools.cuda else _CONDA
-    checks += [room.memory(recipe), room.disk(recipe, site, takes)]
+    checks += [room.memory(pin.recipe), room.disk(pin.recipe, site, takes)]
     told, found = config.check(site, client.archive, os.uname().nodename)
     if options.grpc and not simulator:
         driver = homes.driver(options)
@@ -68,24 +86,35 @@ def run(options: Options, pin: Pin, site: Site) -> list[Check]:
     return [*checks, told]
 
 
-def _linked(options: Options, client: homes.Client, tools: Tools) -> list[Check]:
-    """The homes of what the client library needs, and whether all of it compiles and links."""
-    simulator = client.archive is not None and client.archive.simulator
-    checks: list[Check] = []
-    said: list[str] = []
+def _linked(
+    options: Options, pin: Pin, client: homes.Client, tools: Tools, directory: str
+) -> list[Check]:
+    """What switchml.cmake says of the homes, and of what is compiled and linked with them."""
+    archive = client.archive
+    simulator = archive is not None and archive.simulator
+    said, failed = None, []
+    try:
+        said = configure.listen(options, pin, tools, directory) if tools.cmake else None
+    except ToolError as error:
+        failed = [Check("libraries", (*lines(error), "see the rows about cmake and the compiler"))]
+    checks = [homes.built(archive, said)] if archive else []
     if options.dpdk and not simulator:
-        checks.append(homes.dpdk(options))
+        checks.append(homes.dpdk(options, said))
     if options.grpc and not simulator:
-        check, said = homes.grpc(options, tools)
-        checks.append(check)
-    wanted = link.needs(options, simulator=simulator, grpc=said)
-    complete = client.archive is not None and all(check.ok for check in checks)
-    if tools.locked_gcc and not tools.prefix:
-        return [*checks, link.in_lock(wanted, tools, simulator=simulator)]
-    unknown = tools.environment is not None and not tools.environment.packages
-    if unknown or not tools.has_compiler:
+        checks.append(homes.grpc(options, said))
+    if said is None:
+        return [*checks, *failed]
+    if tools.has_compiler:
+        conda = tools.locked_gcc is not None
+        compiled = link.headers(said, conda=conda) if archive and client.headers else None
+        whole = compiled is not None and compiled.ok and not said.missing and not said.modules
+        return [
+            *checks,
+            *([compiled] if compiled else []),
+            link.libraries(said, whole=whole, conda=conda),
+        ]
+    if not tools.locked_gcc:
         return checks
-    if client.archive is not None and client.headers:
-        checks.append(link.headers(options, client.archive, tools))
-    home = native(options.switchml_home) if complete else None
-    return [*checks, link.libraries(wanted if complete else wanted.alone, home, tools)]
+    places = (options.switchml_home, options.dpdk_home)
+    directories = [f"{native(home)}/lib" for home in places if home]
+    return [*checks, link.in_lock(said.libraries, directories, tools, simulator=simulator)]

@@ -67,7 +67,7 @@ def cmake(tools: Tools) -> Check:
         wrong = tools.limits.problems("cmake", locked, relock())
         return Check("cmake", wrong, f"{locked} of the lock")
     advice = f"run: python3 -m pip install 'cmake{tools.limits.text('cmake')}'"
-    path = which("cmake3", tools.environ) or which("cmake", tools.environ)
+    path = tools.cmake
     return _program("cmake", path, tools, advice) if path else _missing("cmake", advice)
 
 
@@ -76,7 +76,7 @@ def ninja(tools: Tools) -> Check:
     locked = tools.locked("ninja")
     if locked:
         return Check("ninja", (), f"{locked} of the lock")
-    path = which("ninja", tools.environ)
+    path = tools.ninja
     advice = "run: python3 -m pip install ninja"
     if path:
         return _program("ninja", path, tools, advice)

@@ -10,6 +10,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from patchgen.build import toolchain, variables
 from patchgen.build.check.site import which
 from patchgen.errors import ToolError
 from patchgen.system import interpreter
@@ -55,14 +56,52 @@ class Tools:
         return self.environment.prefix if self.environment else None
 
     @functools.cached_property
+    def settings(self) -> Mapping[str, str]:
+        """The variables of the build."""
+        defaults = {"CMAKE_PREFIX_PATH": self.prefix} if self.prefix else {}
+        return variables.resolve(
+            defaults, self.site.environ, {}, conda=self.environment is not None
+        )
+
+    @functools.cached_property
     def environ(self) -> Mapping[str, str]:
         """As the build has it."""
-        from patchgen.build import variables  # building imports us
-
         programs = os.path.join(self.prefix, "bin") if self.prefix else None
-        conda = self.environment is not None
-        settings = variables.resolve({}, self.site.environ, {}, conda=conda)
-        return variables.environment(settings, self.site.environ, programs)
+        return variables.environment(self.settings, self.site.environ, programs)
+
+    @property
+    def activated(self) -> Mapping[str, str]:
+        """As the compiler has it: also what the environment's own scripts set.
+
+        Raises:
+            ToolError: one of them failed.
+        """
+        if not self.prefix:
+            return self.environ
+        command = shlex.join(self.compiler())
+        return {
+            **toolchain.activated(self.prefix, {"CXX": command, **self.environ}),
+            **self.settings,
+        }
+
+    @property
+    def definitions(self) -> list[str]:
+        """The arguments of cmake, as PyTorch's setup.py makes them of variables."""
+        return [
+            f"-D{name}={value}"
+            for name, value in self.settings.items()
+            if name.startswith("CMAKE_")
+        ]
+
+    @property
+    def cmake(self) -> str | None:
+        """The cmake that PyTorch's setup.py takes: cmake3 first."""
+        return which("cmake3", self.environ) or which("cmake", self.environ)
+
+    @property
+    def ninja(self) -> str | None:
+        """The ninja that it takes."""
+        return which("ninja", self.environ)
 
     def locked(self, name: str) -> str | None:
         """The version of a package in the lock."""
@@ -107,7 +146,9 @@ class Tools:
 
     @property
     def has_compiler(self) -> bool:
-        """There is a C++ compiler to ask."""
+        """There is the C++ compiler of the build to ask."""
+        if self.environment is not None and not self.environment.packages:
+            return False  # which it will be is not known
         try:
             return bool(self.compiler())
         except ToolError:
@@ -123,13 +164,21 @@ class Tools:
             path, self.environ, packages=packages, flags=interpreter.PLAIN, stop=self._stop
         )
 
-    def ask(self, command: Sequence[str], stdin: bytes = b"", **more: str) -> str:
+    def ask(
+        self,
+        command: Sequence[str],
+        stdin: bytes = b"",
+        *,
+        limit: float | None = None,
+        activated: bool = False,
+    ) -> str:
         """What a program says.
 
         Args:
             command: a program and its arguments.
             stdin: what it reads.
-            more: of its environment.
+            limit: seconds that it may take; without, the limit of all.
+            activated: it runs the compiler, with what the environment's own scripts set.
 
         Raises:
             ToolError: it failed or does not answer.
@@ -137,10 +186,15 @@ class Tools:
         program = command[0]
         if program in self._silent or self._stop.is_set():
             raise ToolError(f"{program}: does not answer")
-        environ = {**self.environ, **more}
+        environ = self.activated if activated else self.environ
         try:
             answer = run(
-                command, env=environ, stdin=stdin, cwd="/", limit=self.limit, stop=self._stop
+                command,
+                env=environ,
+                stdin=stdin,
+                cwd="/",
+                limit=limit or self.limit,
+                stop=self._stop,
             )
         except NoAnswer:
             self._silent.add(program)

@@ -308,6 +308,44 @@ def test_a_backend_links_and_loads(
         assert homes <= {*support.run_path(library)}
 
 
+def test_a_shared_dpdk_is_linked_before_anything_asks_for_it(
+    clients: Clients, tmp_path: Path
+) -> None:
+    """Its drivers are never asked for; and gcc tells the linker to drop such, on some systems."""
+    home = support.dpdk(tmp_path / "shared")
+    library = home / "lib" / "libdpdk.so"
+    source = tmp_path / "dpdk.cpp"
+    source.write_text(
+        'int drivers;\nextern "C" int fake_drivers() { return drivers; }\n'
+        "[[gnu::constructor]] static void add() { ++drivers; }\n"
+    )
+    support.run("g++", "-fPIC", "-shared", "-Wl,-soname,libdpdk.so", source, "-o", library)
+    (home / "lib" / "libdpdk.a").unlink()
+    homes = {"dpdk_home": home, "grpc_home": clients.grpc_home}
+    options = support.options(clients.dpdk, *FLAGS["dpdk"], **homes)
+    project = support.project(tmp_path / "project", support.shipped("v1.13.1"), options)
+    project.configure("-G", "Ninja", "-DCMAKE_CXX_FLAGS=-Wl,--as-needed")
+    project.make()
+    assert "libdpdk.so" in support.run("readelf", "-d", project.built)
+
+
+def test_a_home_in_a_directory_of_the_compiler(simulator: Path, tmp_path: Path) -> None:
+    """As /usr: before the compiler's own order, <cstdlib> would not find <stdlib.h>."""
+    home = tmp_path / "usr"
+    shutil.copytree(simulator, home)
+    compiler = tmp_path / "compiler"
+    compiler.write_text(f'#!/bin/sh\nexec g++ "$@" -idirafter {home}/include\n')
+    compiler.chmod(0o755)
+    options = support.options(home)
+    project = support.project(tmp_path / "project", support.shipped("v1.7.1"), options)
+    lists = project.root / "torch/lib/c10d/CMakeLists.txt"
+    system = f"include_directories(SYSTEM {home}/include)\n"  # as PyTorch does for NUMA and BLAS
+    lists.write_text(system + lists.read_text())
+    project.configure("-G", "Ninja", f"-DCMAKE_CXX_COMPILER={compiler}")
+    assert f"{home}/include" not in project.command(support.OURS)
+    project.make()
+
+
 def test_definitions_follow_the_archive(
     clients: Clients, simulator: Path, tree: support.Project, tmp_path: Path
 ) -> None:

@@ -16,9 +16,11 @@ from support.trees import tool
 from support.waiting import gone, read_rest, until
 
 from patchgen.build.check import Site, environment, programs
+from patchgen.build.check import python as interpreters
 from patchgen.build.check.tools import Tools
 from patchgen.build.env import marker
 from patchgen.client.simulator import install
+from patchgen.patch import pins
 from patchgen.patch.limits import Limits
 from patchgen.system.process import run
 
@@ -40,12 +42,19 @@ BACKEND(%(backend)s)
 void %(backend)s::Run() {}
 class Config { public: bool LoadFromFile(std::string path); };
 bool Config::LoadFromFile(std::string path) { return path == "general.timeout_threshold"; }
-class Context { public: static Context& GetInstance(); };
+class Context { public: static Context& GetInstance(); bool Start(); };
 %(more)s
+bool Context::Start() { return true; }
 Context& Context::GetInstance() { %(call)s static Context one; %(backend)s b; b.Run(); return one; }
 }
 """
-HEADER = "#pragma once\n#include <string>\nnamespace switchml { class Context; }\n"
+HEADER = """\
+#pragma once
+#include <string>
+namespace switchml {
+class Context { public: static Context& GetInstance(); bool Start(); };
+}
+"""
 FAKE_COMPILER = """\
 #!/bin/sh
 [ "$*" = "-dM -E -x c++ -" ] || exec g++ "$@"
@@ -55,11 +64,15 @@ echo '#define __GNUC_PATCHLEVEL__ 5'
 """
 NOT_HERE = """\
 #!/bin/sh
-case "$*" in
-  -print-sysroot) echo /nonexistent ;;
-  -print-search-dirs) echo 'libraries: =/nonexistent' ;;
-  *) exec g++ "$@" ;;
+case " $* " in
+  *" -lglog "*)
+    for name in glog boost_program_options; do
+      echo "ld: cannot find -l$name: No such file or directory" >&2
+    done
+    exit 1
+    ;;
 esac
+exec g++ "$@"
 """
 
 
@@ -96,6 +109,14 @@ def begun(work: Path) -> str:
     work.mkdir(exist_ok=True)
     (work / "begun").touch()
     return str(work)
+
+
+def asking(tmp_path: Path, python: str = SYSTEM) -> Tools:
+    """What the rows about programs ask with, in the environment of this process."""
+    site = Site(str(tmp_path / "work"), python, None, dict(os.environ), str(tmp_path))
+    return Tools(
+        site, Limits("PyTorch 1.13.1", pins.find("v1.13.1", pins.shipped()).recipe.limits), None
+    )
 
 
 def problems(rows: dict[str, dict[str, Any]], name: str) -> list[str]:
@@ -179,10 +200,11 @@ def test_a_table_for_people(simulator: Path, tmp_path: Path) -> None:
 def test_nothing_is_written(
     simulator: Path, tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directories = [simulator, isolated, *(tmp_path / name for name in ("tmp", "cwd", "cache"))]
-    for directory in directories[2:]:
+    directories = [simulator, isolated, *(tmp_path / name for name in ("cwd", "cache"))]
+    scratch = tmp_path / "tmp"
+    for directory in (scratch, *directories[2:]):
         directory.mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setenv("TMPDIR", str(scratch))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     client = build_client(tmp_path / "client", "DpdkBackend", call="f();", more="void f();")
@@ -204,6 +226,7 @@ def test_nothing_is_written(
             if code:
                 check(*arguments, "--work", str(none), cwd=tmp_path / "cwd", code=code)
     assert state() == before
+    assert list(scratch.iterdir()) == []
     assert not none.exists()
     assert os.stat(os.devnull).st_mode == os.stat("/dev/zero").st_mode
 
@@ -246,7 +269,8 @@ def test_flags_of_another_archive(tmp_path: Path) -> None:
     rows = check("--python", SYSTEM, "--switchml-home", str(home), cwd=tmp_path, code=6)
     assert rows["client library"]["found"] == "built with DPDK"
     assert problems(rows, "client library") == [
-        "it was built with DPDK=1: add --dpdk (and --mlx5 or --mlx4 for its card)"
+        f"{home}/lib/libswitchml-client.a was built with DPDK=1, but this patch was made without.",
+        "Apply the patch again with --dpdk (and the flags of the network card).",
     ]
 
 
@@ -255,7 +279,7 @@ def dpdk_site(root: Path, *, call: str, more: str) -> list[str]:
     client = build_client(root / "client", "DpdkBackend", call=call, more=more)
     dpdk, grpc = root / "a dpdk", build_grpc(root / "a grpc")
     build_library(dpdk / "lib/libdpdk.so", 'extern "C" int rte_eal_init() { return 0; }')
-    (dpdk / "include").mkdir()
+    (dpdk / "include").symlink_to("/usr/include")  # as of --dpdk-home /usr
     for name in ("glog", "boost_program_options", "numa", "ibverbs", "mlx5", "mnl"):
         build_library(dpdk / f"lib/lib{name}.so")
     homes = {"switchml": client, "dpdk": dpdk, "grpc": grpc}
@@ -321,25 +345,26 @@ def test_a_header_that_is_not_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "text", "row", "problem"),
+    ("variable", "text", "problem"),
     [
-        ("CXX", FAKE_COMPILER, "compiler", "gcc 4.8.5: PyTorch 1.13.1 builds with >=7,<13; "),
-        ("CXX", "#!/bin/sh\nexit 1\n", "compiler", "PATH -dM -E -x c++ -: return code 1"),
-        ("CXX", None, "compiler", "CXX=PATH: no such program; set CXX to a compiler"),
-        ("CC", None, "compiler", "CC=PATH: no such program; set CC to a compiler"),
+        ("CXX", FAKE_COMPILER, "gcc 4.8.5: PyTorch 1.13.1 builds with >=7,<13; "),
+        ("CXX", "#!/bin/sh\nexit 1\n", "PATH -dM -E -x c++ -: return code 1"),
+        ("CXX", None, "CXX=PATH: no such program; set CXX to a compiler"),
+        ("CC", None, "CC=PATH: no such program; set CC to a compiler"),
     ],
 )
 def test_compilers(
-    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    variable: str, text: str | None, row: str, problem: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    variable: str, text: str | None, problem: str,
 ) -> None:  # fmt: skip
     path = str(tmp_path / "compiler")
     if text is not None:
         script(tmp_path / "compiler", text)
     monkeypatch.setenv(variable, path)
-    rows = check("--python", SYSTEM, "--switchml-home", str(simulator), cwd=tmp_path, code=6)
-    assert problems(rows, row)[0].startswith(problem.replace("PATH", path))
-    assert "install gcc >=7,<13 and set CC and CXX to it" in problems(rows, row)[-1]
+    row = programs.compiler(asking(tmp_path))
+    assert row.required
+    assert row.problems[0].startswith(problem.replace("PATH", path))
+    assert "install gcc >=7,<13 and set CC and CXX to it" in row.problems[-1]
 
 
 def test_clang_is_told_and_not_refused(
@@ -365,14 +390,13 @@ def test_clang_is_told_and_not_refused(
     ],
 )  # fmt: skip
 def test_programs_of_path(
-    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    name: str, text: str, problem: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, problem: str,
 ) -> None:  # fmt: skip
     path = script(tmp_path / "bin" / name, text)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-    rows = check("--python", SYSTEM, "--switchml-home", str(simulator), cwd=tmp_path, code=6)
-    row = name.replace("cmake3", "cmake")
-    assert problems(rows, row)[0].startswith(problem.replace("PATH", path))
+    row = {"ninja": programs.ninja, "git": programs.git}.get(name, programs.cmake)(asking(tmp_path))
+    assert row.required
+    assert row.problems[0].startswith(problem.replace("PATH", path))
 
 
 def test_no_programs_at_all(
@@ -397,19 +421,17 @@ def test_no_programs_at_all(
     ],
 )  # fmt: skip
 def test_cuda(
-    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    text: str | None, problem: str | None,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, problem: str | None,
 ) -> None:  # fmt: skip
     if text:
         script(tmp_path / "bin/nvcc", f"#!/bin/sh\n{text}\n")
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    monkeypatch.setenv("CXX", "clang++")  # no limit of gcc with CUDA is tried here
-    arguments = ["--python", SYSTEM, "--switchml-home", str(simulator)]
-    rows = check(*arguments, cwd=tmp_path, code=6 if problem else 0)
+    row = programs.nvcc(asking(tmp_path))
     expected = [problem.replace("CUDA/", f"{tmp_path}/")] if problem else []
-    assert problems(rows, "CUDA") == expected
+    assert [*row.problems] == expected
+    assert row.required
     monkeypatch.setenv("USE_CUDA", "0")
-    assert check(*arguments, cwd=tmp_path)["CUDA"]["ok"]
+    assert programs.nvcc(asking(tmp_path)).ok
 
 
 # ---- programs that do not answer
@@ -482,11 +504,12 @@ def test_an_interpreter_with_nothing(simulator: Path, tmp_path: Path) -> None:
         ("not a program", "Exec format error"),
     ],
 )
-def test_what_is_no_interpreter(simulator: Path, tmp_path: Path, text: str, problem: str) -> None:
+def test_what_is_no_interpreter(tmp_path: Path, text: str, problem: str) -> None:
     path = script(tmp_path / "python", text)
-    rows = check("--python", path, "--switchml-home", str(simulator), cwd=tmp_path, code=6)
     advice = "give the path of one, such as /usr/bin/python3"
-    assert problems(rows, "Python") == [f"{path}: is no Python interpreter ({problem}); {advice}"]
+    (row,) = interpreters.rows(asking(tmp_path, path))
+    assert (row.name, row.required) == ("Python", True)
+    assert row.problems == (f"{path}: is no Python interpreter ({problem}); {advice}",)
 
 
 # ---- the conda environment

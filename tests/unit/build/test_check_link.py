@@ -2,38 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from patchgen.build.check import link
+from patchgen.build.check import advice, link
 from patchgen.build.check.environment import Environment
-from patchgen.build.check.link import Needs, explain, needs
 from patchgen.build.check.site import Site
 from patchgen.build.check.tools import Tools
 from patchgen.checks import Check
-from patchgen.options import resolve
 from patchgen.patch.limits import Limits
 
 ALWAYS = ("glog", "boost_program_options")
 RELOCK = "in the environment file, then run: switchml-patch env lock"
-
-
-@pytest.mark.parametrize(
-    ("flags", "libraries"),
-    [
-        ({}, ALWAYS),
-        ({"dpdk": True}, (*ALWAYS, "numa")),
-        ({"dpdk": True, "mlx5": True}, (*ALWAYS, "numa", "ibverbs", "mlx5", "mnl")),
-        ({"dpdk": True, "mlx4": True}, (*ALWAYS, "numa", "ibverbs", "mlx4", "mnl")),
-        ({"rdma": True}, (*ALWAYS, "ibverbs", "hugetlbfs")),
-    ],
-)
-def test_what_is_linked(flags: dict[str, bool], libraries: tuple[str, ...]) -> None:
-    options = resolve({**flags, "switchml_home": "/s", "dpdk_home": "/d"}, {}, "/")
-    dpdk = options.dpdk
-    wanted = needs(options, simulator=False, grpc=["-lgrpc++"])
-    assert wanted == Needs(
-        libraries, ("/s/lib", "/d/lib") if dpdk else ("/s/lib",),
-        ("dpdk",) if dpdk else (), ("-lgrpc++",),
-    )  # fmt: skip
-    assert needs(options, simulator=True) == Needs(ALWAYS, ("/s/lib",))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +92,7 @@ def test_what_is_linked(flags: dict[str, bool], libraries: tuple[str, ...]) -> N
     ],
 )
 def test_what_a_linker_says(said: str, expected: list[str], *, conda: bool) -> None:
-    assert explain(said, conda=conda) == expected
+    assert advice.of_linker(said, conda=conda) == expected
 
 
 def locked(packages: dict[str, str]) -> Tools:
@@ -143,12 +120,5 @@ GLOG = f"glog 0.7.1: the client library builds with <0.6; change it {RELOCK}"
 def test_libraries_of_a_lock(
     packages: dict[str, str], found: str, problems: list[str], *, simulator: bool
 ) -> None:
-    wanted = Needs(ALWAYS, ("/s/lib",))
-    row = link.in_lock(wanted, locked(packages), simulator=simulator)
+    row = link.in_lock(ALWAYS, ["/s/lib"], locked(packages), simulator=simulator)
     assert row == Check("libraries", tuple(problems), found)
-
-
-def test_every_library_is_known_by_package() -> None:
-    for flags in ({"dpdk": True, "mlx5": True}, {"dpdk": True, "mlx4": True}, {"rdma": True}):
-        for name in needs(resolve(flags, {}, "/"), simulator=False).libraries:
-            assert "Debian" in link.install(name, conda=False)

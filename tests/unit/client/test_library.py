@@ -122,7 +122,7 @@ def test_a_home_in_any_directory(tmp_path: Path) -> None:
 )
 def test_the_row_of_a_home(tmp_path: Path, data: bytes | None, problems: list[str]) -> None:
     home = make_home(tmp_path / "home", data)
-    row = homes.client(resolve({"switchml_home": home}, {}, "/")).checks[0]
+    row = homes.client(resolve({"switchml_home": home}, {}, "/")).check
     assert [problem.replace(home, "HOME") for problem in row.problems] == problems
     assert row.required
     assert row.found == home
@@ -132,8 +132,7 @@ def test_a_home_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "home").touch()
     client = homes.client(resolve({"switchml_home": str(tmp_path / "home")}, {}, "/"))
     assert client.archive is None
-    (row,) = client.checks
-    assert [problem.partition(";")[0] for problem in row.problems] == [
+    assert [problem.partition(";")[0] for problem in client.check.problems] == [
         f"no {tmp_path}/home/include/switchml/context.h",
         f"{tmp_path}/home/lib/libswitchml-client.a: Not a directory",
     ]
@@ -145,44 +144,8 @@ def test_an_archive_that_cannot_be_read() -> None:
         path = directory / "home/lib/libswitchml-client.a"
         path.chmod(0)
         with unprivileged.user():
-            row = homes.client(resolve({"switchml_home": home}, {}, "/")).checks[0]
+            row = homes.client(resolve({"switchml_home": home}, {}, "/")).check
     assert row.problems == (f"{path}: Permission denied; it has to be a file that can be read",)
-
-
-@pytest.mark.parametrize(
-    ("marks", "flags", "problems"),
-    [
-        (["DUMMY"], {}, []),
-        (["DPDK"], {"dpdk": True, "mlx5": True}, []),
-        (["RDMA", "DUMMY"], {"rdma": True}, []),
-        (
-            ["DPDK"],
-            {},
-            ["it was built with DPDK=1: add --dpdk (and --mlx5 or --mlx4 for its card)"],
-        ),
-        (["RDMA"], {}, ["it was built with RDMA=1: add --rdma"]),
-        (
-            ["DUMMY"],
-            {"dpdk": True},
-            ["it was built without DPDK: build it with DPDK=1, or drop --dpdk"],
-        ),
-        (
-            ["RDMA"],
-            {"dpdk": True},
-            [
-                "it was built without DPDK: build it with DPDK=1, or drop --dpdk",
-                "it was built with RDMA=1: add --rdma",
-            ],
-        ),
-    ],
-)
-@pytest.mark.parametrize("simulator", [False, True])
-def test_flags_that_are_not_those_of_the_archive(
-    marks: list[str], flags: dict[str, bool], problems: list[str], *, simulator: bool
-) -> None:
-    found = examine(built(*marks), simulator=simulator)
-    expected = () if simulator else tuple(problems)
-    assert homes.differences(resolve(flags, {}, "/"), found) == expected
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.build.check import link
+from patchgen.build.check import advice
 from patchgen.patch import pins
 from patchgen.patch.limits import Limits
 
@@ -75,5 +75,5 @@ def test_the_environments_are_within_the_limits(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["environment.yml", "environment-cpu.yml"])
 def test_the_environments_have_what_conda_has_for_dpdk_and_rdma(name: str) -> None:
-    needed = {package.conda for package in link.PACKAGES.values() if package.conda}
+    needed = {package.conda for package in advice.PACKAGES.values() if package.conda}
     assert needed <= set(least(REPOSITORY / name))

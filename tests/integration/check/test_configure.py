@@ -1,0 +1,152 @@
+"""What the very switchml.cmake says before there is a compiler: flags, homes and libraries."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from patchgen.build.check import advice, configure
+from patchgen.build.check.environment import Environment
+from patchgen.build.check.site import Site
+from patchgen.build.check.tools import Tools
+from patchgen.checks import Check
+from patchgen.client import library
+from patchgen.options import resolve
+from patchgen.patch import pins
+from patchgen.patch.limits import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from patchgen.build.check.configure import Said
+
+pytestmark = pytest.mark.integration
+
+PIN = pins.find("v1.7.1", pins.shipped())
+ALWAYS = ("glog", "boost_program_options")
+MARKS = {"DPDK": "11DpdkBackend", "RDMA": "11RdmaBackend", "DUMMY": "12DummyBackend"}
+WITH = (
+    "{archive} was built with {flag}=1, but this patch was made without.",
+    "Apply the patch again with --{option} (and the flags of the network card).",
+)
+WITHOUT = (
+    "this patch was made with {flag}=1, but {archive} was built without.",
+    "Build the client library with {flag}=1, or apply the patch again without --{option}.",
+)
+
+
+def home(root: Path, *backends: str, simulator: bool = False) -> Path:
+    """An archive of the marks that a client library has, in one member."""
+    (root / "include/switchml").mkdir(parents=True)
+    (root / "include/switchml/context.h").touch()
+    (root / "include/switchml/common.h").write_text(
+        "#define SWITCHML_SIMULATOR 1\n" if simulator else ""
+    )
+    (root / "lib").mkdir()
+    marks = ["_ZN8switchml7Context11GetInstanceEv", "_ZN8switchml6Config12LoadFromFileENSt7__cxx11"]
+    text = "\0".join([*marks, *(f"_ZN8switchml{MARKS[name]}3RunEv" for name in backends), "\n"])
+    data = text.encode().ljust(len(text) + len(text) % 2, b"\n")
+    member = b"a.o/".ljust(48) + str(len(data)).encode().ljust(10) + b"`\n" + data
+    (root / library.ARCHIVE).write_bytes(b"!<arch>\n" + member)
+    return root
+
+
+def said(tmp_path: Path, **given: Any) -> Said:
+    """By a script, as where the environment is not made."""
+    site = Site(str(tmp_path), None, "conda-lock.yml", dict(os.environ), str(tmp_path))
+    tools = Tools(site, Limits("PyTorch"), Environment(Check("environment")))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    options = resolve(given, {}, str(tmp_path))
+    return configure.listen(options, PIN, tools, str(scratch))
+
+
+@pytest.mark.parametrize(
+    ("flags", "libraries"),
+    [
+        ({}, ALWAYS),
+        ({"dpdk": True}, ("dpdk", *ALWAYS, "numa")),
+        ({"dpdk": True, "mlx5": True}, ("dpdk", *ALWAYS, "numa", "ibverbs", "mlx5", "mnl")),
+        ({"dpdk": True, "mlx4": True}, ("dpdk", *ALWAYS, "numa", "ibverbs", "mlx4", "mnl")),
+        ({"rdma": True}, (*ALWAYS, "ibverbs", "hugetlbfs")),
+    ],
+)
+def test_what_is_linked(tmp_path: Path, flags: dict[str, bool], libraries: tuple[str, ...]) -> None:
+    backends = [name.upper() for name in ("dpdk", "rdma") if name in flags] or ["DUMMY"]
+    real = home(tmp_path / "real", *backends)
+    heard = said(tmp_path, **flags, switchml_home=str(real))
+    assert heard.libraries == libraries
+    assert not heard.archive
+    for name in libraries:
+        if name != "dpdk":  # of a home
+            assert "Debian" in advice.install(name, conda=False)
+    (tmp_path / "again").mkdir()
+    simulated = home(tmp_path / "simulated", "DUMMY", simulator=True)
+    heard = said(tmp_path / "again", **flags, switchml_home=str(simulated))
+    assert (heard.libraries, heard.archive, heard.missing) == (ALWAYS, (), {})
+
+
+@pytest.mark.parametrize(
+    ("backends", "flags", "problems"),
+    [
+        (["DUMMY"], {}, []),
+        (["DPDK"], {"dpdk": True, "mlx5": True}, []),
+        (["RDMA", "DUMMY"], {"rdma": True}, []),
+        (["DPDK"], {}, [("DPDK", WITH)]),
+        (["RDMA"], {}, [("RDMA", WITH)]),
+        (["DUMMY"], {"dpdk": True}, [("DPDK", WITHOUT)]),
+        (["RDMA"], {"dpdk": True}, [("DPDK", WITHOUT), ("RDMA", WITH)]),
+    ],
+)
+def test_flags_that_are_not_those_of_the_archive(
+    tmp_path: Path,
+    backends: Sequence[str],
+    flags: dict[str, bool],
+    problems: list[tuple[str, tuple[str, ...]]],
+) -> None:
+    root = home(tmp_path / "home", *backends)
+    archive = library.path(str(root))
+    expected = tuple(
+        line.format(archive=archive, flag=flag, option=flag.lower())
+        for flag, lines in problems
+        for line in lines
+    )
+    assert said(tmp_path, **flags, switchml_home=str(root)).archive == expected
+    assert set(library.read(str(root)).backends) == set(backends)
+
+
+def test_all_that_is_missing_is_heard_at_once(tmp_path: Path) -> None:
+    heard = said(tmp_path, dpdk=True, mlx5=True)
+    own = f"{tmp_path}/build"
+    assert heard.missing == {
+        "SWITCHML_HOME": (f"{own}/include/switchml/context.h", f"{own}/lib/libswitchml-client.a"),
+        "DPDK_HOME": (
+            f"{tmp_path}/third_party/dpdk/build/include",
+            f"{tmp_path}/third_party/dpdk/build/lib/libdpdk.a",
+        ),
+        "GRPC_HOME": tuple(
+            f"{tmp_path}/third_party/grpc/build/lib/pkgconfig/{name}.pc"
+            for name in ("protobuf", "grpc++")
+        ),
+    }
+    assert heard.libraries[0] == "dpdk"
+
+
+def test_without_pkg_config() -> None:
+    """As cmake 3.25 says it; this machine has one that cannot be hidden."""
+    messages = [
+        ("FATAL_ERROR", "Could NOT find PkgConfig (missing: PKG_CONFIG_EXECUTABLE) "),
+        ("SEND_ERROR", "pkg-config tool not found"),
+        ("LIBRARIES", "/x/libswitchml-client.a;pthread;glog"),
+        ("GRPC", ""),
+    ]
+    text = "".join(f"{mode}\x1f{line}\x1e" for mode, line in messages)
+    heard = configure.understand(text)
+    assert heard is not None
+    assert heard.modules == (
+        "no pkg-config on PATH; install pkg-config (Debian) or pkgconf-pkg-config (RHEL)",
+    )
+    assert configure.understand(text.partition("LIBRARIES")[0]) is None
