@@ -21,22 +21,31 @@ from patchgen.source.addresses import owner_and_name
 from patchgen.system import paths
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from patchgen.build.env.lockfile import Lock, Package
+    from patchgen.build.linked import Library, Linked
     from patchgen.build.provenance import Provenance
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "urn:switchml-patch")
 _PROPERTY = "switchml-patch:"
 
 
-def document(provenance: Provenance, lock: Lock | None) -> str:
+def document(provenance: Provenance, lock: Lock | None, linked: Linked) -> str:
     """The JSON text.
 
-    PyTorch's repositories, the patch and the client library are what the wheel consists of. The
-    packages of the lock are excluded in scope: they built it, and are no part of it.
+    Repositories that were compiled, the patch and the client library are what the wheel consists
+    of. What has shared objects that it needs is beside it. The other packages of the lock are
+    excluded in scope: they built it, and are no part of it.
     """
     wheel = _wheel(provenance)
-    repositories = [_repository(provenance, path) for path in sorted(provenance.commits)]
-    parts = [*repositories, _patch(provenance), *_client(provenance)]
+    packages = _packages(lock, linked)
+    parts = [
+        *_repositories(provenance, linked),
+        _patch(provenance),
+        *_client(provenance),
+        *_beside(linked, packages),
+    ]
     bom = Bom(
         serial_number=uuid.uuid5(_NAMESPACE, provenance.wheel.sha256),
         metadata=BomMetaData(
@@ -53,9 +62,12 @@ def document(provenance: Provenance, lock: Lock | None) -> str:
         ),
         components=parts,
     )
-    bom.register_dependency(wheel, parts)
-    if lock is not None:
-        _add_lock(bom, lock)
+    needed = [packages[one.conda] for one in linked.libraries if one.conda in packages]
+    bom.register_dependency(wheel, [*parts, *needed])
+    bom.components.update(packages.values())
+    for package in lock.packages if lock is not None else ():
+        depends = [packages[name] for name, _ in package.depends if name in packages]
+        bom.register_dependency(packages[package.name], depends)
     written = json.loads(JsonV1Dot6(bom).output_as_string())
     return json.dumps(written, indent=2, sort_keys=True) + "\n"
 
@@ -70,6 +82,20 @@ def _wheel(provenance: Provenance) -> Component:
         hashes=[_sha256(provenance.wheel.sha256)],
         properties=[Property(name=f"{_PROPERTY}file", value=provenance.wheel.name)],
     )
+
+
+def _repositories(provenance: Provenance, linked: Linked) -> list[Component]:
+    """Those that were compiled; all of them, and a property that says so, where that is unknown."""
+    compiled = linked.repositories
+    found = [
+        _repository(provenance, path)
+        for path in sorted(provenance.commits)
+        if compiled is None or path in compiled
+    ]
+    if compiled is None:
+        for component in found:
+            component.properties.add(Property(name=f"{_PROPERTY}compiled", value="unknown"))
+    return found
 
 
 def _repository(provenance: Provenance, path: str) -> Component:
@@ -117,12 +143,46 @@ def _client(provenance: Provenance) -> list[Component]:
     ]
 
 
-def _add_lock(bom: Bom, lock: Lock) -> None:
-    packages = {package.name: _package(package) for package in lock.packages}
-    bom.components.update(packages.values())
-    for package in lock.packages:
-        needed = [packages[name] for name, _ in package.depends if name in packages]
-        bom.register_dependency(packages[package.name], needed)
+def _beside(linked: Linked, packages: Mapping[str, Component]) -> list[Component]:
+    """What has the shared objects that the wheel needs, but for the packages of the lock."""
+    found: dict[str, Component] = {}
+    for library in linked.libraries:
+        if library.conda in packages:
+            continue
+        component = _system(library)
+        component = found.setdefault(str(component.bom_ref), component)
+        component.properties.add(_file(library))
+    return list(found.values())
+
+
+def _system(library: Library) -> Component:
+    package = library.debian
+    if package is None:
+        return Component(name=library.name, bom_ref=f"library:{library.name}")
+    purl = PackageURL(
+        "deb",
+        namespace=package.distribution,
+        name=package.name,
+        version=package.version,
+        qualifiers={"arch": package.architecture},
+    )
+    return Component(
+        name=package.name, version=package.version, purl=purl, bom_ref=purl.to_string()
+    )
+
+
+def _file(library: Library) -> Property:
+    return Property(name=f"{_PROPERTY}needed", value=library.name)
+
+
+def _packages(lock: Lock | None, linked: Linked) -> dict[str, Component]:
+    """The packages of the lock by name; those that the wheel needs are not excluded."""
+    found = {package.name: _package(package) for package in lock.packages} if lock else {}
+    for library in linked.libraries:
+        if library.conda in found:
+            found[library.conda].scope = ComponentScope.REQUIRED
+            found[library.conda].properties.add(_file(library))
+    return found
 
 
 def _package(package: Package) -> Component:

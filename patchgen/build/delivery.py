@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.build import companions, provenance, sbom
+from patchgen.build import companions, former, linked, provenance, sbom
+from patchgen.build.linked import Linked
 from patchgen.patch import patchfile
 from patchgen.system import files, process
-from patchgen.system.files import Artifact, sha256
+from patchgen.system.files import Artifact
 
 if TYPE_CHECKING:
     from patchgen.build.context import Context
@@ -28,13 +28,15 @@ class Delivered:
     python: str
     beside: tuple[str, ...]
     commands: tuple[str, ...]
+    kept: str | None
+    """Where the wheel is that had this name before, if it was built from something else."""
 
 
 def deliver(context: Context) -> Delivered:
     """Writes what is not there yet, each file whole or not at all.
 
     Raises:
-        ToolError: CycloneDX's library is not installed.
+        ToolError: a library that writes the bill of materials is not installed.
         OSError: a file cannot be written.
     """
     request = context.request
@@ -42,15 +44,12 @@ def deliver(context: Context) -> Delivered:
     python = context.made["env"]["python"]
     os.makedirs(request.output, exist_ok=True)
     wheel = os.path.join(request.output, made["name"])
-    if not os.path.isfile(wheel) or sha256(wheel) != made["sha256"]:
-        draft = f"{wheel}.part"
-        try:
-            shutil.copyfile(os.path.join(request.work, "wheel", made["name"]), draft)
-            os.replace(draft, wheel)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(draft)
-            raise
+    origin = _provenance(context)
+    kept = former.keep(wheel, origin)
+    if not os.path.isfile(wheel) or files.sha256(wheel) != made["sha256"]:
+        source = os.path.join(request.work, "wheel", made["name"])
+        with open(source, "rb") as verified, files.replacing(wheel) as target:
+            shutil.copyfileobj(verified, target)
     constraints = os.path.join(request.output, "constraints.txt")
     patched = os.path.join(request.output, provenance.PATCH)
     for path, content in {
@@ -58,15 +57,13 @@ def deliver(context: Context) -> Delivered:
         constraints: companions.constraints(request.version, request.recipe).encode(),
     }.items():
         files.replace(os.fsencode(path), content)
-    origin = _provenance(context)
-    beside = (
-        patched,
-        constraints,
-        provenance.write(wheel, origin),
-        sbom.write(wheel, origin, _lock(context)),
-    )
+    bill = wheel + sbom.SUFFIX
+    # What is linked follows from the wheel: to read that again takes seconds.
+    if not provenance.written(wheel, origin) or not os.path.isfile(bill):
+        sbom.write(wheel, origin, _lock(context), _linked(context, wheel))
+    beside = (patched, constraints, provenance.write(wheel, origin), bill)
     commands = companions.commands(python, wheel, constraints, request.recipe)
-    return Delivered(wheel, made["sha256"], python, beside, tuple(map(shlex.join, commands)))
+    return Delivered(wheel, made["sha256"], python, beside, tuple(map(shlex.join, commands)), kept)
 
 
 def _provenance(context: Context) -> provenance.Provenance:
@@ -88,6 +85,15 @@ def _provenance(context: Context) -> provenance.Provenance:
         variables=environment["variables"],
         epoch=source["epoch"],
         build_path=request.source,
+    )
+
+
+def _linked(context: Context, wheel: str) -> Linked:
+    request, environ = context.request, context.made["env"]["environ"]
+    commits = context.made["source"]["commits"]
+    return Linked(
+        linked.repositories(request.source, map(str, commits), environ),
+        linked.libraries(wheel, None if request.python else request.prefix, environ),
     )
 
 

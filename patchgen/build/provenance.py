@@ -6,6 +6,7 @@ v1. It is not signed: whoever publishes the wheel does that.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import zlib
@@ -77,10 +78,24 @@ def write(wheel: str, provenance: Provenance) -> str:
         FileError: it cannot be written.
     """
     path = wheel + SUFFIX
-    content = json.dumps(statement(provenance), indent=2, sort_keys=True) + "\n"
     with file_errors():
-        files.replace(os.fsencode(path), content.encode())
+        files.replace(os.fsencode(path), _text(provenance).encode())
     return path
+
+
+def written(wheel: str, provenance: Provenance) -> bool:
+    """Whether `write` has written these very values already.
+
+    Raises:
+        FileError: the file cannot be read.
+    """
+    with file_errors(), contextlib.suppress(FileNotFoundError), open(wheel + SUFFIX, "rb") as file:
+        return file.read() == _text(provenance).encode()
+    return False
+
+
+def _text(provenance: Provenance) -> str:
+    return json.dumps(statement(provenance), indent=2, sort_keys=True) + "\n"
 
 
 def statement(provenance: Provenance) -> dict[str, object]:
@@ -93,7 +108,7 @@ def statement(provenance: Provenance) -> dict[str, object]:
         "predicate": {
             "buildDefinition": {
                 "buildType": _BUILD_TYPE,
-                "externalParameters": _asked(provenance),
+                "externalParameters": asked(provenance),
                 "internalParameters": _resolved(provenance),
                 "resolvedDependencies": _materials(provenance),
             },
@@ -107,8 +122,8 @@ def statement(provenance: Provenance) -> dict[str, object]:
     }
 
 
-def _asked(provenance: Provenance) -> dict[str, object]:
-    """What the user chose."""
+def asked(provenance: Provenance) -> dict[str, object]:
+    """What the user chose, as JSON has it."""
     options = provenance.options
     return {
         "pin": {"name": provenance.pin.name, "commit": provenance.pin.commit},

@@ -10,40 +10,44 @@ from patchgen.system import extras, files
 
 if TYPE_CHECKING:
     from patchgen.build.env.lockfile import Lock
+    from patchgen.build.linked import Linked
     from patchgen.build.provenance import Provenance
 
 SUFFIX = ".cdx.json"
+NEEDED = {"cyclonedx": "cyclonedx-python-lib", "elftools": "pyelftools"}
+"""Distributions of the extra `build` by the names of their modules."""
 
 
 def require() -> None:
-    """Checks that CycloneDX's library is there.
+    """Checks that the libraries are there that write a bill of materials.
 
     Raises:
-        ToolError: it is not.
+        ToolError: one is not.
     """
-    extras.require({"cyclonedx": "cyclonedx-python-lib"})
+    extras.require(NEEDED)
 
 
-def write(wheel: str, provenance: Provenance, lock: Lock | None) -> str:
+def write(wheel: str, provenance: Provenance, lock: Lock | None, linked: Linked) -> str:
     """Writes `<wheel>.cdx.json`; the same values give the same bytes.
 
     Args:
         wheel: the path of the wheel.
         provenance: its provenance.
         lock: of the environment that it was built in; None where there is none.
+        linked: what it consists of, and what it needs.
 
     Returns:
         The path of what was written.
 
     Raises:
-        ToolError: CycloneDX's library is not installed.
+        ToolError: a library is not installed.
         FileError: it cannot be written.
     """
     require()
     from patchgen.build import bom  # imports CycloneDX's library
 
     path = wheel + SUFFIX
-    content = bom.document(provenance, lock)
+    content = bom.document(provenance, lock, linked)
     with file_errors():
         files.replace(os.fsencode(path), content.encode())
     return path

@@ -91,7 +91,7 @@ def test_a_wheel_and_where_it_came_from(built: Site) -> None:
     assert "torch==1.13.2+switchml\n" in (built.output / "constraints.txt").read_text()
     bill = json.loads(Path(f"{wheel}.cdx.json").read_text())
     named = {part["name"] for part in bill["components"]}
-    assert {"pytorch", "tiny", "libswitchml-client.a", "python", "cmake"} <= named
+    assert {"pytorch", "tiny", "libswitchml-client.a", "python", "cmake", "libc6"} <= named
 
 
 def test_a_second_run_does_nothing(built: Site) -> None:
@@ -139,7 +139,12 @@ def test_another_variable_compiles_what_depends_on_it(
 
 def test_another_path_compiles_one_file(built: Site, tmp_path: Path) -> None:
     moved = another_client(built.client, tmp_path / "moved")
-    said = built.run("--switchml-home", moved).stderr
+    (wheel,) = built.wheels
+    before = digest(wheel)
+    ended = built.run("--switchml-home", moved)
+    assert f"was there; it is in {built.output}/{before[:12]}\n" in ended.stderr
+    assert digest(built.output / before[:12] / wheel.name) == before != digest(wheel)
+    said = ended.stderr
     assert done(said) == ["source", "env"]
     assert compiled(built.log) == ["SwitchMLAllreduce.cpp"]
     assert compiled((built.work / "logs" / "build.log.1").read_text()) != compiled(built.log)

@@ -15,6 +15,7 @@ from support.wheelhouse import COMMIT, GLOO, PROVENANCE
 from patchgen.build import sbom
 from patchgen.build.bom import document
 from patchgen.build.env.lockfile import Lock, Package
+from patchgen.build.linked import DebianPackage, Library, Linked
 from patchgen.errors import ToolError
 
 if TYPE_CHECKING:
@@ -38,13 +39,26 @@ LOCK = Lock(
     source="environment.yml",
     content_hash="9" * 64,
 )  # fmt: skip
+LIBC = DebianPackage("libc6", "2.36-9+deb12u1", "amd64", "debian")
+LINKED = Linked(
+    frozenset({"", "third_party/gloo"}),
+    (
+        Library("libc.so.6", debian=LIBC),
+        Library("libcuda.so.1"),
+        Library("libm.so.6", debian=LIBC),
+        Library("libuv.so.1", conda="libuv"),
+    ),
+)
+NOTHING = replace(LINKED, libraries=())
 WHEEL = "pkg:pypi/torch@1.7.1%2Bswitchml.dpdk"
 CMAKE = "pkg:conda/cmake@3.26.4?build=h0_1&channel=conda-forge&subdir=linux-64&type=conda"
 LIBUV = "pkg:conda/libuv@1.44?build=0&channel=conda-forge&subdir=noarch&type=tar.bz2"
 
 
-def said(provenance: Provenance = PROVENANCE, lock: Lock | None = LOCK) -> Any:
-    text = document(provenance, lock)
+def said(
+    provenance: Provenance = PROVENANCE, lock: Lock | None = LOCK, linked: Linked = NOTHING
+) -> Any:
+    text = document(provenance, lock, linked)
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     return json.loads(text)
 
@@ -100,6 +114,29 @@ def test_the_lock_is_of_the_build_only() -> None:
     assert needs[CMAKE] == [LIBUV]
 
 
+def test_a_repository_that_was_not_compiled_is_left_out() -> None:
+    data = said(linked=replace(NOTHING, repositories=frozenset({""})))
+    assert {ref for ref in components(data) if ref.startswith("source:")} == {"source:pytorch"}
+    data = said(linked=replace(NOTHING, repositories=None))
+    for ref in ("source:pytorch", "source:third_party/gloo"):
+        compiled = {"name": "switchml-patch:compiled", "value": "unknown"}
+        assert compiled in components(data)[ref]["properties"]
+
+
+def test_what_has_the_shared_objects_that_it_needs() -> None:
+    data = said(linked=LINKED)
+    found = components(data)
+    libc = "pkg:deb/debian/libc6@2.36-9%2Bdeb12u1?arch=amd64"
+    assert found[libc]["purl"] == libc
+    assert [one["value"] for one in found[libc]["properties"]] == ["libc.so.6", "libm.so.6"]
+    assert "purl" not in found["library:libcuda.so.1"]
+    assert found[LIBUV]["scope"] == "required"
+    assert found[LIBUV]["properties"] == [{"name": "switchml-patch:needed", "value": "libuv.so.1"}]
+    assert found[CMAKE]["scope"] == "excluded"
+    needs = {one["ref"]: one.get("dependsOn", []) for one in data["dependencies"]}
+    assert {libc, LIBUV, "library:libcuda.so.1"} < {*needs[WHEEL]}
+
+
 def test_without_a_lock_and_a_client_library() -> None:
     found = components(said(replace(PROVENANCE, client_sha256=None), None))
     assert found.keys() == {"source:pytorch", "source:third_party/gloo", "patch"}
@@ -109,7 +146,10 @@ def test_a_repository_that_is_elsewhere_or_there_twice() -> None:
     address = "https://gitlab.com/libeigen/eigen.git"
     places = {"third_party/eigen": GLOO, "third_party/onnx/eigen": GLOO}
     found = components(
-        said(replace(PROVENANCE, commits=places, addresses=dict.fromkeys(places, address)))
+        said(
+            replace(PROVENANCE, commits=places, addresses=dict.fromkeys(places, address)),
+            linked=replace(NOTHING, repositories=frozenset(places)),
+        )
     )
     for place in places:
         purl = found[f"source:{place}"]["purl"]
@@ -118,21 +158,23 @@ def test_a_repository_that_is_elsewhere_or_there_twice() -> None:
 
 def test_the_same_values_give_the_same_bytes() -> None:
     turned = replace(LOCK, packages=LOCK.packages[::-1])
-    assert document(PROVENANCE, turned) == document(PROVENANCE, LOCK)
+    assert document(PROVENANCE, turned, LINKED) == document(PROVENANCE, LOCK, LINKED)
     other = replace(PROVENANCE, wheel=replace(PROVENANCE.wheel, sha256="a" * 64))
     assert said(other)["serialNumber"] != said()["serialNumber"]
 
 
 def test_it_is_written_beside_the_wheel(tmp_path: Path) -> None:
-    path = sbom.write(str(tmp_path / "a.whl"), PROVENANCE, LOCK)
+    path = sbom.write(str(tmp_path / "a.whl"), PROVENANCE, LOCK, LINKED)
     assert path == str(tmp_path / "a.whl.cdx.json")
     with open(path, encoding="ascii") as file:
-        assert file.read() == document(PROVENANCE, LOCK)
+        assert file.read() == document(PROVENANCE, LOCK, LINKED)
 
 
 def test_a_library_that_is_missing_is_named_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ToolError, match=r"^cyclonedx-python-lib: not installed; .* pip install"):
-        sbom.write(str(tmp_path / "a.whl"), PROVENANCE, LOCK)
+    with pytest.raises(
+        ToolError, match=r"^cyclonedx-python-lib and pyelftools: not installed; .* pip install"
+    ):
+        sbom.write(str(tmp_path / "a.whl"), PROVENANCE, LOCK, LINKED)
