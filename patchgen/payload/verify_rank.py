@@ -1,9 +1,8 @@
 """One rank in the interpreter under test: does the steps of its job and tells of each.
 
 Runs under Python 3.6 and newer with any torch since 1.7, with or without numpy, and imports
-nothing of this package. The first line of stdin is the job, in JSON; stdin ends with the parent.
-stdout gets a line for every step, as soon as it is done, so that what a rank did before it died is
-known.
+nothing of this package. stdin is the job, in JSON. stdout gets a line for every step as soon as it
+is done, so that what a rank did before it died is known.
 """
 
 import datetime as dt
@@ -110,8 +109,7 @@ class Rank:
 
     def delegate(self) -> "dict[str, Any]":
         """A group that must delegate."""
-        state = self.init()
-        self.before = state
+        state = self.before = self.init()
         if not state["delegating"]:
             raise Stop(state["group"] or "the group did not join: the report names none")
         return {"found": state["group"]}
@@ -139,8 +137,7 @@ class Rank:
         """A type, an operation and a group that stay with Gloo."""
         torch, dist = self.torch, self.dist
         before = self.report()
-        double = self.sums(torch.float64, (257,))["problems"]
-        problems = [f"float64: {problem}" for problem in double]
+        problems = [f"float64: {line}" for line in self.sums(torch.float64, (257,))["problems"]]
         tensors = self.everyone(257, torch.float32)
         mine = tensors[self.rank].clone()
         dist.all_reduce(mine, op=dist.ReduceOp.MAX)
