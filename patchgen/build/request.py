@@ -43,6 +43,8 @@ class Request:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Variables of the build from the command line."""
     places: Places = field(default_factory=Places)
+    without: tuple[str, ...] = ()
+    """Submodules that the source is to go without."""
     fetch_jobs: int = 4
     jobs: int | None = None
     configs: tuple[str, ...] = ()

@@ -61,7 +61,9 @@ def run_source(context: Context) -> Made:
     source = paths.from_native(request.source)
     if _partly(context):
         tree.revert(source, (request.pin,), request.pin)
-    wanted = sources.Wanted(request.pin, places=request.places, jobs=request.fetch_jobs)
+    wanted = sources.Wanted(
+        request.pin, request.without, places=request.places, jobs=request.fetch_jobs
+    )
     return _source(sources.obtain(source, wanted))
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @params.lock_option
 @params.cache_option
 @params.source_options
+@params.without_option
 @click.option(
     "--set",
     "settings",
@@ -92,6 +93,7 @@ def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # Request
         environ=dict(os.environ),
         settings=variables.parse(given["settings"]),
         places=params.sources(given["mirrors"], given["references"]),
+        without=given["without"],
         jobs=given["jobs"],
         configs=tuple(os.path.join(cwd, path) for path in given["configs"]),
     )

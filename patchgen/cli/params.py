@@ -86,6 +86,7 @@ config_option = click.option(
 without_option = click.option(
     "--without",
     multiple=True,
+    callback=lambda _context, _option, given: tuple(os.path.normpath(path) for path in given),
     metavar="PATH",
     help="Submodule to leave out, with all that is in it, now and in later runs. May be repeated.",
 )

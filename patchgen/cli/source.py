@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -61,7 +60,7 @@ def source(
     pin = named or sources.choose(place, known, pins.find(pins.DEFAULT, known))
     wanted = sources.Wanted(
         pin,
-        without=tuple(os.path.normpath(path) for path in given["without"]),
+        without=given["without"],
         everything=everything,
         places=params.sources(given["mirrors"], given["references"]),
         jobs=given["jobs"],

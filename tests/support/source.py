@@ -65,8 +65,8 @@ class World:
         assert "Traceback" not in done.stderr
         return done
 
-    def start(self, tree: Path) -> subprocess.Popen[str]:
-        command = [*COMMAND, str(tree), "--pytorch", self.pin_file]
+    def start(self, tree: Path, *arguments: str) -> subprocess.Popen[str]:
+        command = [*COMMAND, str(tree), "--pytorch", self.pin_file, *arguments]
         return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
     def check(self, tree: Path) -> None:
@@ -210,12 +210,12 @@ class Stalled:
 
 
 @contextlib.contextmanager
-def stalled(world: World, tree: Path, *, at: str = "") -> Iterator[Stalled]:
+def stalled(world: World, tree: Path, *arguments: str, at: str = "") -> Iterator[Stalled]:
     """A run that is in the middle of its first download, or has asked for a path that ends so."""
     with serve(world.served) as server:
         world.route(server.url)
         release = server.stall = threading.Event()
-        with world.start(tree) as running:
+        with world.start(tree, *arguments) as running:
             try:
                 until(lambda: any(path.endswith(at) for path in server.requests), running)
                 yield Stalled(server, running, release)

@@ -275,6 +275,18 @@ def test_without_a_network_it_says_what_to_give(site: Site, tmp_path: Path) -> N
     assert "--mirror" in said
 
 
+def test_it_goes_without_what_it_is_told_to(site: Site, tmp_path: Path) -> None:
+    place = site.elsewhere(tmp_path / "place")
+    said = place.run("--without", "third_party/none", code=2).stderr
+    assert "--without third_party/none: no submodule" in said
+    said = place.run("--without", f"{torch_project.SUBMODULE}/", code=4).stderr
+    assert "[4/6] compile" in said, "the source is complete without it"
+    source = place.work / "source"
+    assert not [*(source / torch_project.SUBMODULE).iterdir()]
+    planned = place.run("--dry-run").stderr
+    assert "[x] source" in planned
+
+
 def test_a_full_disk_is_told_and_the_build_goes_on_with_room(site: Site, tmp_path: Path) -> None:
     place = site.elsewhere(tmp_path / "place")
     with small(place.work, "8m") as resize:

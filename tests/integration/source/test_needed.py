@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from support.source import GITHUB, World, serve
+from support.source import GITHUB, World, serve, stalled
 from support.trees import FLAGS, git, tool
+from support.waiting import read_rest
 
 from patchgen import source
 
@@ -112,6 +114,23 @@ def test_a_list_fetches_no_files(world: World, tmp_path: Path) -> None:
     files = git(world.served / "pytorch/pytorch.git", "ls-tree", "-r", "--name-only",
                 world.pin.commit).splitlines()  # fmt: skip
     assert lacking.count("?") >= len({*files} - {".gitmodules", "setup.py", GLOO, TBB}) > 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_list_that_is_stopped_leaves_no_half_of_a_clone(
+    world: World, tmp_path: Path, number: signal.Signals
+) -> None:
+    arguments = ("--list", "--cache", str(tmp_path / "cache"))
+    with stalled(world, tmp_path / "t", *arguments, at="/git-upload-pack") as run:
+        run.running.send_signal(number)
+        read_rest(run.running)
+        assert run.running.returncode == (130 if number == signal.SIGINT else -number)
+    clones = tmp_path / "cache/git"
+    assert not [path for path in clones.iterdir() if path.suffix == ".git"]
+    assert number == signal.SIGKILL or not [*clones.iterdir()]
+    world.route(f"file://{world.served}")
+    world.run(tmp_path / "t", *arguments)
+    assert len([path for path in clones.iterdir() if path.suffix == ".git"]) == 4
 
 
 # ---- to go without
