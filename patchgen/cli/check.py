@@ -26,12 +26,12 @@ from patchgen.patch.report import options_data, options_line
 @params.python_option
 @params.lock_option
 @params.work_option
+@params.accept_option
 @json_option
 def check(
     interpreter: str | None,
     lock_file: str,
     work: str | None,
-    pytorch: str | None,
     *,
     as_json: bool,
     **given: Any,  # the other options
@@ -44,13 +44,14 @@ def check(
     from patchgen.build import check as preflight  # no other command needs it
 
     options = read_options(given)
-    pin = chosen_pin(pytorch)
+    pin = chosen_pin(given["pytorch"])
     site = preflight.Site(
         work=params.work(work, pin),
         python=interpreter,
         lock=None if interpreter else lock_file,
         environ=dict(os.environ),
         cwd=params.directory(),
+        accepted=frozenset(given["accepted"]),
     )
     checks = preflight.run(options, pin, site)
     if not as_json:

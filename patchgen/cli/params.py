@@ -54,20 +54,18 @@ work_option = click.option(
     "it to get the same bytes. [default: /var/tmp/switchml-patch/VERSION]",
 )
 python_option = click.option(
-    "--python",
-    "interpreter",
-    type=_Named(),
-    metavar="PYTHON",
+    "--python", "interpreter", type=_Named(), metavar="PYTHON",
     help="Build with this interpreter and the compiler on PATH, without conda.",
-)
+)  # fmt: skip
 lock_option = click.option(
-    "--lock",
-    "lock_file",
-    type=_Named(),
-    default=LOCK,
-    metavar="FILE",
+    "--lock", "lock_file", type=_Named(), default=LOCK, metavar="FILE",
     help=f"Lock of the conda environment, as env lock writes it. [default: {LOCK}]",
-)
+)  # fmt: skip
+accept_option = click.option(
+    "--accept", "accepted", type=click.Choice(["crash-at-exit", "no-blas"]), multiple=True,
+    help="Build although `check` refuses: without BLAS and LAPACK, or for a Python under which "
+    "this PyTorch crashes at exit. May be repeated.",
+)  # fmt: skip
 cache_option = click.option(
     "--cache",
     type=_Named(),

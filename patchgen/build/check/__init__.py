@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchgen.build.check import (
+    blas,
     config,
     configure,
     environment,
@@ -22,6 +24,7 @@ from patchgen.build.check import (
     python,
     room,
 )
+from patchgen.build.check.accepted import ACCEPTABLE
 from patchgen.build.check.site import Site, lines
 from patchgen.build.check.tools import Tools
 from patchgen.checks import Check
@@ -74,6 +77,7 @@ def run(options: Options, pin: Pin, site: Site) -> list[Check]:
         configured = pool.submit(_linked, options, pin, client, tools, directory)
         checks = [client.check, *configured.result(), *(row.result() for row in rows)]
         checks += interpreter.result()
+    checks.append(python.tool())
     if conda:
         checks.append(conda.check)
     takes = 0 if conda is None or conda.prefix else _CONDA_CUDA if tools.cuda else _CONDA
@@ -83,7 +87,13 @@ def run(options: Options, pin: Pin, site: Site) -> list[Check]:
         driver = homes.driver(options)
         checks += [driver] if driver else []
         checks.append(hugepages.check(found if options.dpdk else None))
-    return [*checks, told]
+    return [_counted(check, site) for check in (*checks, told)]
+
+
+def _counted(check: Check, site: Site) -> Check:
+    """A row that does not count where the user accepts what it says."""
+    accepted = check.name in {ACCEPTABLE[name] for name in site.accepted}
+    return replace(check, required=False) if accepted else check
 
 
 def _linked(
@@ -97,13 +107,15 @@ def _linked(
         said = configure.listen(options, pin, tools, directory) if tools.cmake else None
     except ToolError as error:
         failed = [Check("libraries", (*lines(error), "see the rows about cmake and the compiler"))]
+    numbers = blas.row(tools, said)
     checks = [homes.built(archive, said)] if archive else []
     if options.dpdk and not simulator:
         checks.append(homes.dpdk(options, said))
     if options.grpc and not simulator:
         checks.append(homes.grpc(options, said))
+    last = [numbers] if numbers else []
     if said is None:
-        return [*checks, *failed]
+        return [*checks, *failed, *last]
     if tools.has_compiler:
         conda = tools.locked_gcc is not None
         compiled = link.headers(said, conda=conda) if archive and client.headers else None
@@ -112,9 +124,11 @@ def _linked(
             *checks,
             *([compiled] if compiled else []),
             link.libraries(said, whole=whole, conda=conda),
+            *last,
         ]
     if not tools.locked_gcc:
-        return checks
+        return [*checks, *last]
     places = (options.switchml_home, options.dpdk_home)
     directories = [f"{native(home)}/lib" for home in places if home]
-    return [*checks, link.in_lock(said.libraries, directories, tools, simulator=simulator)]
+    locked = link.in_lock(said.libraries, directories, tools, simulator=simulator)
+    return [*checks, locked, *last]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from patchgen.options import Options
     from patchgen.patch.pins import Pin
 
+BLAS = "blas"  # in the limits of a release that needs it
 _LIMIT = 600.0  # seconds: linking the whole of DPDK and gRPC takes a while
 _OURS = "SwitchML: "
 _LINKS = f"{_OURS}a program that uses "
@@ -48,6 +49,10 @@ class Said:
     """What the linker says of the libraries' names alone; empty where all of it was found."""
     libraries: tuple[str, ...] = ()
     """What is linked by name, in the order of the linker, but for gRPC."""
+    blas: tuple[str, ...] = ()
+    """The libraries of BLAS; empty where there are none, or they were not looked for."""
+    lapack: bool = False
+    """LAPACK is in these, or beside them."""
 
 
 def listen(options: Options, pin: Pin, tools: Tools, directory: str) -> Said:
@@ -66,8 +71,10 @@ def listen(options: Options, pin: Pin, tools: Tools, directory: str) -> Said:
     program = tools.cmake
     if program is None:
         raise ToolError("cmake: not on PATH")
+    blas = tools.environment is None and BLAS in tools.limits.specifiers
     project = {
-        "CMakeLists.txt": render.text("check/CMakeLists.txt.j2").encode(),
+        "CMakeLists.txt": render.text("check/CMakeLists.txt.j2", blas=blas).encode(),
+        "blas.cmake": render.text("check/blas.cmake.j2").encode(),
         "SwitchMLAllreduce.cpp": b"",
         "switchml.cmake": render.flags_file(options, pin),
     }
@@ -128,6 +135,8 @@ def understand(messages: str) -> Said | None:
         versions=dict(text.split(" ", 1) for text in found.get("VERSION", [])),
         linked=linked,
         named="".join(found.get("NAMES", [])),
+        blas=tuple(filter(None, found.get("BLAS", [""])[0].split(";"))),
+        lapack=found.get("LAPACK") == ["TRUE"],
         libraries=tuple(_names(found["LIBRARIES"][0], found["GRPC"][0])),
     )
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
+from patchgen import __version__
+from patchgen.build import sbom
+from patchgen.build.check.configure import BLAS
 from patchgen.build.check.site import shown, which
 from patchgen.build.check.tools import relock
 from patchgen.checks import Check
 from patchgen.errors import ToolError
+from patchgen.patch.limits import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +21,13 @@ if TYPE_CHECKING:
     from patchgen.build.check.tools import Tools
 
 _ALWAYS = ("setuptools", "wheel")
-_PROGRAMS = {"python", "gcc", "gcc with CUDA", "cuda", "cmake"}
+_EXIT = "python's exit"  # in the limits of a release that crashes there under others
+_CRASH = (
+    "{torch} ends in a segmentation fault (exit code 139) at the exit of every process that has "
+    "run a backward pass, after all is done, and so does the official wheel"
+)
+_PROGRAMS = {"python", _EXIT, "gcc", "gcc with CUDA", "cuda", "cmake", BLAS}
+_IN_PYTHON = {"dataclasses": "3.7"}  # from which version on a package comes with Python
 _IF_LOCKED = ("mkl",)  # a library: a build can do without, and finds only that of its environment
 _WITHOUT = {"numpy": "torch is built without from_numpy() and numpy()"}
 
@@ -40,9 +52,11 @@ def rows(tools: Tools) -> list[Check]:
     if not found.has_header:
         install = "install the headers (Debian: python3-dev, RHEL: python3-devel)"
         wrong += (f"no {shown(found.header)}; {install}",)
+    install = f"run: {shown(path)} -m pip install"
     return [
         Check("Python", wrong, f"{found.version}, {shown(path)}"),
-        *packages(tools, found.packages, names, f"run: {shown(path)} -m pip install"),
+        *_exit(tools, found.version, advice),
+        *packages(tools, found.packages, _outside(names, found.version), install),
     ]
 
 
@@ -58,8 +72,35 @@ def _locked(tools: Tools, names: Sequence[str]) -> list[Check]:
     there = {name: version for name, version in found.items() if version}
     return [
         Check("Python", wrong, f"{version} of the lock"),
-        *packages(tools, there, names, None),
+        *_exit(tools, version, relock()),
+        *packages(tools, there, _outside(names, version), None),
     ]
+
+
+def _outside(names: Sequence[str], version: str) -> list[str]:
+    """The packages that do not come with a Python."""
+    own = Version(plain(version))
+    return [name for name in names if name not in _IN_PYTHON or own < Version(_IN_PYTHON[name])]
+
+
+def _exit(tools: Tools, version: str, advice: str) -> Iterator[Check]:
+    """Whether a process that has trained ends as it should."""
+    wanted = tools.limits.text(_EXIT)
+    if not wanted:
+        return
+    crash = _CRASH.format(torch=tools.limits.of)
+    told = (crash, f"take Python {wanted}: {advice}; or build all the same: --accept crash-at-exit")
+    wrong = tools.limits.problems("Python", version, "", _EXIT)
+    yield Check("Python's exit", told if wrong else (), version)
+
+
+def tool() -> Check:
+    """What `build` itself imports."""
+    try:
+        sbom.require()
+    except ToolError as error:
+        return Check("switchml-patch", (str(error),), __version__)
+    return Check("switchml-patch", (), __version__)
 
 
 def packages(

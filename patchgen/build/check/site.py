@@ -30,6 +30,8 @@ class Site:
     environ: Mapping[str, str]
     """The process environment."""
     cwd: str
+    accepted: frozenset[str] = frozenset()
+    """Keys of ACCEPTABLE: what the user builds in spite of."""
 
     def path(self, path: str) -> str:
         """An absolute path."""

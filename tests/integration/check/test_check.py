@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import platform
@@ -76,8 +77,20 @@ exec g++ "$@"
 """
 
 
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where cmake finds an OpenBLAS."""
+    directory = tmp_path_factory.mktemp("blas")
+    names = ("sgemm_", "cheev_", "cgesdd_")
+    build_library(
+        directory / "libopenblas.so", "".join(f'extern "C" void {n}() {{}}\n' for n in names)
+    )
+    return directory
+
+
 @pytest.fixture(autouse=True)
-def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+def plain(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CMAKE_LIBRARY_PATH", str(numbers))
     for name in ("CC", "CXX", "CUDA_HOME", "USE_CUDA", "SWITCHML_CONFIG"):
         monkeypatch.delenv(name, raising=False)
 
@@ -341,6 +354,45 @@ def test_a_header_that_is_not_here(tmp_path: Path) -> None:
     ]
 
 
+# ---- BLAS and LAPACK
+
+INSTALL = (
+    "install libopenblas-dev (Debian) or openblas-devel (RHEL), or build without: --accept no-blas"
+)
+
+
+def test_blas_and_lapack(
+    simulator: Path, numbers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["--python", SYSTEM, "--switchml-home", str(simulator)]
+    found = check(*arguments, cwd=tmp_path)["BLAS and LAPACK"]["found"]
+    assert found == f"{numbers}/libopenblas.so"
+    alone = tmp_path / "alone"
+    build_library(alone / "libopenblas.so", 'extern "C" void sgemm_() {}\n')
+    monkeypatch.setenv("CMAKE_LIBRARY_PATH", str(alone))
+    rows = check(*arguments, cwd=tmp_path, code=6)
+    assert problems(rows, "BLAS and LAPACK")[0].startswith("no LAPACK in or beside it; ")
+    rows = check(*arguments, "--accept", "no-blas", cwd=tmp_path)
+    assert problems(rows, "BLAS and LAPACK")[-1] == INSTALL
+    assert not rows["BLAS and LAPACK"]["required"]
+
+
+@pytest.mark.skipif(
+    bool(glob.glob("/usr/lib/*/lib*blas.so")), reason="this system has a BLAS to build with"
+)
+def test_no_blas(simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CMAKE_LIBRARY_PATH")
+    arguments = ["--python", SYSTEM, "--switchml-home", str(simulator)]
+    rows = check(*arguments, cwd=tmp_path, code=6)
+    assert problems(rows, "BLAS and LAPACK") == [
+        (
+            "no library of BLAS; products of matrices are slow without, and torch.svd and its like "
+            "raise"
+        ),
+        INSTALL,
+    ]
+
+
 # ---- programs
 
 
@@ -512,6 +564,23 @@ def test_what_is_no_interpreter(tmp_path: Path, text: str, problem: str) -> None
     assert row.problems == (f"{path}: is no Python interpreter ({problem}); {advice}",)
 
 
+# ---- what the build itself needs
+
+
+def test_without_the_library_for_bills_of_materials(
+    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`build` would find it missing only after the hour."""
+    hidden = script(
+        tmp_path / "site/sitecustomize.py", "import sys\nsys.modules['cyclonedx'] = None\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(hidden))
+    arguments = ["--python", SYSTEM, "--switchml-home", str(simulator)]
+    rows = check(*arguments, cwd=tmp_path, code=6)
+    (problem,) = problems(rows, "switchml-patch")
+    assert problem.startswith("cyclonedx-python-lib: not installed; run: ")
+
+
 # ---- the conda environment
 
 
@@ -540,6 +609,7 @@ LOCKED = {
     "python": "3.10.4", "gxx_linux-64": "10.4.0", "cmake": "3.26.4", "ninja": "1.11.1",
     "setuptools": "59.8.0", "wheel": "0.38.4", "numpy": "1.22.4", "glog": "0.5.0",
     "boost-cpp": "1.74.0", "pyyaml": "6.0", "typing_extensions": "4.5.0", "cffi": "1.15.0",
+    "mkl": "2020.4", "mkl-include": "2020.4",
 }  # fmt: skip
 needs_env = pytest.mark.skipif(sys.version_info < (3, 10), reason="env needs Python 3.10")
 

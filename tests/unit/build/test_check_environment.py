@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchgen.build import env
-from patchgen.build.check import environment, programs, python
+from patchgen.build.check import blas, environment, programs, python
+from patchgen.build.check.accepted import ACCEPTABLE
 from patchgen.build.check.environment import Environment
 from patchgen.build.check.site import Site
 from patchgen.build.check.tools import Tools
@@ -23,6 +24,9 @@ LIMITS = Limits(
     "PyTorch 1.7.1",
     {
         "python": ">=3.6.2,<3.10",
+        "python's exit": ">=3.6.2,<3.9",
+        "blas": "",
+        "dataclasses": "",
         "gcc": ">=7,<11",
         "gcc with CUDA": ">=7,<9",
         "cuda": "==10.1.*",
@@ -86,6 +90,7 @@ def test_a_lock_that_fits() -> None:
         "ninja": "1.11.1 of the lock",
         "CUDA": "10.1.243 of the lock",
         "Python": "3.7.12 of the lock",
+        "Python's exit": "3.7.12",
         "Python packages": "setuptools 59.8.0, wheel 0.38.4, numpy 1.21.6, pyyaml 6.0",
     }
 
@@ -109,6 +114,57 @@ def test_a_version_of_a_python_package_of_a_lock() -> None:
     row = rows(locked({**GOOD, "setuptools": "65.0"}))["Python packages"]
     wrong = "setuptools 65.0: PyTorch 1.7.1 builds with <60"
     assert row.problems == (f"{wrong}; put setuptools<60 {RELOCK}",)
+
+
+def test_python_3_6_needs_a_package_that_later_ones_have() -> None:
+    row = rows(locked({**GOOD, "python": "3.6.15"}))["Python packages"]
+    assert row.problems == (f"dataclasses: not in the lock; put dataclasses {RELOCK}",)
+    assert rows(locked({**GOOD, "python": "3.6.15", "dataclasses": "0.8"}))["Python packages"].ok
+
+
+@pytest.mark.parametrize(
+    ("version", "ok"), [("3.7.12", True), ("3.8.20", True), ("3.9.2", False), ("3.10.1", False)]
+)
+def test_a_python_under_which_torch_crashes_at_exit(version: str, *, ok: bool) -> None:
+    row = rows(locked({**GOOD, "python": version}))["Python's exit"]
+    assert (row.ok, row.found, row.required) == (ok, version, True)
+    if not ok:
+        assert "segmentation fault (exit code 139)" in row.problems[0]
+        assert row.problems[1] == (
+            f"take Python >=3.6.2,<3.9: change it {RELOCK}; "
+            "or build all the same: --accept crash-at-exit"
+        )
+
+
+def test_the_rows_that_a_user_may_accept() -> None:
+    row = blas.row(locked(GOOD), None)
+    assert row is not None
+    assert set(ACCEPTABLE.values()) <= {row.name, *rows(locked(GOOD))}
+
+
+MKL = {"mkl": "2020.4", "mkl-include": "2020.4"}
+
+
+@pytest.mark.parametrize(
+    ("packages", "found"),
+    [
+        (MKL, "mkl 2020.4 of the lock"),
+        ({"openblas": "0.3.21"}, "openblas 0.3.21 of the lock"),
+        ({"mkl": "2020.4"}, ""),
+        ({"libopenblas": "0.3.21"}, ""),
+    ],
+)
+def test_blas_of_a_lock(packages: dict[str, str], found: str) -> None:
+    row = blas.row(locked({**GOOD, **packages}), None)
+    assert row is not None
+    assert (row.name, row.found, row.ok, row.required) == (
+        "BLAS and LAPACK", found, bool(found), True
+    )  # fmt: skip
+    if not found:
+        put = f"put mkl and mkl-include {RELOCK}; or build without: --accept no-blas"
+        assert row.problems[1] == put
+    none = Tools(Site("/w", None, None, {}, "/"), Limits("PyTorch"), None)
+    assert blas.row(none, None) is None
 
 
 def test_mkl_counts_where_the_lock_has_it() -> None:

@@ -67,7 +67,8 @@ def test_the_environments_are_within_the_limits(name: str) -> None:
     assert cuda == (name == "environment.yml")
     for limit in known.specifiers:
         package = {"gcc": "gxx_linux-64", "gcc with CUDA": "gxx_linux-64",
-                   "cuda": "cudatoolkit-dev"}.get(limit, limit)  # fmt: skip
+                   "cuda": "cudatoolkit-dev", "blas": "mkl-include",
+                   "python's exit": "python"}.get(limit, limit)  # fmt: skip
         if cuda or not limit.endswith(("cuda", "CUDA")):
             assert package in asked
             assert not asked[package] or known.problems(limit, asked[package], "") == ()
