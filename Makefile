@@ -14,26 +14,32 @@ help: ## Show this list
 	@echo "  Variables: DPDK=1 MLX5=1 MLX4=1 RDMA=1 DEBUG=1 and the paths BUILDDIR, SWITCHML_HOME,"
 	@echo "  GRPC_HOME, DPDK_HOME; for example: make patch DPDK=1 MLX5=1 SWITCHML_HOME=/opt/switchml"
 
-$(BIN)/switchml-patch: pyproject.toml
+# Compiling what is installed takes longer than the installation, and little of it is ever imported.
+INSTALL := $(BIN)/pip install --quiet --no-compile
+
+$(VENV)/pip:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet 'pip>=21.3'
-	$(BIN)/pip install --quiet --editable .
+	$(INSTALL) --upgrade pip
 	@touch $@
 
-$(VENV)/dev: pyproject.toml | $(BIN)/switchml-patch
-	$(BIN)/pip install --quiet --editable '.[dev]'
+$(BIN)/switchml-patch: pyproject.toml | $(VENV)/pip
+	$(INSTALL) --editable .
 	@touch $@
+
+$(VENV)/dev: pyproject.toml | $(VENV)/pip
+	$(INSTALL) --editable '.[dev]'
+	@touch $(BIN)/switchml-patch $@
 
 .PHONY: patch
 patch: $(BIN)/switchml-patch ## Set up switchml-patch and write the patch
 	@$(BIN)/switchml-patch generate
 
 $(VENV)/build: pyproject.toml | $(BIN)/switchml-patch
-	$(BIN)/pip install --quiet --editable '.[build]'
+	$(INSTALL) --editable '.[build]'
 	@touch $@
 
 $(VENV)/plots: pyproject.toml | $(BIN)/switchml-patch
-	$(BIN)/pip install --quiet --editable '.[plots]'
+	$(INSTALL) --editable '.[plots]'
 	@touch $@
 
 .PHONY: demo
@@ -75,8 +81,7 @@ packages: ## Install the system packages that the tests need (Debian, as root)
 
 .PHONY: test
 test: packages $(VENV)/dev ## Install what the tests need, then lint and run all of them
-	@PATH="$(abspath $(BIN)):$$PATH" ci/lint
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@PATH="$(abspath $(BIN)):$$PATH" ci/test
 
 .PHONY: lint
 lint: $(VENV)/dev ## Check style and types only

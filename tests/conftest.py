@@ -19,6 +19,21 @@ if TYPE_CHECKING:
 
     from support.simulator import Home
 
+LONGEST_FIRST = (
+    "integration/build",
+    "integration/plugin/test_demo_command.py",
+    "integration/run",
+    "integration/apply/test_delegate.py",
+    "integration/ranks/test_table.py",
+    "integration/verify",
+    "integration/ranks",
+    "integration/plugin",
+    "integration/apply",
+    "integration/check",
+    "integration/graft",
+    "integration/simulator",
+)
+
 
 def pytest_configure() -> None:
     """Programs do not inherit that a signal is ignored, as under nohup or in the background."""
@@ -26,6 +41,18 @@ def pytest_configure() -> None:
         ignored = signal.getsignal(number) is signal.SIG_IGN
         if ignored and threading.current_thread() is threading.main_thread():
             signal.signal(number, lambda *_: None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several processes take files in turn, what takes longest comes first."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    path = item.path.relative_to(item.config.rootpath / "tests").as_posix()
+    turns = [turn for turn, longest in enumerate(LONGEST_FIRST) if path.startswith(longest)]
+    return min(turns, default=len(LONGEST_FIRST) + path.startswith("unit"))
 
 
 @pytest.fixture(autouse=True)
@@ -62,9 +89,9 @@ def latin1(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def simulator_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """The simulator and the driver of its workers, compiled once for all tests."""
-    from support.simulator import build_home  # in tests/integration
+    from support.simulator import plain_home  # in tests/integration
 
-    return build_home(tmp_path_factory.mktemp("simulator"))
+    return plain_home(tmp_path_factory)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def test_fallback(launch: Launcher) -> None:
     arguments = {"numel": 256, "concurrent": 64, "rounds": 150, "dtype": "float64"}
 
     def seconds(*, preload: bool) -> float:
-        ranks = launch("time_allreduce", 2, arguments=arguments, preload=preload)
+        ranks = launch("time_allreduce", 2, arguments=arguments, preload=preload, fresh=True)
         return float(max(rank.result["seconds"] for rank in ranks))
 
     ours, stock = best(lambda: seconds(preload=True), lambda: seconds(preload=False))
@@ -60,7 +60,7 @@ def test_delegated(launch: Launcher, direct: Path, size: str, rounds: int) -> No
     arguments = {"numel": numel, "concurrent": 1, "rounds": rounds, "dtype": "float32"}
 
     def through_torch() -> float:
-        ranks = launch("time_allreduce", 2, arguments=arguments, config=config)
+        ranks = launch("time_allreduce", 2, arguments=arguments, config=config, fresh=True)
         return float(max(rank.result["seconds"] for rank in ranks))
 
     def bare() -> float:

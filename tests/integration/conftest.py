@@ -5,7 +5,7 @@ from support.torch import (
     home,
     launch,
     patched,
-    source,
+    servers,
     torch_launcher,
     torch_python,
 )

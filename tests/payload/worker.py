@@ -1,6 +1,7 @@
 """One rank of a test: loads the graft or the plugin, runs a case, prints its result as JSON.
 
-A case is a function of `cases`, or of another module: MODULE:FUNCTION.
+A case is a function of `cases`, or of another module: MODULE:FUNCTION. In the place of a case
+`--serve DESCRIPTOR` makes it a server of ranks, see `forking`.
 
 Runs under the interpreter of the torch in use (Python 3.9 or newer), not under pytest's.
 """
@@ -17,6 +18,8 @@ if os.environ.get("SWITCHML_TEST_GRAFT"):
 
 import torch
 
+RELEASE = int(torch.__version__.partition(".")[0])
+
 
 def load_report_module():
     if os.environ.get("SWITCHML_TEST_BACKEND") == "switchml":
@@ -27,12 +30,24 @@ def load_report_module():
     return module
 
 
-def main():
-    torch.set_num_threads(1)
-    if int(torch.__version__.partition(".")[0]) >= 2:
+def import_before_groups():
+    if RELEASE >= 2:
         # Imported after a group was made, as by DistributedDataParallel, it keeps that group, whose
         # threads may then abort the process at its end.
         importlib.import_module("torch.distributed.nn")
+
+
+def import_what_cases_use():
+    load_report_module()
+    for name in ("torch.nn.parallel", "torch.profiler", "torch.optim"):
+        importlib.import_module(name)
+    if RELEASE >= 2:
+        importlib.import_module("torch._dynamo")  # by DistributedDataParallel, and by optimizers
+
+
+def main():
+    torch.set_num_threads(1)
+    import_before_groups()
     configs = os.environ.get("SWITCHML_TEST_CONFIGS")
     if configs:
         os.environ["SWITCHML_CONFIG"] = os.path.join(configs, os.environ["RANK"], "switchml.cfg")
@@ -45,4 +60,8 @@ def main():
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "--serve":
+        import_before_groups()
+        import_what_cases_use()
+        importlib.import_module("forking").serve(int(sys.argv[2]))
     main()

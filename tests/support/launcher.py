@@ -9,14 +9,21 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from support.forking import Servers
+
 PROGRAMS = Path(__file__).parents[1] / "payload"
+# Read when a group is made, or by the tests' own programs: a rank may differ from its server here.
+READ_LATE = {
+    *("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+    *("SWITCHML_CONFIG", "SWITCHML_DISABLE", "SWITCHML_REQUIRE", "SWITCHML_MIN_NUMEL"),
+}
 
 
 @dataclass(frozen=True)
@@ -34,9 +41,17 @@ class Rank:
         raise AssertionError(f"no result (exit code {self.code}):\n{self.out}\n{self.err}")
 
 
+class Process(Protocol):
+    """What is used of subprocess.Popen."""
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def kill(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class Started:
-    process: subprocess.Popen[bytes]
+    process: Process
     cwd: Path
 
 
@@ -50,6 +65,8 @@ class Launcher:
     report: Path
     home: Path
     scratch: Path
+    servers: Servers | None = None
+    """Fork the ranks; without them each is a new interpreter."""
     runs: list[int] = field(default_factory=list)
 
     def config(self, values: Mapping[str, object]) -> str:
@@ -112,10 +129,14 @@ class Launcher:
         env: Mapping[str, str] | None = None,
         rank_env: Mapping[int, Mapping[str, str]] | None = None,
         preload: bool = True,
+        fresh: bool = False,
         timeout: float = 60,
-        limit: float = 120,
+        limit: float = 360,
     ) -> list[Rank]:
-        """Run `case` on `world` ranks; `timeout` is the group's, `limit` the test's, in seconds."""
+        """Run `case` on `world` ranks; `timeout` is the group's, `limit` the test's, in seconds.
+
+        Where starting, ending or forking is what is tested, `fresh` ranks are new interpreters.
+        """
         config = {"prepostprocessor": "bypass", **(config or {})}
         run = self.prepare(world, config=config, per_rank=per_rank)
         shared = self.environment(
@@ -129,15 +150,21 @@ class Launcher:
             },
             preload=preload,
         )
-        processes = [
-            self._start(
-                [self.python, PROGRAMS / "worker.py", case],
-                run / str(rank),
-                {**shared, "RANK": str(rank), **(rank_env or {}).get(rank, {})},
-            )
-            for rank in range(world)
+        environs = [
+            {**shared, "RANK": str(rank), **(rank_env or {}).get(rank, {})} for rank in range(world)
         ]
-        return self._collect(processes, limit)
+        if fresh or self.servers is None:
+            command = [str(self.python), str(PROGRAMS / "worker.py"), case]
+            started = [
+                self._start(command, run / str(rank), environ)
+                for rank, environ in enumerate(environs)
+            ]
+        else:
+            started = [
+                self._fork(self.servers, case, run / str(rank), environ, preload=preload)
+                for rank, environ in enumerate(environs)
+            ]
+        return self._collect(started, limit)
 
     def torchrun(
         self,
@@ -161,10 +188,39 @@ class Launcher:
         command = [str(self.python), "-m", *launcher, str(PROGRAMS / "worker.py"), case]
         return self._collect([self._start(command, run, env)], 120)
 
-    @staticmethod
-    def _start(
-        command: Sequence[str | os.PathLike[str]], cwd: Path, env: Mapping[str, str]
+    def _fork(
+        self,
+        servers: Servers,
+        case: str,
+        cwd: Path,
+        environ: Mapping[str, str],
+        *,
+        preload: bool,
     ) -> Started:
+        usual = self.environment({}, preload=preload)
+        early = {
+            name: value
+            for name, value in environ.items()
+            if usual.get(name) != value
+            and name not in READ_LATE
+            and not name.startswith("SWITCHML_TEST_")
+        }
+        server = servers(
+            [self.python, PROGRAMS / "worker.py"],
+            self.environment(early, preload=preload),
+            (self.python, *self.loading.items(), preload, *sorted(early.items())),
+        )
+        process = server.start(
+            arguments=[case],
+            directory=cwd,
+            environ=environ,
+            output=cwd / "stdout",
+            errors=cwd / "stderr",
+        )
+        return Started(process, cwd)
+
+    @staticmethod
+    def _start(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Started:
         with (cwd / "stdout").open("w") as out, (cwd / "stderr").open("w") as err:
             process = subprocess.Popen(
                 command, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=out, stderr=err
@@ -174,21 +230,18 @@ class Launcher:
     @staticmethod
     def _collect(ranks: Sequence[Started], limit: float) -> list[Rank]:
         deadline = time.monotonic() + limit
-        hung = []
+        hung, codes = [], []
         for number, rank in enumerate(ranks):
             try:
-                rank.process.wait(max(0.1, deadline - time.monotonic()))
+                code = rank.process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 hung.append(number)
                 rank.process.kill()
-                rank.process.wait()
+                code = rank.process.wait()
+            codes.append(code)
         done = [
-            Rank(
-                rank.process.returncode,
-                (rank.cwd / "stdout").read_text(),
-                (rank.cwd / "stderr").read_text(),
-            )
-            for rank in ranks
+            Rank(code, (rank.cwd / "stdout").read_text(), (rank.cwd / "stderr").read_text())
+            for rank, code in zip(ranks, codes)
         ]
         assert not hung, f"ranks {hung} did not end within {limit} s: {done}"
         return done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import select
@@ -11,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,11 +20,13 @@ from patchgen.client.config import simulated
 from patchgen.client.simulator import install
 from patchgen.system.ports import free_port
 from patchgen.system.process import run
+from support.shared import once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Union
 
+    import pytest
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float32]
@@ -33,6 +36,7 @@ CPP = Path(__file__).parents[1] / "cpp"
 ANSWER_S = 120.0  # far more than any command takes: a hang fails the test
 NEVER_MS = 600_000  # a limit that no test waits for
 LINK = ("-lswitchml-client", "-lglog", "-lboost_program_options", "-lpthread")
+SANITIZERS = {"thread": "-fsanitize=thread", "address": "-fsanitize=address,undefined"}
 STRICT = ("-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
 INT32_MAX = 2**31 - 1
 
@@ -50,21 +54,34 @@ def build_driver(prefix: Path, flags: str = "") -> Path:
 
 @dataclass
 class Home:
-    """An installed simulator."""
+    """An installed simulator, made once for all processes."""
 
     prefix: Path
-    installed: list[Path]
-    reported: list[str]
     driver: Path
+    installed: list[str]
+    reported: list[str]
 
 
-def build_home(directory: Path) -> Home:
-    prefix = directory / "a home"
-    reported: list[str] = []
-    installed = install(
-        prefix, workers=2, controller_port=1234, cxxflags="-Werror", report=reported.append
-    )
-    return Home(prefix, installed, reported, build_driver(prefix))
+def _home(factory: pytest.TempPathFactory, name: str, flags: str, **given: Any) -> Home:
+    def make(directory: Path) -> None:
+        reported: list[str] = []
+        prefix = directory / "a home"
+        installed = install(prefix, cxxflags=flags, report=reported.append, **given)
+        build_driver(prefix, flags)
+        answer = {"installed": [*map(str, installed)], "reported": reported}
+        (directory / "answer.json").write_text(json.dumps(answer))
+
+    made = once(factory, name, make)
+    return Home(made / "a home", made / "driver", **json.loads((made / "answer.json").read_text()))
+
+
+def plain_home(factory: pytest.TempPathFactory) -> Home:
+    return _home(factory, "simulator", "-Werror", workers=2, controller_port=1234)
+
+
+def sanitized_home(factory: pytest.TempPathFactory, sanitizer: str) -> Home:
+    flags = f"-O0 {SANITIZERS[sanitizer]} -fno-sanitize-recover=all"
+    return _home(factory, f"simulator-{sanitizer}", flags, debug=True)
 
 
 class Worker:

@@ -14,12 +14,17 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from patchgen.system.ports import free_port
+from support.forking import Servers
 from support.launcher import Launcher, Rank
+from support.shared import once
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -66,8 +71,17 @@ class Plugin:
         return found
 
 
-def built_plugin(torch: Path, home: Path, scratch: Path) -> Plugin:
-    """The plugin for a torch, in a virtual environment that has the torch's packages as well."""
+def built_plugin(torch: Path, home: Path, factory: pytest.TempPathFactory, name: str) -> Plugin:
+    """The plugin for a torch, in a virtual environment that has the torch's packages as well.
+
+    Made once for all processes, under that name.
+    """
+    made = once(factory, name, lambda scratch: _build_plugin(torch, home, scratch))
+    (wheel,) = made.glob("*.whl")
+    return Plugin(wheel, torch, made / "venv" / "bin" / "python")
+
+
+def _build_plugin(torch: Path, home: Path, scratch: Path) -> None:
     wanted = ["--torch", str(torch), "--switchml-home", str(home), "-o", str(scratch)]
     built = switchml_patch("plugin", "build", *wanted, CXXFLAGS="-Werror")
     assert built.returncode == 0, built.stderr
@@ -83,16 +97,16 @@ def built_plugin(torch: Path, home: Path, scratch: Path) -> Plugin:
         [*pip, "install", "--no-index", str(wheel)], capture_output=True, text=True, check=False
     )
     assert installed.returncode == 0, installed.stderr
-    return Plugin(wheel, torch, python)
 
 
-def plugin_launcher(plugin: Plugin, home: Path, scratch: Path) -> Launcher:
+def plugin_launcher(plugin: Plugin, home: Path, scratch: Path, servers: Servers) -> Launcher:
     return Launcher(
         python=plugin.python,
         loading={"SWITCHML_TEST_BACKEND": "switchml"},
         report=plugin.package / "_patch.py",
         home=home,
         scratch=scratch,
+        servers=servers,
     )
 
 
@@ -107,10 +121,8 @@ def torch_python() -> Path:
     return python
 
 
-@pytest.fixture(scope="session")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pristine source tree of the torch in use, for this session alone."""
-    scratch = tmp_path_factory.mktemp("source")
+def _unpack(scratch: Path) -> Path:
+    """A pristine source tree of the torch in use."""
     given = os.environ.get("SWITCHML_TEST_SOURCE")
     if given:
         tree = scratch / "pytorch"
@@ -128,25 +140,41 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SWITCHML_HOME: the simulator, in a directory whose name needs quoting."""
-    prefix = tmp_path_factory.mktemp("home") / "simulator (of SwitchML)"
-    checked("simulator", "install", prefix)
-    return prefix
+    name = "simulator (of SwitchML)"
+
+    def make(directory: Path) -> None:
+        checked("simulator", "install", directory / name, "--workers", "2")
+
+    return once(tmp_path_factory, "home", make) / name
 
 
 @pytest.fixture(scope="session")
-def patched(source: Path, home: Path) -> Path:
-    checked("apply", source, "--switchml-home", home)
-    return source
+def patched(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source of the torch in use, with the patch applied."""
+
+    def make(directory: Path) -> None:
+        checked("apply", _unpack(directory), "--switchml-home", home)
+
+    (tree,) = once(tmp_path_factory, "source", make).iterdir()
+    return tree
 
 
 @pytest.fixture(scope="session")
 def graft(
     torch_python: Path, patched: Path, home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    lib = tmp_path_factory.mktemp("graft") / "graft.so"
-    arguments = ["--torch", str(torch_python), "--source", str(patched), "-o", str(lib)]
-    checked("graft", *arguments, "--switchml-home", home)
-    return lib
+    def make(directory: Path) -> None:
+        given = ("--torch", torch_python, "--source", patched, "--switchml-home", home)
+        checked("graft", *given, "-o", directory / "graft.so")
+
+    return once(tmp_path_factory, "graft", make) / "graft.so"
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    made = Servers(tmp_path_factory.mktemp("servers"))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")
@@ -155,6 +183,7 @@ def launch(
     graft: Path,
     patched: Path,
     home: Path,
+    servers: Servers,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Launcher:
     return Launcher(
@@ -163,6 +192,7 @@ def launch(
         report=patched / "torch" / "distributed" / "switchml.py",
         home=home,
         scratch=tmp_path_factory.mktemp("ranks"),
+        servers=servers,
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.simulator import SANITIZERS, sanitized_home
 
 from patchgen.accuracy.fixed_point import may_overflow
 from patchgen.system.ports import free_port
@@ -24,8 +25,8 @@ CPP = Path(__file__).parents[2] / "cpp"
 BUILDS = {
     "gcc": ("g++", []),
     "clang": ("clang++", []),
-    "thread": ("g++", ["-fsanitize=thread", "-g"]),
-    "address": ("g++", ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"]),
+    "thread": ("g++", [SANITIZERS["thread"], "-g"]),
+    "address": ("g++", [SANITIZERS["address"], "-fno-sanitize-recover=all", "-g"]),
 }
 TERMS = {"timeout": 1, "timeout_threshold": 100, "timeout_threshold_increment": 600}
 
@@ -42,12 +43,16 @@ def render(directory: Path) -> None:
 
 
 @pytest.fixture(scope="session", params=list(BUILDS))
-def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def program(
+    request: pytest.FixtureRequest, simulator_home: Home, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     compiler, flags = BUILDS[request.param]
     directory = tmp_path_factory.mktemp(f"delegate-{request.param}")
-    home = directory / "home"
-    install = [sys.executable, "-m", "patchgen", "simulator", "install", str(home)]
-    subprocess.run([*install, f"--cxxflags={' '.join(flags)}"], check=True, capture_output=True)
+    made = simulator_home
+    if request.param in SANITIZERS:
+        made = sanitized_home(tmp_path_factory, request.param)
+    home = made.prefix
+    shutil.copy(home / "switchml.cfg", directory)
     render(directory)
     command = [compiler, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", *flags]
     sources = [directory / "SwitchMLAllreduce.cpp", CPP / "delegate.cpp"]
@@ -71,7 +76,7 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def run(program: Path, scenario: str, size: int, scratch: Path, timeout_ms: int) -> list[str]:
     """What every rank wrote to stderr; all must end well."""
-    template = (program.parent / "home" / "switchml.cfg").read_text()
+    template = (program.parent / "switchml.cfg").read_text()
     port = free_port()
     processes = []
     for rank in range(size):

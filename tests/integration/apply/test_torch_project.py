@@ -13,6 +13,7 @@ import pytest
 from support import torch_project
 from support.waiting import ENOUGH
 
+from patchgen.client.config import simulated
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
@@ -76,13 +77,6 @@ def unpatched(tree: Path) -> Path:
     """The wheel."""
     build(tree)
     return the_wheel(tree)
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    prefix = tmp_path_factory.mktemp("home") / "simulator"
-    tool("simulator", "install", prefix, "--workers", "2", "--controller-port", str(free_port()))
-    return prefix
 
 
 @pytest.fixture(scope="module")
@@ -152,13 +146,17 @@ def test_unpatched(unpatched: Path, tree: Path, project: Project, tmp_path: Path
     assert torch_project.git(tree, "status", "--porcelain") == ""
 
 
-def test_patched_sums_on_two_ranks(patched: Path, home: Path, tmp_path: Path) -> None:
+def test_patched_sums_on_two_ranks(patched: Path, tmp_path: Path) -> None:
     torch = unpacked(patched, tmp_path / "torch")
     assert asked(torch)["patched"] is True
-    port = str(free_port())
+    port, controller_port = str(free_port()), free_port()
+    for rank in range(2):
+        (tmp_path / str(rank)).mkdir()
+        text = simulated(rank=rank, workers=2, controller_port=controller_port)
+        (tmp_path / str(rank) / "switchml.cfg").write_text(text)
     ranks = [
         subprocess.Popen(
-            [torch_project.PYTHON, "-c", SUM], cwd=home / "ranks" / str(rank),
+            [torch_project.PYTHON, "-c", SUM], cwd=tmp_path / str(rank),
             stdout=subprocess.PIPE, text=True,
             env={
                 "GLOO_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
@@ -167,8 +165,8 @@ def test_patched_sums_on_two_ranks(patched: Path, home: Path, tmp_path: Path) ->
         )
         for rank in range(2)
     ]  # fmt: skip
-    for rank in ranks:
-        answer = json.loads(rank.communicate(timeout=ENOUGH)[0])
+    for process in ranks:
+        answer = json.loads(process.communicate(timeout=ENOUGH)[0])
         assert answer == {"right": True, "calls": 1, "patched": True}
 
 

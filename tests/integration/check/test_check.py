@@ -20,7 +20,6 @@ from patchgen.build.check import Site, environment, programs
 from patchgen.build.check import python as interpreters
 from patchgen.build.check.tools import Tools
 from patchgen.build.env import marker
-from patchgen.client.simulator import install
 from patchgen.patch import pins
 from patchgen.patch.limits import Limits
 from patchgen.system.process import run
@@ -96,10 +95,10 @@ def plain(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def simulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("simulator") / "a home"
-    install(home, workers=2, report=lambda _line: None)
-    return home
+def simulator(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copy = tmp_path_factory.mktemp("simulator") / "a home"
+    shutil.copytree(home, copy)
+    return copy
 
 
 def check(*arguments: str, cwd: Path, code: int = 0) -> dict[str, dict[str, Any]]:

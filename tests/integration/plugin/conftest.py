@@ -13,12 +13,12 @@ from support.torch import (
     REPOSITORY,
     Plugin,
     built_plugin,
-    home,
     plugin_launcher,
     torch_launcher,
 )
 
 if TYPE_CHECKING:
+    from support.forking import Servers
     from support.launcher import Launcher
 
 
@@ -29,7 +29,7 @@ def plugin(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Plugin:
     made = subprocess.run([script], capture_output=True, text=True, check=False, env=environ)
     if made.returncode != 0:
         pytest.skip(f"ci/torch needs a registry with torch: {made.stderr[-300:]}")
-    return built_plugin(Path(made.stdout.strip()), home, tmp_path_factory.mktemp("plugin"))
+    return built_plugin(Path(made.stdout.strip()), home, tmp_path_factory, "plugin")
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +41,7 @@ def torch_python(plugin: Plugin) -> Path:
 def launch(
     plugin: Plugin,
     home: Path,
+    servers: Servers,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Launcher:
-    return plugin_launcher(plugin, home, tmp_path_factory.mktemp("plugin-ranks"))
+    return plugin_launcher(plugin, home, tmp_path_factory.mktemp("plugin-ranks"), servers)

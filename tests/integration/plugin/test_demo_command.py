@@ -25,14 +25,22 @@ WEIGHTS = 71754
 BYTES = 4 * WEIGHTS * STEPS
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of all demos here: the first one builds the simulator into it."""
+    return tmp_path_factory.mktemp("cache")
+
+
 def command(python: Path, output: Path, cache: Path) -> list[str]:
     demo = [sys.executable, "-m", "patchgen", "demo", "--epochs", "1"]
     return [*demo, *map(str, ["--python", python, "--output", output, "--cache", cache])]
 
 
-def demo(python: Path, output: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+def demo(
+    python: Path, output: Path, cache: Path, **environ: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(python, output, output.parent / "cache"),
+        command(python, output, cache),
         cwd=output.parent, env={**os.environ, **environ},
         capture_output=True, text=True, check=False, timeout=ENOUGH,
     )  # fmt: skip
@@ -45,12 +53,12 @@ def wrapper(path: Path, python: Path, lines: str) -> Path:
     return path
 
 
-def test_two_trainings_that_come_to_the_same(plugin: Plugin, tmp_path: Path) -> None:
+def test_two_trainings_that_come_to_the_same(plugin: Plugin, cache: Path, tmp_path: Path) -> None:
     output = tmp_path / "a demo (of mine)"
     (output / "gloo").mkdir(parents=True)
     (output / "gloo" / "0.json").write_text("left over")
     # What the user has set for other runs is not for this one.
-    done = demo(plugin.python, output, SWITCHML_DISABLE="1", SWITCHML_MIN_NUMEL="100000000")
+    done = demo(plugin.python, output, cache, SWITCHML_DISABLE="1", SWITCHML_MIN_NUMEL="100000000")
     assert done.returncode == 0, done.stderr
     data = json.loads((output / "demo.json").read_text())
     assert (data["way"], data["simulated"], data["ranks"]) == ("plugin", True, 2)
@@ -86,9 +94,9 @@ def test_two_trainings_that_come_to_the_same(plugin: Plugin, tmp_path: Path) -> 
         assert weights[0] == weights[1]
 
 
-def test_nothing_delegated_is_a_failure(plugin: Plugin, tmp_path: Path) -> None:
+def test_nothing_delegated_is_a_failure(plugin: Plugin, cache: Path, tmp_path: Path) -> None:
     python = wrapper(tmp_path / "python", plugin.python, "export SWITCHML_DISABLE=1")
-    done = demo(python, tmp_path / "out")
+    done = demo(python, tmp_path / "out", cache)
     assert done.returncode == 6, done.stderr
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert error.startswith("error: nothing was delegated: ")
@@ -98,9 +106,9 @@ def test_nothing_delegated_is_a_failure(plugin: Plugin, tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "demo.json").exists()
 
 
-def test_a_rank_that_fails(plugin: Plugin, tmp_path: Path) -> None:
+def test_a_rank_that_fails(plugin: Plugin, cache: Path, tmp_path: Path) -> None:
     line = '[ "${RANK:-}" != 1 ] || { echo "no luck today" >&2; exit 3; }'
-    done = demo(wrapper(tmp_path / "python", plugin.python, line), tmp_path / "out")
+    done = demo(wrapper(tmp_path / "python", plugin.python, line), tmp_path / "out", cache)
     assert done.returncode == 4, done.stderr
     error = done.stderr[done.stderr.index("error: ") + len("error: ") :].splitlines()
     assert error == [
@@ -110,12 +118,12 @@ def test_a_rank_that_fails(plugin: Plugin, tmp_path: Path) -> None:
     ]
 
 
-def test_ctrl_c_leaves_nothing_running(plugin: Plugin, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_nothing_running(plugin: Plugin, cache: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     line = f'[ -z "${{RANK:-}}" ] || {{ echo $$ >"{tmp_path}/$RANK.pid"; sleep 1000; }}'
     python = wrapper(tmp_path / "python", plugin.python, line)
     running = subprocess.Popen(
-        command(python, output, tmp_path / "cache"), stderr=subprocess.PIPE, text=True,
+        command(python, output, cache), stderr=subprocess.PIPE, text=True,
         stdout=subprocess.DEVNULL,
     )  # fmt: skip
     with running:

@@ -106,7 +106,8 @@ def test_case(
     """The assertions are in the case."""
     if "store" in arguments:
         arguments = {"store": str(tmp_path)}
-    results(launch(f"plugin_cases:{case}", world, arguments=arguments))
+    fresh = case == "forked"
+    results(launch(f"plugin_cases:{case}", world, arguments=arguments, fresh=fresh))
 
 
 def test_a_barrier_fails_with_what_is_before_it(launch: Launcher) -> None:
@@ -131,6 +132,6 @@ def test_communication_hooks(launch: Launcher) -> None:
 
 def test_end_of_the_program_with_work_in_flight(launch: Launcher) -> None:
     number = 30
-    for rank in launch("plugin_cases:unwaited", 2, arguments={"number": number}):
+    for rank in launch("plugin_cases:unwaited", 2, arguments={"number": number}, fresh=True):
         assert rank.code == 0, rank.err
         assert rank.out.count("CALLED") == number

@@ -33,6 +33,7 @@ def real(
         loading={"SWITCHML_TEST_GRAFT": str(lib)},
         home=Path(given),
         scratch=tmp_path_factory.mktemp("real-ranks"),
+        servers=None,
         runs=[],
     )
 

@@ -13,21 +13,24 @@ from support.torch import built_plugin, plugin_launcher, results
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from support.forking import Servers
     from support.launcher import Launcher
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")
-def plugged(torch_python: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Launcher:
+def plugged(
+    torch_python: Path, home: Path, servers: Servers, tmp_path_factory: pytest.TempPathFactory
+) -> Launcher:
     asked = subprocess.check_output(
         [torch_python, "-c", "import torch; print(torch.__version__)"], text=True
     )
     version = asked.split()[-1]
     if tuple(map(int, version.split(".")[:2])) < (1, 13):
         pytest.skip(f"the plugin is for PyTorch 1.13 and newer, this is {version}")
-    plugin = built_plugin(torch_python, home, tmp_path_factory.mktemp("plugin-here"))
-    return plugin_launcher(plugin, home, tmp_path_factory.mktemp("plugged"))
+    plugin = built_plugin(torch_python, home, tmp_path_factory, "plugin-here")
+    return plugin_launcher(plugin, home, tmp_path_factory.mktemp("plugged"), servers)
 
 
 def test_sums_are_true_and_delegated(plugged: Launcher) -> None:

@@ -61,9 +61,7 @@ def table(launch: Launcher, directory: Path, level: str, *, preload: bool, **env
     directory.mkdir()
     arguments = {"directory": str(directory), "ports": [free_port() for _ in range(3)]}
     given = {"TORCH_DISTRIBUTED_DEBUG": level, **env}
-    ranks = launch(
-        "table:run", WORLD, arguments=arguments, env=given, preload=preload, timeout=120, limit=400
-    )
+    ranks = launch("table:run", WORLD, arguments=arguments, env=given, preload=preload, timeout=120)
     return answers(ranks, directory, WORLD)
 
 
@@ -152,7 +150,7 @@ def by_spawn(launch: Launcher, directory: Path, *, preload: bool) -> Answers:
         "world_size": 2,
         "configs": str(configs),
     }
-    ranks = launch("table:spawn", 1, arguments=arguments, preload=preload, limit=400)
+    ranks = launch("table:spawn", 1, arguments=arguments, preload=preload, fresh=True)
     return answers(ranks, directory, 2)
 
 

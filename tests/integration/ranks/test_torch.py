@@ -150,7 +150,7 @@ def test_minimum_that_differs(launch: Launcher) -> None:
 @pytest.mark.parametrize("victim", [0, 2])
 def test_rank_killed(launch: Launcher, victim: int) -> None:
     """Rank 0 hosts the aggregator, so its death is also the death of the switch."""
-    ranks = launch("dies", 3, arguments={"victim": victim}, timeout=20)
+    ranks = launch("dies", 3, arguments={"victim": victim}, timeout=20, fresh=True)
     for number, rank in enumerate(ranks):
         if number == victim:
             assert rank.code == -9

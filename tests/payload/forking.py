@@ -1,0 +1,81 @@
+"""A process that has imported torch once, and forks a rank for each request.
+
+A rank goes on in worker.py as if it had been started with its own command line, directory,
+environment and outputs, and ends as an interpreter ends. What torch reads when it is imported is
+the server's.
+
+Standard library only: it runs under the interpreter of the torch in use.
+"""
+
+import json
+import os
+import select
+import socket
+import sys
+
+LARGEST = 1 << 20  # of a request, in bytes
+
+
+def serve(descriptor):
+    """Returns in each rank; the server itself ends here, when nobody listens any more."""
+    connection = socket.socket(fileno=descriptor)
+    ranks = {}  # a descriptor of the process -> its number
+    poller = select.poll()
+    poller.register(connection, select.POLLIN)
+    while True:
+        for ready, _ in poller.poll():
+            if ready != connection.fileno():
+                poller.unregister(ready)
+                tell(connection, ended=ended(ranks.pop(ready)))
+                os.close(ready)
+                continue
+            request = connection.recv(LARGEST)
+            if not request:
+                sys.exit()
+            asked = json.loads(request)
+            if "kill" in asked:
+                if asked["kill"] in ranks.values():  # else the number may be another's by now
+                    os.kill(asked["kill"], 9)
+                continue
+            pid = fork()
+            if pid == 0:
+                for held in ranks:
+                    os.close(held)
+                connection.close()
+                become(**asked)
+                return
+            handle = os.pidfd_open(pid)
+            ranks[handle] = pid
+            poller.register(handle, select.POLLIN)
+            tell(connection, started=pid)
+
+
+def fork():
+    """Threads do not survive a fork, and what they hold stays locked for ever."""
+    threads = os.listdir("/proc/self/task")
+    if len(threads) != 1:
+        sys.exit(f"the server has {len(threads)} threads, so it cannot fork")
+    return os.fork()
+
+
+def ended(pid):
+    """The process and its exit code, negative for a signal."""
+    _, status = os.waitpid(pid, 0)
+    return [pid, os.waitstatus_to_exitcode(status)]
+
+
+def become(arguments, directory, environ, output, errors):
+    """Takes over what the rank was to be started with."""
+    os.chdir(directory)
+    os.environ.clear()
+    os.environ.update(environ)
+    sys.argv[1:] = arguments
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    for number, path, how in ((0, os.devnull, os.O_RDONLY), (1, output, flags), (2, errors, flags)):
+        opened = os.open(path, how, 0o666)
+        os.dup2(opened, number)
+        os.close(opened)
+
+
+def tell(connection, **message):
+    connection.send(json.dumps(message).encode())
