@@ -144,6 +144,7 @@ def _check(request: Request) -> None:
         lock=request.lock if request.python is None else None,
         environ={**request.environ, **request.settings},
         cwd=os.getcwd(),
+        accepted=frozenset(request.accepted),
     )
     found = preflight.run(request.options, request.pin, site)
     if not checks.hold(found):

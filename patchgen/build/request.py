@@ -49,6 +49,8 @@ class Request:
     jobs: int | None = None
     configs: tuple[str, ...] = ()
     """The switchml.cfg of each rank, for the verification."""
+    accepted: tuple[str, ...] = ()
+    """Keys of ACCEPTABLE: what `check` refuses, and the user does not mind."""
 
     def __post_init__(self) -> None:
         """Refuses what PyTorch's build would stumble over.

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Compilers that run at once. [env: MAX_JOBS; default: by cores and memory]",
 )
+@params.accept_option
 @params.config_option
 @click.option("--install", is_flag=True, help="Install the wheel for the interpreter.")
 @click.option("--dry-run", is_flag=True, help="Print the plan only.")
@@ -96,6 +97,7 @@ def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # Request
         without=given["without"],
         jobs=given["jobs"],
         configs=tuple(os.path.join(cwd, path) for path in given["configs"]),
+        accepted=given["accepted"],
     )
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from patchgen import build as building
 from patchgen.build.stages import STAGES, Stage
+from patchgen.checks import Check
+from patchgen.errors import CheckError
 from patchgen.options import resolve
 from patchgen.patch import pins
 
@@ -13,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    import pytest
-
+    from patchgen.build.check import Site
     from patchgen.build.context import Context
 
 NAMES = [stage.name for stage in STAGES]
@@ -85,3 +89,29 @@ def test_a_later_stage_that_is_done_is_not_made(
         "run env", "run compile", "run wheel", "run verify"
     ]  # fmt: skip
     assert len([note for note in notes if note.startswith("look")]) == len(NAMES)
+
+
+def test_what_the_user_accepts_is_handed_to_check(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sites = []
+
+    def run(_options: object, _pin: object, site: Site) -> list[Check]:
+        sites.append(site)
+        return [Check("BLAS and LAPACK", ("none",), required="no-blas" not in site.accepted)]
+
+    monkeypatch.setattr("patchgen.build.preflight.run", run)
+    request = building.Request(
+        pin=pins.find(pins.DEFAULT, pins.shipped()),
+        options=resolve({}, {}, str(tmp_path)),
+        work=f"{tmp_path}/work",
+        output=f"{tmp_path}/output",
+        python="/usr/bin/python3",
+        lock="",
+        cache=f"{tmp_path}/cache",
+        environ={},
+    )
+    with pytest.raises(CheckError, match="BLAS and LAPACK: none"):
+        building._check(request)
+    building._check(replace(request, accepted=("no-blas",)))
+    assert [sorted(site.accepted) for site in sites] == [[], ["no-blas"]]
