@@ -39,10 +39,11 @@ def import_before_groups():
 
 def import_what_cases_use():
     load_report_module()
-    for name in ("torch.nn.parallel", "torch.profiler", "torch.optim"):
-        importlib.import_module(name)
+    names = ["torch.nn.parallel", "torch.optim"]
     if RELEASE >= 2:
-        importlib.import_module("torch._dynamo")  # by DistributedDataParallel, and by optimizers
+        names += ["torch.profiler", "torch._dynamo"]  # DistributedDataParallel imports them late
+    for name in names:
+        importlib.import_module(name)
 
 
 def main():

@@ -55,7 +55,8 @@ def test_barrier_waits_for_what_was_delegated(plugged: Launcher) -> None:
 def test_gloo_that_delegates_itself(plugged: Launcher, graft: Path) -> None:
     """Nothing is delegated twice: the case counts the calls."""
     both = {**plugged.loading, "SWITCHML_TEST_GRAFT": str(graft)}
-    ranks = dataclasses.replace(plugged, loading=both)("sums", 2, arguments={"sizes": [1, 1000]})
+    launch = dataclasses.replace(plugged, loading=both)
+    ranks = launch("sums", 2, arguments={"sizes": [1, 1000]}, fresh=True)  # told when imported
     for result in results(ranks):
         assert result["report"]["delegating"]
     for rank in ranks:
