@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SOURCE = Path(__file__).parent
-_COMPILERS = ("c++", "g++", "clang++")
+_NO_COMPILER = "No CMAKE_CXX_COMPILER could be found"
 _LIMIT = 3600.0  # seconds
 
 
@@ -95,8 +95,6 @@ def _build(directory: Path, *, debug: bool, cxxflags: str, report: Callable[[str
     """Configures and builds; returns the archive."""
     if shutil.which("cmake") is None:
         raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
-    if not os.environ.get("CXX") and not any(map(shutil.which, _COMPILERS)):
-        raise ToolError("no C++ compiler on PATH; install one (Debian: g++; conda: cxx-compiler)")
     report("configuring the simulator")
     build_type = "Debug" if debug else "Release"
     options = [f"-DCMAKE_BUILD_TYPE={build_type}"]
@@ -105,6 +103,10 @@ def _build(directory: Path, *, debug: bool, cxxflags: str, report: Callable[[str
     try:
         run(["cmake", "-S", _SOURCE, "-B", directory, *options], limit=_LIMIT, supervised=True)
     except ToolError as error:
+        if _NO_COMPILER in str(error):
+            raise ToolError(
+                "no C++ compiler on PATH; install one (Debian: g++; conda: cxx-compiler)"
+            ) from error
         missing = re.search(r"^missing: (.*)$", str(error), re.MULTILINE)
         if missing is None:
             raise

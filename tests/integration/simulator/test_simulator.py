@@ -659,3 +659,15 @@ def test_headers_need_neither_glog_nor_macros(home: Home, tmp_path: Path) -> Non
         run(["g++", *STRICT, *macros, "-I", include, source, "-o", program], limit=None)
         sizes.add(subprocess.run([program], capture_output=True, check=True).stdout)
     assert len(sizes) == 1
+
+
+def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("cmake", "make"):
+        (programs / name).symlink_to(f"/usr/bin/{name}")
+    monkeypatch.setenv("PATH", str(programs))
+    with pytest.raises(ToolError, match=r"no C\+\+ compiler on PATH; install one"):
+        install(tmp_path / "home", report=lambda _: None)
+    assert not (tmp_path / "home").exists()
