@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+EXIT = "python's exit"
+"""In the limits of a release that crashes at the exit of a process under another Python."""
+
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 

@@ -5,11 +5,14 @@ nothing of this package. stdin is the job, in JSON. stdout gets a line for every
 is done, so that what a rank did before it died is known.
 """
 
+import contextlib
 import datetime as dt
+import importlib
 import json
 import math
 import os
 import sys
+import tempfile
 from typing import Any
 
 MARK = "switchml-verify: "
@@ -29,7 +32,13 @@ class Rank:
         import torch.distributed as dist
         from torch.distributed import switchml
 
+        tempfile.tempdir = os.getcwd()  # where the next import leaves a directory
+        # DistributedDataParallel imports it, and after a group is made its defaults would hold that
+        # for ever, so that Gloo's threads outlive the interpreter.
+        with contextlib.suppress(ImportError):
+            importlib.import_module("torch.distributed.nn")
         self.torch, self.dist, self.report = torch, dist, switchml.report
+        self.work = importlib.import_module("verify_work")  # type: Any  # beside this file
         self.rank, self.world, self.equal = job["rank"], job["world"], job["equal"]
         self.timeout = dt.timedelta(seconds=job["timeout"])
         self.groups = 0
@@ -92,6 +101,28 @@ class Rank:
         held = [group._get_backend(cpu) for group in groups]  # the only name it has
         self.dist.destroy_process_group()
         held.clear()
+
+    def matmul(self) -> "dict[str, Any]":
+        """A product of matrices."""
+        return dict(self.work.matmul(self.torch))
+
+    def svd(self) -> "dict[str, Any]":
+        """A singular value decomposition."""
+        return dict(self.work.svd(self.torch))
+
+    def train(self) -> "dict[str, Any]":
+        """A training on all ranks, against the same one on this rank alone.
+
+        What it leaves behind may fail when the process ends, so there has to be one.
+        """
+        before, work = self.report()["calls"], self.work
+        inputs = self.everyone(work.STEPS * work.FEATURES, self.torch.float32)
+        parallel = self.torch.nn.parallel.DistributedDataParallel
+        together = work.learnt(self.torch, [inputs[self.rank]], parallel)
+        calls = self.report()["calls"] - before
+        problems = work.differs(together, work.learnt(self.torch, inputs))
+        found = f"{work.STEPS} steps, {calls} allreduces delegated"
+        return {"problems": problems, "found": found}
 
     def gloo(self) -> "dict[str, Any]":
         """A group that may not delegate."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+CRASH = "crash-at-exit"
 ACCEPTABLE = {
     "no-blas": "BLAS and LAPACK",
-    "crash-at-exit": "Python's exit",
+    CRASH: "Python's exit",
 }
 """The name of the row, by what the user accepts."""

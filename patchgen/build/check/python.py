@@ -13,7 +13,7 @@ from patchgen.build.check.site import shown, which
 from patchgen.build.check.tools import relock
 from patchgen.checks import Check
 from patchgen.errors import ToolError
-from patchgen.patch.limits import plain
+from patchgen.patch.limits import EXIT, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from patchgen.build.check.tools import Tools
 
 _ALWAYS = ("setuptools", "wheel")
-_EXIT = "python's exit"  # in the limits of a release that crashes there under others
 _CRASH = (
     "{torch} ends in a segmentation fault (exit code 139) at the exit of every process that has "
     "run a backward pass, after all is done, and so does the official wheel"
 )
-_PROGRAMS = {"python", _EXIT, "gcc", "gcc with CUDA", "cuda", "cmake", BLAS}
+_PROGRAMS = {"python", EXIT, "gcc", "gcc with CUDA", "cuda", "cmake", BLAS}
 _IN_PYTHON = {"dataclasses": "3.7"}  # from which version on a package comes with Python
 _IF_LOCKED = ("mkl",)  # a library: a build can do without, and finds only that of its environment
 _WITHOUT = {"numpy": "torch is built without from_numpy() and numpy()"}
@@ -85,12 +84,12 @@ def _outside(names: Sequence[str], version: str) -> list[str]:
 
 def _exit(tools: Tools, version: str, advice: str) -> Iterator[Check]:
     """Whether a process that has trained ends as it should."""
-    wanted = tools.limits.text(_EXIT)
+    wanted = tools.limits.text(EXIT)
     if not wanted:
         return
     crash = _CRASH.format(torch=tools.limits.of)
     told = (crash, f"take Python {wanted}: {advice}; or build all the same: --accept crash-at-exit")
-    wrong = tools.limits.problems("Python", version, "", _EXIT)
+    wrong = tools.limits.problems("Python", version, "", EXIT)
     yield Check("Python's exit", told if wrong else (), version)
 
 

@@ -100,7 +100,13 @@ def _verify(verified: Target, expected: Expected | None, configs: Sequence[str])
         return imported.checks
     return [
         *imported.checks,
-        *summing.check(verified, configs, simulated=imported.simulator),
+        *summing.check(
+            verified,
+            configs,
+            simulated=imported.simulator,
+            cause=imported.cause,
+            may_crash=expected is not None and expected.may_crash,
+        ),
     ]
 
 

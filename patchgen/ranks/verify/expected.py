@@ -21,6 +21,8 @@ class Expected:
 
     version: str | None
     flags: tuple[str, ...] | None
+    may_crash: bool = False
+    """Whether ranks may crash at their end for a cause that is known."""
 
 
 @dataclass(frozen=True)

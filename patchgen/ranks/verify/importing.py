@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.checks import Check
+from patchgen.patch import pins
+from patchgen.patch.limits import EXIT, Limits
 from patchgen.patch.version import flags_of
 from patchgen.payload import probe
 from patchgen.ranks.report import client
@@ -31,6 +33,11 @@ _HINTS = (
     (r"No module named", "install what is missing for this interpreter, or give another"),
     (r"cannot open shared object file", "see the libraries"),
 )  # fmt: skip
+_CAUSE = (
+    "the cause: under Python {python} {torch}, patched or not, crashes at the exit of a process "
+    "that has trained: a thread of autograd outlives the interpreter; Python {wanted}, such as 3.7 "
+    "or 3.8, does not have it"
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,8 @@ class Imported:
 
     checks: list[Check]
     simulator: bool | None = None
+    cause: str = ""
+    """Why a rank that has trained may fail when it ends, where that is known."""
 
 
 def check(target: Target, expected: Expected | None) -> Imported:
@@ -78,11 +87,20 @@ def check(target: Target, expected: Expected | None) -> Imported:
     told = f"{expecting.told(report['flags'].split())}, {client(report)}"
     checks += [Check("patched", (), told), _symbols(target, asked.found.get(probe.LIBRARY) or "")]
     wanted = expected or Expected(None, flags_of(expecting.normal(torch.version)))
-    if wanted != Expected(None, None):
+    if (wanted.version, wanted.flags) != (None, None):
         problems = expecting.problems(wanted, torch.version, report["flags"])
         told = f"{wanted.version or torch.version}, {expecting.told(report['flags'].split())}"
         checks.append(Check("version and flags as expected", problems, told))
-    return Imported(checks, report["simulator"])
+    return Imported(checks, report["simulator"], _cause(asked, torch))
+
+
+def _cause(asked: Interpreter, torch: Torch) -> str:
+    release = expecting.normal(torch.version).partition("+")[0]
+    for pin in pins.shipped():
+        limits = Limits(f"PyTorch {pin.version}", pin.recipe.limits)
+        if pin.version == release and limits.problems("Python", asked.version, "", EXIT):
+            return _CAUSE.format(python=asked.version, torch=limits.of, wanted=limits.text(EXIT))
+    return ""
 
 
 def _why(problem: str) -> str:

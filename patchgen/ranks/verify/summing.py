@@ -26,8 +26,10 @@ _STEPS = {
     "int32": "sums of int32",
     "counters": "counters",
     "fallback": "fallback",
+    "train": "training",
     "again": "destroyed and made again",
 }
+_ALONE = {"matmul": "matrix product", "svd": "singular values"}
 _SIMULATED = "the switch is the simulator"
 _NO_DUMMY = "with a library that has no dummy backend, give --config FILE for each rank"
 _DUMMY = (
@@ -36,13 +38,22 @@ _DUMMY = (
 )
 
 
-def check(target: Target, configs: Sequence[str], *, simulated: bool) -> list[Check]:
+def check(
+    target: Target,
+    configs: Sequence[str],
+    *,
+    simulated: bool,
+    cause: str = "",
+    may_crash: bool = False,
+) -> list[Check]:
     """Starts the ranks twice and tells what they found.
 
     Args:
         target: a patched torch.
         configs: the switchml.cfg of each rank; without, two ranks get one from here.
         simulated: the client library is the simulator.
+        cause: why a rank that has trained may fail when it ends, where that is known.
+        may_crash: whether it may for that cause.
 
     Raises:
         FileError: the scratch directory cannot be written.
@@ -52,8 +63,9 @@ def check(target: Target, configs: Sequence[str], *, simulated: bool) -> list[Ch
     many = "1 rank" if world == 1 else f"{world} ranks"
     _LOGGER.info("%s without SwitchML", many)
     off = [{"SWITCHML_DISABLE": "1"}] * world
-    answers = run(target, "gloo", _jobs(target, ["gloo"], world, equal=False), off)
-    checks = merged(answers, {"gloo": f"{many} without SwitchML"})
+    names = {**_ALONE, "gloo": f"{many} without SwitchML"}
+    answers = run(target, "gloo", _jobs(target, [*names], world, equal=False), off)
+    checks = merged(answers, names)
     if not hold(checks):
         return checks
     checks.pop()  # the end of the ranks is told once
@@ -65,14 +77,16 @@ def check(target: Target, configs: Sequence[str], *, simulated: bool) -> list[Ch
     answers = run(target, "delegated", _jobs(target, [*_STEPS], world, equal=dummy), own)
     names = {**_STEPS, "delegate": f"{many} through SwitchML"}
     note = _DUMMY if dummy else _SIMULATED if simulated else None
-    delegated = merged(answers, names, note)
+    delegated = merged(answers, names, note, cause)
     if dummy and not delegated[0].ok:
         delegated[0] = replace(delegated[0], problems=(*delegated[0].problems, _NO_DUMMY))
+    if may_crash and cause and cause in delegated[-1].problems:
+        delegated[-1] = replace(delegated[-1], required=False)
     return [*checks, *delegated]
 
 
 def merged(
-    answers: Sequence[Answer], names: Mapping[str, str], note: str | None = None
+    answers: Sequence[Answer], names: Mapping[str, str], note: str | None = None, cause: str = ""
 ) -> list[Check]:
     """One check for each step, of what all ranks said, up to the first that one did not do.
 
@@ -80,18 +94,22 @@ def merged(
         answers: by rank.
         names: of the checks, by step.
         note: told with the first step instead of what rank 0 found.
+        cause: of what goes wrong when the ranks end, where one is known.
     """
     checks: list[Check] = []
     for step, name in names.items():
         events = [answer.events.get(step) for answer in answers]
         found = [_problems(answer, event) for answer, event in zip(answers, events)]
         told = _plain((events[0] or {}).get("found", "")) if note is None else note
-        checks.append(Check(name, _labelled(found), "" if any(found) else told))
+        required = not all((event or {}).get("optional") for event in events)
+        checks.append(Check(name, _labelled(found), "" if any(found) else told, required))
         note = None
         if any(event is None or event.get("last") for event in events):
             return checks
     ends = [[answer.ended.how] if answer.ended.how else [] for answer in answers]
-    return [*checks, Check("the end of the ranks", _labelled(ends))]
+    problems = _labelled(ends)
+    causes = (cause,) if problems and cause else ()
+    return [*checks, Check("the end of the ranks", (*problems, *causes))]
 
 
 def _jobs(target: Target, steps: list[str], world: int, *, equal: bool) -> list[Event]:

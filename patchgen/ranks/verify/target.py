@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from patchgen.payload import verify_rank
+from patchgen.payload import verify_rank, verify_work
 from patchgen.payload.verify_rank import MARK
 from patchgen.system import interpreter
 from patchgen.system.process import Program, side_by_side
@@ -23,7 +23,7 @@ Event = dict[str, Any]
 LIMIT = 120.0
 """Seconds that a program may take."""
 
-_WORKER = os.path.abspath(verify_rank.__file__)
+_WORKER = (verify_rank.__file__, verify_work.__file__)
 _REMOVED = ("SWITCHML_", "GLOO_", "PYTHONINSPECT", "LD_TRACE_LOADED_OBJECTS")
 _FIXED = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -75,15 +75,16 @@ def run(
         ToolError: the interpreter cannot be started.
     """
     # Python imports from the directory of its program first, so that has no other file.
-    program = os.path.join(target.scratch, name, "program", "worker.py")
-    os.makedirs(os.path.dirname(program))
-    shutil.copyfile(_WORKER, program)
+    program = os.path.join(target.scratch, name, "program")
+    os.makedirs(program)
+    for path in _WORKER:
+        shutil.copy(path, program)
     programs = []
     for number, (job, own) in enumerate(zip(jobs, environs)):
         directory = os.path.join(target.scratch, name, str(number))
         os.mkdir(directory)
         line = json.dumps(job).encode() + b"\n"
-        command = [target.interpreter, program]
+        command = [target.interpreter, os.path.join(program, os.path.basename(_WORKER[0]))]
         programs.append(Program(command, directory, environment(target, own), line))
     ended = side_by_side(programs, limit=target.limit)
     return [Answer(_events(one.out.decode(errors="replace")), one) for one in ended]

@@ -56,18 +56,38 @@ _first = report()
 def report():
     return dict(_report(), calls=_first["calls"])
 """
+NO_LAPACK = """
+def _svd(*_arguments):
+    raise RuntimeError("svd: LAPACK library not found in compilation")
+torch.svd = _svd
+"""
+WRONG_PRODUCT = """
+_mm = torch.Tensor.mm
+torch.Tensor.mm = lambda *arguments: _mm(*arguments) + 1
+"""
+CRASH = """
+import atexit, os, signal
+_init = torch.optim.SGD.__init__
+def _crashing(*arguments, **named):
+    atexit.register(os.kill, os.getpid(), signal.SIGSEGV)
+    _init(*arguments, **named)
+torch.optim.SGD.__init__ = _crashing
+"""
 ALL = [
     "torch imports",
     "libraries",
     "patched",
     "symbols",
     "version and flags as expected",
+    "matrix product",
+    "singular values",
     "2 ranks without SwitchML",
     "2 ranks through SwitchML",
     "sums of float32",
     "sums of int32",
     "counters",
     "fallback",
+    "training",
     "destroyed and made again",
     "the end of the ranks",
 ]
@@ -284,6 +304,51 @@ def test_sums_that_are_wrong_and_counters_that_do_not_move(torch: Patched) -> No
     assert "counted are 0 calls and 806152 bytes" in done.failed["counters"]
     assert done.failed["destroyed and made again"] == "the sum was not delegated"
     assert len(done.failed) == 3
+
+
+def test_a_torch_without_lapack(torch: Patched) -> None:
+    """That is told; what verify is for holds."""
+    with (torch.torch / "distributed" / "switchml.py").open("a") as file:
+        file.write(NO_LAPACK)
+    done = verify(torch.interpreter)
+    assert done.code == 0
+    assert list(done.checks) == ALL
+    assert list(done.failed) == ["singular values"]
+    assert not done.checks["singular values"]["required"]
+    assert "built without LAPACK" in done.failed["singular values"]
+    assert "libopenblas-dev" in done.failed["singular values"]
+
+
+def test_products_that_are_wrong(torch: Patched) -> None:
+    with (torch.torch / "distributed" / "switchml.py").open("a") as file:
+        file.write(WRONG_PRODUCT)
+    done = verify(torch.interpreter)
+    assert done.code == 6
+    assert done.failed["matrix product"].startswith("wrong by 1, allowed is ")
+    assert "2 ranks through SwitchML" not in done.checks
+
+
+def test_a_process_that_crashes_after_its_training(
+    tmp_path: Path, torch_python: Path, real: tuple[str, str], graft: Path, patched: Path
+) -> None:
+    """All results are right, and the cause is told where it is known."""
+    report = patched / "torch" / "distributed" / "switchml.py"
+    for version in ("1.7.1", real[1]):
+        one = (real[0], version)
+        torch = make(tmp_path / version / "site", torch_python, one, graft, report, "+switchml")
+        with (torch.torch / "distributed" / "switchml.py").open("a") as file:
+            file.write(CRASH)
+        done = verify(torch.interpreter)
+        assert done.code == 6
+        assert list(done.checks) == ALL
+        assert list(done.failed) == ["the end of the ranks"]
+        told = done.failed["the end of the ranks"].splitlines()
+        assert told[0] == "died of SIGSEGV"
+        if version == "1.7.1":
+            assert told[1].startswith("the cause: under Python 3.")
+            assert told[1].endswith("such as 3.7 or 3.8, does not have it")
+        else:
+            assert len(told) == 1
 
 
 def test_a_rank_that_dies(torch: Patched) -> None:

@@ -12,12 +12,14 @@ from patchgen.errors import OptionsError
 from patchgen.ranks import verify
 from patchgen.ranks.verify import expected, libraries, summing, target
 from patchgen.ranks.verify.expected import Expected
-from patchgen.ranks.verify.target import Answer
+from patchgen.ranks.verify.target import Answer, Target
 from patchgen.system.process import Ended
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from patchgen.ranks.verify.target import Event
 
 NAMES = {"one": "first", "two": "second"}
 FINE = Ended(0, b"", b"")
@@ -148,12 +150,50 @@ def test_a_rank_that_fails_at_its_end_is_told() -> None:
     assert [check.problems for check in checks] == [(), (), ("rank 1: died of SIGABRT",)]
 
 
+def test_what_a_torch_can_do_without_is_not_required() -> None:
+    events: list[dict[str, object]] = [
+        {"step": "one", "problems": ["none"], "optional": True},
+        {"step": "two"},
+    ]
+    checks = summing.merged([answer(*events), answer(*events)], NAMES)
+    assert [check.required for check in checks] == [False, True, True]
+    assert hold(checks)
+    wrong = answer({"step": "one", "problems": ["wrong"]}, {"step": "two"})
+    assert not hold(summing.merged([answer(*events), wrong], NAMES))
+
+
+def test_a_known_cause_is_told_only_of_ranks_that_fail_at_their_end() -> None:
+    events = [{"step": step} for step in NAMES]
+    assert hold(summing.merged([answer(*events)], NAMES, cause="known"))
+    crashed = answer(*events, ended=Ended(-11, b"", b"", ""))
+    checks = summing.merged([crashed], NAMES, cause="known")
+    assert checks[-1].problems == ("died of SIGSEGV", "known")
+
+
+@pytest.mark.parametrize(("may_crash", "cause", "holds"), [
+    (True, "known", True), (False, "known", False), (True, "", False)
+])  # fmt: skip
+def test_a_crash_of_a_known_cause_can_be_accepted(
+    *, may_crash: bool, cause: str, holds: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(_target: Target, _name: str, jobs: Sequence[Event], _own: object) -> list[Answer]:
+        events = [{"step": step} for step in jobs[0]["steps"]]
+        crashed = Ended(-11 if "train" in jobs[0]["steps"] else 0, b"", b"", "")
+        return [answer(*events, ended=crashed) for _ in jobs]
+
+    monkeypatch.setattr(summing, "run", run)
+    one = Target("python", None, str(tmp_path), 1, {})
+    checks = summing.check(one, (), simulated=True, cause=cause, may_crash=may_crash)
+    assert checks[-1].problems[0] == "died of SIGSEGV"
+    assert hold(checks) is holds
+
+
 def test_what_would_change_the_result_is_not_in_the_environment(
     tmp_path: Path,
 ) -> None:
     names = ("SWITCHML_REQUIRE", "SWITCHML_MIN_NUMEL", "GLOO_DEVICE_TRANSPORT")
     theirs = {**dict.fromkeys(names, "7"), "PYTHONPATH": "/theirs"}
-    one = target.Target("python", None, str(tmp_path), 1, theirs)
+    one = Target("python", None, str(tmp_path), 1, theirs)
     plain = target.environment(one, {"OWN": "1"})
     assert not [name for name in plain if name.startswith("SWITCHML_")]
     assert (plain["PYTHONPATH"], plain["GLOO_SOCKET_IFNAME"], plain["OWN"]) == (
