@@ -3,52 +3,129 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
-import tempfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Callable, TypeVar
 
 from patchgen import checks
 from patchgen.build import check as preflight
-from patchgen.build import compiling, delivery, sbom
-from patchgen.build.context import Context
-from patchgen.build.journal import Record
+from patchgen.build import compiling, delivery, packing, sbom, stages, verifying
+from patchgen.build.journal import Journal
+from patchgen.build.place import Place, taken
 from patchgen.build.request import Request
-from patchgen.build.stages import STAGES
-from patchgen.errors import CheckError, FileError, InterruptedRun, file_errors
-from patchgen.system import lock, paths
+from patchgen.build.values import Made
+from patchgen.errors import CheckError, InterruptedRun, file_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from patchgen.build.delivery import Delivered
 
 __all__ = ["Plan", "Request", "build", "plan"]
 
+_LOG = logging.getLogger(__name__)
+_LOCK = "lock"
+_STAGES = ("source", "env", "patch", "compile", "wheel", "verify")
+_CHECKED = {
+    "source",
+    "env",
+    "patch",
+    "compile",
+}  # begun only where nothing that is needed is missing
+
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do: the stages that are done already, in order, with what they made."""
+    """What a run will do."""
 
     request: Request
-    made: Mapping[str, Mapping[str, Any]]
+    stages: tuple[tuple[str, bool], ...]
+    """Each stage, and whether it is done."""
+    variables: Mapping[str, str]
+    """Of the build, as far as they are known before there is an environment."""
 
-    @property
-    def looked(self) -> int:
-        """How many stages were looked at: those that are done, and the next."""
-        return len(self.made) + 1
 
-    @property
-    def stages(self) -> tuple[tuple[str, bool], ...]:
-        """Each stage, and whether it is done."""
-        return tuple((stage.name, stage.name in self.made) for stage in STAGES)
+class _Ended(Exception):  # noqa: N818  # no error: there is nothing more to look at
+    """A plan has come to what is not done."""
 
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """Of the build, as far as they are known before there is an environment."""
-        made = self.made.get("env")
-        variables: Mapping[str, str] = made["variables"] if made else self.request.variables(None)
-        return variables
+
+class _Walk:
+    """Goes from stage to stage: looks whether it is done, and else makes it."""
+
+    def __init__(self, request: Request, announce: Callable[[Plan], None]) -> None:
+        self._request = request
+        self._announce = announce
+        self._names = _STAGES if request.python else (_LOCK, *_STAGES)
+        self._done: list[str] = []
+        self._planned = self._checked = False
+        self.variables: Callable[[], Mapping[str, str]] = dict
+        """Of the build, as far as they are known."""
+
+    def __call__(self, name: str, look: Callable[[], T | None], make: Callable[[], T]) -> T:
+        """What a stage has made, or makes."""
+        found = look()
+        if found is not None:
+            if not self._planned:
+                self._done.append(name)
+            return found
+        self.plan()
+        if name in _CHECKED and not self._checked:
+            self._checked = True
+            _check(self._request)
+        sbom.require()  # rather now than at the end
+        _LOG.info(f"[{self._names.index(name) + 1}/{len(self._names)}] {name}")
+        try:
+            return make()
+        except KeyboardInterrupt:
+            raise InterruptedRun(
+                f"interrupted in stage {name}; the same command goes on from there"
+            ) from None
+
+    def plan(self) -> None:
+        """Announces what is to be done, once."""
+        if not self._planned:
+            self._planned = True
+            found = tuple((name, name in self._done) for name in self._names)
+            self._announce(Plan(self._request, found, self.variables()))
+
+
+def _made(walk: _Walk, place: Place) -> Made:
+    """All stages in order, each made of what those before it have made."""
+    of = place.request
+    lock = None
+    walk.variables = partial(stages.variables_of, of, lock)
+    if of.python is None:
+        lock = walk(_LOCK, partial(stages.look_lock, of), partial(stages.make_lock, of))
+    walk.variables = partial(stages.variables_of, of, lock)
+    source = walk("source", partial(stages.look_source, of), partial(stages.make_source, of))
+    environment = walk(
+        "env",
+        partial(stages.look_environment, of, lock),
+        partial(stages.make_environment, of, lock),
+    )
+    walk.variables = partial(dict, environment.variables)
+    patched = walk("patch", partial(stages.look_patch, of), partial(stages.make_patch, of))
+    objects = walk(
+        "compile",
+        partial(compiling.look, place, source, environment, patched),
+        partial(compiling.make, place, source, environment, patched),
+    )
+    wheel = walk(
+        "wheel",
+        partial(packing.look, place, source, objects),
+        partial(packing.make, place, source, environment, objects),
+    )
+    verified = walk(
+        "verify",
+        partial(verifying.look, place, environment, wheel),
+        partial(verifying.make, place, environment, wheel),
+    )
+    walk.plan()
+    return Made(of, lock, source, environment, patched, objects, wheel, verified)
 
 
 def plan(request: Request) -> Plan:
@@ -58,29 +135,23 @@ def plan(request: Request) -> Plan:
         TreeError: the source is not what it must be; each path is named.
         ToolError: the interpreter or the compiler does not run.
     """
-    with file_errors():
-        context = Context(request, Record(request.work), lambda _: None, lambda *_: None, -1)
-        for stage in STAGES:
-            made = stage.look(context)
-            if made is None:
-                break
-            context.made[stage.name] = made
-    return Plan(request, context.made)
+    plans: list[Plan] = []
+
+    def ended(found: Plan) -> None:
+        plans.append(found)
+        raise _Ended
+
+    with file_errors(), contextlib.suppress(_Ended):
+        _made(_Walk(request, ended), Place(request, Journal(request.work), -1))
+    return plans[0]
 
 
-def build(
-    request: Request,
-    announce: Callable[[Plan], None],
-    report: Callable[[str], None],
-    count: Callable[[int, int], None],
-) -> Delivered:
-    """Makes the wheel, from wherever an earlier run was stopped.
+def build(request: Request, announce: Callable[[Plan], None]) -> Delivered:
+    """Makes the wheel, from wherever an earlier run was stopped. Logs each step.
 
     Args:
         request: what to build.
         announce: given the plan before anything begins.
-        report: told of each step.
-        count: told of ninja's counts, the steps done and in all.
 
     Raises:
         CheckError: something that the build needs is missing, or the wheel does not hold.
@@ -89,52 +160,8 @@ def build(
         FileError: the file system refused.
         InterruptedRun: Ctrl-C.
     """
-    with _working(request) as guard:
-        before = plan(request)
-        announce(before)
-        if "compile" not in before.made:
-            _check(request)
-        sbom.require()  # rather now than at the end
-        context = Context(request, Record(request.work), report, count, guard)
-        log = os.path.join(request.logs, compiling.LOG)
-        if os.path.exists(log) and "wheel" not in before.made:
-            os.replace(log, f"{log}.1")
-        for number, stage in enumerate(STAGES, 1):
-            known = before.made.get(stage.name)
-            # The plan has looked at all that is done and at the first that is not.
-            made = stage.look(context) if known is None and number > before.looked else known
-            if made is None:
-                report(f"[{number}/{len(STAGES)}] {stage.name}")
-                try:
-                    made = stage.run(context)
-                except KeyboardInterrupt:
-                    raise InterruptedRun(
-                        f"interrupted in stage {stage.name}; the same command goes on from there"
-                    ) from None
-            context.made[stage.name] = made
-        return delivery.deliver(context)
-
-
-@contextlib.contextmanager
-def _working(request: Request) -> Iterator[int]:
-    """The work directory for this run alone, also against what a killed one has left running."""
-    with file_errors():
-        _make(request.logs, "--work")
-        _make(request.output, "--builddir")
-        alone = lock.held(paths.from_native(request.work))
-        with alone, lock.inherited(request.logs, "the compiler") as guard:
-            yield guard
-
-
-def _make(directory: str, option: str) -> None:
-    """A directory to write into, rather now than after an hour."""
-    try:
-        os.makedirs(directory, exist_ok=True)
-        tempfile.TemporaryFile(dir=directory).close()
-    except OSError as error:
-        raise FileError(
-            f"{directory}: {error.strerror}; give another directory with {option}"
-        ) from error
+    with taken(request) as place:
+        return delivery.deliver(_made(_Walk(request, announce), place))
 
 
 def _check(request: Request) -> None:

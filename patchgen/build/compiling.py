@@ -1,58 +1,114 @@
-"""Runs PyTorch's setup.py in the environment of the build."""
+"""The objects: PyTorch's setup.py, run in the environment of the build."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
+import shlex
 import shutil
-from typing import TYPE_CHECKING, Any
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, BinaryIO
 
-from patchgen.build import diagnosis
-from patchgen.build.journal import Done, digest
+from patchgen.build import diagnosis, variables
+from patchgen.build.forecast import Forecast
+from patchgen.build.journal import digest
+from patchgen.build.values import Configured, Objects
 from patchgen.errors import FileError, ToolError
 from patchgen.system import process
 from patchgen.system.process import Program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from patchgen.build.context import Context
+    from patchgen.build.place import Place
+    from patchgen.build.request import Request
+    from patchgen.build.values import Environment, Patched
+    from patchgen.source import Source
 
 LOG = "build.log"
-_CONFIGURED = "configured"
-_COUNTS = re.compile(rb"\[(\d+)/(\d+)\] ")  # ninja: steps done and in all
 # Where CMake installs to: files of what was on with other variables would come into the wheel.
 _INSTALLED = tuple(
     f"torch/{name}" for name in ("bin", "cmake", "include", "lib", "lib64", "share", "test")
 )
 _VERSION = "torch/version.py"  # made by a step of the build that does not know when it is outdated
+_STAGES = {"build": "compile", "bdist_wheel": "wheel"}
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
 
-def prepare(context: Context, inputs: Mapping[str, Any]) -> None:
+@dataclass(frozen=True)
+class _Inputs:
+    """Digests of all that the objects are made from, and of what decides which of them stay."""
+
+    whole: str
+    configured: Configured
+
+
+def _inputs(
+    request: Request, source: Source, environment: Environment, patched: Patched
+) -> _Inputs:
+    toolchain = {
+        "commit": source.pin.commit,
+        "toolchain": environment.toolchain.identity,
+        "lock": environment.lock,
+        "path": request.source,
+    }
+    held = {
+        name: value
+        for name, value in environment.variables.items()
+        if name not in variables.NEUTRAL
+    }
+    settings = {"variables": held, "version": request.version}
+    return _Inputs(
+        digest({**toolchain, **settings, "patch": asdict(patched)}),
+        Configured(digest(toolchain), digest(held), request.version),
+    )
+
+
+def look(
+    place: Place, source: Source, environment: Environment, patched: Patched
+) -> Objects | None:
+    """The objects, where these inputs were compiled to the end."""
+    inputs = _inputs(place.request, source, environment, patched)
+    there = os.path.isdir(os.path.join(place.request.source, "build"))
+    return place.journal.get(Objects, inputs.whole) if there else None
+
+
+def make(place: Place, source: Source, environment: Environment, patched: Patched) -> Objects:
+    """Runs setup.py build, which goes on with the objects that are there.
+
+    Raises:
+        ToolError: it failed; the message has the first error of the log, and what it means.
+        FileError: the disk is full.
+    """
+    inputs = _inputs(place.request, source, environment, patched)
+    place.journal.drop(Objects)
+    _prepare(place, inputs.configured)
+    build = os.path.join(place.request.source, "build")
+    followed = Forecast(build, place.request.workers)
+    setup_py(place, source, environment, ["build"], followed.read)
+    objects = Objects(inputs.whole)
+    place.journal.put(objects, inputs.whole)
+    return objects
+
+
+def _prepare(place: Place, now: Configured) -> None:
     """Makes the objects of an earlier run serve these inputs, or takes them away.
 
     PyTorch's setup.py configures once, and then never looks at its variables again.
     """
-    parts = {
-        "toolchain": {key: inputs[key] for key in ("commit", "toolchain", "lock", "path")},
-        "variables": inputs["variables"],
-        "version": inputs["version"],
-    }
-    now = Done(digest(parts), {name: digest({name: value}) for name, value in parts.items()})
-    before = context.record.get(_CONFIGURED)
-    source = context.request.source
+    source = place.request.source
     build = os.path.join(source, "build")
-    if before is None or before.made.get("toolchain") != now.made["toolchain"]:
+    before = place.journal.get(Configured)
+    if before is None or before.toolchain != now.toolchain:
         _clean(source, ["."])
-    elif before.made.get("variables") != now.made["variables"]:
+    elif before.variables != now.variables:
         _clean(source, [*_INSTALLED, _VERSION])
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(build, "CMakeCache.txt"))
-    elif before.made.get("version") != now.made["version"]:
+    elif before.version != now.version:
         _clean(source, [_VERSION])
-    context.record.put(_CONFIGURED, now)
+    place.journal.put(now, digest(asdict(now)))
     for name in os.listdir(build) if os.path.isdir(build) else []:
         if name.startswith(("lib.", "bdist.")):  # copies: what was removed since stays in them
             shutil.rmtree(os.path.join(build, name))
@@ -63,47 +119,68 @@ def _clean(source: str, paths: Sequence[str]) -> None:
     process.run(["git", "clean", "-q", "-f", "-d", "-X", "--", *paths], cwd=source, limit=None)
 
 
-def setup_py(context: Context, stage: str, arguments: Sequence[str]) -> None:
+def setup_py(
+    place: Place,
+    source: Source,
+    environment: Environment,
+    arguments: Sequence[str],
+    follow: Callable[[bytes], None] | None = None,
+) -> None:
     """Runs setup.py to its end.
+
+    Args:
+        place: where.
+        source: for the time of its commit.
+        environment: the interpreter and its environment.
+        arguments: of setup.py: a command of `_STAGES`, and its own.
+        follow: gets each line of its output.
 
     Raises:
         ToolError: it failed; the message has the first error of the log, and what it means.
         FileError: the disk is full.
     """
-    request = context.request
-    made = context.made["env"]
+    request = place.request
     environ = {
-        **made["environ"],
+        **environment.environ,
         "MAX_JOBS": str(request.workers),
         "PYTORCH_BUILD_NUMBER": "1",
         "PYTORCH_BUILD_VERSION": request.version,
-        "SOURCE_DATE_EPOCH": str(context.made["source"]["epoch"]),
+        "SOURCE_DATE_EPOCH": str(source.epoch),
     }
-    command = [made["python"], "setup.py", *arguments]
+    stage, command = _STAGES[arguments[0]], [environment.python, "setup.py", *arguments]
     path = os.path.join(request.logs, LOG)
-    with open(path, "ab", buffering=0) as log:
-        log.write(f"==> {stage}: {' '.join(command)}\n".encode())
+    with open(path, "a+b") as log:
+        _begin(log, f"==> {stage}, {time.strftime('%Y-%m-%d %H:%M:%S')}: {shlex.join(command)}\n")
         begun = log.tell()
 
         def written(_: str, line: bytes) -> None:
             log.write(line)
-            found = _COUNTS.match(line)
-            if found:
-                context.count(int(found[1]), int(found[2]))
+            log.flush()  # before the next is read, so that a kill loses none
+            if follow is not None:
+                follow(line)
 
-        program = Program(
-            command, request.source, environ, passed=(context.guard,), supervised=True
-        )
+        program = Program(command, request.source, environ, passed=(place.guard,), supervised=True)
         code = process.stream(program, written, limit=None, merged=True)
     if code != 0:
         raise _failure(stage, path, begun, code)
+
+
+def _begin(log: BinaryIO, header: str) -> None:
+    """Another attempt in the log, on a line of its own: the one before may have been killed."""
+    end = log.seek(0, os.SEEK_END)
+    if end:
+        log.seek(end - 1)
+        if log.read(1) != b"\n":
+            header = f"\n{header}"
+    log.write(header.encode())
+    log.flush()
 
 
 def _failure(stage: str, path: str, begun: int, code: int) -> ToolError | FileError:
     with open(path, "rb") as log:
         before = log.read(begun).count(b"\n")
         text = log.read().decode(errors="replace")
-    found = diagnosis.diagnose(text.splitlines())
+    found = diagnosis.diagnose(text.split("\n"))  # the lines that an editor counts
     if found is None:
         return ToolError(
             f"{stage}: setup.py ended with return code {process.shell_code(code)}; see {path}"

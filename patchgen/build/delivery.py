@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.build import companions, former, linked, provenance, sbom
+from patchgen.build import companions, former, linked, packing, provenance, sbom
 from patchgen.build.linked import Linked
 from patchgen.patch import patchfile
 from patchgen.system import files, process
 from patchgen.system.files import Artifact
 
 if TYPE_CHECKING:
-    from patchgen.build.context import Context
-    from patchgen.build.env.lockfile import Lock
+    from patchgen.build.values import Made
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -32,23 +34,23 @@ class Delivered:
     """Where the wheel is that had this name before, if it was built from something else."""
 
 
-def deliver(context: Context) -> Delivered:
+def deliver(made: Made) -> Delivered:
     """Writes what is not there yet, each file whole or not at all.
 
     Raises:
         ToolError: a library that writes the bill of materials is not installed.
         OSError: a file cannot be written.
     """
-    request = context.request
-    made = context.made["wheel"]
-    python = context.made["env"]["python"]
+    request, python = made.request, made.environment.python
     os.makedirs(request.output, exist_ok=True)
-    wheel = os.path.join(request.output, made["name"])
-    origin = _provenance(context)
+    wheel = os.path.join(request.output, made.wheel.name)
+    origin = _provenance(made)
     kept = former.keep(wheel, origin)
-    if not os.path.isfile(wheel) or files.sha256(wheel) != made["sha256"]:
-        source = os.path.join(request.work, "wheel", made["name"])
-        with open(source, "rb") as verified, files.replacing(wheel) as target:
+    if not os.path.isfile(wheel) or files.sha256(wheel) != made.wheel.sha256:
+        with (
+            open(packing.path(request, made.wheel), "rb") as verified,
+            files.replacing(wheel) as target,
+        ):
             shutil.copyfileobj(verified, target)
     constraints = os.path.join(request.output, "constraints.txt")
     patched = os.path.join(request.output, provenance.PATCH)
@@ -60,55 +62,50 @@ def deliver(context: Context) -> Delivered:
     bill = wheel + sbom.SUFFIX
     # What is linked follows from the wheel: to read that again takes seconds.
     if not provenance.written(wheel, origin) or not os.path.isfile(bill):
-        sbom.write(wheel, origin, _lock(context), _linked(context, wheel))
+        sbom.write(wheel, origin, made.lock, _linked(made, wheel))
     beside = (patched, constraints, provenance.write(wheel, origin), bill)
     commands = companions.commands(python, wheel, constraints, request.recipe)
-    return Delivered(wheel, made["sha256"], python, beside, tuple(map(shlex.join, commands)), kept)
+    return Delivered(
+        wheel, made.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), kept
+    )
 
 
-def _provenance(context: Context) -> provenance.Provenance:
-    request = context.request
-    source, environment = context.made["source"], context.made["env"]
-    applied, wheel = context.made["patch"], context.made["wheel"]
+def _provenance(made: Made) -> provenance.Provenance:
+    request, wheel = made.request, made.wheel
     return provenance.Provenance(
-        wheel=Artifact(wheel["name"], wheel["size"], wheel["sha256"]),
+        wheel=Artifact(wheel.name, wheel.size, wheel.sha256),
         version=request.version,
         pin=request.pin,
-        commits=source["commits"],
-        addresses=source["addresses"],
-        patch_sha256=applied["sha256"],
+        commits=made.source.commits,
+        addresses=made.source.addresses,
+        patch_sha256=made.patched.sha256,
         options=request.options,
-        client_sha256=applied["client"],
-        simulator=applied["simulator"],
-        lock_sha256=environment["lock_file"],
-        toolchain=environment["toolchain"],
-        variables=environment["variables"],
-        epoch=source["epoch"],
+        client_sha256=made.patched.client,
+        simulator=made.patched.simulator,
+        lock_sha256=made.environment.lock_file,
+        toolchain=made.environment.toolchain.data(),
+        variables=made.environment.variables,
+        epoch=made.source.epoch,
         build_path=request.source,
+        accepted=request.accepted,
     )
 
 
-def _linked(context: Context, wheel: str) -> Linked:
-    request, environ = context.request, context.made["env"]["environ"]
-    commits = context.made["source"]["commits"]
+def _linked(made: Made, wheel: str) -> Linked:
+    request, environ = made.request, made.environment.environ
     return Linked(
-        linked.repositories(request.source, map(str, commits), environ),
+        linked.repositories(request.source, made.source.commits, environ),
         linked.libraries(wheel, None if request.python else request.prefix, environ),
     )
-
-
-def _lock(context: Context) -> Lock | None:
-    if context.request.python is not None:
-        return None
-    from patchgen.build.env import lockfile  # conda-lock is heavy
-
-    return lockfile.read(context.request.lock)
 
 
 def install(delivered: Delivered) -> None:
     """Installs the wheel for the interpreter that it was built with, in place of another torch.
 
+    Logs the step.
+
     Raises:
         ToolError: pip failed.
     """
+    _LOG.info(f"installing for {delivered.python}")
     process.run(shlex.split(delivered.commands[0]), cwd="/", limit=None, supervised=True)

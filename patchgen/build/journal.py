@@ -1,70 +1,83 @@
-"""What was done already: each stage with a digest of all that it was made from."""
+"""What was done already, on the disk: a value for each stage, with a digest of its inputs."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from patchgen.build.values import Configured, Objects, Verified, Wheel
 from patchgen.system import files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_NAME = "state.json"
+_FILE = "state.json"
 _VERSION = 1
+_NAMES: Mapping[type, str] = {
+    Configured: "configured",
+    Objects: "compile",
+    Wheel: "wheel",
+    Verified: "verify",
+}
+
+Value = TypeVar("Value", Configured, Objects, Wheel, Verified)
 
 
-@dataclass(frozen=True)
-class Done:
-    """A stage that came to its end: the digest of its inputs, and what it made."""
-
-    inputs: str
-    made: Mapping[str, Any]
-
-
-def digest(inputs: Mapping[str, Any]) -> str:
-    """SHA-256 over the inputs of a stage."""
+def digest(inputs: object) -> str:
+    """SHA-256 over what a stage is made from, as JSON."""
     text = json.dumps(inputs, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class Record:
-    """The record of a work directory. Every change is on the disk before it counts."""
+class Journal:
+    """The journal of a work directory. Every change is on the disk before it counts."""
 
     def __init__(self, directory: str) -> None:
-        self._path = os.path.join(directory, _NAME)
-        self._stages: dict[str, Done] = {}
+        self._path = os.path.join(directory, _FILE)
+        self._stages: dict[str, Any] = {}
         try:
             with open(self._path, encoding="utf-8") as file:
                 data = json.load(file)
             if data["version"] == _VERSION:
-                self._stages = {name: Done(**done) for name, done in data["stages"].items()}
+                self._stages = dict(data["stages"])
         except FileNotFoundError:
             pass
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError):
             pass  # it says nothing, so everything is looked at again
 
-    def get(self, stage: str) -> Done | None:
-        """What is known of a stage."""
-        return self._stages.get(stage)
+    def get(self, kind: type[Value], inputs: str | None = None) -> Value | None:
+        """What a stage has made.
 
-    def put(self, stage: str, done: Done) -> None:
+        Args:
+            kind: of its value.
+            inputs: the digest that it must have been made from; any without.
+        """
+        entry: Any = self._stages.get(_NAMES[kind])
+        try:
+            if inputs is not None and entry["inputs"] != inputs:
+                return None
+            made: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in entry["made"].items()
+            }
+            return kind(**made)
+        except (AttributeError, KeyError, TypeError):
+            return None
+
+    def put(self, value: Configured | Objects | Wheel | Verified, inputs: str) -> None:
         """A stage has come to its end."""
-        self._stages[stage] = done
+        self._stages[_NAMES[type(value)]] = {"inputs": inputs, "made": asdict(value)}
         self._write()
 
-    def drop(self, stage: str) -> None:
-        """A stage is about to begin."""
-        if self._stages.pop(stage, None) is not None:
+    def drop(self, kind: type[Value]) -> None:
+        """A stage is about to begin: what it made before counts no more."""
+        if self._stages.pop(_NAMES[kind], None) is not None:
             self._write()
 
     def _write(self) -> None:
-        stages = {
-            name: {"inputs": done.inputs, "made": dict(done.made)}
-            for name, done in self._stages.items()
-        }
-        text = json.dumps({"version": _VERSION, "stages": stages}, indent=2, sort_keys=True)
+        data = {"version": _VERSION, "stages": self._stages}
+        text = json.dumps(data, indent=2, sort_keys=True)
         files.replace(os.fsencode(self._path), text.encode() + b"\n")

@@ -62,6 +62,8 @@ class Provenance:
     """SOURCE_DATE_EPOCH, in seconds since 1970."""
     build_path: str
     """The directory of the source: it is in the objects."""
+    accepted: tuple[str, ...] = ()
+    """What the user let the build go on without."""
 
 
 def write(wheel: str, provenance: Provenance) -> str:
@@ -134,6 +136,7 @@ def asked(provenance: Provenance) -> dict[str, object]:
             if variable.field in HOMES and getattr(options, variable.field)
         },
         "variables": dict(provenance.variables),
+        **({"accepted": list(provenance.accepted)} if provenance.accepted else {}),
     }
 
 

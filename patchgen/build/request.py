@@ -36,6 +36,9 @@ class Request:
     python: str | None
     """An interpreter with all that the build needs, instead of an environment from the lock."""
     lock: str
+    """A conda-lock.yml. Where there is none, it is made from `environment`."""
+    environment: str
+    """An environment file."""
     cache: str
     """Of channels and packages."""
     environ: Mapping[str, str]
@@ -50,7 +53,7 @@ class Request:
     configs: tuple[str, ...] = ()
     """The switchml.cfg of each rank, for the verification."""
     accepted: tuple[str, ...] = ()
-    """Keys of ACCEPTABLE: what `check` refuses, and the user does not mind."""
+    """What the build goes on without, of `check.accepted`."""
 
     def __post_init__(self) -> None:
         """Refuses what PyTorch's build would stumble over.
@@ -65,9 +68,20 @@ class Request:
         if self.jobs is None and not (most.isascii() and most.isdigit() and int(most)):
             raise OptionsError(f"MAX_JOBS={most}: no number of compilers; set it to one from 1 on")
         if self.python is None and not os.path.exists(self.lock):
+            self._lockable()
+
+    def _lockable(self) -> None:
+        """Refuses a lock that cannot be made."""
+        directory = os.path.dirname(self.lock)
+        wrong = None
+        if not os.path.exists(self.environment):
+            wrong = f"no environment file to make it from, {self.environment}"
+        elif not os.path.isdir(directory):
+            wrong = f"no directory {directory} to make it in"
+        if wrong is not None:
             raise OptionsError(
-                f"{self.lock}: no lock of an environment; make one with `switchml-patch env lock`, "
-                "or give --python PYTHON to build with what is installed"
+                f"{self.lock}: no lock of an environment, and {wrong}; make one with "
+                "`switchml-patch env lock`, or give --python PYTHON to build with what is installed"
             )
 
     @property

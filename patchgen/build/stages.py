@@ -1,278 +1,179 @@
-"""The stages of a build. Each says what it has made already, and else makes it.
+"""The stages before anything is compiled: the lock, the source, the environment, the patch.
 
-`look` only reads: it gives what the stage has made of these very inputs, or None. `run` makes it,
-from wherever an earlier run was stopped.
+`look_*` only reads: it gives what the stage has made already of what was asked for, or None.
+`make_*` makes it, from wherever an earlier run was stopped.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import shutil
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import TYPE_CHECKING
 
-from patchgen import checks
 from patchgen import source as sources
-from patchgen.build import compiling, journal, toolchain, variables
-from patchgen.build.check.accepted import CRASH
+from patchgen.build import env, toolchain, variables
+from patchgen.build.values import Environment, Patched
 from patchgen.client import library
-from patchgen.errors import CheckError, ToolError
+from patchgen.errors import ToolError
 from patchgen.patch import patchfile, render, state, tree
 from patchgen.system import paths
 from patchgen.system.files import sha256
-from patchgen.system.wheel import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
-    from patchgen.build.context import Context
+    from patchgen.build.env.lockfile import Lock
+    from patchgen.build.request import Request
+    from patchgen.source import Source
 
-    Made = Mapping[str, Any]
-
-
-class Stage(NamedTuple):
-    """One step from a request to a verified wheel."""
-
-    name: str
-    look: Callable[[Context], Made | None]
-    run: Callable[[Context], Made]
+_LOG = logging.getLogger(__name__)
+_CUDA = "cudatoolkit-dev"
 
 
-def _partly(context: Context) -> bool:
-    """A run was killed between two files of the patch."""
-    source = paths.from_native(context.request.source)
-    if not os.path.isdir(context.request.source):
-        return False
-    return state.inspect(source, (context.request.pin,)).overall is state.Overall.PARTLY
+def look_lock(request: Request) -> Lock | None:
+    """The lock, where there is one.
 
-
-def look_source(context: Context) -> Made | None:
-    """The tree, where it is complete."""
-    request = context.request
-    if _partly(context):
+    Raises:
+        ToolError: conda-lock or py-rattler is not installed.
+    """
+    try:
+        env.require()
+    except ToolError as error:
+        raise ToolError(f"{error}; or --python PYTHON builds without an environment") from None
+    if not os.path.exists(request.lock):
         return None
-    found = sources.present(paths.from_native(request.source), request.pin)
-    return None if found is None else _source(found)
+    from patchgen.build.env import lockfile
+
+    return lockfile.read(request.lock)
 
 
-def run_source(context: Context) -> Made:
+def make_lock(request: Request) -> Lock:
+    """Solves the environment file for this machine."""
+    from patchgen.build.env import lockfile, locking
+
+    locking.make(
+        request.environment,
+        request.lock,
+        platform=env.platform(),
+        channels=(),
+        virtual="",
+        program=None,
+        cache=request.cache,
+    )
+    return lockfile.read(request.lock)
+
+
+def look_source(request: Request) -> Source | None:
+    """The tree, where it is complete."""
+    if _partly(request):
+        return None
+    return sources.present(paths.from_native(request.source), request.pin)
+
+
+def make_source(request: Request) -> Source:
     """Fetches what is missing, and verifies all of it."""
-    request = context.request
     source = paths.from_native(request.source)
-    if _partly(context):
+    if _partly(request):
         tree.revert(source, (request.pin,), request.pin)
     wanted = sources.Wanted(
         request.pin, request.without, places=request.places, jobs=request.fetch_jobs
     )
-    return _source(sources.obtain(source, wanted))
+    return sources.obtain(source, wanted)
 
 
-def _source(found: sources.Source) -> Made:
-    return {
-        "commit": found.pin.commit,
-        "commits": dict(found.commits),
-        "addresses": dict(found.addresses),
-        "epoch": found.epoch,
-    }
+def _partly(request: Request) -> bool:
+    """A run was killed between two files of the patch."""
+    if not os.path.isdir(request.source):
+        return False
+    found = state.inspect(paths.from_native(request.source), (request.pin,))
+    return found.overall is state.Overall.PARTLY
 
 
-def look_environment(context: Context) -> Made | None:
+def look_environment(request: Request, lock: Lock | None) -> Environment | None:
     """The environment, where it is whole and made from this lock."""
-    request = context.request
-    if request.python is not None:
-        return _environment(context, request.python, None)
-    from patchgen.build.env import lockfile, marker
+    if lock is None:
+        return _environment(request, None)
+    from patchgen.build.env import marker
 
-    lock = lockfile.read(request.lock)
     found = marker.read(request.prefix) if os.path.isdir(request.prefix) else None
     if found is None or not found.whole or found.lock != lock.identity:
         return None
-    return _environment(context, os.path.join(request.prefix, "bin", "python"), lock)
+    return _environment(request, lock)
 
 
-def run_environment(context: Context) -> Made:
+def make_environment(request: Request, lock: Lock | None) -> Environment:
     """Makes the prefix from the lock. One that is of another lock gives way."""
-    from patchgen.build.env import create, lockfile, marker
+    if lock is not None:
+        from patchgen.build.env import create, lockfile, marker
 
-    request = context.request
-    lock = lockfile.read(request.lock)
-    stale = lockfile.stale(lock, request.lock)
-    if stale:
-        context.report(f"warning: {stale}")
-    found = marker.read(request.prefix) if os.path.isdir(request.prefix) else None
-    if found is not None and found.lock != lock.identity:
-        context.report(f"removing {request.prefix}, which is of another lock")
-        shutil.rmtree(request.prefix)
-    create.create(lock, request.prefix, request.cache, link_scripts=True, report=context.report)
-    return _environment(context, os.path.join(request.prefix, "bin", "python"), lock)
+        stale = lockfile.stale(lock, request.lock)
+        if stale:
+            _LOG.info(f"warning: {stale}")
+        found = marker.read(request.prefix) if os.path.isdir(request.prefix) else None
+        if found is not None and found.lock != lock.identity:
+            _LOG.info(f"removing {request.prefix}, which is of another lock")
+            shutil.rmtree(request.prefix)
+        create.create(lock, request.prefix, request.cache, link_scripts=True)
+    return _environment(request, lock)
 
 
-def _environment(context: Context, python: str, lock: Any) -> Made:  # noqa: ANN401  # Lock
-    request = context.request
-    names = {package.name for package in lock.packages} if lock else set()
-    values = request.variables(request.prefix if "cudatoolkit-dev" in names else None)
+def _environment(request: Request, lock: Lock | None) -> Environment:
+    python = request.python or os.path.join(request.prefix, "bin", "python")
+    values = variables_of(request, lock)
     tools = os.path.dirname(python) if lock else None
     environ = variables.environment(values, request.environ, tools)
     if lock:
         environ = {**toolchain.activated(request.prefix, environ), **values}
-    found = toolchain.find(python, environ)
-    return {
-        "python": python,
-        "lock": lock.identity if lock else None,
-        "lock_file": sha256(request.lock) if lock else None,
-        "toolchain": found.data(),
-        "identity": found.identity,
-        "variables": values,
-        "environ": environ,
-    }
+    return Environment(
+        python=python,
+        lock=lock.identity if lock else None,
+        lock_file=sha256(request.lock) if lock else None,
+        toolchain=toolchain.find(python, environ),
+        variables=values,
+        environ=environ,
+    )
 
 
-def look_patch(context: Context) -> Made | None:
+def variables_of(request: Request, lock: Lock | None) -> dict[str, str]:
+    """The variables of the build, by the lock, or by the environment file where there is none."""
+    if request.python is not None:
+        return _variables(request, ())
+    if lock is not None:
+        return _variables(request, (package.name for package in lock.packages))
+    from patchgen.build.env import spec
+
+    asked = spec.load(request.environment).dependencies
+    return _variables(request, (_CUDA for text in asked if _CUDA in text))
+
+
+def _variables(request: Request, packages: Iterable[str]) -> dict[str, str]:
+    return request.variables(request.prefix if _CUDA in packages else None)
+
+
+def look_patch(request: Request) -> Patched | None:
     """The patch, where the tree has these very options."""
-    request = context.request
     found = state.inspect(paths.from_native(request.source), (request.pin,))
     applied = found.overall is state.Overall.PATCHED and found.options == request.options
-    return _patch(context) if applied else None
+    return _patched(request) if applied else None
 
 
-def run_patch(context: Context) -> Made:
+def make_patch(request: Request) -> Patched:
     """Applies it; on a patched tree only files that differ are written."""
-    request = context.request
     tree.apply(paths.from_native(request.source), request.options, (request.pin,), request.pin)
-    return _patch(context)
+    return _patched(request)
 
 
-def _patch(context: Context) -> Made:
-    request = context.request
+def _patched(request: Request) -> Patched:
     home = request.options.switchml_home
-    client: dict[str, Any] = {"client": None, "simulator": False}
+    client, simulator = None, False
     with contextlib.suppress(library.ArchiveError, FileNotFoundError):  # preflight tells of it
-        client = {"client": sha256(library.path(home)), "simulator": library.read(home).simulator}
-    return {
-        "sha256": hashlib.sha256(patchfile.build(request.options, request.pin)).hexdigest(),
-        "new_files": sorted(render.new_paths(request.pin)),
-        **client,
-    }
-
-
-def _compile_inputs(context: Context) -> dict[str, Any]:
-    environment = context.made["env"]
-    held = {
-        name: value
-        for name, value in environment["variables"].items()
-        if name not in variables.NEUTRAL
-    }
-    return {
-        "commit": context.made["source"]["commit"],
-        "patch": context.made["patch"],
-        "toolchain": environment["identity"],
-        "lock": environment["lock"],
-        "variables": held,
-        "version": context.request.version,
-        "path": context.request.source,
-    }
-
-
-def look_compile(context: Context) -> Made | None:
-    """The objects, where these inputs were compiled to the end."""
-    made = context.known("compile", _compile_inputs(context))
-    return made if made and os.path.isdir(os.path.join(context.request.source, "build")) else None
-
-
-def run_compile(context: Context) -> Made:
-    """Runs setup.py build, which goes on with the objects that are there."""
-    inputs = _compile_inputs(context)
-    context.begin("compile")
-    compiling.prepare(context, inputs)
-    compiling.setup_py(context, "compile", ["build"])
-    return context.done("compile", inputs, {"inputs": journal.digest(inputs)})
-
-
-def _wheel_inputs(context: Context) -> dict[str, Any]:
-    return {"compile": context.made["compile"], "epoch": context.made["source"]["epoch"]}
-
-
-def look_wheel(context: Context) -> Made | None:
-    """The wheel, where it is of these objects and as it was made."""
-    made = context.known("wheel", _wheel_inputs(context))
-    if made is None:
-        return None
-    path = os.path.join(context.request.work, "wheel", made["name"])
-    return made if os.path.isfile(path) and sha256(path) == made["sha256"] else None
-
-
-def run_wheel(context: Context) -> Made:
-    """Runs setup.py bdist_wheel, and writes the wheel anew in a fixed order."""
-    request = context.request
-    inputs = _wheel_inputs(context)
-    context.begin("wheel")
-    rough, final = (os.path.join(request.work, name) for name in ("dist", "wheel"))
-    for directory in (rough, final):
-        shutil.rmtree(directory, ignore_errors=True)
-        os.mkdir(directory)
-    compiling.setup_py(context, "wheel", ["bdist_wheel", "--dist-dir", rough])
-    names = [name for name in os.listdir(rough) if name.endswith(".whl")]
-    if len(names) != 1:
-        raise ToolError(f"setup.py bdist_wheel wrote {len(names)} wheels to {rough}, not one")
-    path = os.path.join(final, names[0])
-    context.report(f"writing {names[0]}")
-    digest = normalise(os.path.join(rough, names[0]), path, context.made["source"]["epoch"])
-    shutil.rmtree(rough)
-    made = {"name": names[0], "sha256": digest, "size": os.path.getsize(path)}
-    return context.done("wheel", inputs, made)
-
-
-def _verify_inputs(context: Context) -> dict[str, Any]:
-    request = context.request
-    return {
-        "wheel": context.made["wheel"],
-        "expected": [request.version, list(request.options.flags)],
-        "python": context.made["env"]["identity"],
-        "configs": [sha256(path) for path in request.configs],
-    }
-
-
-def look_verify(context: Context) -> Made | None:
-    """What was found, where it was this wheel."""
-    return context.known("verify", _verify_inputs(context))
-
-
-def run_verify(context: Context) -> Made:
-    """Imports the wheel and sums with it.
-
-    Raises:
-        CheckError: something does not hold.
-    """
-    from patchgen.ranks import verify
-
-    request = context.request
-    inputs = _verify_inputs(context)
-    context.begin("verify")
-    path = os.path.join(request.work, "wheel", context.made["wheel"]["name"])
-    expected = verify.Expected(
-        version=request.version,
-        flags=request.options.flags,
-        may_crash=CRASH in request.accepted,
+        client, simulator = sha256(library.path(home)), library.read(home).simulator
+    return Patched(
+        sha256=hashlib.sha256(patchfile.build(request.options, request.pin)).hexdigest(),
+        new_files=tuple(sorted(render.new_paths(request.pin))),
+        client=client,
+        simulator=simulator,
     )
-    found = verify.wheel(
-        path, context.made["env"]["python"], expected, request.configs, request.environ
-    )
-    if not checks.hold(found):
-        wrong = [
-            f"{check.name}: {'; '.join(check.problems)}"
-            for check in found
-            if check.required and not check.ok
-        ]
-        raise CheckError("\n".join([f"{path} does not pass its verification", *wrong]))
-    return context.done("verify", inputs, {"checks": [check.name for check in found]})
-
-
-STAGES = (
-    Stage("source", look_source, run_source),
-    Stage("env", look_environment, run_environment),
-    Stage("patch", look_patch, run_patch),
-    Stage("compile", look_compile, run_compile),
-    Stage("wheel", look_wheel, run_wheel),
-    Stage("verify", look_verify, run_verify),
-)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -67,12 +68,9 @@ def build(interpreter: str | None, *, as_json: bool, **given: Any) -> None:
         planned = building.plan(request)
         print_json(_plan_data(planned)) if as_json else say_all(_plan_lines(planned))
         return
-    with progress() as report:
-        made = building.build(
-            request, lambda plan: say_all(_plan_lines(plan)), report, report.count
-        )
+    with progress():
+        made = building.build(request, lambda plan: say_all(_plan_lines(plan)))
         if given["install"]:
-            report(f"installing for {made.python}")
             delivery.install(made)
     print_json(_data(made)) if as_json else say_all(_lines(made, installed=given["install"]))
 
@@ -90,6 +88,7 @@ def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # Request
         output=os.fsdecode(paths.encode(options.builddir)),
         python=located(interpreter) if interpreter else None,
         lock=os.path.join(cwd, given["lock_file"]),
+        environment=os.path.join(cwd, params.ENVIRONMENT),
         cache=params.cache(given["cache"]),
         environ=dict(os.environ),
         settings=variables.parse(given["settings"]),
@@ -97,19 +96,23 @@ def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # Request
         without=given["without"],
         jobs=given["jobs"],
         configs=tuple(os.path.join(cwd, path) for path in given["configs"]),
-        accepted=given["accepted"],
+        accepted=tuple(sorted({*given["accepted"]})),
     )
 
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
+    """The plan; what follows a name can be copied into a shell."""
     request = plan.request
+    variables = [f"{key}={shlex.quote(value)}" for key, value in plan.variables.items()]
     yield f"PyTorch {request.pin.name} ({request.pin.commit[:12]}) as torch {request.version}"
     yield f"  options      {options_line(request.options)}"
-    yield f"  work         {request.work}"
-    yield f"  output       {request.output}"
-    yield f"  built with   {request.python or request.lock}"
-    yield "  variables    " + " ".join(f"{key}={value}" for key, value in plan.variables.items())
+    yield f"  work         {shlex.quote(request.work)}"
+    yield f"  output       {shlex.quote(request.output)}"
+    yield f"  built with   {shlex.quote(request.python or request.lock)}"
+    yield f"  variables    {' '.join(variables)}"
     yield f"  jobs         {request.workers}, {request.launcher or 'no ccache'}"
+    if request.accepted:
+        yield f"  accepted     {' '.join(request.accepted)}"
     yield from (f"  [{'x' if done else ' '}] {name}" for name, done in plan.stages)
 
 

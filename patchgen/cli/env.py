@@ -25,9 +25,9 @@ def env() -> None:
     "--file",
     "source",
     type=click.Path(),
-    default="environment.yml",
+    default=params.ENVIRONMENT,
     metavar="FILE",
-    help="Environment file. [default: environment.yml]",
+    help=f"Environment file. [default: {params.ENVIRONMENT}]",
 )
 @click.option(
     "-o",
@@ -69,8 +69,8 @@ def lock(source: str, output: str, cache: str | None, **given: Any) -> None:
     _require()
     from patchgen.build.env import locking
 
-    with progress() as report:
-        made = locking.make(source, output, cache=params.cache(cache), report=report, **given)
+    with progress():
+        made = locking.make(source, output, cache=params.cache(cache), **given)
     say(f"{output}: {len(made.packages)} packages for {made.platform}")
 
 
@@ -89,12 +89,12 @@ def create(prefix: str, lock_file: str, cache: str | None, *, link_scripts: bool
     from patchgen.build.env import create as creating
     from patchgen.build.env import lockfile
 
-    with progress() as report:
+    with progress():
         read = lockfile.read(lock_file)
         stale = lockfile.stale(read, lock_file)
         if stale:
-            report(f"warning: {stale}")
-        creating.create(read, prefix, params.cache(cache), link_scripts=link_scripts, report=report)
+            say(f"warning: {stale}")
+        creating.create(read, prefix, params.cache(cache), link_scripts=link_scripts)
     say(f"{prefix}: {len(read.packages)} packages")
 
 

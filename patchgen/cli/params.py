@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 
 LOCK = "conda-lock.yml"
+ENVIRONMENT = "environment.yml"
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print data for scripts on stdout."

@@ -24,10 +24,14 @@ def options_data(options: Options) -> dict[str, Any]:
 
 
 def options_line(options: Options) -> str:
-    """The options as one would write them for make; flags that are off are left out."""
+    """The options as one writes them for make, in a shell; flags that are off are left out."""
     flags = [f"{flag}=1" for flag in options.flags]
     homes = {home: getattr(options, home) for home in HOMES}
-    named = [f"{home.upper()}={paths.printable(path)}" for home, path in homes.items() if path]
+    named = [
+        f"{home.upper()}={shlex.quote(paths.printable(path))}"
+        for home, path in homes.items()
+        if path
+    ]
     return " ".join(flags + named)
 
 

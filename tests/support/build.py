@@ -36,8 +36,14 @@ class Site:
         return self.root / "output"
 
     @property
+    def attempts(self) -> list[str]:
+        """What the log holds of each run that compiled."""
+        return (self.work / "logs" / "build.log").read_text().split("==> compile, ")[1:]
+
+    @property
     def log(self) -> str:
-        return (self.work / "logs" / "build.log").read_text()
+        """The log of the last run that compiled."""
+        return self.attempts[-1]
 
     @property
     def wheels(self) -> list[Path]:
@@ -56,17 +62,24 @@ class Site:
             *places, *arguments,
         ))]  # fmt: skip
 
-    def start(self, *arguments: str | Path, **env: str) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str | Path, cwd: Path | None = None, **env: str
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            self.command(*arguments), env=environment(**env), text=True,
+            self.command(*arguments), cwd=cwd, env=environment(**env), text=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
 
     def run(
-        self, *arguments: str | Path, code: int = 0, mirror: bool = True, **env: str
+        self,
+        *arguments: str | Path,
+        code: int = 0,
+        mirror: bool = True,
+        cwd: Path | None = None,
+        **env: str,
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            self.command(*arguments, mirror=mirror), env=environment(**env),
+            self.command(*arguments, mirror=mirror), cwd=cwd, env=environment(**env),
             capture_output=True, text=True, check=False, timeout=2 * ENOUGH,
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from patchgen.build.check.site import Site
     from patchgen.build.env.lockfile import Lock
 
-_PLATFORMS = {"x86_64": "linux-64", "aarch64": "linux-aarch64", "ppc64le": "linux-ppc64le"}
 _OTHERWISE = "or --python PYTHON builds without an environment"
 
 _MAKE = f"run: switchml-patch env lock; {_OTHERWISE}"
@@ -62,7 +60,7 @@ def look(site: Site) -> Environment:
         return Environment(Check("environment", tuple(problems or [f"{error}; {_OTHERWISE}"])))
     except OptionsError as error:
         return Environment(Check("environment", (*problems, str(error))))
-    machine = _PLATFORMS.get(platform.machine(), platform.machine())
+    machine = env.platform()
     if lock.platform != machine:
         problems.append(
             f"{shown(path)}: is for {lock.platform}, this machine is {machine}; "

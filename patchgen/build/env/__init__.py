@@ -5,8 +5,11 @@ conda-lock and py-rattler are heavy, and needed by the modules of this package o
 
 from __future__ import annotations
 
+import platform as machine
+
 from patchgen.system import extras
 
+_PLATFORMS = {"x86_64": "linux-64", "aarch64": "linux-aarch64", "ppc64le": "linux-ppc64le"}
 _NEEDED = {"conda_lock": "conda-lock", "rattler": "py-rattler"}
 
 
@@ -17,3 +20,8 @@ def require() -> None:
         ToolError: one is not.
     """
     extras.require(_NEEDED, where="with Python 3.10 or newer")
+
+
+def platform() -> str:
+    """This machine, as channels name it."""
+    return _PLATFORMS.get(machine.machine(), machine.machine())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,24 +17,23 @@ from patchgen.system import files
 from patchgen.system import lock as locking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from rattler import RepoDataRecord
 
     from patchgen.build.env.lockfile import Lock, Package
 
-    Report = Callable[[str], None]
+_LOG = logging.getLogger(__name__)
 
 
-def create(lock: Lock, prefix: str, cache: str, *, link_scripts: bool, report: Report) -> None:
-    """Makes a prefix, or finishes one that an earlier run left half made.
+def create(lock: Lock, prefix: str, cache: str, *, link_scripts: bool) -> None:
+    """Makes a prefix, or finishes one that an earlier run left half made. Logs each step.
 
     Args:
         lock: what the prefix is to hold.
         prefix: a directory that is not there, empty, or was begun from the same lock.
         cache: a directory for archives and unpacked packages, shared by all runs.
         link_scripts: run the post-link scripts that the lock allows; none else ever runs.
-        report: is told of each step.
 
     Raises:
         TreeError: the prefix holds something else, another run is making it, or a hash is wrong.
@@ -44,17 +44,17 @@ def create(lock: Lock, prefix: str, cache: str, *, link_scripts: bool, report: R
     with file_errors():
         os.makedirs(prefix, exist_ok=True)
         with locking.held(prefix):
-            _create(lock, prefix, cache, link_scripts=link_scripts, report=report)
+            _create(lock, prefix, cache, link_scripts=link_scripts)
 
 
-def _create(lock: Lock, prefix: str, cache: str, *, link_scripts: bool, report: Report) -> None:
+def _create(lock: Lock, prefix: str, cache: str, *, link_scripts: bool) -> None:
     state = _state(lock, prefix)
     if not state.linked:
         for path in Path(prefix, "conda-meta").glob("*.json"):
             path.unlink()  # of a run that was cut short: all is linked again, so nothing is torn
-        archives = packages.fetch(lock.packages, os.path.join(cache, "archives"), report)
+        archives = packages.fetch(lock.packages, os.path.join(cache, "archives"))
         marker.write(prefix, state)
-        report(f"linking {len(archives)} packages into {prefix}")
+        _LOG.info(f"linking {len(archives)} packages into {prefix}")
         asyncio.run(_link(lock, archives, prefix, os.path.join(cache, "packages")))
         for package in lock.packages:
             _name_origin(prefix, package)
@@ -64,9 +64,9 @@ def _create(lock: Lock, prefix: str, cache: str, *, link_scripts: bool, report: 
         if scripts.path_of(prefix, package) is None or package.name in state.scripts:
             continue
         if not link_scripts or package.name not in lock.link_scripts:
-            report(f"not run: the post-link script of {package.name}")
+            _LOG.info(f"not run: the post-link script of {package.name}")
             continue
-        report(f"running the post-link script of {package.name}")
+        _LOG.info(f"running the post-link script of {package.name}")
         scripts.run_script(prefix, package)
         state = dataclasses.replace(state, scripts=(*state.scripts, package.name))
         marker.write(prefix, state)

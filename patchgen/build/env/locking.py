@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,9 @@ from patchgen.build.env.lockfile import Lock
 from patchgen.errors import OptionsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+
+_LOG = logging.getLogger(__name__)
 
 
 def make(  # noqa: PLR0913  # each is an option of the command
@@ -23,9 +26,8 @@ def make(  # noqa: PLR0913  # each is an option of the command
     virtual: str,
     program: str | None,
     cache: str,
-    report: Callable[[str], None],
 ) -> Lock:
-    """Solves an environment file and writes the lock.
+    """Solves an environment file and writes the lock. Logs each step.
 
     Args:
         source: the environment file.
@@ -35,7 +37,6 @@ def make(  # noqa: PLR0913  # each is an option of the command
         virtual: virtual packages as NAME=VERSION[,...], over the file's.
         program: a conda, mamba or micromamba to solve with, instead of py-rattler.
         cache: a directory for channel indexes.
-        report: is told of each step.
 
     Raises:
         OptionsError: the file asks for what cannot be had.
@@ -48,7 +49,7 @@ def make(  # noqa: PLR0913  # each is an option of the command
     if not used:
         raise OptionsError(f"{source}: channels: there are none; name one with --channel")
     specs = environment.dependencies
-    report(
+    _LOG.info(
         f"solving {len(specs)} dependencies for {platform} from "
         f"{', '.join(channel.name for channel in used)}"
     )

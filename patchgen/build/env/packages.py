@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import logging
 import os
 import shutil
 import tempfile
@@ -16,38 +17,34 @@ from urllib.request import url2pathname
 from patchgen.errors import PatchgenError, ToolError, TreeError, file_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rattler import Client
 
     from patchgen.build.env.lockfile import Package
 
+_LOG = logging.getLogger(__name__)
 _AT_ONCE = 8
 _RETRIES = 3
 _BLOCK = 1 << 20  # bytes
 
 
-def fetch(
-    packages: Sequence[Package], store: str, report: Callable[[str], None]
-) -> dict[Package, str]:
-    """Brings all archives into the store and returns where they are.
+def fetch(packages: Sequence[Package], store: str) -> dict[Package, str]:
+    """Brings all archives into the store and returns where they are. Logs each.
 
     Args:
         packages: from http, https and file URLs alike.
         store: a directory; what is there with the right hashes is used again.
-        report: is told of each archive.
 
     Raises:
         TreeError: an archive has another hash than the lock says; it is not kept.
         ToolError: an archive cannot be had.
         FileError: the store cannot be written.
     """
-    return asyncio.run(_fetch_all(packages, store, report))
+    return asyncio.run(_fetch_all(packages, store))
 
 
-async def _fetch_all(
-    packages: Sequence[Package], store: str, report: Callable[[str], None]
-) -> dict[Package, str]:
+async def _fetch_all(packages: Sequence[Package], store: str) -> dict[Package, str]:
     import rattler  # heavy
 
     client = rattler.Client.default_client(_RETRIES)
@@ -59,7 +56,7 @@ async def _fetch_all(
         async with gate:
             path, how = await _fetch(package, store, client)
         done += 1
-        report(f"{how} {done} of {len(packages)}: {package.file_name}")
+        _LOG.info(f"{how} {done} of {len(packages)}: {package.file_name}")
         return path
 
     results = await asyncio.gather(*map(one, packages), return_exceptions=True)

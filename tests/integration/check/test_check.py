@@ -16,7 +16,8 @@ import pytest
 from support.trees import tool
 from support.waiting import gone, read_rest, until
 
-from patchgen.build.check import Site, environment, programs
+from patchgen.build import env
+from patchgen.build.check import Site, programs
 from patchgen.build.check import python as interpreters
 from patchgen.build.check.tools import Tools
 from patchgen.build.env import marker
@@ -591,7 +592,7 @@ def test_no_lock(simulator: Path, tmp_path: Path) -> None:
 
 
 def write_lock(path: Path, versions: dict[str, str]) -> str:
-    name = environment._PLATFORMS[platform.machine()]  # of conda
+    name = env.platform()  # of conda
     packages = [
         {"name": package, "version": version, "manager": "conda", "platform": name,
          "dependencies": {}, "url": f"https://example.org/{name}/{package}-{version}-0.conda",

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import platform
 import shlex
 import sys
 from typing import TYPE_CHECKING
@@ -44,7 +43,7 @@ GOOD = {
 }  # fmt: skip
 RELOCK = "in the environment file, then run: switchml-patch env lock"
 MAKE = "run: switchml-patch env lock; or --python PYTHON builds without an environment"
-PLATFORM = environment._PLATFORMS[platform.machine()]  # of conda
+PLATFORM = env.platform()  # of conda
 SAMPLE = f"""\
 version: 1
 metadata:

@@ -52,6 +52,11 @@ def test_what_was_asked_for() -> None:
     }
 
 
+def test_what_the_user_went_on_without() -> None:
+    accepted = replace(PROVENANCE, accepted=("no-blas",))
+    assert definition(accepted)["externalParameters"]["accepted"] == ["no-blas"]
+
+
 def test_what_it_was_made_with() -> None:
     assert definition()["internalParameters"] == {
         "version": "1.7.1+switchml.dpdk",
