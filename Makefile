@@ -17,9 +17,10 @@ help: ## Show this list
 # Compiling what is installed takes longer than the installation, and little of it is ever imported.
 INSTALL := $(BIN)/pip install --quiet --no-compile
 
+# pip 21.3 is the first that installs an editable package without setup.py.
 $(VENV)/pip:
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --upgrade pip
+	$(INSTALL) 'pip>=21.3'
 	@touch $@
 
 $(BIN)/switchml-patch: pyproject.toml | $(VENV)/pip
