@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SOURCE = Path(__file__).parent
 _NO_COMPILER = "No CMAKE_CXX_COMPILER could be found"
+_NO_MAKE = "CMAKE_MAKE_PROGRAM is not set"
 _LIMIT = 3600.0  # seconds
 
 
@@ -106,6 +107,11 @@ def _build(directory: Path, *, debug: bool, cxxflags: str, report: Callable[[str
         if _NO_COMPILER in str(error):
             raise ToolError(
                 "no C++ compiler on PATH; install one (Debian: g++; conda: cxx-compiler)"
+            ) from error
+        if _NO_MAKE in str(error):  # cmake then says nothing of a compiler that can be relied on
+            raise ToolError(
+                "no make on PATH, and perhaps no C++ compiler; install both "
+                "(Debian: g++ make; conda: cxx-compiler make)"
             ) from error
         missing = re.search(r"^missing: (.*)$", str(error), re.MULTILINE)
         if missing is None:

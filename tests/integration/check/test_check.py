@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import platform
+import shlex
 import shutil
 import signal
 import subprocess
@@ -199,7 +200,8 @@ def test_the_simulator_takes_any_flags(simulator: Path, tmp_path: Path) -> None:
 def test_a_table_for_people(simulator: Path, tmp_path: Path) -> None:
     arguments = ["--python", SYSTEM, "--switchml-home", str(simulator), "--work", begun(tmp_path)]
     done = tool("check", *PIN, *arguments, cwd=simulator / "ranks/1")
-    assert done.stderr == f"PyTorch 1.13.1 with SWITCHML_HOME={simulator}: a build can start\n"
+    home = shlex.quote(str(simulator))
+    assert done.stderr == f"PyTorch 1.13.1 with SWITCHML_HOME={home}: a build can start\n"
     lines = done.stdout.splitlines()
     assert f"[x] SWITCHML_HOME: {simulator}" in lines
     assert lines[-1] == (
