@@ -1,4 +1,4 @@
-"""The command line. The only part that reads the environment, prints, or exits."""
+"""The command line. Beside payload/, the only room that prints or exits."""
 
 from __future__ import annotations
 
