@@ -554,8 +554,9 @@ def test_an_undefined_symbol_is_told(
 
 
 def test_a_library_that_cannot_be_found_is_told(case: Case, tree: support.Project) -> None:
-    remove(case, "grpc-home/lib/libgrpc++.so")
-    assert "-lgrpc++" in fails(tree, case.backend("dpdk"))
+    config = case.root / "grpc-home/lib/pkgconfig/grpc++.pc"
+    config.write_text(config.read_text().replace("-lgrpc++", "-lgrpc++-of-nobody"))
+    assert "-lgrpc++-of-nobody" in fails(tree, case.backend("dpdk"))
 
 
 def test_what_the_linker_says_is_told(tree: support.Project, case: Case) -> None:
