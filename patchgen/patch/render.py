@@ -24,6 +24,8 @@ SOURCES = (
     "SwitchMLAllreduce.cpp",
     "SwitchMLAllreduce.hpp",
     "SwitchMLConfig.hpp",
+    "SwitchMLJobs.hpp",
+    "SwitchMLProbe.hpp",
     "switchml.cmake",
 )
 """The files beside the process group, which the plugin compiles as well."""

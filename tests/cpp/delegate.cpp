@@ -77,7 +77,10 @@ class DirectoryStore {
       }
     }
   }
+  /// Takes as long as the environment says: a rank may be later than the others.
   std::vector<std::uint8_t> get(const std::string& key) const {
+    const char* const lag = std::getenv("STORE_LAG_MS");
+    std::this_thread::sleep_for(milliseconds(lag == nullptr ? 0 : std::atoi(lag)));
     std::ifstream in(file(key), std::ios::binary);
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   }
@@ -189,7 +192,8 @@ struct Rank {
   std::filesystem::path root;
   int rank;
   int size;
-  milliseconds timeout;
+  milliseconds timeout;  // of the group
+  milliseconds limit;    // of a job
 
   Group group(const std::string& name) const {
     return Group(DirectoryStore(root, name), rank, size, timeout);
@@ -277,12 +281,54 @@ void abandoned(const Rank& me) {
   check(error.find("dropped before it was submitted") != std::string::npos, error);
 }
 
+/// A thread asks for tickets while groups come and go. The library's rule that a group is not used
+/// after its end does not bind it: no ticket is ever taken.
+void readers(const Rank& me) {
+  std::atomic<bool> done{false};
+  std::thread reader([&done] {
+    Context stranger;
+    while (!done) {
+      check(!switchml_torch::delegates(&stranger), "no group of a stranger delegates");
+      const auto ticket =
+          switchml_torch::takeTicket({switchml_torch::Element::kFloat32, true, 1, 0});
+      check(ticket == switchml_torch::kNoTicket, "nothing to sum, no ticket");
+    }
+  });
+  for (int i = 0; i < 5; ++i) {
+    auto group = me.group("readers" + std::to_string(i));
+    me.sum(group, 2, true);
+  }
+  done = true;
+  reader.join();
+}
+
+void delegated(const Rank& me) {
+  auto group = me.group("delegated");
+  me.sum(group, 3, true);
+}
+
+/// Neither the group nor one that is made later.
+void refused(const Rank& me) {
+  for (const char* name : {"refused", "later"}) {
+    auto group = me.group(name);
+    me.sum(group, 3, false);
+  }
+}
+
+void forksafe(const Rank& me) {
+  auto group = me.group("forksafe");
+  for (const char* name : {"RDMAV_FORK_SAFE", "RDMAV_HUGEPAGES_SAFE"}) {
+    const char* const value = std::getenv(name);
+    std::fprintf(stderr, "%s=%s\n", name, value == nullptr ? "" : value);
+  }
+}
+
 /// The other ranks take part in the first sum only: an exception after the timeout, then at once.
 void late(const Rank& me) {
   auto group = me.group("late");
   me.sum(group, 3, true);
   if (me.rank != 0) {
-    std::this_thread::sleep_for(3 * me.timeout);
+    std::this_thread::sleep_for(3 * me.limit);
     return;
   }
   for (int i = 0; i < 3; ++i) {
@@ -302,12 +348,12 @@ void tardy(const Rank& me) {
     const auto error = group.allreduce(tensor).get().error;
     check(error.find("did not finish within") != std::string::npos, error);
     tensor.copy_(Tensor(ScalarType::Int, std::vector<std::int32_t>(kNumel, -7)));
-    std::this_thread::sleep_for(2 * me.timeout);
+    std::this_thread::sleep_for(2 * me.limit);
     for (const auto word : tensor.words()) {
       check(word == -7, "the tensor of a failed allreduce is the caller's");
     }
   } else {
-    std::this_thread::sleep_for(me.timeout + me.timeout / 4);
+    std::this_thread::sleep_for(me.limit + me.limit / 4);
     const auto outcome = group.allreduce(tensor).get();
     check(!outcome.error.empty(), "a sum without the other rank");
   }
@@ -343,7 +389,10 @@ void forked(const Rank& me) {
 
 int main(int argc, char** argv) {
   check(argc == 6, "usage: delegate SCENARIO RANK SIZE STORE TIMEOUT_MS");
-  const Rank me{argv[4], std::atoi(argv[2]), std::atoi(argv[3]), milliseconds(std::atoi(argv[5]))};
+  const milliseconds timeout(std::atoi(argv[5]));
+  const char* const limit = std::getenv("SWITCHML_TIMEOUT_MS");
+  const Rank me{argv[4], std::atoi(argv[2]), std::atoi(argv[3]), timeout,
+                limit == nullptr ? timeout : milliseconds(std::atoi(limit))};
   const std::string scenario = argv[1];
   if (scenario == "concurrent") {
     concurrent(me);
@@ -353,6 +402,14 @@ int main(int argc, char** argv) {
     race(me);
   } else if (scenario == "abandoned") {
     abandoned(me);
+  } else if (scenario == "readers") {
+    readers(me);
+  } else if (scenario == "delegated") {
+    delegated(me);
+  } else if (scenario == "refused") {
+    refused(me);
+  } else if (scenario == "forksafe") {
+    forksafe(me);
   } else if (scenario == "late") {
     late(me);
   } else if (scenario == "tardy") {

@@ -1,0 +1,150 @@
+// The probe without a library: right sums, made as SwitchML makes them, are accepted, and what a
+// switch or a client may do wrongly is not. Prints ok.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "SwitchMLProbe.hpp"
+
+using switchml_torch::Probe;
+
+namespace {
+
+constexpr std::uint64_t kPacket = 64;
+constexpr std::uint64_t kNumel = 40 * kPacket + 1;
+
+void check(bool holds, const std::string& what) {
+  if (!holds) {
+    std::fprintf(stderr, "not so: %s\n", what.c_str());
+    std::_Exit(1);
+  }
+}
+
+template <typename Value>
+using Tensors = std::vector<std::vector<Value>>;
+
+template <typename Value>
+Tensors<Value> patterns(std::uint32_t ranks) {
+  Tensors<Value> all(ranks, std::vector<Value>(kNumel));
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    Probe(rank, ranks, kPacket).fill(all[rank]);
+  }
+  return all;
+}
+
+std::vector<std::int32_t> summed(const Tensors<std::int32_t>& all) {
+  std::vector<std::int32_t> sums(kNumel);
+  for (std::uint64_t i = 0; i < kNumel; ++i) {
+    std::uint32_t sum = 0;
+    for (const auto& one : all) {
+      sum += static_cast<std::uint32_t>(one[i]);
+    }
+    sums[i] = static_cast<std::int32_t>(sum);
+  }
+  return sums;
+}
+
+/// The fixed point of the library: a factor for each packet, from the largest exponent in it.
+/// `shift` is added to the exponents.
+std::vector<float> summed(const Tensors<float>& all, int shift = 0) {
+  std::vector<float> sums(kNumel);
+  const auto ranks = static_cast<float>(all.size());
+  for (std::uint64_t begin = 0; begin < kNumel; begin += kPacket) {
+    const auto end = std::min(begin + kPacket, kNumel);
+    float largest = 0;
+    for (const auto& one : all) {
+      for (auto i = begin; i < end; ++i) {
+        largest = std::max(largest, std::fabs(one[i]));
+      }
+    }
+    int exponent = 0;
+    std::frexp(largest, &exponent);
+    const auto factor = static_cast<float>(static_cast<double>(INT32_MAX) /
+                                           (ranks * std::exp2f(static_cast<float>(exponent))));
+    const auto back =
+        static_cast<float>(static_cast<double>(INT32_MAX) /
+                           (ranks * std::exp2f(static_cast<float>(exponent + shift))));
+    for (auto i = begin; i < end; ++i) {
+      std::int64_t sum = 0;
+      for (const auto& one : all) {
+        sum += static_cast<std::int64_t>(std::round(one[i] * factor));
+      }
+      check(std::abs(sum) <= INT32_MAX, "the fixed point does not overflow");
+      sums[i] = static_cast<float>(static_cast<std::int32_t>(sum)) / back;
+    }
+  }
+  return sums;
+}
+
+template <typename Value>
+void wrongs(std::uint32_t ranks, const std::string& name) {
+  const Probe probe(0, ranks, kPacket);
+  const auto all = patterns<Value>(ranks);
+  const auto right = summed(all);
+  check(probe.objection(right).empty(), name + ": " + probe.objection(right));
+  const auto refuses = [&](const std::vector<Value>& sums, const std::string& what) {
+    check(!probe.objection(sums).empty(), name + " notices " + what);
+  };
+  refuses(std::vector<Value>(kNumel), "that nothing was written");
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    refuses(all[rank], "that nothing was summed, or one rank alone");
+    auto twice = all;
+    twice.push_back(all[rank]);
+    twice.erase(twice.begin() + (rank + 1) % ranks);
+    refuses(ranks == 1 ? std::vector<Value>(kNumel, Value{1}) : summed(twice),
+            "one rank in the place of another");
+  }
+  auto moved = right;
+  std::rotate(moved.begin(), moved.begin() + kPacket, moved.end());
+  refuses(moved, "packets in the place of others");
+  for (std::uint64_t packet = 0; packet + 2 < kNumel / kPacket; ++packet) {
+    auto stale = right;
+    std::copy_n(right.begin() + (packet + 1) * kPacket, kPacket, stale.begin() + packet * kPacket);
+    refuses(stale, "one packet in the place of another");
+    auto unsummed = right;
+    std::copy_n(all[ranks - 1].begin() + packet * kPacket, kPacket,
+                unsummed.begin() + packet * kPacket);
+    check(ranks == 1 || !probe.objection(unsummed).empty(), name + " notices a packet unsummed");
+  }
+}
+
+}  // namespace
+
+int main() {
+  double sharpest = 0;
+  for (const std::uint32_t ranks : {1U, 2U, 3U, 5U, 8U, 31U, 32U, 200U, 255U}) {
+    const auto name = std::to_string(ranks) + " ranks";
+    if (ranks > 1) {
+      wrongs<std::int32_t>(ranks, name + ", int32");
+      wrongs<float>(ranks, name + ", float32");
+    }
+    const Probe probe(0, ranks, kPacket);
+    const auto all = patterns<float>(ranks);
+    const auto fixed = summed(all);
+    check(probe.objection(fixed).empty(), name + ": " + probe.objection(fixed));
+    check(!probe.objection(summed(all, 1)).empty(), name + " notices another exponent");
+    auto floats = all[0];
+    for (std::uint32_t rank = 1; rank < ranks; ++rank) {
+      std::transform(floats.begin(), floats.end(), all[rank].begin(), floats.begin(),
+                     std::plus<>());
+    }
+    check(probe.objection(floats).empty(), name + ", sums of floats: " + probe.objection(floats));
+    for (std::uint64_t i = 0; i < kNumel; ++i) {
+      const double apart = std::fabs(fixed[i] - probe.float32Sum(i));
+      sharpest = std::max(sharpest, apart / probe.tolerance(i));
+      check(std::fabs(all[0][i]) < 1, "values are below 1");
+    }
+  }
+  check(sharpest > 0.25, "the tolerance is at most four times what right sums need");
+  // The simulator takes configurations that no switch has room for.
+  check(switchml_torch::probeNumel(256, 4, 256) == (2 * 256 + 4) * 256 + 1, "every slot twice");
+  check(switchml_torch::probeNumel(UINT32_MAX, 1, UINT64_MAX) == std::uint64_t{1} << 22, "bounded");
+  std::puts("ok");
+  return 0;
+}

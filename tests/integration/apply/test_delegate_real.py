@@ -1,0 +1,282 @@
+"""The delegate with the rules for the real client library: a simulator that passes for one.
+
+Its structures do not depend on macros, so the delegate takes it for a library with DPDK and RDMA.
+The linker puts faults in front of what the delegate calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.delegate import CPP, compiled, environment, render, run, with_values
+from support.shared import once
+
+from patchgen.accuracy.fixed_point import may_overflow
+from patchgen.system.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from support.simulator import Home
+
+pytestmark = pytest.mark.integration
+
+MENDED = "commit=0123 flags=DPDK,DUMMY,TIMEOUTS mends=glog,duplicates,stale-timers,resent-id,stop"
+WRAPPED = (
+    "_ZN8switchml7Context5StartEPNS_6ConfigE",
+    "_ZN8switchml7Context14AllReduceAsyncEPvS1_mNS_8DataTypeENS_18AllReduceOperationE",
+)
+SECTIONS = """
+[backend.dpdk]
+worker_port = 4000
+cores = 0-3
+[backend.rdma]
+msg_numel = 1024
+"""
+DPDK = {"backend": "dpdk"}
+GLOO = "allreduce stays with Gloo: "
+
+
+@pytest.fixture(scope="session")
+def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both programs; the mark of the library is what the environment says."""
+
+    def make(directory: Path) -> None:
+        render(directory)
+        home = directory / "home"
+        shutil.copytree(simulator_home.prefix, home)
+        common = home / "include" / "switchml" / "common.h"
+        text = common.read_text()
+        common.write_text(text.replace("#define SWITCHML_SIMULATOR 1\n", ""))
+        template = (home / "switchml.cfg").read_text()
+        (directory / "switchml.cfg").write_text(template + SECTIONS)
+        macros = ("-DDPDK", "-DRDMA", "-DDUMMY", '-DSWITCHML_TORCH_CLIENT=std::getenv("MARK")')
+        wraps = [f"-Wl,--wrap={name}" for name in WRAPPED]
+        delegate = [directory / "SwitchMLAllreduce.cpp", CPP / "delegate.cpp", CPP / "faults.cpp"]
+        compiled("delegate", delegate, home, directory, "g++", *macros, *wraps)
+        compiled("objection", [CPP / "objection.cpp"], home, directory, "g++", *macros)
+
+    return once(tmp_path_factory, "delegate-real", make)
+
+
+# What a configuration is refused for
+
+
+def told(built: Path, scratch: Path, *, all_sizes: bool = False, **given: Any) -> list[str]:
+    """The lines of the program; values in capitals are of the environment."""
+    env = {"MARK": MENDED, **{key: value for key, value in given.items() if key.isupper()}}
+    values = {"backend": "dpdk", **{k: v for k, v in given.items() if not k.isupper()}}
+    config = scratch / "switchml.cfg"
+    config.write_text(with_values((built / "switchml.cfg").read_text(), values))
+    command = [str(built / "objection"), str(config), *(["all"] if all_sizes else [])]
+    done = subprocess.run(
+        command, env=environment(env), capture_output=True, text=True, check=True, cwd=scratch
+    )
+    return done.stdout.splitlines()
+
+
+LARGER = " (SWITCHML_ALLOW_LARGER_SWITCH=1: the switch runs a larger program)"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"num_workers": 33}, "num_workers = 33, but the switch program has room for 32" + LARGER),
+        ({"num_workers": 33, "backend": "rdma"}, "num_workers = 33, but"),
+        # Seven times 1,171 with four threads.
+        (
+            {"max_outstanding_packets": 4684},
+            "max_outstanding_packets = 4684 with num_worker_threads = 4 needs 8197 slots, but the "
+            "switch program has 8192" + LARGER,
+        ),
+        ({"max_outstanding_packets": 8193, "num_worker_threads": 1, "cores": 5}, "needs 8193 slo"),
+        (
+            {"max_outstanding_packets": 2064, "backend": "rdma"},
+            "max_outstanding_packets = 2064 needs 516 queue pairs, but the switch program has 512 "
+            "for a worker" + LARGER,
+        ),
+        (
+            {"max_outstanding_packets": 16384, "backend": "rdma", "msg_numel": 16384},
+            "needs 16384 slots",
+        ),
+        ({"cores": "0-2"}, "cores = 0-2 names 3 cores, but num_worker_threads = 4"),
+        ({"cores": "0-2,1,2"}, "names 3 cores"),
+        ({"cores": "7"}, "names 1 core, but"),
+    ],
+)
+def test_what_the_switch_has_no_room_for(
+    built: Path, tmp_path: Path, given: dict[str, Any], why: str
+) -> None:
+    (line,) = told(built, tmp_path, **given)
+    assert why in line
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"num_workers": 32},
+        {"num_workers": 32, "backend": "rdma"},
+        {"max_outstanding_packets": 4681},
+        {"max_outstanding_packets": 8192, "num_worker_threads": 1, "cores": 5},
+        {"max_outstanding_packets": 2048, "backend": "rdma"},
+        {"max_outstanding_packets": 8192, "backend": "rdma", "msg_numel": 4096},
+        {"cores": "0,2,4-5"},
+        {"cores": "(0-3)@1"},  # another way of writing: for the library to judge
+        {"cores": "0", "backend": "rdma"},
+    ],
+)
+def test_what_it_has_room_for(built: Path, tmp_path: Path, given: dict[str, Any]) -> None:
+    (line,) = told(built, tmp_path, **given)
+    assert line.startswith("num_workers=")
+    assert "SWITCHML_ALLOW" not in line
+
+
+def test_a_larger_program_is_named(built: Path, tmp_path: Path) -> None:
+    (line,) = told(built, tmp_path, num_workers=33, SWITCHML_ALLOW_LARGER_SWITCH="1")
+    assert line.endswith(" SWITCHML_ALLOW_LARGER_SWITCH=1")
+    (line,) = told(built, tmp_path, num_workers=32, SWITCHML_ALLOW_LARGER_SWITCH="1")
+    assert "SWITCHML_ALLOW" not in line
+
+
+@pytest.mark.parametrize(
+    ("mark", "missing"),
+    [
+        ("", "duplicates, resent-id, stale-timers"),
+        ("commit=0123 flags=DPDK mends=-", "duplicates, resent-id, stale-timers"),
+        ("commit=0123 flags=DPDK mends=duplicates,stale-timers", "resent-id"),
+        (
+            "commit=0123 flags=DPDK mends=not-duplicates,resent-id,stale-timers2",
+            "duplicates, stale",
+        ),
+        ("mends=- more=duplicates,resent-id,stale-timers", "duplicates, resent-id, stale-timers"),
+    ],
+)
+def test_an_unmended_library(built: Path, tmp_path: Path, mark: str, missing: str) -> None:
+    (line,) = told(built, tmp_path, MARK=mark)
+    assert line.startswith(f"the client library lacks the mends {missing}")
+    assert "`switchml-patch client build --dpdk`" in line
+    (line,) = told(built, tmp_path, MARK=mark, SWITCHML_ALLOW_UNMENDED="1")
+    assert line.endswith(" SWITCHML_ALLOW_UNMENDED=1")
+    (line,) = told(built, tmp_path, MARK=mark, backend="rdma")
+    assert line.startswith("num_workers="), "the mends are of the DPDK backend"
+
+
+def test_terms_have_the_workers_port(built: Path, tmp_path: Path) -> None:
+    """An answer goes to the ports of the packet that completed the slot."""
+    (line,) = told(built, tmp_path, worker_port=4321)
+    assert " worker_port=4321 " in line
+
+
+def test_a_group_whose_sums_may_overflow_stays_with_gloo(built: Path, tmp_path: Path) -> None:
+    """The delegate has the rule of `switchml-patch accuracy`."""
+    found = told(built, tmp_path, all_sizes=True, SWITCHML_ALLOW_LARGER_SWITCH="1")
+    wrong = [workers for workers in range(1, 65536) if may_overflow(workers)]
+    assert [int(line.split(":")[0]) for line in found] == wrong
+    assert found[0] == (
+        "256: num_workers = 256: with so many workers the library's fixed point may overflow "
+        "int32, with fewer than 256 it never does"
+    )
+    # What does not sum anyway cannot be spoilt.
+    fake = {"backend": "dummy", "SWITCHML_ALLOW_FAKE_SUMS": "1"}
+    assert not [
+        line for line in told(built, tmp_path, all_sizes=True, **fake) if "overflow" in line
+    ]
+
+
+# Groups
+
+
+@contextlib.contextmanager
+def controller() -> Iterator[int]:
+    """A port where somebody listens, as a controller does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def ranks(
+    built: Path, scenario: str, scratch: Path, env: dict[int, dict[str, str]], **given: Any
+) -> list[str]:
+    """Two ranks whose controller is there; see run()."""
+    config = {**DPDK, **given.pop("config", {})}
+    with controller() as port:
+        base = {"MARK": MENDED, "FAULT_PORT": str(free_port()), **env.get(-1, {})}
+        values = {"controller_port": port, **config}
+        return run(
+            built / "delegate", scenario, 2, scratch, env={**env, -1: base}, config=values, **given
+        )
+
+
+def test_delegates_when_the_probe_is_right(built: Path, tmp_path: Path) -> None:
+    said = ranks(built, "delegated", tmp_path, {})
+    assert "goes to SwitchML (num_workers=2" in said[0]
+    assert said[1] == ""
+
+
+@pytest.mark.parametrize(("job", "type_name"), [("0", "int32"), ("1", "float32")])
+def test_wrong_sums_are_found_before_a_group_delegates(
+    built: Path, tmp_path: Path, job: str, type_name: str
+) -> None:
+    """One rank hands in another value than its own, so the sums of all are wrong."""
+    said = ranks(built, "refused", tmp_path, {1: {"FAULT": "flip", "FAULT_JOB": job}})
+    first, later = [line for line in said[0].splitlines() if "process group" in line]
+    assert GLOO + "ranks 0-1: SwitchML summed the probe wrongly: 1 of 132097 " in first
+    assert f"{type_name} elements, the first is number 66048 with " in first
+    assert GLOO + "ranks 0-1: SwitchML was given up: " in later
+
+
+def test_a_probe_that_does_not_end(built: Path, tmp_path: Path) -> None:
+    """As where no packet arrives: Gloo, within the group's timeout, and the process ends."""
+    said = ranks(built, "refused", tmp_path, {-1: {"FAULT": "hang"}}, timeout_ms=4_000)
+    assert GLOO + "ranks 0-1: the probe of 132097 int32 elements " in said[0]
+    assert "did not finish within 1000 ms" in said[0]
+
+
+def test_a_slow_start_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
+    """Rank 1 is late, and then its start takes too long: its peer hears of it in time."""
+    slow = {"STORE_LAG_MS": "500", "FAULT": "slow-start", "FAULT_MS": "20000"}
+    said = ranks(built, "refused", tmp_path, {1: slow}, timeout_ms=8_000)
+    assert f"{GLOO}rank 1: the SwitchML context did not start within 4000 ms" in said[0]
+
+
+def test_a_job_has_a_limit_of_its_own(built: Path, tmp_path: Path) -> None:
+    """A peer that is dead: the group's timeout is a minute, and the job never ends."""
+    env = {-1: {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}}
+    said = ranks(built, "late", tmp_path, env)
+    assert "did not finish within 700 ms" in said[0]
+
+
+def test_a_controller_that_is_not_there(built: Path, tmp_path: Path) -> None:
+    """The context is not started, which the real library would end the process for."""
+    port = free_port()
+    env = {-1: {"MARK": MENDED, "FAULT_PORT": str(free_port())}}
+    config = {**DPDK, "controller_port": port}
+    said = run(built / "delegate", "refused", 2, tmp_path, env=env, config=config, timeout_ms=4_000)
+    why = f"the controller at 127.0.0.1:{port} cannot be reached: Connection refused"
+    assert said[0].count(f"{GLOO}ranks 0-1: {why}\n") == 2, "the later group tries again"
+    assert f"warning: rank 1: {why} ({tmp_path / '1' / 'switchml.cfg'})" in said[1]
+
+
+def test_the_simulator_needs_no_controller(built: Path, tmp_path: Path) -> None:
+    """Nor does the dummy backend, whose sums are none and not probed."""
+    env = {-1: {"MARK": "", "SWITCHML_ALLOW_FAKE_SUMS": "1", "FAULT": "flip", "FAULT_JOB": "9"}}
+    said = run(built / "delegate", "delegated", 2, tmp_path, env=env)
+    assert "NOT REAL SUMS" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("backend", "given", "after"), [("rdma", "", "1"), ("rdma", "0", "0"), ("dpdk", "", "")]
+)
+def test_rdma_is_made_safe_to_fork(
+    built: Path, tmp_path: Path, backend: str, given: str, after: str
+) -> None:
+    names = ("RDMAV_FORK_SAFE", "RDMAV_HUGEPAGES_SAFE")
+    env = {-1: dict.fromkeys(names, given) if given else {}}
+    for err in ranks(built, "forksafe", tmp_path, env, config={"backend": backend}):
+        for name in names:
+            assert f"{name}={after}\n" in err

@@ -1,0 +1,116 @@
+"""The delegate's C++ without torch, compiled, and its ranks as processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen.system.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+CPP = Path(__file__).parents[1] / "cpp"
+STRICT = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror")
+LINK = ("-lswitchml-client", "-lglog", "-lboost_program_options", "-pthread")
+GROUP_MS = 60_000  # the timeout of a group, which no test waits for
+TERMS = {"timeout": 1, "timeout_threshold": 100, "timeout_threshold_increment": 600}
+
+
+def render(directory: Path) -> None:
+    """The C++ as the patch has it for the default pin."""
+    code = (
+        "import sys; from pathlib import Path; from patchgen.patch import pins, render\n"
+        "pin = pins.find(pins.DEFAULT, pins.shipped())\n"
+        "for path, content in render.fixed_files(pin).items():\n"
+        "    (Path(sys.argv[1]) / Path(path).name).write_bytes(content)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, directory], check=True)
+
+
+def compiled(
+    name: str, sources: Sequence[Path], home: Path, directory: Path, *command: str
+) -> Path:
+    """A program of `sources`, in the directory where the C++ is; `home` has the library.
+
+    Args:
+        command: the compiler and its further arguments.
+    """
+    out = directory / name
+    paths = [f"-I{directory}", f"-I{home}/include", *map(str, sources), "-o", str(out)]
+    whole = [command[0], *STRICT, *command[1:], *paths, f"-L{home}/lib", *LINK]
+    done = subprocess.run(whole, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """That of a rank: nothing of the user's SwitchML."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("SWITCHML_", "RDMAV_"))}
+    env |= {"TSAN_OPTIONS": "halt_on_error=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
+    return {**env, **given}
+
+
+def with_values(template: str, values: Mapping[str, object]) -> str:
+    """The text of a switchml.cfg with other values; each must be there."""
+    for key, value in values.items():
+        template, found = re.subn(rf"(?m)^{key} *=.*$", f"{key} = {value}", template)
+        assert found == 1, key
+    return template
+
+
+def run(
+    program: Path,
+    scenario: str,
+    size: int,
+    scratch: Path,
+    *,
+    timeout_ms: int = GROUP_MS,
+    env: Mapping[int, Mapping[str, str]] | None = None,
+    config: Mapping[str, object] | None = None,
+) -> list[str]:
+    """What every rank wrote to stderr; all must end well.
+
+    Args:
+        program: beside it is the template of switchml.cfg.
+        timeout_ms: of the group.
+        env: more for the environment of a rank, by rank; that of rank -1 is for all.
+        config: other values for switchml.cfg.
+    """
+    template = (program.parent / "switchml.cfg").read_text()
+    port, given = free_port(), env or {}
+    processes = []
+    for rank in range(size):
+        directory = scratch / str(rank)
+        directory.mkdir()
+        values = {"rank": rank, "num_workers": size, "controller_port": port, **TERMS}
+        text = with_values(template, {**values, **(config or {})})
+        (directory / "switchml.cfg").write_text(text)
+        arguments = [scenario, str(rank), str(size), str(scratch / "store"), str(timeout_ms)]
+        processes.append(
+            subprocess.Popen(
+                [program, *arguments],
+                cwd=directory,
+                env=environment({**given.get(-1, {}), **given.get(rank, {})}),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    said = []
+    try:
+        for process in processes:
+            out, err = process.communicate(timeout=240)
+            assert process.returncode == 0, err
+            assert out == "ok\n"
+            assert "Sanitizer" not in err, err
+            said.append(err)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    return said
