@@ -11,7 +11,7 @@ from patchgen.cli.console import EPILOG, Main
 
 SECTIONS = {
     "Try": ("demo", "run", "simulator", "accuracy"),
-    "Use": ("plugin", "graft"),
+    "Use": ("plugin", "graft", "client"),
     "Patch": ("generate", "apply", "revert", "status", "pins"),
     "Build": ("check", "source", "env", "build", "verify", "compare"),
 }

@@ -117,17 +117,18 @@ def variable_options(command: Command) -> Command:
 
 def only_variable_options(command: Command) -> Command:
     """The nine variables and the dev root, where what is missing in a home is told otherwise."""
-    return _variable_options(command, VARIABLES)
+    return these_variables(command, VARIABLES)
 
 
 def simulating_options(command: Command) -> Command:
     """The nine variables and the dev root, of a command that has the simulator without a home."""
     default = "the simulator"
     own = [replace(v, default=default) if v.name == "SWITCHML_HOME" else v for v in VARIABLES]
-    return _variable_options(command, own)
+    return these_variables(command, own)
 
 
-def _variable_options(command: Command, variables: Sequence[Variable]) -> Command:
+def these_variables(command: Command, variables: Sequence[Variable]) -> Command:
+    """Some of the variables, and the dev root."""
     for variable in (DEV_ROOT, *reversed(variables)):
         command = _option(variable)(command)
     return command

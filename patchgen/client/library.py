@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     Data = Union[bytes, mmap.mmap]
 
 ARCHIVE = "lib/libswitchml-client.a"
+MODULE = "lib/pkgconfig/switchml-client.pc"
+"""What a program links with besides; only `client build` writes it."""
 HEADER = "include/switchml/context.h"
 
 _ENTRY = b"8switchml7Context11GetInstance"  # switchml::Context::GetInstance()
@@ -31,10 +33,24 @@ _BACKENDS = {
     "DUMMY": b"8switchml12DummyBackend",
 }
 _FLAGS = re.compile(rb"CXXFLAGS=([^\0\n]*) GIT_REMOTE=")  # the library's own VERSION_INFO
+_MARK = re.compile(
+    rb"switchml-patch-client: commit=([0-9a-f]{40}) flags=([A-Z0-9,]+) mends=(-|[a-z0-9,-]+)\0"
+)
 
 
 class ArchiveError(Exception):
     """It cannot be used; the message says why, without the path."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What `client build` writes into the archives that it makes."""
+
+    commit: str
+    """Of the source, 40 hexadecimal digits."""
+    flags: tuple[str, ...]
+    """Of DPDK, MLX5, MLX4, RDMA, DEBUG, DUMMY and TIMEOUTS."""
+    mends: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -48,6 +64,8 @@ class Archive:
     debug: bool | None = None
     """Without optimization; None where it does not say."""
     simulator: bool = False
+    mark: Mark | None = None
+    """None where something else than `client build` made it."""
 
     @property
     def about(self) -> str:
@@ -58,6 +76,8 @@ class Archive:
         words += [] if self.timeouts else ["(TIMEOUTS=0: lost packets are not sent again)"]
         words += ["DEBUG=1"] if self.debug else []
         words += [] if self.cxx11_abi else ["(C++ ABI of before C++11)"]
+        if self.mark:
+            words.append(f"from {self.mark.commit[:7]} with {len(self.mark.mends)} mends")
         return " ".join(words)
 
 
@@ -105,7 +125,16 @@ def examine(data: Data, *, simulator: bool = False) -> Archive:
         cxx11_abi=data.find(b"LoadFromFileENSt7__cxx11") >= 0,
         debug=b"-DDEBUG" in flags[1].split() if flags else None,
         simulator=simulator,
+        mark=_mark(data),
     )
+
+
+def _mark(data: Data) -> Mark | None:
+    found = _MARK.search(data)
+    if found is None:
+        return None
+    commit, flags, mends = (part.decode("ascii") for part in found.groups())
+    return Mark(commit, tuple(flags.split(",")), () if mends == "-" else tuple(mends.split(",")))
 
 
 def _check_whole(data: Data) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING
 
 from patchgen.patch.images import lines_of
@@ -27,6 +28,41 @@ def added(path: str, content: bytes) -> bytes:
         f"@@ -0,0 +{_span(1, len(lines))} @@\n"
     )
     return paths.encode(head) + b"".join(b"+" + line for line in lines)
+
+
+def between(path: str, before: bytes | None, after: bytes) -> bytes:
+    """The diff from one content to another; empty where they are the same.
+
+    Args:
+        path: of the file.
+        before: its content; None where there is no such file yet.
+        after: its content then.
+    """
+    if before is None:
+        return added(path, after)
+    if before == after:
+        return b""
+    head = (
+        f"diff --git a/{path} b/{path}\nindex {blob_id(before)}..{blob_id(after)} {_MODE}\n"
+        f"--- a/{path}\n+++ b/{path}\n"
+    )
+    old, new = lines_of(before), lines_of(after)
+    body = []
+    for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes():
+        first, last = group[0], group[-1]
+        spans = (_span(first[1] + 1, last[2] - first[1]), _span(first[3] + 1, last[4] - first[3]))
+        body.append(f"@@ -{spans[0]} +{spans[1]} @@\n".encode())
+        for what, begin, end, new_begin, new_end in group:
+            if what == "equal":
+                body += [b" " + _ended(line) for line in old[begin:end]]
+            else:
+                body += [b"-" + _ended(line) for line in old[begin:end]]
+                body += [b"+" + _ended(line) for line in new[new_begin:new_end]]
+    return paths.encode(head) + b"".join(body)
+
+
+def _ended(line: bytes) -> bytes:
+    return line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n"
 
 
 def modified(file: HookedFile, texts: Mapping[str, bytes]) -> bytes:

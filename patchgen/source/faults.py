@@ -96,7 +96,7 @@ def survey(git: Git, begin: Sequence[Repository], wanted: Wanted) -> Survey:
     while waiting:
         repository = waiting.pop(0)
         if not placed(repository):
-            problem = _unplaced(repository)
+            problem = unplaced(repository)
             if problem is None:
                 found.absent.append(repository)
             else:
@@ -110,7 +110,7 @@ def survey(git: Git, begin: Sequence[Repository], wanted: Wanted) -> Survey:
         known: Collection[str] = ()
         if not repository.path:
             known = _patched(found, repository, wanted.pin)
-        found.wrong.extend(_files(git, repository, known))
+        found.wrong.extend(changes(git, repository, known))
         waiting.extend(_children(git, repository, wanted, found))
     return found
 
@@ -149,7 +149,7 @@ def _patched(found: Survey, root: Repository, pin: Pin) -> set[str]:
     return {file.path for file in pin.files} | set(render.new_paths(pin))
 
 
-def _unplaced(repository: Repository) -> Problem | None:
+def unplaced(repository: Repository) -> Problem | None:
     """Why the repository cannot be put into its place."""
     if os.path.lexists(os.path.join(repository.work_tree, ".git")):
         if directory_of(repository.work_tree) is None:
@@ -166,7 +166,7 @@ def _unplaced(repository: Repository) -> Problem | None:
     return Problem(repository.shown, repository.commit, f"other files there: {shown}")
 
 
-def _files(git: Git, repository: Repository, known: Collection[str]) -> Iterator[Problem]:
+def changes(git: Git, repository: Repository, known: Collection[str] = ()) -> Iterator[Problem]:
     """Files that differ from the commit, or that git was told not to look at."""
     run = functools.partial(git, git_dir=repository.git_dir, work_tree=repository.work_tree)
     status = run("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no",

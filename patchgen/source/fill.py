@@ -59,7 +59,7 @@ def fill(git: Git, root: Repository, found: Survey, wanted: Wanted) -> dict[str,
     count = _Count()
 
     def bring(repository: Repository) -> Place | None:
-        return _bring(git, wanted.places, repository)
+        return bring_one(git, wanted.places, repository)
 
     level = found
     while True:
@@ -134,7 +134,7 @@ class _Count:
                      repository.commit[:12], origin)  # fmt: skip
 
 
-def _bring(git: Git, places: Places, repository: Repository) -> Place | None:
+def bring_one(git: Git, places: Places, repository: Repository) -> Place | None:
     """Fetches what is missing and puts it into its place. None: nothing had to be fetched."""
     _prepare(git, repository)
     source = None

@@ -32,6 +32,8 @@ class Repository:
     git_dir: str
     commit: str
     url: str
+    called: str = "PyTorch"
+    """What the tree itself is called."""
 
     @property
     def work_tree(self) -> str:
@@ -46,7 +48,7 @@ class Repository:
     @property
     def title(self) -> str:
         """For people, with its commit."""
-        return f"{self.path or 'PyTorch'} {self.commit[:12]}"
+        return f"{self.path or self.called} {self.commit[:12]}"
 
     def inside(self, name: str) -> str:
         """A path in its git directory."""

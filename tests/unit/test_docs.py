@@ -69,9 +69,9 @@ def command_of(words: list[str]) -> tuple[click.Command | None, list[str]]:
     return found, words
 
 
-def test_there_are_ten_pages() -> None:
+def test_there_are_eleven_pages() -> None:
     assert [page.stem for page in DOCS] == [
-        "accuracy", "build", "design", "graft", "plugin",
+        "accuracy", "build", "client", "design", "graft", "plugin",
         "quickstart", "reference", "releases", "run", "runtime",
     ]  # fmt: skip
 

@@ -8,7 +8,7 @@ from support import unprivileged
 
 from patchgen.build.check import homes
 from patchgen.client import library
-from patchgen.client.library import Archive, ArchiveError, examine
+from patchgen.client.library import Archive, ArchiveError, Mark, examine
 from patchgen.options import resolve
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ MARKS = {
     "RDMA": b"_ZTVN8switchml11RdmaBackendE\0",
     "DUMMY": b"_ZTVN8switchml12DummyBackendE\0",
     "timeouts": b"general.timeout_threshold\0",
+    "mark": (
+        b"switchml-patch-client: commit=b5c74a04fa66faa82acab154a4e21c8f76d913f2 "
+        b"flags=DPDK,MLX5,DUMMY,TIMEOUTS mends=duplicates,resent-id\0"
+    ),
     "abi": b"_ZN8switchml6Config12LoadFromFileENSt7__cxx1112basic_stringIcEE\0",
     "release": b"Version info: \nCXXFLAGS=-std=c++17 -DNDEBUG -O3 GIT_REMOTE= GIT_HASH=\0",
     "debug": b"Version info: \nCXXFLAGS=-std=c++17 -DDEBUG -g -O0 GIT_REMOTE= GIT_HASH=\0",
@@ -47,6 +51,21 @@ def built(*marks: str) -> bytes:
             ["DPDK", "DUMMY", "timeouts", "abi", "debug"],
             Archive(("DPDK", "DUMMY"), timeouts=True, cxx11_abi=True, debug=True),
             "built with DPDK, DUMMY DEBUG=1",
+        ),
+        (
+            ["DPDK", "DUMMY", "timeouts", "abi", "release", "mark"],
+            Archive(
+                ("DPDK", "DUMMY"),
+                timeouts=True,
+                cxx11_abi=True,
+                debug=False,
+                mark=Mark(
+                    "b5c74a04fa66faa82acab154a4e21c8f76d913f2",
+                    ("DPDK", "MLX5", "DUMMY", "TIMEOUTS"),
+                    ("duplicates", "resent-id"),
+                ),
+            ),
+            "built with DPDK, DUMMY from b5c74a0 with 2 mends",
         ),
         (
             ["RDMA"],

@@ -1,0 +1,151 @@
+"""Compiles the client library from its mended source, and installs it as a SWITCHML_HOME."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from patchgen.client import checkout, config, installed, library, mends
+from patchgen.client.mends import COMMIT
+from patchgen.errors import ToolError, file_errors
+from patchgen.system import cmake, files, paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from patchgen.client.mends import Mend
+
+_PROJECT = "CMakeLists.txt"
+_SETTINGS = "settings.cmake"
+_SOURCE = "source"
+_PARTS = ("prepostprocessors", "schedulers", "backends/dummy")
+_BACKENDS = {"DPDK": "backends/dpdk", "RDMA": "backends/rdma"}
+_GRPC_ONLY = "grpc_client.h"
+_GENERATED = ("switchml.pb.h", "switchml.grpc.pb.h")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How the library is to be built. Homes are absolute paths as text, empty for packages."""
+
+    flags: tuple[str, ...]
+    """Of DPDK, MLX5, MLX4, RDMA and DEBUG."""
+    mends: tuple[Mend, ...]
+    dpdk_home: str = ""
+    grpc_home: str = ""
+    cxx11_abi: bool | None = None
+    """Of the C++ library; None for the compiler's own."""
+    commit: str = COMMIT
+
+    @property
+    def grpc(self) -> bool:
+        """Whether the library needs gRPC."""
+        return bool({"DPDK", "RDMA"} & {*self.flags})
+
+
+def mended(wish: Wish, sources: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The source with the mends, by path.
+
+    Raises:
+        TreeError: it is not that of the commit.
+    """
+    changed = mends.apply(wish.mends, sources)
+    mends.verify(wish.mends, changed)
+    return {**sources, **changed}
+
+
+def install(wish: Wish, sources: Mapping[str, bytes], home: str) -> list[str]:
+    """Compiles the library and puts it into a home, which is touched only once it is compiled.
+
+    Args:
+        wish: how.
+        sources: the files of the commit, by path, without mends.
+        home: an absolute path, as text.
+
+    Returns:
+        The paths of the installed files, relative to the home.
+
+    Raises:
+        TreeError: the source is not that of the commit.
+        ToolError: a program or library is missing, or the compiler failed.
+        FileError: the home cannot be written.
+    """
+    whole = mended(wish, sources)
+    project = {_PROJECT: _project(), _SETTINGS: _settings(wish)}
+    project.update({f"{_SOURCE}/{path}": content for path, content in whole.items()})
+    contents = dict(_headers(wish, whole))
+    try:
+        with cmake.built(project, "the client library") as build, file_errors():
+            for name in _GENERATED if wish.grpc else ():
+                contents[f"include/switchml/{name}"] = _read(build, f"generated/{name}")
+            contents[library.MODULE] = _read(build, posixpath.basename(library.MODULE))
+            contents[config.NAME] = installed.text(wish.flags).encode()
+            contents[library.ARCHIVE] = _read(build, library.ARCHIVE)
+    except ToolError as error:
+        missing = re.search(r"^missing: (.*)$", str(error), re.MULTILINE)
+        if missing is None:
+            raise
+        raise ToolError(f"the client library needs {missing[1]}, which is not installed") from error
+    with file_errors():
+        for name, content in contents.items():
+            target = paths.encode(posixpath.join(home, name))
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            files.replace(target, content)
+    return [*contents]
+
+
+def _read(build: str, name: str) -> bytes:
+    with open(os.path.join(build, name), "rb") as file:
+        return file.read()
+
+
+def _project() -> bytes:
+    return resources.files("patchgen.client.project").joinpath(_PROJECT).read_bytes()
+
+
+def _settings(wish: Wish) -> bytes:
+    values = {
+        "SWITCHML_FLAGS": ";".join(wish.flags),
+        "SWITCHML_COMMIT": wish.commit,
+        "SWITCHML_MENDS": ",".join(sorted(mend.id for mend in wish.mends)),
+        "DPDK_HOME": wish.dpdk_home,
+        "GRPC_HOME": wish.grpc_home,
+    }
+    if wish.cxx11_abi is not None:
+        values["SWITCHML_CXX11_ABI"] = str(int(wish.cxx11_abi))
+    lines = [f"set({name} [==[{value}]==])\n" for name, value in values.items()]
+    return paths.encode("".join(lines))
+
+
+def _headers(wish: Wish, sources: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    """Those of the parts that are compiled, as upstream installs them."""
+    backends = [_BACKENDS[flag] for flag in wish.flags if flag in _BACKENDS]
+    wanted = {posixpath.join(checkout.LIBRARY, part) for part in ("", *_PARTS, *backends)}
+    for path, content in sources.items():
+        directory, name = posixpath.split(path)
+        used = posixpath.join(directory, "") in wanted or directory in wanted
+        if used and name.endswith(".h") and (wish.grpc or name != _GRPC_ONLY):
+            yield f"include/switchml/{posixpath.relpath(path, checkout.LIBRARY)}", content
+
+
+def linked(home: str) -> Sequence[str]:
+    """What a home says it links with: names and versions, then the names of other libraries.
+
+    Empty where the home does not say.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    try:
+        with open(paths.encode(posixpath.join(home, library.MODULE)), encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return ()
+    return [
+        f"{name}{version and ' ' + version} ({place})"
+        for name, version, place in re.findall(r"^with_(\S+)=(\S*) (.*)$", text, re.MULTILINE)
+    ]

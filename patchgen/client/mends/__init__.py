@@ -1,0 +1,191 @@
+"""Mends: small edits of the client library's source, each for one fault.
+
+A file `ID.mend` has a title and then files. `file PATH` and `blob ID` name a file of the pinned
+commit. `at LINE:COLUMN` is a place in it, `at LINE:COLUMN to LINE:COLUMN` a range that goes away;
+lines count from 1, columns from 0, and the end is not part of the range. The lines after it, each
+behind `>` and a space, are what comes there. `new PATH` is a file that the commit does not have.
+So none of upstream's text is in here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from patchgen.errors import OptionsError, PatchgenError, TreeError
+from patchgen.system.objects import blob_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+COMMIT = "b5c74a04fa66faa82acab154a4e21c8f76d913f2"
+"""Of p4lang/p4app-switchML, which all mends are for."""
+
+_SUFFIX = ".mend"
+_IMAGES = "images.json"
+_PLACE = re.compile(r"at (\d+):(\d+)(?: to (\d+):(\d+))?")
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A range of a text, and what comes there. Places are line, from 1 on, and column, from 0."""
+
+    start: tuple[int, int]
+    end: tuple[int, int]
+    text: str
+
+
+@dataclass(frozen=True)
+class Mended:
+    """What a mend does to one file."""
+
+    path: str
+    blob: str | None
+    """The id of the file that the edits are for; None where the mend brings the file."""
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True)
+class Mend:
+    """Edits that go together."""
+
+    id: str
+    title: str
+    """One sentence: what holds with it that did not hold."""
+    files: tuple[Mended, ...]
+
+
+def parse(identity: str, text: str) -> Mend:
+    """A mend from the text of its file.
+
+    Raises:
+        ValueError: a line is not what may stand there; the message has its number.
+    """
+    title, *lines = text.splitlines()
+    files: list[tuple[str, str | None, list[tuple[Edit, list[str]]]]] = []
+    for number, line in enumerate(lines, 2):
+        word, _, rest = line.partition(" ")
+        place = _PLACE.fullmatch(line)
+        if word == ">" and files and files[-1][2]:
+            files[-1][2][-1][1].append(rest)
+        elif word == "file":
+            files.append((rest, "", []))
+        elif word == "blob" and files and files[-1][1] == "":
+            files[-1] = (files[-1][0], rest, [])
+        elif word == "new":
+            files.append((rest, None, [(Edit((1, 0), (1, 0), ""), [])]))
+        elif place and files and files[-1][1]:
+            first, column, last, until = (int(one) if one else 0 for one in place.groups())
+            end = (last, until) if last else (first, column)
+            files[-1][2].append((Edit((first, column), end, ""), []))
+        elif line:
+            raise ValueError(f"{identity}{_SUFFIX}: line {number}: {line}")
+    mended = [
+        Mended(path, blob, tuple(replace(edit, text="\n".join(more)) for edit, more in edits))
+        for path, blob, edits in files
+    ]
+    return Mend(identity, title, tuple(mended))
+
+
+def shipped() -> tuple[Mend, ...]:
+    """All mends, by their ids."""
+    directory = resources.files(__name__)
+    names = sorted(entry.name for entry in directory.iterdir() if entry.name.endswith(_SUFFIX))
+    return tuple(
+        parse(name.removesuffix(_SUFFIX), directory.joinpath(name).read_text(encoding="utf-8"))
+        for name in names
+    )
+
+
+def images() -> dict[str, str]:
+    """Path to blob id of each file that the mends change, once all of them are applied."""
+    text = resources.files(__name__).joinpath(_IMAGES).read_text(encoding="utf-8")
+    found: dict[str, str] = json.loads(text)
+    return found
+
+
+def chosen(without: Iterable[str], known: Sequence[Mend]) -> tuple[Mend, ...]:
+    """All but some.
+
+    Raises:
+        OptionsError: one of these is unknown.
+    """
+    left_out = {*without}
+    unknown = sorted(left_out - {mend.id for mend in known})
+    if unknown:
+        names = ", ".join(mend.id for mend in known)
+        raise OptionsError(f"--without {unknown[0]}: no such mend; there are {names}")
+    return tuple(mend for mend in known if mend.id not in left_out)
+
+
+def touched(mends: Iterable[Mend]) -> dict[str, str | None]:
+    """Path to blob id of the files that the mends need; None for those that they bring.
+
+    Raises:
+        PatchgenError: two mends do not mean the same file.
+    """
+    found: dict[str, str | None] = {}
+    for mend in mends:
+        for one in mend.files:
+            if one.path in found and (one.blob is None or found[one.path] != one.blob):
+                raise PatchgenError(f"mend {mend.id}: {one.path} is another file in another mend")
+            found[one.path] = one.blob
+    return found
+
+
+def apply(mends: Sequence[Mend], sources: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files that the mends change or bring, as they are with them.
+
+    Args:
+        mends: in any order; the result does not depend on it.
+        sources: the files of the commit, by path.
+
+    Raises:
+        TreeError: a file is not that of the commit.
+        PatchgenError: two mends change the same place.
+    """
+    mends = sorted(mends, key=lambda mend: mend.id)
+    found = {}
+    for path, blob in touched(mends).items():
+        content = sources.get(path, b"")
+        if blob is not None and blob_id(content) != blob:
+            raise TreeError(f"{path}: not the file of commit {COMMIT[:12]}")
+        mine = [one for mend in mends for one in mend.files if one.path == path]
+        edits = [edit for one in mine for edit in one.edits]
+        found[path] = _edited(path, content.decode("utf-8"), edits).encode()
+    return found
+
+
+def _edited(path: str, text: str, edits: Iterable[Edit]) -> str:
+    """Insertions at the same place come in the order in which they are given."""
+    starts = [0]
+    for line in text.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+
+    def offset(place: tuple[int, int]) -> int:
+        return starts[place[0] - 1] + place[1]
+
+    parts, at = [], 0
+    for edit in sorted(edits, key=lambda one: (one.start, one.end)):
+        start = offset(edit.start)
+        if start < at:
+            raise PatchgenError(f"{path}: two mends change line {edit.start[0]}")
+        parts += [text[at:start], edit.text]
+        at = offset(edit.end)
+    return "".join([*parts, text[at:]])
+
+
+def verify(mends: Sequence[Mend], result: Mapping[str, bytes]) -> None:
+    """Compares the images of all mends with those that are known; fewer mends have none.
+
+    Raises:
+        PatchgenError: one differs.
+    """
+    if {mend.id for mend in mends} != {mend.id for mend in shipped()}:
+        return
+    for path, wanted in images().items():
+        if path not in result or blob_id(result[path]) != wanted:
+            raise PatchgenError(f"{path}: the mends do not give the image that is known")

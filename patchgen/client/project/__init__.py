@@ -1,0 +1,1 @@
+"""The CMake project that compiles the client library."""

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from patchgen.client import config, installed
+from patchgen.client.library import Archive
+
+
+@pytest.mark.parametrize(
+    ("flags", "backend"),
+    [((), "dummy"), (("DPDK", "MLX5"), "dpdk"), (("RDMA",), "rdma"), (("DEBUG",), "dummy")],
+)
+def test_the_configuration_of_a_library(flags: tuple[str, ...], backend: str) -> None:
+    text = installed.text(flags)
+    found = config.read(text)
+    assert found.backend == backend
+    assert int(found.values["general.timeout"]) >= 1000
+    backends = tuple(dict.fromkeys((backend.upper(), "DUMMY")))
+    archive = Archive(backends, timeouts=True, cxx11_abi=True)
+    doubts = found.doubts(archive)
+    alone = "num_workers = 1: each rank is alone and keeps its own values; set it to N"
+    assert doubts[0] == alone
+    assert len(doubts) == 1 + (backend == "dummy")
+
+
+def test_every_value_says_what_it_does() -> None:
+    for flags in (("DPDK",), ("RDMA",), ()):
+        told = ""
+        for line in installed.text(flags).splitlines():
+            value = re.match(r"\w+ =", line)
+            if value is None:
+                told = line if line.startswith("#") else ""
+            elif not told:
+                # Of a pair, the line above the first is for both.
+                assert line.split()[0] in {"controller_port", "burst_tx", "device_port_id",
+                                           "num_workers"}, line  # fmt: skip
+            told = told if value is None else ""
