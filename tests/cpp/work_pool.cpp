@@ -10,6 +10,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +18,28 @@
 #include "WorkPool.hpp"
 
 using switchml_torch::WorkPool;
+
+namespace {
+
+// Allocations of this thread until one fails, from 1 on; none does where it is 0.
+thread_local int untilFailure = 0;
+
+}  // namespace
+
+// Not inlined: gcc would see free() of what it takes for the memory of another operator new.
+__attribute__((noinline)) void* operator new(std::size_t bytes) {
+  if (untilFailure > 0 && --untilFailure == 0) {
+    throw std::bad_alloc();
+  }
+  if (void* const memory = std::malloc(bytes)) {
+    return memory;
+  }
+  throw std::bad_alloc();
+}
+__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 namespace {
 
@@ -60,21 +83,21 @@ int nested(WorkPool& pool, int depth) {
   auto answer = std::make_shared<std::promise<int>>();
   auto future = answer->get_future();
   pool.submit([&pool, answer, depth](WorkPool::Place& place) {
-    place.giveAway();
+    place.release();
     answer->set_value(1 + nested(pool, depth - 1));
   });
   return future.get();
 }
 
-/// Jobs that have given their places away may wait for jobs after them, however many they are.
+/// Jobs that have released their places may wait for jobs after them, however many they are.
 void waiting() {
   for (std::size_t places : {1, 2}) {
     std::atomic<int> sum{0};
     WorkPool pool(places);
     for (int number = 0; number < 40; ++number) {
       pool.submit([&](WorkPool::Place& place) {
-        place.giveAway();
-        place.giveAway();
+        place.release();
+        place.release();
         sum += nested(pool, 3);
       });
     }
@@ -95,7 +118,7 @@ void crowd() {
           for (int number = 0; number < 50; ++number) {
             pool.submit([&, number](WorkPool::Place& place) {
               if (number % 3 == 0) {
-                place.giveAway();
+                place.release();
               }
               ++ran;
             });
@@ -124,13 +147,43 @@ void last() {
     auto signal = dropped.get_future().share();
     pool->submit([&ended, pool, signal](WorkPool::Place& place) mutable {
       signal.wait();
-      place.giveAway();
+      place.release();
       pool.reset();
       ended.set_value();
     });
     pool.reset();
     dropped.set_value();
     future.wait();
+  }
+}
+
+/// Memory runs out at each place in submit(): either the job is taken, or it never runs.
+void starved() {
+  bool failed = true;
+  for (int allocation = 1; failed; ++allocation) {
+    check(allocation < 100, "submit() comes to its end with enough memory");
+    std::atomic<int> ran{0};
+    int taken = 0;
+    bool first = true;
+    {
+      WorkPool pool(2);
+      failed = false;
+      // More jobs than threads, so that the queue grows as well.
+      for (int number = 0; number < 40; ++number) {
+        const WorkPool::Job job = [&ran](WorkPool::Place&) { ++ran; };
+        WorkPool::Job copy = job;
+        untilFailure = first ? allocation : 0;
+        try {
+          pool.submit(std::move(copy));
+          ++taken;
+        } catch (const std::bad_alloc&) {
+          failed = true;
+        }
+        first = false;
+        untilFailure = 0;
+      }
+    }
+    check(ran == taken, "what was refused has not run, and what was taken has");
   }
 }
 
@@ -168,6 +221,8 @@ int main(int count, char** arguments) {
     crowd();
   } else if (scenario == "last") {
     last();
+  } else if (scenario == "starved") {
+    starved();
   } else if (scenario == "forked") {
     forked();
   } else {

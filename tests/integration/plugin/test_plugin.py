@@ -75,6 +75,18 @@ def test_report_without_a_group(plugin: Plugin) -> None:
     assert subprocess.check_output([plugin.python, "-c", code], text=True) == "True True\n"
 
 
+def test_report_of_what_is_no_utf8(plugin: Plugin) -> None:
+    """The environment and configurations are bytes, and the group's line quotes them."""
+    code = (
+        "import os; os.environb[b'SWITCHML_MIN_NUMEL'] = b'\\xff'\n"
+        "import torch.distributed as dist, torch_switchml\n"
+        "dist.init_process_group('switchml', store=dist.HashStore(), rank=0, world_size=1)\n"
+        "print(ascii(torch_switchml.report()['group']))\n"
+    )
+    told = subprocess.check_output([plugin.python, "-c", code], text=True)
+    assert "SWITCHML_MIN_NUMEL is '\\ufffd', not a number of elements" in told
+
+
 def test_interpreter_without_torch(tmp_path: Path) -> None:
     empty = tmp_path / "python"
     empty.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')

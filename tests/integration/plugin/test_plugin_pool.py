@@ -47,7 +47,7 @@ def run(program: Path, scenario: str) -> None:
     assert (done.stdout, done.stderr) == ("ok\n", "")
 
 
-@pytest.mark.parametrize("scenario", ["order", "waiting", "crowd", "last"])
+@pytest.mark.parametrize("scenario", ["order", "waiting", "crowd", "last", "starved"])
 def test_pool(program: Path, scenario: str) -> None:
     run(program, scenario)
 

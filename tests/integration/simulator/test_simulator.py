@@ -539,6 +539,22 @@ def hello(rank: int, workers: int) -> bytes:
     return HEADER.pack(HELLO, len(body), 0) + body
 
 
+def test_two_hundred_workers_join_at_once(driver: Path, tmp_path: Path) -> None:
+    """All are connected before the first says who it is."""
+    workers = 200
+    with job(driver, tmp_path, 1, values={"num_workers": workers}) as group:
+        assert group[0].ask("start") == "true"
+        with contextlib.ExitStack() as stack:
+            others = [
+                stack.enter_context(socket.create_connection(("127.0.0.1", group.port), ANSWER_S))
+                for _ in range(1, workers)
+            ]
+            for rank, other in enumerate(others, start=1):
+                other.sendall(hello(rank, workers))
+            welcomes = [other.recv(HEADER.size) for other in others]
+        assert [HEADER.unpack(one)[0] for one in welcomes] == [HELLO + 1] * (workers - 1)
+
+
 @pytest.mark.parametrize(
     "payload",
     [

@@ -29,7 +29,7 @@ std::string Rank(size_t rank) { return "rank " + std::to_string(rank); }
 Aggregator::Aggregator(const Endpoint& endpoint, const Hello& reference, milliseconds limit)
     : reference_(reference),
       limit_(limit),
-      lobby_(Listen(endpoint), std::min(limit, kHelloLimit)),
+      lobby_(Listen(endpoint), std::min(limit, kHelloLimit), reference.num_workers),
       wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       workers_(reference.num_workers) {
   if (!wakeup_) {

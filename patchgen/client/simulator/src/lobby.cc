@@ -10,13 +10,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Beyond it the oldest goes: a worker says hello at once, and is never among the oldest for long.
-constexpr size_t kMaxWaiting = 64;
+// So many connections of strangers may wait beside those of all workers. Beyond it the oldest goes:
+// a worker says hello at once, and is never among the oldest for long.
+constexpr size_t kMaxStrangers = 64;
 
 }  // namespace
 
-Lobby::Lobby(Fd listener, std::chrono::milliseconds patience)
-    : listener_(std::move(listener)), patience_(patience), accept_from_(Clock::now()) {}
+Lobby::Lobby(Fd listener, std::chrono::milliseconds patience, size_t workers)
+    : listener_(std::move(listener)),
+      patience_(patience),
+      most_waiting_(workers + kMaxStrangers),
+      accept_from_(Clock::now()) {}
 
 void Lobby::Watch(std::vector<pollfd>& entries) const {
   const short events = Clock::now() >= accept_from_ ? POLLIN : 0;
@@ -72,7 +76,7 @@ bool Lobby::ReadHello(Connection& connection) {
 
 void Lobby::AcceptAll() {
   while (Fd fd = Accept(listener_)) {
-    if (waiting_.size() == kMaxWaiting) {
+    if (waiting_.size() == most_waiting_) {
       waiting_.erase(waiting_.begin());
     }
     waiting_.push_back(std::make_unique<Connection>(std::move(fd)));

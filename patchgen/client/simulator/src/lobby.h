@@ -21,8 +21,9 @@ class Lobby {
     std::unique_ptr<Connection> connection;
   };
 
-  // A connection without a complete hello after `patience` is closed.
-  Lobby(Fd listener, std::chrono::milliseconds patience);
+  // A connection without a complete hello after `patience` is closed. `workers`: those that may
+  // come at once.
+  Lobby(Fd listener, std::chrono::milliseconds patience, size_t workers);
 
   // Appends what to poll for.
   void Watch(std::vector<pollfd>& entries) const;
@@ -39,6 +40,7 @@ class Lobby {
 
   Fd listener_;
   const std::chrono::milliseconds patience_;
+  const size_t most_waiting_;
   TimePoint accept_from_;
   std::vector<std::unique_ptr<Connection>> waiting_;  // oldest first
 };
