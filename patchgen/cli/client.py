@@ -168,14 +168,14 @@ def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
     Exits with 0 where it has all mends or is the simulator, with 3 where it lacks some, and where
     HOME has no client library.
     """
-    from patchgen.client import building, library, mends
+    from patchgen.client import library, mends
     from patchgen.errors import TreeError, file_errors
 
     place = paths.from_native(home)
     try:
         with file_errors():
             archive = library.read(place)
-            linked = building.linked(place)
+            linked = library.links(place) or ()
     except library.ArchiveError as error:
         raise TreeError(f"{library.path(place)}: {error}") from error
     known = mends.shipped()

@@ -15,7 +15,7 @@ from patchgen.errors import ToolError, file_errors
 from patchgen.system import cmake, files, paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from patchgen.client.mends import Mend
 
@@ -130,22 +130,3 @@ def _headers(wish: Wish, sources: Mapping[str, bytes]) -> Iterator[tuple[str, by
         used = posixpath.join(directory, "") in wanted or directory in wanted
         if used and name.endswith(".h") and (wish.grpc or name != _GRPC_ONLY):
             yield f"include/switchml/{posixpath.relpath(path, checkout.LIBRARY)}", content
-
-
-def linked(home: str) -> Sequence[str]:
-    """What a home says it links with: names and versions, then the names of other libraries.
-
-    Empty where the home does not say.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    try:
-        with open(paths.encode(posixpath.join(home, library.MODULE)), encoding="utf-8") as file:
-            text = file.read()
-    except FileNotFoundError:
-        return ()
-    return [
-        f"{name}{version and ' ' + version} ({place})"
-        for name, version, place in re.findall(r"^with_(\S+)=(\S*) (.*)$", text, re.MULTILINE)
-    ]

@@ -21,6 +21,8 @@ def _needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
         (*switchml, (library.HEADER,)),
         (*switchml, (library.ARCHIVE,)),
     ]
+    if os.path.exists(paths.encode(os.path.join(options.switchml_home, library.MODULE))):
+        return needed  # it says where the others are
     if options.dpdk:
         needed += [(*dpdk, ("include",)), (*dpdk, ("lib/libdpdk.a", "lib/libdpdk.so"))]
     if options.grpc:

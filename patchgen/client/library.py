@@ -33,6 +33,7 @@ _BACKENDS = {
     "DUMMY": b"8switchml12DummyBackend",
 }
 _FLAGS = re.compile(rb"CXXFLAGS=([^\0\n]*) GIT_REMOTE=")  # the library's own VERSION_INFO
+_LINKS = re.compile(r"^with_(\S+)=(\S*) (.*)$", re.MULTILINE)
 _MARK = re.compile(
     rb"switchml-patch-client: commit=([0-9a-f]{40}) flags=([A-Z0-9,]+) mends=(-|[a-z0-9,-]+)\0"
 )
@@ -156,6 +157,22 @@ def _check_whole(data: Data) -> None:
         if offset > len(data):
             raise ArchiveError("is damaged or cut short")
         offset += offset % 2
+
+
+def links(home: str) -> tuple[str, ...] | None:
+    """What a SWITCHML_HOME says it links with: names with versions, and where each comes from.
+
+    None where it does not say, since `client build` did not make it.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    try:
+        with open(paths.encode(os.path.join(home, MODULE)), encoding="utf-8") as file:
+            found = _LINKS.findall(file.read())
+    except FileNotFoundError:
+        return None
+    return tuple(f"{' '.join(filter(None, about))} ({place})" for *about, place in found)
 
 
 def drivers(home: str) -> tuple[str, ...]:

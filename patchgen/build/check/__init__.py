@@ -109,10 +109,12 @@ def _linked(
         failed = [Check("libraries", (*lines(error), "see the rows about cmake and the compiler"))]
     numbers = blas.row(tools, said)
     checks = [homes.built(archive, said)] if archive else []
-    if options.dpdk and not simulator:
-        checks.append(homes.dpdk(options, said))
-    if options.grpc and not simulator:
-        checks.append(homes.grpc(options, said))
+    links = None if simulator else homes.links(options)
+    if links:
+        checks.append(links)
+    elif not simulator:
+        checks += [homes.dpdk(options, said)] if options.dpdk else []
+        checks += [homes.grpc(options, said)] if options.grpc else []
     last = [numbers] if numbers else []
     if said is None:
         return [*checks, *failed, *last]

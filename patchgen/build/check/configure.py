@@ -49,6 +49,8 @@ class Said:
     """What the linker says of the libraries' names alone; empty where all of it was found."""
     libraries: tuple[str, ...] = ()
     """What is linked by name, in the order of the linker, but for gRPC."""
+    module: bool = False
+    """The home of the client library itself says what it links with."""
     blas: tuple[str, ...] = ()
     """The libraries of BLAS; empty where there are none, or they were not looked for."""
     lapack: bool = False
@@ -135,6 +137,7 @@ def understand(messages: str) -> Said | None:
         versions=dict(text.split(" ", 1) for text in found.get("VERSION", [])),
         linked=linked,
         named="".join(found.get("NAMES", [])),
+        module=bool("".join(found.get("MODULE", []))),
         blas=tuple(filter(None, found.get("BLAS", [""])[0].split(";"))),
         lapack=found.get("LAPACK") == ["TRUE"],
         libraries=tuple(_names(found["LIBRARIES"][0], found["GRPC"][0])),

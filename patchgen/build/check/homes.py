@@ -58,6 +58,18 @@ def built(archive: Archive, said: Said | None) -> Check:
     return Check("client library", tuple(map(paths.printable, wrong)), archive.about)
 
 
+def links(options: Options) -> Check | None:
+    """Where DPDK and gRPC come from, by SWITCHML_HOME; None where it does not say."""
+    try:
+        found = library.links(options.switchml_home)
+    except OSError as error:
+        about = f"{shown(native(options.switchml_home))}/{library.MODULE}: {reason(error)}"
+        return Check("DPDK and gRPC", (f"{about}; it has to be a file that can be read",))
+    return (
+        Check("DPDK and gRPC", (), ", ".join(found) or "not needed") if found is not None else None
+    )
+
+
 def dpdk(options: Options, said: Said | None) -> Check:
     """DPDK_HOME."""
     home = native(options.dpdk_home)

@@ -41,7 +41,8 @@ def libraries(said: Said, *, whole: bool, conda: bool) -> Check:
     complaint = (said.linked or "") if whole else said.named
     if complaint:
         return Check("libraries", tuple(advice.of_linker(complaint, conda=conda)))
-    return Check("libraries", (), f"{', '.join(said.libraries)}: {'link' if whole else 'found'}")
+    names = "those of SWITCHML_HOME" if said.module else ", ".join(said.libraries)
+    return Check("libraries", (), f"{names}: {'link' if whole else 'found'}")
 
 
 def in_lock(

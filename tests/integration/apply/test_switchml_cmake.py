@@ -328,6 +328,78 @@ def test_a_shared_dpdk_is_linked_before_anything_asks_for_it(
     assert "libdpdk.so" in support.run("readelf", "-d", project.built)
 
 
+def test_a_shared_dpdk_may_be_a_script_of_the_linker(clients: Clients, tmp_path: Path) -> None:
+    """What it leaves to the linker is needed by the archive, which stands behind it."""
+    home = support.dpdk(tmp_path / "shared")
+    source = tmp_path / "eal.cpp"
+    source.write_text('extern "C" int fake_drivers() { return 1; }\n')
+    eal = home / "lib" / "librte_eal.so"
+    support.run("g++", "-fPIC", "-shared", "-Wl,-soname,librte_eal.so", source, "-o", eal)
+    (home / "lib" / "libdpdk.so").write_text("INPUT(AS_NEEDED(-lrte_eal))\n")
+    (home / "lib" / "libdpdk.a").unlink()
+    homes = {"dpdk_home": home, "grpc_home": clients.grpc_home}
+    options = support.options(clients.dpdk, *FLAGS["dpdk"], **homes)
+    project = support.project(tmp_path / "project", support.shipped("v1.13.1"), options)
+    project.configure("-G", "Ninja")
+    project.make()
+    assert str(home / "lib") in support.run_path(project.built)
+    assert support.report(project.built)[0]["simulator"] is False
+
+
+def test_what_grpc_itself_needs_is_found(clients: Clients, tmp_path: Path) -> None:
+    home = tmp_path / "grpc"
+    shutil.copytree(clients.grpc_home, home)
+    source = tmp_path / "inner.cpp"
+    for name, text, libraries in (
+        ("libabsl.so", 'extern "C" int inner() { return 7; }\n', []),
+        (
+            "libgrpc++.so",
+            'extern "C" int inner();\nextern "C" int fake_grpcpp() { return inner(); }\n',
+            [home / "lib" / "libabsl.so"],
+        ),
+    ):
+        source.write_text(text)
+        shared = ("g++", "-fPIC", "-shared", f"-Wl,-soname,{name}")
+        support.run(*shared, source, *libraries, "-o", home / "lib" / name)
+    homes = {"dpdk_home": clients.dpdk_home, "grpc_home": home}
+    options = support.options(clients.dpdk, *FLAGS["dpdk"], **homes)
+    project = support.project(tmp_path / "project", support.shipped("v1.13.1"), options)
+    project.configure("-G", "Ninja", f"-DCMAKE_SHARED_LINKER_FLAGS=-L{home}/lib")
+    project.make()
+    assert "(RPATH)" in support.run("readelf", "-d", project.built)
+    assert support.report(project.built)[0]["simulator"] is False
+
+
+def test_a_home_that_says_itself_what_it_links_with(clients: Clients, tmp_path: Path) -> None:
+    """Neither DPDK_HOME nor GRPC_HOME is there, and the mark of the archive reaches our file."""
+    home = tmp_path / "home"
+    shutil.copytree(clients.dpdk, home)
+    commit = "b5c74a04fa66faa82acab154a4e21c8f76d913f2"
+    mark = f"commit={commit} flags=DPDK,MLX5,DUMMY,TIMEOUTS mends=duplicates,resent-id"
+    support.archive(
+        tmp_path / "mark.a",
+        [f'extern "C" const char mark[] = "switchml-patch-client: {mark}";\n'],
+    )
+    support.run("ar", "rs", home / "lib" / "libswitchml-client.a", tmp_path / "mark.0.o")
+    (home / "lib" / "pkgconfig").mkdir()
+    places = (clients.dpdk_home / "lib", clients.grpc_home / "lib")
+    (home / "lib" / "pkgconfig" / "switchml-client.pc").write_text(
+        "prefix=${pcfiledir}/../..\nlibdir=${prefix}/lib\nName: switchml-client\n"
+        "Libs: -L${libdir} -lswitchml-client "
+        f"-L{places[0]} -Wl,--push-state -Wl,--no-as-needed -Wl,--whole-archive -ldpdk "
+        f"-Wl,--pop-state -lnuma -lmlx5 -L{places[1]} -lgrpc++ -lprotobuf -lglog "
+        f"-lboost_program_options -lpthread -Wl,-rpath,{places[1]}\n"
+    )
+    gone = {"dpdk_home": tmp_path / "gone", "grpc_home": tmp_path / "gone"}
+    options = support.options(home, *FLAGS["dpdk"], **gone)
+    project = support.project(tmp_path / "project", support.shipped("v1.13.1"), options)
+    project.configure("-G", "Ninja")
+    project.make()
+    assert f'-DSWITCHML_TORCH_CLIENT="{mark}"' in project.command(support.OURS)
+    assert str(places[1]) in support.run_path(project.built)
+    assert support.report(project.built, "fake_drivers")[1] == {"fake_drivers": 1}
+
+
 def test_a_home_in_a_directory_of_the_compiler(simulator: Path, tmp_path: Path) -> None:
     """As /usr: before the compiler's own order, <cstdlib> would not find <stdlib.h>."""
     home = tmp_path / "usr"

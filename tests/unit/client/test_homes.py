@@ -37,6 +37,11 @@ def test_everything_is_missing(
     assert all(str(tmp_path) in line for line in lines)
 
 
+def test_a_home_that_says_where_the_others_are(tmp_path: Path) -> None:
+    fill(tmp_path / "build", [*SWITCHML, "lib/pkgconfig/switchml-client.pc"])
+    assert homes.missing(resolve({"dpdk": True}, {}, str(tmp_path))) == []
+
+
 @pytest.mark.parametrize("library", ["lib/libdpdk.a", "lib/libdpdk.so"])
 def test_nothing_is_missing(tmp_path: Path, library: str) -> None:
     root = tmp_path / os.fsdecode(b"h \xff")
