@@ -23,13 +23,19 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def plugin(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Plugin:
+def torch() -> Path:
+    """The interpreter."""
     script = REPOSITORY / "ci" / "torch"
     environ = {**os.environ, "PYTHON": sys.executable}
     made = subprocess.run([script], capture_output=True, text=True, check=False, env=environ)
     if made.returncode != 0:
         pytest.skip(f"ci/torch needs a registry with torch: {made.stderr[-300:]}")
-    return built_plugin(Path(made.stdout.strip()), home, tmp_path_factory, "plugin")
+    return Path(made.stdout.strip())
+
+
+@pytest.fixture(scope="session")
+def plugin(torch: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Plugin:
+    return built_plugin(torch, home, tmp_path_factory, "plugin")
 
 
 @pytest.fixture(scope="session")

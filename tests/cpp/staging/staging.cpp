@@ -1,0 +1,459 @@
+// The plugin's allreduce of tensors on a device that has no hardware, for the variants of the
+// plugin in variants.inc.
+//
+// `orders` runs each scenario in every order of what the device does, without any chance. It prints
+// a line for each variant and scenario: in how many orders it ran, in how many of them a result was
+// wrong, and in how many neither allreduce() nor wait() had let the host wait for the device.
+//
+// `threads VARIANT N` runs one variant N times, with the device in a thread of its own and in a
+// random order, and prints how many runs were wrong.
+
+#include <Python.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "registration.hpp"
+
+#if TORCH_VERSION_MAJOR > 1
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+using AnyGroup = c10::intrusive_ptr<c10d::Backend>;
+#else
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+using AnyGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
+#endif
+
+using registration::streamOf;
+
+/// The other ranks and the switch: x becomes 2x + 1.
+class Client {
+ public:
+  static constexpr float sumOf(float x) { return 2 * x + 1; }
+
+  void reset(bool fails) {
+    tickets_ = turn_ = 0;
+    fails_ = fails;
+  }
+
+  std::uint64_t takeTicket() noexcept { return tickets_++; }
+
+  void reduce(std::uint64_t ticket, float* data, std::uint64_t numel) {
+    auto& device = SimulatedDevice::instance();
+    device.enter();
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return turn_ == ticket; });
+    ++turn_;
+    changed_.notify_all();
+    lock.unlock();
+    device.elapse();
+    device.note("the client reads");
+    std::vector<float> sums(data, data + numel);
+    if (fails_) {
+      throw std::runtime_error("the client has failed");
+    }
+    device.elapse();
+    for (auto& value : sums) {
+      value = sumOf(value);
+    }
+    device.note("the client writes");
+    std::copy(sums.begin(), sums.end(), data);
+    device.elapse();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t turn_ = 0;
+  std::atomic<std::uint64_t> tickets_{0};
+  std::atomic<bool> fails_{false};
+};
+
+Client& client() {
+  static auto* const instance = new Client;
+  return *instance;
+}
+
+struct Variant {
+  AnyGroup (*group)();
+  void (*drain)();
+};
+
+#include "variants.inc"
+
+// No Python is in this program, and the plugin asks whether there is.
+int Py_IsInitialized() { return 0; }
+int PyGILState_Check() { return 0; }
+PyThreadState* PyEval_SaveThread() { return nullptr; }
+void PyEval_RestoreThread(PyThreadState* /*state*/) {}
+
+namespace {
+
+using Work = c10::intrusive_ptr<c10d::Work>;
+
+constexpr std::int64_t kNumel = 6;
+
+/// One run of a scenario.
+class Run {
+ public:
+  explicit Run(const Variant& variant) : variant_(variant), group_(variant.group()) {}
+
+  at::Tensor tensor(c10::DeviceIndex device = 0) { return registration::empty(kNumel, device); }
+
+  void fill(const at::Tensor& tensor, float value) {
+    device_.enqueue(
+        registration::guard().getStream(tensor.device()), "produce",
+        [elements = registration::Elements(tensor), value] { elements.onHost().fill_(value); });
+  }
+
+  Work allreduce(const at::Tensor& tensor) {
+    std::vector<at::Tensor> tensors{tensor};
+    return group_->allreduce(tensors);
+  }
+
+  /// What was asked for until now is summed, while this thread does nothing.
+  void sum() {
+    device_.open(true);
+    variant_.drain();
+    device_.open(false);
+  }
+
+  /// The elements are to have this value when the current stream has come to it.
+  void expect(const at::Tensor& tensor, float value) {
+    auto found = std::make_shared<std::vector<float>>();
+    device_.enqueue(registration::guard().getStream(tensor.device()), "consume",
+                    [elements = registration::Elements(tensor), found] {
+                      const auto dense = elements.onHost().contiguous();
+                      found->assign(dense.data_ptr<float>(), dense.data_ptr<float>() + kNumel);
+                    });
+    expected_.emplace_back(std::move(found), value);
+  }
+
+  /// What comes on one stream from here on comes after what is on the other now.
+  void after(const c10::Stream& later, const c10::Stream& earlier) {
+    device_.block(device_.record(earlier), later);
+  }
+
+  /// The call before this one is not to wait for what the device has to do.
+  void returned() { free_ += device_.finished() ? 0 : 1; }
+  bool neverWaited() const { return free_ == 2; }
+
+  /// Whether all was as expected.
+  bool ended() {
+    group_.reset();
+    device_.waitForAll();
+    if (device_.anyLive()) {
+      return false;
+    }
+    return std::all_of(expected_.begin(), expected_.end(), [](const auto& pair) {
+      return *pair.first == std::vector<float>(kNumel, pair.second);
+    });
+  }
+
+ private:
+  const Variant& variant_;
+  AnyGroup group_;
+  SimulatedDevice& device_ = SimulatedDevice::instance();
+  std::vector<std::pair<std::shared_ptr<std::vector<float>>, float>> expected_;
+  int free_ = 0;
+};
+
+const float kSum = Client::sumOf(3);
+
+/// What most programs do.
+void waiting(Run& run) {
+  const auto tensor = run.tensor();
+  run.fill(tensor, 3);
+  const auto work = run.allreduce(tensor);
+  run.returned();
+  run.sum();
+  work->wait();
+  run.returned();
+  run.expect(tensor, kSum);
+}
+
+/// No memory can be pinned.
+void pageable(Run& run) {
+  SimulatedDevice::instance().refusePinned();
+  const auto tensor = run.tensor();
+  run.fill(tensor, 3);
+  const auto work = run.allreduce(tensor);
+  run.sum();
+  work->wait();
+  run.expect(tensor, kSum);
+}
+
+/// The sum is summed.
+void again(Run& run) {
+  const auto tensor = run.tensor();
+  run.fill(tensor, 3);
+  for (int time = 0; time < 2; ++time) {
+    const auto work = run.allreduce(tensor);
+    run.sum();
+    work->wait();
+  }
+  run.expect(tensor, Client::sumOf(kSum));
+}
+
+/// The tensor's own stream, the producer's and the consumer's are three.
+void streams(Run& run) {
+  auto tensor = run.tensor();
+  Work work;
+  {
+    const c10::StreamGuard producer(streamOf(0, 101));
+    run.fill(tensor, 3);
+    work = run.allreduce(tensor);
+  }
+  run.sum();
+  {
+    const c10::StreamGuard consumer(streamOf(0, 102));
+    work->wait();
+    run.expect(tensor, kSum);
+  }
+  run.after(streamOf(0, 0), streamOf(0, 102));  // before its memory is another's
+}
+
+/// The tensor is on a device that is not the current one.
+void elsewhere(Run& run) {
+  const auto tensor = run.tensor(1);
+  run.fill(tensor, 3);
+  const auto work = run.allreduce(tensor);
+  run.sum();
+  work->wait();
+  run.expect(tensor, kSum);
+}
+
+/// Every other element of a larger tensor.
+void strided(Run& run) {
+  const auto whole = registration::empty(2 * kNumel, 0);
+  run.fill(whole, 3);
+  const auto tensor = registration::elementsOf(whole.storage(), kNumel, 2, 0);
+  const auto rest = registration::elementsOf(whole.storage(), kNumel, 2, 1);
+  const auto work = run.allreduce(tensor);
+  run.sum();
+  work->wait();
+  run.expect(tensor, kSum);
+  run.expect(rest, 3);
+}
+
+void future(Run& run) {
+  const auto tensor = run.tensor();
+  run.fill(tensor, 3);
+  const auto work = run.allreduce(tensor);
+  run.sum();
+  work->getFuture()->wait();
+  run.expect(tensor, kSum);
+}
+
+/// As a communication hook of DistributedDataParallel: what reads the sum is queued by a callback.
+void callback(Run& run) {
+  const auto tensor = run.tensor();
+  run.fill(tensor, 3);
+  const auto work = run.allreduce(tensor);
+  const auto called = work->getFuture()->then(
+      [&](c10::ivalue::Future& sum) {
+        run.expect(sum.value().toTensorVector().at(0), kSum);
+        return sum.value();
+      },
+      work->getFuture()->elementType());
+  run.sum();
+  called->wait();
+  run.expect(tensor, kSum);
+}
+
+/// Nobody waits, and the memory is used again.
+void dropped(Run& run) {
+  {
+    const auto tensor = run.tensor();
+    run.fill(tensor, 3);
+    run.allreduce(tensor);
+  }
+  run.sum();
+  const auto next = run.tensor();
+  run.fill(next, 5);
+  run.expect(next, 5);
+}
+
+/// Likewise, but the tensor is kept until it is summed.
+void unwaited(Run& run) {
+  {
+    const auto tensor = run.tensor();
+    run.fill(tensor, 3);
+    const auto work = run.allreduce(tensor);
+    run.sum();
+  }
+  const auto next = run.tensor();
+  run.fill(next, 5);
+  run.expect(next, 5);
+}
+
+void failed(Run& run) {
+  client().reset(true);
+  {
+    const auto tensor = run.tensor();
+    run.fill(tensor, 3);
+    const auto work = run.allreduce(tensor);
+    run.sum();
+    try {
+      work->wait();
+      die("the client has not failed");
+    } catch (const std::runtime_error&) {
+    }
+    run.expect(tensor, 3);
+  }
+  const auto next = run.tensor();
+  run.fill(next, 5);
+  run.expect(next, 5);
+}
+
+/// A call that not every torch has.
+template <typename AnyWork>
+auto blocked(Run& run, AnyWork* /*unused*/)
+    -> decltype(std::declval<AnyWork&>().blockCurrentStream()) {
+  const auto tensor = run.tensor();
+  run.fill(tensor, 3);
+  const auto work = run.allreduce(tensor);
+  run.sum();
+  work->blockCurrentStream();
+  run.expect(tensor, kSum);
+}
+
+[[maybe_unused]] void blocked(Run& run, ...) { waiting(run); }
+
+const std::vector<std::pair<const char*, void (*)(Run&)>> kScenarios{
+    {"waiting", waiting},
+    {"pageable", pageable},
+    {"again", again},
+    {"streams", streams},
+    {"elsewhere", elsewhere},
+    {"strided", strided},
+    {"future", future},
+    {"callback", callback},
+    {"dropped", dropped},
+    {"unwaited", unwaited},
+    {"failed", failed},
+    {"blocked", [](Run& run) { blocked(run, static_cast<c10d::Work*>(nullptr)); }},
+};
+
+/// Every order of a scenario.
+void explore(const std::string& name, const Variant& variant,
+             const std::pair<const char*, void (*)(Run&)>& scenario) {
+  auto& device = SimulatedDevice::instance();
+  EveryOrder order;
+  int orders = 0;
+  int wrong = 0;
+  int free = 0;
+  do {
+    device.reset(order);
+    registration::guard().restart();
+    client().reset(false);
+    Run run(variant);
+    scenario.second(run);
+    ++orders;
+    free += run.neverWaited() ? 1 : 0;
+    if (!run.ended() && ++wrong == 1) {
+      std::fprintf(stderr, "%s, %s:\n%s", name.c_str(), scenario.first, device.history().c_str());
+    }
+  } while (order.next());
+  std::printf("%s %s %d %d %d\n", name.c_str(), scenario.first, orders, wrong, free);
+}
+
+/// Many allreduces in flight, on several streams; some are waited for, in any way, some are not.
+void crowd(Run& run, RandomOrder& order) {
+  struct Job {
+    at::Tensor tensor;
+    Work work;
+    float value;
+  };
+  const auto anyStream = [&order] { return streamOf(0, 100 + order.choose(3)); };
+  std::deque<Job> jobs;
+  for (int number = 0; number < 40; ++number) {
+    const c10::StreamGuard current(anyStream());
+    if (jobs.size() < 4 && order.choose(3) > 0) {
+      const auto tensor = run.tensor();
+      run.fill(tensor, static_cast<float>(number));
+      jobs.push_back({tensor, run.allreduce(tensor), static_cast<float>(number)});
+    } else if (!jobs.empty()) {
+      const auto job = std::move(jobs.front());
+      jobs.pop_front();
+      registration::guard().recordDataPtrOnStream(
+          job.tensor.storage().data_ptr(), registration::guard().getStream(job.tensor.device()));
+      switch (order.choose(3)) {
+        case 0:
+          job.work->wait();
+          run.expect(job.tensor, Client::sumOf(job.value));
+          break;
+        case 1:
+          job.work->getFuture()->wait();
+          run.expect(job.tensor, Client::sumOf(job.value));
+          break;
+        default:
+          break;
+      }
+    }
+  }
+}
+
+/// Whether one run of many allreduces was right.
+bool rush(const Variant& variant, unsigned seed) {
+  auto& device = SimulatedDevice::instance();
+  RandomOrder order(2 * seed);
+  RandomOrder program(2 * seed + 1);
+  device.reset(order);
+  device.open(true);
+  client().reset(false);
+  std::atomic<bool> over{false};
+  std::thread running([&] {
+    while (!over) {
+      device.elapse();
+      std::this_thread::yield();
+    }
+  });
+  Run run(variant);
+  crowd(run, program);
+  const bool right = run.ended();
+  over = true;
+  running.join();
+  return right;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::vector<std::string> given(arguments + 1, arguments + count);
+  if (given == std::vector<std::string>{"orders"}) {
+    for (const auto& variant : kVariants) {
+      for (const auto& scenario : kScenarios) {
+        explore(variant.first, variant.second, scenario);
+      }
+    }
+  } else if (given.size() == 3 && given[0] == "threads") {
+    const auto variant =
+        std::find_if(kVariants.begin(), kVariants.end(),
+                     [&](const auto& candidate) { return candidate.first == given[1]; });
+    if (variant == kVariants.end()) {
+      die("no such variant");
+    }
+    int wrong = 0;
+    for (int seed = 0; seed < std::stoi(given[2]); ++seed) {
+      wrong += rush(variant->second, static_cast<unsigned>(seed)) ? 0 : 1;
+    }
+    std::printf("%d wrong\n", wrong);
+  } else {
+    die("say orders, or threads, a variant and a number");
+  }
+}

@@ -1,0 +1,203 @@
+"""How the plugin sums tensors of a device, on one that is simulated: no GPU, and no chance either.
+
+The plugin's own files are compiled, beside copies of them with one fault each. Every order in which
+the device may do its work is tried. SWITCHML_TEST_SANITIZER names a sanitizer, as -fsanitize does.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.waiting import ENOUGH
+
+from patchgen.options import resolve
+from patchgen.plugin import project, target
+from patchgen.system import interpreter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.system.interpreter import Torch
+
+pytestmark = pytest.mark.integration
+
+CPP = Path(__file__).parents[2] / "cpp" / "staging"
+SANITIZER = os.environ.get("SWITCHML_TEST_SANITIZER")
+# clang is quicker with torch's headers, but its sanitizers are a package of their own in Debian.
+SANITIZED = ["g++", "-g1", f"-fsanitize={SANITIZER}", "-fno-sanitize-recover=all"]
+
+STAGING, GROUP = "Staging.hpp", "ProcessGroupSwitchML.cpp"
+WAITED = {"waiting", "again", "streams", "elsewhere", "strided", "blocked"}
+FUTURES = {"future", "callback"}
+PAGEABLE = {"pageable"}  # the host waits for copies from the device to memory that is not pinned
+REUSED = {"dropped", "unwaited"}
+SCENARIOS = {*WAITED, *FUTURES, *PAGEABLE, *REUSED, "failed"}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Lines of the plugin, and what is there instead."""
+
+    file: str
+    lines: str
+    instead: str
+    wrong: frozenset[str]
+    """The scenarios in which a result is wrong then."""
+
+
+def fault(file: str, lines: str, instead: str = "", *, wrong: set[str]) -> Fault:
+    return Fault(file, lines, instead, frozenset(wrong))
+
+
+PRESENT = "present"
+FAULTS = {
+    "no_wait_for_the_producer": fault(
+        STAGING, "    done_.block(stream);\n", wrong=WAITED | FUTURES | PAGEABLE
+    ),
+    "no_wait_of_the_host": fault(
+        STAGING,
+        "    c10::impl::VirtualGuardImpl(device_.type()).synchronizeStream(stream_);\n",
+        wrong=WAITED | FUTURES,
+    ),
+    "stream_not_recorded": fault(
+        STAGING,
+        "    impl.recordDataPtrOnStream(tensor.storage().data_ptr(), stream);\n",
+        "    static_cast<void>(tensor);\n",
+        wrong=REUSED,
+    ),
+    "no_wait_of_the_consumer": fault(GROUP, "      staging_->block();\n", wrong=WAITED | PAGEABLE),
+    "future_without_the_stream": fault(
+        GROUP,
+        "    end(failure, {tensor_});\n",
+        "    guard.reset();\n    end(failure, {tensor_});\n",
+        wrong=FUTURES,
+    ),
+    "event_not_recorded": fault(STAGING, "    done_.record(stream_);\n", wrong=WAITED | PAGEABLE),
+}
+SLOW = "copy_back_awaited"
+VARIANTS: Mapping[str, Fault | None] = {
+    PRESENT: None,
+    **FAULTS,
+    SLOW: fault(
+        STAGING, "    done_.record(stream_);\n", "    done_.record(stream_);\n    arrived();\n",
+        wrong=set(),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Found:
+    """Numbers of orders: all, those with a wrong result, those in which no call waited."""
+
+    orders: int
+    wrong: int
+    free: int
+
+
+@dataclass(frozen=True)
+class Explored:
+    """What was found, by variant and scenario, and the first wrong order of each."""
+
+    found: Mapping[str, Mapping[str, Found]]
+    wrong: str
+
+
+def namespace(name: str, sources: Mapping[str, str], directory: Path) -> str:
+    """Writes a variant of the plugin, and returns what includes it as a namespace of its own."""
+    directory.mkdir()
+    made = VARIANTS[name]
+    for file, text in sources.items():
+        if made and file == made.file:
+            assert text.count(made.lines) == 1, f"{name}: {file} has these lines no more"
+            text = text.replace(made.lines, made.instead)  # noqa: PLW2901
+        (directory / file).write_text(text)
+    return (
+        f'#define switchml_torch {name}\n#include "{name}/{GROUP}"\n'
+        '#include "client.inc"\n#undef switchml_torch\n'
+    )
+
+
+def compiled(torch: Torch, scratch: Path) -> Path:
+    """All variants in one program, for torch's headers take longer than all of them."""
+    wanted = target.inspect(torch)
+    sources = {
+        name: content.decode().replace("#pragma once\n", "")  # each variant includes its own
+        for name, content in project.sources(resolve({}, {}, "/nowhere"), wanted).items()
+        if name.endswith((".cpp", ".hpp", ".inc"))
+    }
+    parts = [namespace(name, sources, scratch / name) for name in VARIANTS]
+    table = ", ".join(f'{{"{name}", {name}::kVariant}}' for name in VARIANTS)
+    parts.append(f"const std::vector<std::pair<std::string, Variant>> kVariants{{{table}}};\n")
+    (scratch / "variants.inc").write_text("\n".join(parts))
+    headers = [*torch.include_dirs, torch.python_include]
+    done = subprocess.run(
+        [
+            *(SANITIZED if SANITIZER else ["clang++"]), f"-std=c++{wanted.standard}",
+            "-O0", "-pthread", "-Wall", "-Wextra", "-Werror",
+            f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}", f"-I{CPP}", f"-I{scratch}",
+            *(option for directory in headers for option in ("-isystem", directory)),
+            CPP / "staging.cpp", "-o", scratch / "staging",
+            f"-L{torch.lib_dir}", f"-Wl,-rpath,{torch.lib_dir}", "-ltorch_cpu", "-lc10",
+        ],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return scratch / "staging"
+
+
+@pytest.fixture(scope="module")
+def program(torch: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    asked = interpreter.ask(str(torch), os.environ, torch=True).with_gloo()
+    return compiled(asked, tmp_path_factory.mktemp("staging"))
+
+
+def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [program, *arguments], capture_output=True, text=True, check=False, timeout=ENOUGH
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    return done
+
+
+@pytest.fixture(scope="module")
+def explored(program: Path) -> Explored:
+    found: dict[str, dict[str, Found]] = defaultdict(dict)
+    done = run(program, "orders")
+    for line in done.stdout.splitlines():
+        name, scenario, *numbers = line.split()
+        found[name][scenario] = Found(*map(int, numbers))
+    return Explored(found, done.stderr)
+
+
+def wrong(explored: Explored, name: str) -> set[str]:
+    """The scenarios in which a variant may have a wrong result."""
+    found = explored.found[name]
+    assert {*found} == SCENARIOS
+    assert all(result.orders > 1 for result in found.values())
+    return {scenario for scenario, result in found.items() if result.wrong}
+
+
+def test_right_in_every_order(explored: Explored) -> None:
+    assert wrong(explored, PRESENT) == set(), explored.wrong
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_is_found(name: str, explored: Explored) -> None:
+    assert wrong(explored, name) == FAULTS[name].wrong
+
+
+def test_no_call_waits_for_the_device(explored: Explored) -> None:
+    present, slow = (explored.found[name]["waiting"] for name in (PRESENT, SLOW))
+    assert present.free == present.orders
+    assert slow.free == 0
+    assert wrong(explored, SLOW) == set()
+
+
+def test_many_in_flight(program: Path) -> None:
+    assert run(program, "threads", PRESENT, "50").stdout == "0 wrong\n"
