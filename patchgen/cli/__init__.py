@@ -10,7 +10,7 @@ from patchgen import __version__
 from patchgen.cli.console import EPILOG, Main
 
 SECTIONS = {
-    "Try": ("demo", "run", "simulator", "accuracy"),
+    "Try": ("demo", "run", "simulator", "switch", "accuracy"),
     "Use": ("plugin", "graft", "client"),
     "Patch": ("generate", "apply", "revert", "status", "pins"),
     "Build": ("check", "source", "env", "build", "verify", "compare"),

@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
+import shutil
 from typing import TYPE_CHECKING
 
-from patchgen.errors import file_errors
+from patchgen.errors import ToolError, file_errors
 from patchgen.system import files
 from patchgen.system.process import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _LOGGER = logging.getLogger(__name__)
 _LIMIT = 3600.0  # seconds
+_NO_COMPILER = "No CMAKE_CXX_COMPILER could be found"
+_NO_MAKE = "CMAKE_MAKE_PROGRAM is not set"
 
 
 def place(project: Mapping[str, bytes], directory: str) -> None:
@@ -57,3 +61,43 @@ def built(project: Mapping[str, bytes], what: str) -> Iterator[str]:
         command = ["cmake", "--build", build, "--parallel", "2"]
         run(command, limit=_LIMIT, supervised=True)
         yield build
+
+
+def compiled(
+    source: str, build: str, options: Sequence[str], what: str, *, report: Callable[[str], object]
+) -> None:
+    """Builds a project of ours, whose CMakeLists.txt prints `missing: ...` for what it lacks.
+
+    Args:
+        source: its directory.
+        build: where it is built.
+        options: for cmake.
+        what: is compiled, in words.
+        report: is given a line before each step.
+
+    Raises:
+        ToolError: a program or library is missing, with the packages that have it, or the build
+            failed.
+    """
+    if shutil.which("cmake") is None:
+        raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
+    report(f"configuring {what}")
+    try:
+        run(["cmake", "-S", source, "-B", build, *options], limit=_LIMIT, supervised=True)
+    except ToolError as error:
+        if _NO_COMPILER in str(error):
+            raise ToolError(
+                "no C++ compiler on PATH; install one (Debian: g++; conda: cxx-compiler)"
+            ) from error
+        if _NO_MAKE in str(error):  # cmake then says nothing of a compiler that can be relied on
+            raise ToolError(
+                "no make on PATH, and perhaps no C++ compiler; install both "
+                "(Debian: g++ make; conda: cxx-compiler make)"
+            ) from error
+        missing = re.search(r"^missing: (.*)$", str(error), re.MULTILINE)
+        if missing is None:
+            raise
+        raise ToolError(f"{what} needs {missing[1]}, which is not installed") from error
+    report(f"compiling {what}")
+    command = ["cmake", "--build", build, "--parallel", str(os.cpu_count() or 1)]
+    run(command, limit=_LIMIT, supervised=True)

@@ -19,7 +19,7 @@ FLOORS = (
     {"__init__", "checks", "errors", "payload", "tables", "templates"},
     {"system"},
     {"options", "plots"},
-    {"accuracy", "patch"},
+    {"accuracy", "patch", "switch"},
     {"client", "source"},
     {"graft", "plugin"},
     {"ranks"},
@@ -152,4 +152,4 @@ def test_a_command_is_in_the_file_of_its_name() -> None:
 
     names = [name for names in SECTIONS.values() for name in names]
     files = {path.stem for path in (PACKAGE / "cli").glob("*.py")}
-    assert sorted([*names, "__init__", "console", "params"]) == sorted(files)
+    assert sorted([*names, "__init__", "console", "faults", "params"]) == sorted(files)

@@ -6,24 +6,18 @@ The result is a SWITCHML_HOME like any other: headers, archive and switchml.cfg.
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen.client import config, library
-from patchgen.errors import ToolError, file_errors
-from patchgen.system import files
-from patchgen.system.process import run
+from patchgen.errors import file_errors
+from patchgen.system import cmake, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SOURCE = Path(__file__).parent
-_NO_COMPILER = "No CMAKE_CXX_COMPILER could be found"
-_NO_MAKE = "CMAKE_MAKE_PROGRAM is not set"
-_LIMIT = 3600.0  # seconds
 
 
 def install(  # noqa: PLR0913  # each is an option of the command
@@ -94,30 +88,9 @@ def install(  # noqa: PLR0913  # each is an option of the command
 
 def _build(directory: Path, *, debug: bool, cxxflags: str, report: Callable[[str], None]) -> Path:
     """Configures and builds; returns the archive."""
-    if shutil.which("cmake") is None:
-        raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
-    report("configuring the simulator")
     build_type = "Debug" if debug else "Release"
     options = [f"-DCMAKE_BUILD_TYPE={build_type}"]
     if cxxflags:  # without: CXXFLAGS of the environment
         options.append(f"-DCMAKE_CXX_FLAGS={cxxflags}")
-    try:
-        run(["cmake", "-S", _SOURCE, "-B", directory, *options], limit=_LIMIT, supervised=True)
-    except ToolError as error:
-        if _NO_COMPILER in str(error):
-            raise ToolError(
-                "no C++ compiler on PATH; install one (Debian: g++; conda: cxx-compiler)"
-            ) from error
-        if _NO_MAKE in str(error):  # cmake then says nothing of a compiler that can be relied on
-            raise ToolError(
-                "no make on PATH, and perhaps no C++ compiler; install both "
-                "(Debian: g++ make; conda: cxx-compiler make)"
-            ) from error
-        missing = re.search(r"^missing: (.*)$", str(error), re.MULTILINE)
-        if missing is None:
-            raise
-        raise ToolError(f"the simulator needs {missing[1]}, which is not installed") from error
-    report("compiling the simulator")
-    command = ["cmake", "--build", str(directory), "--parallel", str(os.cpu_count() or 1)]
-    run(command, limit=_LIMIT, supervised=True)
+    cmake.compiled(str(_SOURCE), str(directory), options, "the simulator", report=report)
     return directory / library.ARCHIVE

@@ -14,10 +14,10 @@ from patchgen.client import homes, library, simulator
 from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
 from patchgen.options import Options
 from patchgen.ranks import installation
-from patchgen.ranks.run import cache, configs
+from patchgen.ranks.run import configs
 from patchgen.ranks.run.job import Setup
 from patchgen.ranks.way import AUTO, GRAFT, PLUGIN, STOCK, TORCH
-from patchgen.system import files, interpreter, paths
+from patchgen.system import cache, files, interpreter, paths
 from patchgen.templates import DIRECTORY
 
 if TYPE_CHECKING:

@@ -182,7 +182,7 @@ def test_what_compare_cannot_read(tmp_path: Path) -> None:
 
 
 def large(tmp_path: Path) -> Path:
-    content = random.Random(1).randbytes(2 << 20).hex()  # noqa: S311  # deflate leaves half of it
+    content = random.Random(1).randbytes(2 << 20).hex()  # deflate leaves half of it
     files = {"torch/lib/large.so": content + "x" * (SIZE - len(content))}
     return Fake("torch", "1", files=files).write(tmp_path)
 

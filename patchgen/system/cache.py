@@ -72,14 +72,14 @@ def compiler(environ: Mapping[str, str]) -> list[str]:
     return [*found, *(environ.get(name, "") for name in _FLAGS)]
 
 
-def digest(*directories: str) -> str:
-    """Of all files in some directories."""
+def digest(*directories: str, only: tuple[str, ...] = ("",)) -> str:
+    """Of the files in some directories whose names end so: of all, where nothing is said."""
     seen = hashlib.sha256()
     for top in directories:
         for directory, _, names in sorted(os.walk(top)):
             for name in sorted(names):
                 path = os.path.join(directory, name)
-                if not name.endswith(".pyc"):
+                if name.endswith(only) and not name.endswith(".pyc"):
                     held = files.sha256(path).encode()
                     seen.update(os.fsencode(os.path.relpath(path, top)) + b"\0" + held)
     return seen.hexdigest()

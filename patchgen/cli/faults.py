@@ -1,0 +1,25 @@
+"""The options for what a software switch does to packets."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import click
+
+Command = Callable[..., Any]
+
+FAULTS: dict[str, tuple[click.ParamType[Any], str, str]] = {
+    "loss": (click.FloatRange(0, 1), "P", "Share of packets that the switch loses, each way."),
+    "duplicate": (click.FloatRange(0, 1), "P", "Share that it delivers twice."),
+    "reorder": (click.FloatRange(0, 1), "P", "Share that it delivers after later ones."),
+    "delay": (click.FloatRange(min=0), "MS", "Milliseconds that it holds each packet."),
+    "seed": (click.IntRange(min=0), "N", "Of the choice. [default: another in each run]"),
+}
+"""The type, the name of the value and the meaning of each."""
+
+
+def fault_options(command: Command) -> Command:
+    """The options; None where the user says nothing."""
+    for name, (kind, metavar, text) in reversed(FAULTS.items()):
+        command = click.option(f"--{name}", type=kind, metavar=metavar, help=text)(command)
+    return command
