@@ -23,20 +23,36 @@ AS_IT_IS = ("sum.cc", '__builtin_cpu_supports("avx2") != 0', "false")
 _MISSING = "(missing == 0 ? workers : missing) - 1)"
 _OTHER = "slot.workers[1 - set] &= ~bit;"
 MUTANTS: dict[str, Change] = {
-    "the counter begins one too high": ("core.cc", _MISSING, "missing == 0 ? workers : missing - 1)"),
+    "the counter begins one too high": (
+        "core.cc",
+        _MISSING,
+        "missing == 0 ? workers : missing - 1)",
+    ),
     "the other set forgets everybody": ("core.cc", _OTHER, "slot.workers[1 - set] = 0;"),
     "the bit stays in the other set": ("core.cc", _OTHER, ""),
     "the smaller exponent is kept": ("core.cc", "std::max(slot.exp", "std::min(slot.exp"),
     "what is known is added once more": ("core.cc", "} else if (!known) {", "} else {"),
     "what is resent is never answered": ("core.cc", "missing == 0 ? Verdict::kAgain :", ""),
-    "a new session finds the old slots": ("core.cc", "slots_.end(), Slot{}", "slots_.begin(), Slot{}"),
+    "a new session finds the old slots": (
+        "core.cc",
+        "slots_.end(), Slot{}",
+        "slots_.begin(), Slot{}",
+    ),
     "a lone worker waits": ("core.cc", "workers == 1 || missing == 1", "missing == 1"),
-    "both sets have the same values": ("core.cc", "&values_[(set * kSlots + index)", "&values_[index"),
+    "both sets have the same values": (
+        "core.cc",
+        "&values_[(set * kSlots + index)",
+        "&values_[index",
+    ),
     "a slot too many": ("core.cc", "index >= kSlots", "index > kSlots"),
     "the length is not looked at": ("frame.cc", "frame.size != kHeadBytes + bytes", "false"),
     "the sender's IP is not looked at": ("core.cc", " && worker->ip == sender.ip", ""),
     "sums do not carry": ("sum.cc", "FromNetwork(held) + FromNetwork(given)", "held ^ given"),
-    "the worker's IP is not in the checksum": ("frame.cc", "Folded(ip_sum_ + words)", "Folded(ip_sum_)"),
+    "the worker's IP is not in the checksum": (
+        "frame.cc",
+        "Folded(ip_sum_ + words)",
+        "Folded(ip_sum_)",
+    ),
 }
 
 
