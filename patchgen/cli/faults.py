@@ -13,7 +13,7 @@ FAULTS: dict[str, tuple[click.ParamType[Any], str, str]] = {
     "duplicate": (click.FloatRange(0, 1), "P", "Share that it delivers twice."),
     "reorder": (click.FloatRange(0, 1), "P", "Share that it delivers after later ones."),
     "delay": (click.FloatRange(min=0), "MS", "Milliseconds that it holds each packet."),
-    "seed": (click.IntRange(min=0), "N", "Of the choice. [default: another in each run]"),
+    "seed": (click.IntRange(min=0), "N", "Seed of these choices. [default: another in each run]"),
 }
 """The type, the name of the value and the meaning of each."""
 

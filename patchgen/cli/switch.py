@@ -31,7 +31,7 @@ _GRACE = 10.0  # seconds
     metavar="KIND:NAME",
     multiple=True,
     required=True,
-    help="Of a worker: memif:PATH, a socket for DPDK's net_memif, or packet:INTERFACE.",
+    help="Port of a worker: memif:PATH, a socket for DPDK's net_memif, or packet:INTERFACE.",
 )
 @click.option(
     "--wait",
