@@ -92,6 +92,10 @@ lint: $(VENV)/dev ## Check style and types only
 test-pinned: $(VENV)/dev ## Test the patch in PyTorch PIN (1.7.1); PYTORCH_SOURCE names its checkout
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-pinned
 
+.PHONY: test-real
+test-real: packages $(VENV)/dev ## Test with the real client library; SWITCHML_SOURCE names its checkout
+	@PATH="$(abspath $(BIN)):$$PATH" ci/test-real
+
 .PHONY: bench
 bench: packages $(VENV)/dev ## Print the benchmarks' ratios
 	@PATH="$(abspath $(BIN)):$$PATH" ci/bench

@@ -52,6 +52,7 @@ GROUPS = {
     ),
     "Source": ("pytorch", "source", "mirrors", "references", "without", "everything"),
     "Places": ("work", "lock_file", "cache", "builddir", "dev_root", "cuda_home"),
+    "Switch": ("lab", "loss", "duplicate", "reorder", "delay"),
     "Values": ("copies", "distribution", "scale", "numel", "seed"),
     "SwitchML": ("packet_numel", "num_worker_threads"),
     "Buckets": ("bits", "bucket_numel", "skip_incomplete", "requantize", "stochastic"),

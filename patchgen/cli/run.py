@@ -11,6 +11,7 @@ import click
 
 from patchgen.cli import params
 from patchgen.cli.console import Command, print_json, progress, say_all
+from patchgen.cli.faults import FAULTS, fault_options
 from patchgen.cli.params import json_option, read_options, simulating_options
 from patchgen.errors import OptionsError, file_errors
 from patchgen.options import DEV_ROOT, VARIABLES
@@ -19,6 +20,7 @@ from patchgen.system import files
 
 if TYPE_CHECKING:
     from patchgen.options import Options
+    from patchgen.ranks.lab import Faults
     from patchgen.ranks.run import Job, Line
 
 _CONFIG = "SWITCHML_CONFIG"
@@ -60,6 +62,14 @@ _HOME = "SWITCHML_HOME"
     f"in. [env: {_CONFIG}; default with the simulator: made; else where the library looks]",
 )
 @click.option("--require", is_flag=True, help="Fail if a process group cannot delegate.")
+@click.option(
+    "--lab/--no-lab",
+    "lab",
+    default=None,
+    help="Connect the real client library to a switch in software. [default: with a library that "
+    "has DPDK and no --config]",
+)
+@fault_options
 @params.cache_option
 @click.option("--report", type=click.Path(), metavar="FILE", help="Write the result as JSON.")
 @json_option
@@ -70,7 +80,8 @@ def run(command: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
     COMMAND is PYTHON SCRIPT ARGUMENT..., or without the interpreter, or any program; put -- before
     it. The exit code is that of the first rank that failed.
 
-    Without SWITCHML_HOME the switch is simulated.
+    Without SWITCHML_HOME the switch is simulated. With a client library that has DPDK, its packets
+    go through a switch in software.
     """
     from patchgen.ranks import run as running  # no other command needs it
     from patchgen.ranks.run import report as telling
@@ -100,6 +111,10 @@ def _job(command: tuple[str, ...], given: dict[str, Any]) -> Job:
     configs = given["configs"] or tuple(filter(None, [os.environ.get(_CONFIG)]))
     if given["once"] and given["workers"]:
         raise OptionsError("--once: the command starts its ranks itself; drop --workers")
+    if given["lab"]:
+        if given["configs"]:
+            raise OptionsError("--lab: it makes the configurations; drop --config")
+        configs = ()
     many = len(configs) if len(configs) > 1 else job.DEFAULT_WORKERS
     return running.Job(
         command=argv,
@@ -113,7 +128,18 @@ def _job(command: tuple[str, ...], given: dict[str, Any]) -> Job:
         graft=os.path.abspath(given["graft"]) if given["graft"] else None,
         configs=[os.path.abspath(path) for path in configs],
         require=given["require"],
+        lab=given["lab"],
+        faults=_faults(given),
     )
+
+
+def _faults(given: dict[str, Any]) -> Faults | None:
+    from patchgen.ranks.lab import Faults
+
+    values = {name: given[name] for name in FAULTS if given[name] is not None}
+    if values and given["lab"] is False:
+        raise OptionsError(f"--{next(iter(values))} is of the lab; drop --no-lab")
+    return Faults(**values) if values else None
 
 
 def _options(given: dict[str, Any]) -> Options | None:

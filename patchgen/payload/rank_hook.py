@@ -23,7 +23,8 @@ JOB = "SWITCHML_RUN"  # the variable that names the file of the job
 CONFIG = "SWITCHML_CONFIG"
 C10D = "torch.distributed.distributed_c10d"
 GLOO, PLUGIN = "gloo", "switchml"
-RANK_MARK, WORLD_MARK = "@RANK@", "@WORKERS@"  # in the template of a configuration
+# In the template of a configuration.
+RANK_MARK, WORLD_MARK, CPUS_MARK = "@RANK@", "@WORKERS@", "@CPUS@"
 
 
 def translated(backend: str) -> str:
@@ -164,6 +165,8 @@ class Rank:
             return  # the script has named its own, or says nothing of its rank
         if template is not None and world > 0:
             text = template.replace(RANK_MARK, str(rank)).replace(WORLD_MARK, str(world))
+            if self.job["cpus"]:
+                text = text.replace(CPUS_MARK, self.job["cpus"][rank % len(self.job["cpus"])])
             path = os.path.join(self.job["directory"], f"switchml-{rank}-{os.getpid()}.cfg")
             with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(text)

@@ -24,7 +24,7 @@ from support.launcher import Launcher, Rank
 from support.shared import once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -71,18 +71,20 @@ class Plugin:
         return found
 
 
-def built_plugin(torch: Path, home: Path, factory: pytest.TempPathFactory, name: str) -> Plugin:
+def built_plugin(
+    torch: Path, home: Path, factory: pytest.TempPathFactory, name: str, *flags: str
+) -> Plugin:
     """The plugin for a torch, in a virtual environment that has the torch's packages as well.
 
     Made once for all processes, under that name.
     """
-    made = once(factory, name, lambda scratch: _build_plugin(torch, home, scratch))
+    made = once(factory, name, lambda scratch: _build_plugin(torch, home, scratch, flags))
     (wheel,) = made.glob("*.whl")
     return Plugin(wheel, torch, made / "venv" / "bin" / "python")
 
 
-def _build_plugin(torch: Path, home: Path, scratch: Path) -> None:
-    wanted = ["--torch", str(torch), "--switchml-home", str(home), "-o", str(scratch)]
+def _build_plugin(torch: Path, home: Path, scratch: Path, flags: Sequence[str]) -> None:
+    wanted = ["--torch", str(torch), "--switchml-home", str(home), "-o", str(scratch), *flags]
     built = switchml_patch("plugin", "build", *wanted, CXXFLAGS="-Werror")
     assert built.returncode == 0, built.stderr
     (wheel,) = scratch.glob("*.whl")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen.client import config
 from patchgen.errors import OptionsError
+from patchgen.ranks.lab import cpus
 from patchgen.ranks.way import STOCK
 from patchgen.system import paths
 from patchgen.system.ports import free_port
@@ -13,6 +14,7 @@ from patchgen.system.ports import free_port
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from patchgen.ranks.lab import Lab
     from patchgen.ranks.run.job import Job, Setup
 
 
@@ -31,20 +33,28 @@ def check(files: Sequence[str], workers: int) -> None:
         )
 
 
-def of(job: Job, setup: Setup) -> dict[str, Any]:
+def of(job: Job, setup: Setup, lab: Lab | None = None) -> dict[str, Any]:
     """What the ranks have to know: `files`, one for each, or a `template`, or neither.
 
     Raises:
         OptionsError: a configuration cannot be read.
     """
+    if lab is not None:
+        return _known(template=lab.config, cpus=cpus())
     if setup.way == STOCK:
-        return {"files": [], "template": None}
+        return _known()
     if len(job.configs) == 1 and job.workers != 1:
-        return {"files": [], "template": config.template(_read(job.configs[0]))}
+        return _known(template=config.template(_read(job.configs[0])))
     if job.configs:
-        return {"files": list(job.configs), "template": None}
+        return _known(files=job.configs)
     made = config.simulated(controller_port=free_port())
-    return {"files": [], "template": config.template(made) if setup.simulated else None}
+    return _known(template=config.template(made) if setup.simulated else None)
+
+
+def _known(
+    files: Sequence[str] = (), template: str | None = None, cpus: Sequence[str] = ()
+) -> dict[str, Any]:
+    return {"files": [*files], "template": template, "cpus": [*cpus]}
 
 
 def _read(path: str) -> str:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from patchgen.options import Options
+    from patchgen.ranks.lab import Faults
     from patchgen.system.interpreter import Torch
 
 DEFAULT_WORKERS = 2
@@ -41,6 +42,11 @@ class Job:
     """The switchml.cfg of each rank, or one in which each rank's numbers are filled in."""
     require: bool = False
     """Whether making a group that does not delegate raises."""
+    lab: bool | None = None
+    """Whether the ranks are around a software switch. None: where a library with DPDK was named,
+    and no configuration."""
+    faults: Faults | None = None
+    """Of that switch."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,10 @@ class Setup:
     """In a line."""
     simulated: bool = False
     """Whether the switch is the simulator."""
+    flags: str = ""
+    """Of the client library, separated by spaces."""
+    switch: str | None = None
+    """The program of the software switch that the ranks are around; None: there is none."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """What of the ranks' environment differs from the job's."""
     graft: str | None = None
@@ -104,6 +114,8 @@ class Result:
     """That made a process group; in their order."""
     elsewhere: Sequence[str] = ()
     """Directories of other torches that were imported."""
+    counters: Mapping[str, Any] | None = None
+    """Of the software switch; None where there was none."""
 
     @property
     def delegated(self) -> bool:

@@ -6,6 +6,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from patchgen import tables
+from patchgen.ranks.lab import report as lab
 from patchgen.ranks.way import STOCK
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def data(result: Result) -> dict[str, Any]:
         "python": setup.torch.python,
         "way": setup.way,
         "simulated": setup.simulated,
+        "lab": result.counters,
         "code": result.code,
         "failed": {str(rank): code for rank, code in result.failed.items()},
         "delegated": result.delegated,
@@ -49,7 +51,10 @@ def lines(result: Result) -> Iterator[str]:
     yield from (f"  {note}" for note in setup.notes)
     counted = [rank for rank in result.ranks if rank.report is not None]
     if counted:
-        yield from _table(counted)
+        yield from _table(counted, result.counters)
+    elif result.counters is not None:
+        headings, rows = lab.columns(result.counters)
+        yield from tables.lines(["rank", *headings], [[str(r), *rows[r]] for r in sorted(rows)])
     why = reason(result)
     if why:
         yield f"warning: nothing was delegated: {why}"
@@ -57,19 +62,22 @@ def lines(result: Result) -> Iterator[str]:
         yield from dict.fromkeys(rank.group.partition(" (")[0] for rank in counted)
 
 
-def _table(ranks: Sequence[Rank]) -> Iterator[str]:
-    """A row for each rank."""
+def _table(ranks: Sequence[Rank], counters: Mapping[str, Any] | None) -> Iterator[str]:
+    """A row for each rank: what its torch has counted, then what a software switch has."""
+    headings, packets = lab.columns(counters) if counters is not None else ((), {})
     reports = [rank.report or {} for rank in ranks]
     reasons = [
         name for name in reports[0]["fallbacks"] if any(r["fallbacks"][name] for r in reports)
     ]
-    header = ["rank", "allreduces delegated", "bytes", *(f"Gloo: {name}" for name in reasons)]
+    fallen = [f"Gloo: {name}" for name in reasons]
+    header = ["rank", "allreduces delegated", "bytes", *fallen, *headings]
     rows = [
         [
             str(rank.rank) + ("" if rank.final else "*"),
             f"{report['calls']:,}",
             f"{report['bytes']:,}",
             *(f"{report['fallbacks'][name]:,}" for name in reasons),
+            *packets.get(rank.rank, ["0"] * len(headings)),
         ]
         for rank, report in zip(ranks, reports)
     ]

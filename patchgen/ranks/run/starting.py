@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import os
 import shutil
@@ -9,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import ToolError, file_errors
 from patchgen.payload import launcher, rank_hook, sitecustomize
+from patchgen.ranks import lab as labs
 from patchgen.ranks.run import configs, results, ways
 from patchgen.ranks.run.job import Line
 from patchgen.system import files, interpreter
 from patchgen.system.ports import free_port
-from patchgen.system.process import ERR, OUT, Program, shell_code, stream
+from patchgen.system.process import ERR, OUT, NoAnswer, Program, shell_code, stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from patchgen.ranks.lab import Lab
     from patchgen.ranks.run.job import Job, Result, Setup
 
     Output = Callable[[Line], None]
@@ -44,7 +48,6 @@ def start(job: Job, setup: Setup, output: Output) -> Result:
         FileError: the temporary directory cannot be written.
     """
     with files.scratch("run") as directory, file_errors():
-        program = _prepared(job, setup, directory)
         last: list[str] = []
 
         def seen(line: Line) -> None:
@@ -52,14 +55,27 @@ def start(job: Job, setup: Setup, output: Output) -> Result:
                 last[:] = [*last[1 - _SHOWN :], line.text.decode(errors="replace").strip()]
             output(line)
 
-        code = _run(job, [setup.torch.python, *program], directory, seen)
+        with _lab(job, setup) as lab:
+            program = [setup.torch.python, *_prepared(job, setup, lab, directory)]
+            code = _run(job, program, directory, seen, lab)
         failed = results.failed(directory)
         if failed is None:
             raise ToolError("\n".join(["the ranks could not be started:", *last]))
-        return results.collect(setup, directory, code, failed)
+        result = results.collect(setup, directory, code, failed)
+        return result if lab is None else dataclasses.replace(result, counters=lab.counters)
 
 
-def _prepared(job: Job, setup: Setup, directory: str) -> list[str]:
+@contextlib.contextmanager
+def _lab(job: Job, setup: Setup) -> Iterator[Lab | None]:
+    """The software switch, where there is to be one."""
+    if setup.switch is None:
+        yield None
+    else:
+        with labs.running(setup.switch, job.workers, job.faults or labs.Faults()) as lab:
+            yield lab
+
+
+def _prepared(job: Job, setup: Setup, lab: Lab | None, directory: str) -> list[str]:
     """Writes what the launcher and the ranks read; returns the launcher with its argument."""
     for name in ("program", "site", "graft", "ranks"):
         os.mkdir(os.path.join(directory, name))
@@ -77,7 +93,7 @@ def _prepared(job: Job, setup: Setup, directory: str) -> list[str]:
         "environ": _environ(job, setup, directory),
         "root": os.path.realpath(setup.torch.root),
         "way": setup.way,
-        **configs.of(job, setup),
+        **configs.of(job, setup, lab),
     }
     if data["files"] or data["template"]:
         data["environ"].pop(rank_hook.CONFIG, None)
@@ -99,7 +115,7 @@ def _environ(job: Job, setup: Setup, directory: str) -> dict[str, str]:
     return environ
 
 
-def _run(job: Job, command: Sequence[str], directory: str, output: Output) -> int:
+def _run(job: Job, command: Sequence[str], directory: str, output: Output, lab: Lab | None) -> int:
     places = {
         os.path.join(directory, f"{rank}.{name}"): (rank, name)
         for rank in range(job.workers)
@@ -111,4 +127,10 @@ def _run(job: Job, command: Sequence[str], directory: str, output: Output) -> in
         output(Line(rank, name == ERR, line))
 
     program = Program(command, job.cwd, job.environ, supervised=True, grace=_GRACE)
-    return shell_code(stream(program, written, limit=None, named=[*places]))
+    over = None if lab is None else lab.companion.over
+    try:
+        return shell_code(stream(program, written, limit=None, stop=over, named=[*places]))
+    except NoAnswer:
+        if lab is not None:
+            lab.fail()
+        raise

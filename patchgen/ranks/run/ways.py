@@ -14,7 +14,7 @@ from patchgen.client import homes, library, simulator
 from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
 from patchgen.options import Options
 from patchgen.ranks import installation
-from patchgen.ranks.run import configs
+from patchgen.ranks.run import around, configs
 from patchgen.ranks.run.job import Setup
 from patchgen.ranks.way import AUTO, GRAFT, PLUGIN, STOCK, TORCH
 from patchgen.system import cache, files, interpreter, paths
@@ -49,6 +49,11 @@ def prepare(job: Job) -> Setup:
         FileError: the cache or a temporary directory cannot be written.
     """
     configs.check(job.configs, job.workers)
+    return around.with_switch(job, _found(job))
+
+
+def _found(job: Job) -> Setup:
+    """The way that the job names, else the first that is there."""
     if job.graft is not None and job.way not in {AUTO, GRAFT}:
         raise OptionsError(f"--graft is not for --way {job.way}; drop one of them")
     _LOGGER.info("looking at the torch of %s", _shown(job.python))
@@ -123,7 +128,8 @@ def _known(setup: Setup, report: Mapping[str, Any], *, ignored: bool = False) ->
     notes = [SIMULATED] if report["simulator"] else []
     if ignored:
         notes.append(f"{setup.why} has its own client library: the variables have no effect")
-    return dataclasses.replace(setup, simulated=report["simulator"], notes=notes)
+    simulated, flags = report["simulator"], report["flags"]
+    return dataclasses.replace(setup, simulated=simulated, flags=flags, notes=notes)
 
 
 def _options(job: Job) -> Options:

@@ -81,6 +81,7 @@ class Script:
     way: str = "plugin"
     template: str | None = None
     files: list[str] = field(default_factory=list)
+    cpus: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         distributed = self.root / "site-packages" / "torch" / "distributed"
@@ -102,6 +103,7 @@ class Script:
             "directory": str(self.root),
             "files": self.files,
             "template": self.template,
+            "cpus": self.cpus,
         }
         (self.root / "job.json").write_text(json.dumps(job))
         environ = {
@@ -252,6 +254,16 @@ def test_every_rank_has_its_configuration(script: Script) -> None:
     code = "print(dist.distributed_c10d.made[-1][1])"
     assert script(f"dist.init_process_group('gloo')\n{code}") == "/b.cfg\n"
     assert script(f"dist.init_process_group('gloo', rank=2)\n{code}") == "None\n"
+
+
+def test_ranks_take_the_processors_in_turn(script: Script) -> None:
+    script.template, script.cpus = "cores = @CPUS@ of rank @RANK@\n", ["3", "5"]
+    code = "print(open(dist.distributed_c10d.made[-1][1]).read(), end='')"
+    told = [
+        script(f"dist.init_process_group('gloo', rank={rank}, world_size=3)\n{code}")
+        for rank in range(3)
+    ]
+    assert told == [f"cores = {cpu} of rank {rank}\n" for rank, cpu in enumerate((3, 5, 3))]
 
 
 def test_a_script_that_names_its_own_configuration_keeps_it(script: Script) -> None:

@@ -98,13 +98,14 @@ def test_the_configurations_of_the_ranks(tmp_path: Path) -> None:
         with open(path, "w", encoding="ascii") as file:
             file.write("[general]\nrank = 0\n")
     real = Setup(TORCH, "plugin", "")
-    assert configs.of(job(2, files), real) == {"files": files, "template": None}
-    assert configs.of(job(1, files[:1]), real) == {"files": files[:1], "template": None}
+    nothing: dict[str, Any] = {"files": [], "template": None, "cpus": []}
+    assert configs.of(job(2, files), real) == {**nothing, "files": files}
+    assert configs.of(job(1, files[:1]), real) == {**nothing, "files": files[:1]}
     assert "rank = @RANK@" in configs.of(job(2, files[:1]), real)["template"]
-    assert configs.of(job(2, ()), real) == {"files": [], "template": None}
+    assert configs.of(job(2, ()), real) == nothing
     simulated = configs.of(job(2, ()), Setup(TORCH, "plugin", "", simulated=True))
     assert "num_workers = @WORKERS@" in simulated["template"]
-    assert configs.of(job(2, files), Setup(TORCH, "stock", "")) == {"files": [], "template": None}
+    assert configs.of(job(2, files), Setup(TORCH, "stock", "")) == nothing
 
 
 def test_configurations_that_do_not_fit(tmp_path: Path) -> None:

@@ -1,0 +1,146 @@
+"""The lab: ranks with the real client library around a software switch, on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import tempfile
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from patchgen import switch as switches
+from patchgen.client import lab_config
+from patchgen.errors import OptionsError, ToolError
+from patchgen.payload.rank_hook import RANK_MARK
+from patchgen.system.companion import beside
+from patchgen.system.process import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from patchgen.system.companion import Companion
+
+MOST = switches.WORKERS
+"""Ranks that a lab has room for."""
+
+_READY, _GRACE = 30.0, 10.0  # seconds
+_LISTENING = re.compile(r"listening on (.+):(\d+)")
+# Milliseconds: a busy machine is late as well, and what is only late need not be sent again.
+_LOSSY, _PATIENT = 10, 200
+_SHOWN = 3  # last lines of a switch that has ended
+# DPDK's options end at spaces, commas and brackets; a configuration's line ends at a #.
+_PLAIN = re.compile(r"[A-Za-z0-9_./+~-]+")
+_SOCKET_PATH = 107  # bytes, of sockaddr_un
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What the switch does to packets on their way, in both directions."""
+
+    loss: float = 0.0
+    """The share of packets that vanish; likewise the next two."""
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    delay: float = 0.0
+    """Milliseconds."""
+    seed: int | None = None
+    """Of the choice; None: another in each run."""
+
+    @property
+    def arguments(self) -> list[str]:
+        """Of the switch."""
+        shares = {"loss": self.loss, "duplicate": self.duplicate, "reorder": self.reorder}
+        given = {name: value for name, value in {**shares, "delay": self.delay}.items() if value}
+        if self.seed is not None:
+            given["seed"] = self.seed
+        return [word for name, value in given.items() for word in (f"--{name}", repr(value))]
+
+
+@dataclass
+class Lab:
+    """A switch that runs."""
+
+    directory: str
+    port: int
+    """Of its controller, on the loopback."""
+    companion: Companion
+    timeout: int
+    """Milliseconds after which a rank sends a packet again."""
+    counters: Mapping[str, Any] = field(default_factory=dict)
+    """As the switch has written them, once it has ended."""
+
+    @property
+    def socket(self) -> str:
+        """The path of a port, with a mark for the rank."""
+        return _socket(self.directory, RANK_MARK)
+
+    @property
+    def config(self) -> str:
+        """The template of a rank's switchml.cfg."""
+        return lab_config.text(self.socket, self.port, timeout=self.timeout)
+
+    def fail(self) -> None:
+        """Tells that the switch has ended before the ranks.
+
+        Raises:
+            ToolError: with the end of what it said.
+        """
+        ended = self.companion.ended
+        how = ended.how or "ended"
+        raise ToolError(
+            "\n".join([f"the switch {how} before the ranks", *ended.last_lines(_SHOWN)])
+        )
+
+
+@contextlib.contextmanager
+def running(switch: str, workers: int, faults: Faults) -> Iterator[Lab]:
+    """A switch with a port for each rank, for as long as the block lasts.
+
+    Args:
+        switch: the program.
+        workers: the number of ranks; 0 where it is not known: as many as there is room for.
+        faults: what it does to packets.
+
+    Raises:
+        OptionsError: there is no room for so many.
+        ToolError: it does not start.
+    """
+    if workers > MOST:
+        raise OptionsError(f"{workers} ranks: the switch has room for {MOST}; take fewer")
+    with _directory() as directory:
+        counters = os.path.join(directory, "counters.json")
+        command = [switch, "--listen", "127.0.0.1:0", "--json", counters, *faults.arguments]
+        for rank in range(workers or MOST):
+            command += ["--port", f"memif:{_socket(directory, rank)}"]
+        with beside(Program(command, grace=_GRACE), limit=_READY) as companion:
+            listening = _LISTENING.fullmatch(companion.line)
+            if listening is None:
+                raise ToolError(f"{switch}: says {companion.line!r}, not where it listens")
+            timeout = _LOSSY if faults.loss else _PATIENT
+            lab = Lab(directory, int(listening[2]), companion, timeout)
+            yield lab
+        with contextlib.suppress(FileNotFoundError), open(counters, encoding="ascii") as file:
+            lab.counters = json.load(file)
+
+
+def cpus() -> Sequence[str]:
+    """The processors for the ranks, which take them in turn: each pins its thread to one."""
+    return [str(number) for number in sorted(os.sched_getaffinity(0))]
+
+
+@contextlib.contextmanager
+def _directory() -> Iterator[str]:
+    """One whose path fits into a socket's address and into DPDK's options."""
+    for place in (None, "/tmp", "/var/tmp"):  # noqa: S108  # a directory of ours is made in it
+        with tempfile.TemporaryDirectory(prefix="switchml-lab-", dir=place) as path:
+            longest = os.fsencode(_socket(path, MOST))
+            if _PLAIN.fullmatch(path) and len(longest) <= _SOCKET_PATH:
+                yield path
+                return
+    raise OptionsError("TMPDIR: no directory whose path DPDK takes; name one of letters and digits")
+
+
+def _socket(directory: str, rank: int | str) -> str:
+    return os.path.join(directory, f"port-{rank}")

@@ -1,0 +1,100 @@
+"""A program that runs beside another one: a server that is ready before, and ends after it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from patchgen.errors import ToolError
+from patchgen.system.process import OUT, NoAnswer, stream
+from patchgen.system.process_session import Ended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchgen.system.process import Program
+
+_KEPT = 1 << 16  # bytes of what it writes for people, from the end
+
+
+class Companion:
+    """A program beside, while its block lasts."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.line = ""
+        """The first that it wrote to stdout, without the line's end."""
+        self.over = threading.Event()
+        """Set once it has ended, by itself or because it was told to."""
+        self.told = threading.Event()
+        """Set once it is to end."""
+        self._ready = threading.Event()
+        self._err = b""
+        self._code = 0
+        self._error: BaseException | None = None
+
+    @property
+    def ended(self) -> Ended:
+        """How it ended, and the end of its stderr."""
+        return Ended(self._code, b"", self._err)
+
+    def run(self) -> None:
+        """To its end."""
+        try:
+            self._code = stream(self.program, self._written, limit=None, stop=self.told)
+        except NoAnswer:
+            pass  # it was told to end, and did or was killed
+        except BaseException as error:  # noqa: BLE001  # raised again where it can be told
+            self._error = error
+        finally:
+            self.over.set()
+            self._ready.set()
+
+    def _written(self, source: str, line: bytes) -> None:
+        if source == OUT:
+            if not self._ready.is_set():
+                self.line = line.decode(errors="replace").strip()
+                self._ready.set()
+        else:
+            self._err = (self._err + line)[-_KEPT:]
+
+    def wait_for_line(self, limit: float) -> None:
+        """Until its first line.
+
+        Raises:
+            ToolError: it cannot be started, ended before, or wrote none within `limit` seconds.
+        """
+        if not self._ready.wait(limit):
+            raise ToolError(f"{self.program.line}: not ready in {limit:g} s")
+        if self._error is not None:
+            raise self._error
+        if not self.line:
+            how = self.ended.how or "ended"
+            raise ToolError("\n".join([f"{self.program.line}: {how}", *self.ended.last_lines(3)]))
+
+
+@contextlib.contextmanager
+def beside(program: Program, *, limit: float) -> Iterator[Companion]:
+    """Runs a program for as long as the block lasts, which begins once it has written a line.
+
+    At the end of the block it is told by SIGTERM, and has its grace to end. It is supervised, so it
+    ends as well where this process is killed.
+
+    Args:
+        program: writes its first line to stdout when others may rely on it.
+        limit: seconds for that.
+
+    Raises:
+        ToolError: it cannot be started, ended before its first line, or wrote none in time.
+    """
+    companion = Companion(replace(program, supervised=True))
+    thread = threading.Thread(target=companion.run, daemon=True)
+    thread.start()
+    try:
+        companion.wait_for_line(limit)
+        yield companion
+    finally:
+        companion.told.set()
+        thread.join()

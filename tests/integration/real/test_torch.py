@@ -1,0 +1,179 @@
+"""The real client library under torch: by the plugin in PyPI's, by a graft in Debian's."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import test_table
+from support.real import FAULTS, LabLauncher, Settings
+from support.shared import once
+from support.torch import REPOSITORY, built_plugin, checked, results
+
+from patchgen.ranks import lab
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.integration
+
+SIZES = [1, 257, 12_345, 1_000_003]
+
+
+def by_plugin(home: Path, switch: str, factory: pytest.TempPathFactory, _: Path) -> LabLauncher:
+    environ = {**os.environ, "PYTHON": sys.executable}
+    script = REPOSITORY / "ci" / "torch"
+    made = subprocess.run([script], capture_output=True, text=True, check=False, env=environ)
+    if made.returncode != 0:
+        pytest.skip(f"ci/torch needs a registry with torch: {made.stderr[-300:]}")
+    plugin = built_plugin(Path(made.stdout.strip()), home, factory, "real-plugin", "--dpdk")
+    return LabLauncher(
+        python=plugin.python,
+        loading={"SWITCHML_TEST_BACKEND": "switchml"},
+        report=plugin.package / "_patch.py",
+        home=home,
+        scratch=factory.mktemp("plugin-ranks"),
+        switch=switch,
+    )
+
+
+def by_graft(
+    home: Path, switch: str, factory: pytest.TempPathFactory, patched: Path
+) -> LabLauncher:
+    python = Path("/usr/bin/python3")
+
+    def make(place: Path) -> None:
+        wanted: list[str | Path] = [
+            "--torch",
+            python,
+            "--source",
+            patched,
+            "--switchml-home",
+            home,
+            "--dpdk",
+        ]
+        checked("graft", *wanted, "-o", place / "graft.so")
+
+    graft = once(factory, "real-graft", make) / "graft.so"
+    return LabLauncher(
+        python=python,
+        loading={"SWITCHML_TEST_GRAFT": str(graft)},
+        report=patched / "torch" / "distributed" / "switchml.py",
+        home=home,
+        scratch=factory.mktemp("graft-ranks"),
+        switch=switch,
+    )
+
+
+WAYS: dict[str, Callable[..., LabLauncher]] = {"plugin": by_plugin, "graft": by_graft}
+
+
+@pytest.fixture(scope="session", params=WAYS)
+def launch(
+    request: pytest.FixtureRequest,
+    checkout: Path,
+    switch: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> LabLauncher:
+    assert checkout.is_dir()
+    home = request.getfixturevalue("home")
+    patched = request.getfixturevalue("patched") if request.param == "graft" else home
+    return WAYS[request.param](home, switch, tmp_path_factory, patched)
+
+
+def faulty(launch: LabLauncher) -> LabLauncher:
+    return dataclasses.replace(launch, faults=FAULTS, settings=Settings(timeout=5))
+
+
+def summed(launch: LabLauncher) -> int:
+    """Packets of the last run."""
+    return min(int(worker["summed"]) for worker in launch.labs[-1].counters["workers"])
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_sums(launch: LabLauncher, world: int) -> None:
+    ranks = launch("sums", world, arguments={"sizes": SIZES})
+    for result in results(ranks):
+        assert result["report"]["delegating"] is True
+        assert result["report"]["simulator"] is False
+    assert "goes to SwitchML" in ranks[0].err
+    assert summed(launch) > 2 * sum(SIZES) // 256
+
+
+def test_sums_with_faults(launch: LabLauncher) -> None:
+    launch = faulty(launch)
+    for result in results(launch("sums", 2, arguments={"sizes": SIZES})):
+        assert result["report"]["failure"] == ""
+    workers = launch.labs[-1].counters["workers"]
+    assert sum(worker["answered_again"] for worker in workers) > 0
+
+
+@pytest.mark.parametrize(
+    ("case", "world", "given"),
+    [
+        ("outcome", 2, {}),
+        ("fallbacks", 3, {}),
+        ("groups", 3, {}),
+        ("two_threads", 2, {"arguments": {"rounds": 20}}),
+        ("nonfinite", 2, {}),
+        ("minimum", 2, {"env": {"SWITCHML_MIN_NUMEL": "100"}}),
+        ("send_and_receive", 2, {}),
+        ("reduce_in_group", 3, {}),
+        ("averaged_sgd", 2, {"arguments": {"epochs": 1}}),
+    ],
+)
+def test_cases(launch: LabLauncher, case: str, world: int, given: dict[str, Any]) -> None:
+    results(launch(case, world, **given), trained=case == "averaged_sgd")
+
+
+def test_groups_come_and_go(launch: LabLauncher, tmp_path: Path) -> None:
+    results(launch("again", 2, arguments={"times": 3, "store": str(tmp_path)}))
+
+
+@pytest.mark.parametrize("faults", [lab.Faults(), FAULTS], ids=["sound", "faulty"])
+def test_distributed_data_parallel(launch: LabLauncher, faults: lab.Faults) -> None:
+    """The same weights on all ranks, and the losses of stock Gloo within the fixed-point bound."""
+    chosen = faulty(launch) if faults.loss else launch
+    arguments = {"steps": 12}
+    stock = results(launch("train", 2, arguments=arguments, preload=False), trained=True)
+    mine = results(chosen("train", 2, arguments=arguments), trained=True)
+    assert mine[0]["weights"] == mine[1]["weights"]
+    for reference, own in zip(stock, mine):
+        assert own["report"]["calls"] >= 12
+        assert own["losses"] == pytest.approx(reference["losses"], rel=1e-5)
+
+
+def test_the_table(launch: LabLauncher, tmp_path: Path) -> None:
+    """torch.distributed's documented functions have the outcome that they have in stock."""
+    stock = test_table.table(launch, tmp_path / "stock", "OFF", preload=False)
+    mine = test_table.table(launch, tmp_path / "mine", "OFF", preload=True)
+    of_names = {"monitored_barrier", "group_itself"}
+    for ranks in (stock, mine):
+        for rank in ranks:
+            for name in [*rank["cells"]]:
+                if name.startswith(tuple(of_names)):  # for the name gloo only
+                    del rank["cells"][name]
+    assert test_table.differences(mine, stock) == []
+    test_table.all_summed(mine)
+
+
+def test_a_configuration_that_disagrees(launch: LabLauncher) -> None:
+    ranks = launch("outcome", 2, per_rank={1: {"worker_port": 4100}})
+    for result in results(ranks):
+        assert result["report"]["calls"] == 0
+    assert "stays with Gloo" in ranks[0].err
+
+
+def test_a_dead_peer(launch: LabLauncher) -> None:
+    """The others get an exception when SWITCHML_TIMEOUT_MS is over."""
+    env = {"SWITCHML_TIMEOUT_MS": "5000"}
+    ranks = launch("dies", 2, arguments={"victim": 1}, env=env)
+    assert ranks[1].code == -9
+    assert ranks[0].result["first"]
+    assert ranks[0].result["second"]
+    assert ranks[0].result["elapsed"] < 60

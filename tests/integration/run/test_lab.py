@@ -1,0 +1,168 @@
+"""run --lab: the switch beside ranks, its counters, and its end.
+
+The workers are programs of ours that speak memif and gRPC; tests/integration/real has the library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import memif_worker
+from support.shared import once
+from support.waiting import ENOUGH, gone, until
+
+from patchgen import switch as switches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.integration
+
+TESTS = Path(memif_worker.__file__).parents[1]
+PACKETS = 40
+# Tells that it runs, and goes on until it is ended.
+STAYS = """
+import os, sys, time
+import torch.distributed as dist
+dist.init_process_group("gloo")
+config = os.environ["SWITCHML_CONFIG"]
+with open(f"{dist.get_rank()}.part", "w") as file:
+    file.write(open(config).read())
+os.replace(f"{dist.get_rank()}.part", f"{dist.get_rank()}.cfg")
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the switch, as the command compiles it."""
+    return once(tmp_path_factory, "lab-cache", lambda place: switches.build(str(place), os.environ))
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Iterator[Path]:
+    """TMPDIR of the command, which leaves nothing in it."""
+    made = tmp_path / "scratch"
+    made.mkdir()
+    yield made
+    assert [*made.iterdir()] == []
+
+
+def command(python: Path, cache: Path, *words: object) -> list[str]:
+    base = [sys.executable, "-m", "patchgen", "run", "--lab", "--way", "stock", "--cache", cache]
+    given, separator, own = [*words[: words.index("--")]], "--", words[words.index("--") + 1 :]
+    return [*map(str, [*base, *given, separator, python, *own])]
+
+
+def environment(scratch: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHML_")}
+    return {**kept, "TMPDIR": str(scratch), "PYTHONPATH": str(TESTS)}
+
+
+def of_session(pid: int) -> list[int]:
+    """The processes that a command has started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return [one for child in children for one in (int(child), *of_session(int(child)))]
+
+
+@pytest.mark.parametrize("faults", [(), ("--loss", "0", "--seed", "3")], ids=["sound", "faults"])
+def test_workers_send_packets_and_the_table_counts_them(
+    torch_python: Path, cache: Path, scratch: Path, tmp_path: Path, faults: tuple[str, ...]
+) -> None:
+    script = TESTS / "payload" / "lab_rank.py"
+    words = [script, sys.executable, memif_worker.__file__, PACKETS]
+    report = tmp_path / "report.json"
+    ran = subprocess.run(
+        command(torch_python, cache, "--workers", 3, *faults, "--report", report, "--", *words),
+        env=environment(scratch), capture_output=True, text=True, check=False, timeout=ENOUGH,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count(f"packets {PACKETS} right") == 3
+    *_, header, rule, first, second, third = ran.stderr.splitlines()
+    assert header.split("  ") == ["rank", "packets", "summed", "sent again", "answered again"]
+    assert set(rule) == {"-"}
+    for rank, line in enumerate((first, second, third)):
+        assert line.split() == [str(rank), str(PACKETS + 1), str(PACKETS), "1", "1"]
+    counters: dict[str, Any] = json.loads(report.read_text())["lab"]
+    assert [worker["summed"] for worker in counters["workers"]] == [PACKETS] * 3
+    if faults:
+        assert counters["seed"] == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_of_a_command_that_is_ended(
+    torch_python: Path, cache: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with subprocess.Popen(
+        command(torch_python, cache, "--workers", 2, "--", "-c", STAYS),
+        env=environment(scratch), cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+    ) as running:  # fmt: skip
+        until(lambda: len([*tmp_path.glob("*.cfg")]) == 2, running)
+        processes = of_session(running.pid)
+        assert len(processes) >= 5  # two supervisors, the switch, and at least two ranks
+        running.send_signal(number)
+        running.communicate()
+    for pid in processes:
+        assert gone(pid)
+    if number != signal.SIGKILL:
+        assert [*scratch.iterdir()] == []
+    ranks = [(tmp_path / f"{rank}.cfg").read_text() for rank in range(2)]
+    for rank, text in enumerate(ranks):
+        assert f"rank = {rank}\nnum_workers = 2\n" in text
+        assert f"port-{rank}," in text
+
+
+def test_a_switch_that_dies_is_told(
+    torch_python: Path, cache: Path, scratch: Path, tmp_path: Path
+) -> None:
+    with subprocess.Popen(
+        command(torch_python, cache, "--workers", 2, "--", "-c", STAYS),
+        env=environment(scratch), cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+    ) as running:  # fmt: skip
+        until(lambda: len([*tmp_path.glob("*.cfg")]) == 2, running)
+        processes = of_session(running.pid)
+        names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes}
+        (switch,) = [pid for pid, name in names.items() if name == "switchml-switch"]
+        os.kill(switch, signal.SIGKILL)
+        _, told = running.communicate()
+    assert running.returncode == 4
+    assert "error: the switch died of SIGKILL before the ranks" in told
+    for pid in processes:
+        assert gone(pid)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--lab", "--config", "x.cfg"), "--lab: it makes the configurations; drop --config"),
+        (("--no-lab", "--loss", "0.1"), "--loss is of the lab; drop --no-lab"),
+        (("--lab", "--way", "stock", "--workers", "33"), "the switch has room for 32"),
+    ],
+)
+def test_what_cannot_be(
+    torch_python: Path, tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    given = [sys.executable, "-m", "patchgen", "run", *words, "--", str(torch_python), "-c", ""]
+    ran = subprocess.run(given, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert told in ran.stderr
+
+
+def test_a_library_without_dpdk_has_no_lab(torch_python: Path, graft: Path, tmp_path: Path) -> None:
+    given = [sys.executable, "-m", "patchgen", "run", "--lab", "--graft", str(graft)]
+    ran = subprocess.run(
+        [*given, "--", str(torch_python), "-c", ""],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 2
+    assert "has no DPDK; make one by: switchml-patch client build --dpdk -o DIR" in ran.stderr

@@ -1,0 +1,117 @@
+"""The real client library around the software switch: its programs, and ranks with a torch."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from patchgen.client import lab_config
+from patchgen.payload.rank_hook import CPUS_MARK, RANK_MARK, WORLD_MARK
+from patchgen.ranks import lab
+from patchgen.system.process import Ended, Program, side_by_side
+from support.launcher import Launcher, Rank
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+SOUND = lab.Faults()
+FAULTS = lab.Faults(loss=0.02, duplicate=0.02, reorder=0.02, seed=1)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of a rank's client, as in `lab_config.text`."""
+
+    threads: int = 1
+    outstanding: int = 64
+    packet_numel: int = 256
+    timeout: int = 10
+
+    def config(self, running: lab.Lab, rank: int, workers: int) -> str:
+        text = lab_config.text(
+            running.socket,
+            running.port,
+            threads=self.threads,
+            outstanding=self.outstanding,
+            packet_numel=self.packet_numel,
+            timeout=self.timeout,
+        )
+        numbers = lab.cpus()
+        # Threads share a processor where there are too few, which DPDK takes as well.
+        own = [numbers[(rank + thread) % len(numbers)] for thread in range(self.threads)]
+        marks = {RANK_MARK: str(rank), WORLD_MARK: str(workers), CPUS_MARK: ",".join(own)}
+        for mark, value in marks.items():
+            text = text.replace(mark, value)
+        return text
+
+
+def compiled(source: Path, home: Path, program: Path, *flags: str) -> Path:
+    """A program that calls the client library of a SWITCHML_HOME, with nothing between."""
+    environ = {**os.environ, "PKG_CONFIG_PATH": str(home / "lib" / "pkgconfig")}
+    command = ["pkg-config", "--cflags", "--libs", "switchml-client"]
+    found = subprocess.run(command, env=environ, check=True, capture_output=True, text=True)
+    dpdk = subprocess.run(
+        ["pkg-config", "--cflags", "libdpdk"], check=True, capture_output=True, text=True
+    )
+    # The headers want the macros that the library was built with, and find each other.
+    macros = ["-DDPDK", "-DDUMMY", "-DTIMEOUTS", "-DNDEBUG", "-include", "rte_config.h"]
+    subprocess.run(
+        ["g++", "-std=c++17", "-O2", *flags, *macros, *dpdk.stdout.split(),
+         f"-I{home}/include/switchml", str(source), "-o", str(program), *found.stdout.split()],
+        check=True,
+    )  # fmt: skip
+    return program
+
+
+def programs(
+    switch: str,
+    command: Sequence[object],
+    workers: int,
+    directory: Path,
+    *,
+    settings: Settings,
+    faults: lab.Faults,
+    limit: float = 600,
+    env: Mapping[str, str] | None = None,
+) -> tuple[list[Ended], lab.Lab]:
+    """The same program as each worker, with its switchml.cfg where it runs."""
+    found = []
+    with lab.running(switch, workers, faults) as running:
+        for rank in range(workers):
+            place = directory / "ranks" / str(rank)
+            place.mkdir(parents=True, exist_ok=True)
+            (place / "switchml.cfg").write_text(settings.config(running, rank, workers))
+            environ = {**os.environ, "GLOG_logtostderr": "1", **(env or {})}
+            found.append(Program([str(word) for word in command], place, environ))
+        ended = side_by_side(found, limit=limit, grace=60)
+    return ended, running
+
+
+@dataclass(frozen=True)
+class LabLauncher(Launcher):
+    """Ranks with a torch, around a switch of their own in each run."""
+
+    switch: str = ""
+    settings: Settings = Settings()
+    faults: lab.Faults = SOUND
+    labs: list[lab.Lab] = field(default_factory=list)
+    """Of all runs."""
+
+    def config(self, values: Mapping[str, object]) -> str:
+        rank, workers = int(str(values["rank"])), int(str(values["num_workers"]))
+        text = self.settings.config(self.labs[-1], rank, workers)
+        for key, value in values.items():
+            if key != "controller_port":
+                text, count = re.subn(rf"(?m)^{key} *=.*$", f"{key} = {value}", text)
+                assert count == 1, f"{key} is not in the configuration"
+        return text
+
+    def __call__(self, case: str, world: int, **given: Any) -> list[Rank]:
+        config = {"prepostprocessor": "cpu_exponent_quantizer", **given.pop("config", {})}
+        with lab.running(self.switch, world, self.faults) as running:
+            self.labs.append(running)
+            return super().__call__(case, world, config=config, **given)

@@ -1,0 +1,114 @@
+"""A program beside others: when it is ready, that its end is seen, and how it is told to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from support.waiting import ENOUGH, gone, until
+
+from patchgen.errors import ToolError
+from patchgen.system.companion import beside
+from patchgen.system.process import Program
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Is ready at once; at its end it writes a file, and takes its time for that.
+SERVER = """
+import os, signal, sys, time
+def end(*_):
+    time.sleep(0.2)
+    open(sys.argv[1], "w").close()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+print(os.getpid(), flush=True)
+print("x" * 1000000, flush=True)
+while True:
+    time.sleep(600)
+"""
+
+
+def server(code: str, *arguments: object) -> Program:
+    return Program([sys.executable, "-c", code, *map(str, arguments)], grace=ENOUGH)
+
+
+def test_it_is_ready_before_and_ends_after(tmp_path: Path) -> None:
+    with beside(server(SERVER, tmp_path / "ended"), limit=ENOUGH) as companion:
+        pid = int(companion.line)
+        assert os.path.exists(f"/proc/{pid}")
+        assert not companion.over.is_set()
+    assert (tmp_path / "ended").exists()
+    assert gone(pid)
+
+
+def test_it_ends_where_the_block_raises(tmp_path: Path) -> None:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        beside(server(SERVER, tmp_path / "ended"), limit=ENOUGH) as companion,
+    ):
+        raise KeyboardInterrupt
+    assert (tmp_path / "ended").exists()
+    assert gone(int(companion.line))
+
+
+def test_its_own_end_is_seen() -> None:
+    code = "import os, sys; print(os.getpid(), flush=True); sys.stdin.read(); "
+    code += "import time; time.sleep(600)"
+    with beside(server(code), limit=ENOUGH) as companion:
+        os.kill(int(companion.line), signal.SIGKILL)
+        assert companion.over.wait(ENOUGH)
+        assert companion.ended.how == "died of SIGKILL"
+    assert companion.ended.how == "died of SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import sys; sys.exit('no such port')", "ended with exit code 1\nno such port"),
+        ("pass", ": ended"),
+    ],
+)
+def test_one_that_is_never_ready(code: str, told: str) -> None:
+    with pytest.raises(ToolError) as error, beside(server(code), limit=ENOUGH):
+        raise AssertionError
+    assert str(error.value).endswith(told)
+
+
+def test_one_that_says_nothing_is_ended() -> None:
+    with (
+        pytest.raises(ToolError, match=r"not ready in 0\.1 s"),
+        beside(Program(["sleep", "600"]), limit=0.1),
+    ):
+        raise AssertionError
+
+
+def test_one_that_is_not_there() -> None:
+    with (
+        pytest.raises(ToolError, match="no-such-server: No such file"),
+        beside(Program(["no-such-server"]), limit=ENOUGH),
+    ):
+        raise AssertionError
+
+
+def test_it_ends_with_a_killed_command(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\n"
+        "from patchgen.system.companion import beside\n"
+        "from patchgen.system.process import Program\n"
+        "with beside(Program(sys.argv[1:]), limit=60) as companion:\n"
+        "    print(companion.line, flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    ended = tmp_path / "ended"
+    command = [sys.executable, "-c", code, sys.executable, "-c", SERVER, str(ended)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        pid = int(running.stdout.readline())
+        running.kill()
+    assert gone(pid)
+    until(lambda: not ended.exists())
