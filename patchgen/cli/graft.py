@@ -23,15 +23,7 @@ _VARIABLES = (*(variable.field for variable in VARIABLES), "dev_root")
 
 @click.command(cls=Command)
 @variable_options
-@click.option(
-    "--torch",
-    "torch_python",
-    type=click.Path(),
-    metavar="PYTHON",
-    default="python3",
-    show_default=True,
-    help="Interpreter that imports the torch.",
-)
+@params.torch_option
 @click.option(
     "--source",
     type=click.Path(),

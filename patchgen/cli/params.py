@@ -58,6 +58,10 @@ python_option = click.option(
     "--python", "interpreter", type=_Named(), metavar="PYTHON",
     help="Build with this interpreter and the compiler on PATH, without conda.",
 )  # fmt: skip
+torch_option = click.option(
+    "--torch", "torch_python", type=click.Path(), default="python3", show_default=True,
+    metavar="PYTHON", help="Interpreter that imports the torch.",
+)  # fmt: skip
 lock_option = click.option(
     "--lock", "lock_file", type=_Named(), default=LOCK, metavar="FILE",
     help=f"Lock of the conda environment, as env lock writes it. [default: {LOCK}]",
@@ -68,20 +72,15 @@ accept_option = click.option(
     "this PyTorch crashes at exit. May be repeated.",
 )  # fmt: skip
 cache_option = click.option(
-    "--cache",
-    type=_Named(),
-    metavar="DIR",
+    "--cache", type=_Named(), metavar="DIR",
     help="Directory for downloads and reusable builds. [default: switchml-patch under ~/.cache]",
-)
+)  # fmt: skip
 config_option = click.option(
-    "--config",
-    "configs",
-    type=click.Path(exists=True, dir_okay=False),
-    multiple=True,
+    "--config", "configs", type=click.Path(exists=True, dir_okay=False), multiple=True,
     metavar="FILE",
     help="Your switchml.cfg, one for each rank that verifies. [default: two ranks, with the "
     "simulator or the dummy backend]",
-)
+)  # fmt: skip
 without_option = click.option(
     "--without",
     multiple=True,

@@ -18,15 +18,7 @@ def plugin() -> None:
 
 @plugin.command(cls=Command)
 @variable_options
-@click.option(
-    "--torch",
-    "torch_python",
-    type=click.Path(),
-    metavar="PYTHON",
-    default="python3",
-    show_default=True,
-    help="Interpreter that imports the torch.",
-)
+@params.torch_option
 @click.option(
     "-o",
     "--output",

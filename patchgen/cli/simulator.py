@@ -40,6 +40,6 @@ def install(prefix: str, **given: Any) -> None:  # the options above
     from patchgen.client import simulator as builder  # no other command needs it
 
     values = {name: value for name, value in given.items() if value is not None}
-    with progress() as report:
-        builder.install(Path(prefix), report=report, **values)
+    with progress():
+        builder.install(Path(prefix), **values)
     say(f"use it with: SWITCHML_HOME={shlex.quote(str(Path(prefix).absolute()))}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -19,7 +18,6 @@ SOURCE = os.path.dirname(os.path.abspath(__file__))
 WORKERS = 32
 """The most that sum together."""
 
-_LOGGER = logging.getLogger(__name__)
 _SOURCES = (".cc", ".h", ".proto", ".txt")
 
 
@@ -41,7 +39,7 @@ def build(cache: str, environ: Mapping[str, str]) -> str:
 
     def make(directory: str) -> None:
         with files.scratch("switch") as place:
-            cmake.compiled(SOURCE, place, [], "the software switch", report=_LOGGER.info)
+            cmake.compiled(SOURCE, place, [], "the software switch")
             with file_errors():
                 shutil.copy2(os.path.join(place, PROGRAM), directory)
 

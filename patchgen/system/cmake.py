@@ -14,7 +14,7 @@ from patchgen.system import files
 from patchgen.system.process import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _LOGGER = logging.getLogger(__name__)
 _LIMIT = 3600.0  # seconds
@@ -63,9 +63,7 @@ def built(project: Mapping[str, bytes], what: str) -> Iterator[str]:
         yield build
 
 
-def compiled(
-    source: str, build: str, options: Sequence[str], what: str, *, report: Callable[[str], object]
-) -> None:
+def compiled(source: str, build: str, options: Sequence[str], what: str) -> None:
     """Builds a project of ours, whose CMakeLists.txt prints `missing: ...` for what it lacks.
 
     Args:
@@ -73,7 +71,6 @@ def compiled(
         build: where it is built.
         options: for cmake.
         what: is compiled, in words.
-        report: is given a line before each step.
 
     Raises:
         ToolError: a program or library is missing, with the packages that have it, or the build
@@ -81,7 +78,7 @@ def compiled(
     """
     if shutil.which("cmake") is None:
         raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
-    report(f"configuring {what}")
+    _LOGGER.info("configuring %s", what)
     try:
         run(["cmake", "-S", source, "-B", build, *options], limit=_LIMIT, supervised=True)
     except ToolError as error:
@@ -98,6 +95,6 @@ def compiled(
         if missing is None:
             raise
         raise ToolError(f"{what} needs {missing[1]}, which is not installed") from error
-    report(f"compiling {what}")
+    _LOGGER.info("compiling %s", what)
     command = ["cmake", "--build", build, "--parallel", str(os.cpu_count() or 1)]
     run(command, limit=_LIMIT, supervised=True)

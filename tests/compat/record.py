@@ -17,8 +17,9 @@ import re
 import sys
 from typing import Any
 
+from run import WAYS
+
 BEGIN, END = "<!-- record -->\n", "<!-- end of record -->\n"
-WAYS = ("stock", "graft", "disabled", "plugin")
 HERE = os.path.dirname(os.path.abspath(__file__))
 PATHS = re.compile(r"(?<![\w.])/[\w./-]+/")  # of the machine: only the last part is told
 WORDS = 140

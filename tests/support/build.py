@@ -100,5 +100,5 @@ def another_client(client: Path, destination: Path) -> Path:
 
 
 def client_library(prefix: Path) -> Path:
-    install(prefix, report=lambda _: None)
+    install(prefix)
     return prefix

@@ -59,20 +59,18 @@ class Home:
     prefix: Path
     driver: Path
     installed: list[str]
-    reported: list[str]
 
 
 def _home(factory: pytest.TempPathFactory, name: str, flags: str, **given: Any) -> Home:
     def make(directory: Path) -> None:
-        reported: list[str] = []
         prefix = directory / "a home"
-        installed = install(prefix, cxxflags=flags, report=reported.append, **given)
+        installed = install(prefix, cxxflags=flags, **given)
         build_driver(prefix, flags)
-        answer = {"installed": [*map(str, installed)], "reported": reported}
-        (directory / "answer.json").write_text(json.dumps(answer))
+        (directory / "installed.json").write_text(json.dumps([*map(str, installed)]))
 
     made = once(factory, name, make)
-    return Home(made / "a home", made / "driver", **json.loads((made / "answer.json").read_text()))
+    installed = json.loads((made / "installed.json").read_text())
+    return Home(made / "a home", made / "driver", installed)
 
 
 def plain_home(factory: pytest.TempPathFactory) -> Home:

@@ -5,18 +5,16 @@ The result is a SWITCHML_HOME like any other: headers, archive and switchml.cfg.
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from patchgen.client import config, library
 from patchgen.errors import file_errors
 from patchgen.system import cmake, files
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+_LOGGER = logging.getLogger(__name__)
 _SOURCE = Path(__file__).parent
 
 
@@ -28,7 +26,6 @@ def install(  # noqa: PLR0913  # each is an option of the command
     prepostprocessor: str = config.PREPOSTPROCESSORS[0],
     debug: bool = False,
     cxxflags: str = "",
-    report: Callable[[str], None],
 ) -> list[Path]:
     """Builds the simulator and installs it; the prefix is touched only once it is built.
 
@@ -39,7 +36,6 @@ def install(  # noqa: PLR0913  # each is an option of the command
         prepostprocessor: one of `config.PREPOSTPROCESSORS`.
         debug: no optimization, and debug symbols.
         cxxflags: flags for the compiler instead of those in the environment's CXXFLAGS.
-        report: is given a line before each long step.
 
     Returns:
         The installed files.
@@ -67,7 +63,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
         ).encode()
 
     with tempfile.TemporaryDirectory(prefix="switchml-simulator-") as directory:
-        archive = _build(Path(directory), debug=debug, cxxflags=cxxflags, report=report)
+        archive = _build(Path(directory), debug=debug, cxxflags=cxxflags)
         contents = {
             Path("include/switchml", header.name): header.read_bytes()
             for header in sorted(_SOURCE.glob("include/switchml/*.h"))
@@ -78,7 +74,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
         for rank in range(workers):
             contents[Path("ranks", str(rank), config.NAME)] = text(rank)
 
-    report(f"installing into {prefix}")
+    _LOGGER.info("installing into %s", prefix)
     with file_errors():
         for name, content in contents.items():
             (prefix / name).parent.mkdir(parents=True, exist_ok=True)
@@ -86,11 +82,11 @@ def install(  # noqa: PLR0913  # each is an option of the command
     return [prefix / name for name in contents]
 
 
-def _build(directory: Path, *, debug: bool, cxxflags: str, report: Callable[[str], None]) -> Path:
+def _build(directory: Path, *, debug: bool, cxxflags: str) -> Path:
     """Configures and builds; returns the archive."""
     build_type = "Debug" if debug else "Release"
     options = [f"-DCMAKE_BUILD_TYPE={build_type}"]
     if cxxflags:  # without: CXXFLAGS of the environment
         options.append(f"-DCMAKE_CXX_FLAGS={cxxflags}")
-    cmake.compiled(str(_SOURCE), str(directory), options, "the simulator", report=report)
+    cmake.compiled(str(_SOURCE), str(directory), options, "the simulator")
     return directory / library.ARCHIVE

@@ -142,7 +142,7 @@ def _options(job: Job) -> Options:
 
     def make(directory: str) -> None:
         _LOGGER.info("building the simulator")
-        simulator.install(Path(directory), report=lambda _: None)
+        simulator.install(Path(directory))
 
     inputs = [cache.digest(os.path.dirname(simulator.__file__)), cache.compiler(job.environ)]
     home = cache.kept(job.cache, "simulator", inputs, make)

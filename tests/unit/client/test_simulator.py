@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     import pytest
 
 
+def test_the_steps_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "archive.a"
+    archive.touch()
+    monkeypatch.setattr(simulator, "_build", lambda *_, **__: archive)
+    prefix = tmp_path / "home"
+    done = CliRunner().invoke(main, ["simulator", "install", str(prefix)])
+    assert done.exit_code == 0, done.output
+    assert f"installing into {prefix}\n" in done.output
+
+
 def test_the_home_can_be_pasted_into_a_shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
