@@ -52,6 +52,7 @@ def check(
         environ=dict(os.environ),
         cwd=params.directory(),
         accepted=frozenset(given["accepted"]),
+        environment=params.ENVIRONMENT,
     )
     checks = preflight.run(options, pin, site)
     if not as_json:

@@ -54,6 +54,10 @@ def look(site: Site) -> Environment:
     if site.lock is None:
         return Environment(Check("environment", (f"there is no lock; {_MAKE}",)))
     path = site.path(site.lock)
+    source = _source(site, path)
+    if source is not None:
+        found = f"{shown(path)} will be made from {shown(source)}"
+        return Environment(Check("environment", tuple(problems), found))
     try:
         lock = _read(path)
     except ToolError as error:
@@ -74,6 +78,15 @@ def look(site: Site) -> Environment:
         {package.name: package.version for package in lock.packages},
         site.prefix if made else None,
     )
+
+
+def _source(site: Site, lock: str) -> str | None:
+    """What a build makes the lock from; None where the lock is there, or cannot be made."""
+    if site.environment is None or os.path.exists(lock):
+        return None
+    source = site.path(site.environment)
+    makes = os.path.isfile(source) and os.path.isdir(os.path.dirname(lock))
+    return source if makes else None
 
 
 def _read(path: str) -> Lock:

@@ -32,6 +32,8 @@ class Site:
     cwd: str
     accepted: frozenset[str] = frozenset()
     """Keys of ACCEPTABLE: what the user builds in spite of."""
+    environment: str | None = None
+    """The environment file that a lock is made from where there is none yet."""
 
     def path(self, path: str) -> str:
         """An absolute path."""

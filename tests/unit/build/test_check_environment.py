@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -268,6 +269,23 @@ def test_a_lock_that_cannot_be_used(tmp_path: Path, text: str | None, problem: s
     found = look(tmp_path, text)
     assert found.check.problems == (f"{tmp_path}/lock.yml: {problem}",)
     assert found.prefix is None
+
+
+@pytest.mark.usefixtures("able")
+@pytest.mark.parametrize("file", ["environment.yml", "other.yml"])
+def test_a_lock_that_a_build_will_make(tmp_path: Path, file: str) -> None:
+    (tmp_path / file).touch()
+    site = Site(
+        str(tmp_path / "work"), None, "lock.yml", {}, str(tmp_path), environment="environment.yml"
+    )
+    row = environment.look(site).check
+    assert row.ok == (file == "environment.yml")
+    if row.ok:
+        assert row.found == f"{tmp_path}/lock.yml will be made from {tmp_path}/environment.yml"
+    (tmp_path / "lock.yml").write_text("no lock")
+    assert not environment.look(site).check.ok
+    elsewhere = replace(site, lock="nowhere/lock.yml")
+    assert not environment.look(elsewhere).check.ok
 
 
 def test_no_library_for_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
