@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from support import compiler_cache
 from support.trees import Tree, commit, make
 
 from patchgen.options import DEV_ROOT, VARIABLES
@@ -33,6 +34,7 @@ LONGEST_FIRST = (
     "integration/graft",
     "integration/simulator",
 )
+_CACHE = pytest.StashKey["str | None"]()
 
 
 def pytest_configure() -> None:
@@ -41,6 +43,17 @@ def pytest_configure() -> None:
         ignored = signal.getsignal(number) is signal.SIG_IGN
         if ignored and threading.current_thread() is threading.main_thread():
             signal.signal(number, lambda *_: None)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Before the processes of the run are started, which inherit it."""
+    session.config.stash[_CACHE] = compiler_cache.use()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    made = config.stash.get(_CACHE, None)
+    if made is not None:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchgen.client.simulator import install
+from support import compiler_cache
+from support.simulator import FLAGS
 from support.waiting import ENOUGH
 
 if TYPE_CHECKING:
@@ -88,8 +90,9 @@ class Site:
 
 
 def environment(**env: str) -> dict[str, str]:
-    """Nothing of the developer's build variables, compiler caches or networks."""
+    """Nothing of the developer's build variables or networks. `build` finds ccache itself."""
     kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
+    kept |= compiler_cache.variables(launchers=False)
     return {**kept, "GIT_ALLOW_PROTOCOL": "file", "CMAKE_CXX_FLAGS_RELEASE": "-O0", **env}
 
 
@@ -100,5 +103,5 @@ def another_client(client: Path, destination: Path) -> Path:
 
 
 def client_library(prefix: Path) -> Path:
-    install(prefix)
+    install(prefix, cxxflags=FLAGS)
     return prefix

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from patchgen.system.ports import free_port
+from support import simulator
 from support.forking import Servers
 from support.launcher import Launcher, Rank
 from support.shared import once
@@ -39,8 +40,8 @@ def switchml_patch(*arguments: str | Path, **env: str) -> subprocess.CompletedPr
     )
 
 
-def checked(*arguments: str | Path) -> str:
-    done = switchml_patch(*arguments)
+def checked(*arguments: str | Path, **env: str) -> str:
+    done = switchml_patch(*arguments, **env)
     assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr
 
@@ -145,7 +146,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     name = "simulator (of SwitchML)"
 
     def make(directory: Path) -> None:
-        checked("simulator", "install", directory / name, "--workers", "2")
+        given = ("--workers", "2")
+        checked("simulator", "install", directory / name, *given, CXXFLAGS=simulator.FLAGS)
 
     return once(tmp_path_factory, "home", make) / name
 

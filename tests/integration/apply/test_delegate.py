@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.delegate import CPP, GROUP_MS, STRICT, compiled, render, run
-from support.simulator import SANITIZERS, sanitized_home
+from support.simulator import SANITIZED, SANITIZERS, sanitized_home
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.integration
 BUILDS = {
     "gcc": ("g++",),
     "clang": ("clang++",),
-    "thread": ("g++", SANITIZERS["thread"], "-g"),
-    "address": ("g++", SANITIZERS["address"], "-fno-sanitize-recover=all", "-g"),
+    "thread": ("g++", SANITIZERS["thread"], *SANITIZED),
+    "address": ("g++", SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED),
 }
 
 

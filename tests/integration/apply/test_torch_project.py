@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from support import torch_project
+from support import compiler_cache, torch_project
 from support.waiting import ENOUGH
 
 from patchgen.client.config import simulated
@@ -98,7 +98,8 @@ def tool(*arguments: str | Path) -> str:
 def build(tree: Path, *, ok: bool = True, python: str = torch_project.PYTHON, **env: str) -> str:
     """What `setup.py bdist_wheel` wrote."""
     done = subprocess.run(
-        [python, "setup.py", "bdist_wheel"], cwd=tree, env={**BUILD, **env}, check=False,
+        [python, "setup.py", "bdist_wheel"], cwd=tree, check=False,
+        env={**BUILD, **compiler_cache.variables(), **env},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     assert (done.returncode == 0) == ok, done.stdout

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.simulator import SANITIZED, SANITIZERS
 
 from patchgen.patch import render
 
@@ -16,8 +17,8 @@ CPP = Path(__file__).parents[2] / "cpp"
 BUILDS = {
     "gcc": ("g++", []),
     "clang": ("clang++", []),
-    "thread": ("g++", ["-fsanitize=thread", "-g"]),
-    "address": ("g++", ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"]),
+    "thread": ("g++", [SANITIZERS["thread"], *SANITIZED]),
+    "address": ("g++", [SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED]),
 }
 
 
