@@ -152,17 +152,17 @@ def test_a_larger_program_is_named(built: Path, tmp_path: Path) -> None:
         ("commit=0123 flags=DPDK mends=duplicates,stale-timers", "resent-id"),
         (
             "commit=0123 flags=DPDK mends=not-duplicates,resent-id,stale-timers2",
-            "duplicates, stale",
+            "duplicates, stale-timers",
         ),
         ("mends=- more=duplicates,resent-id,stale-timers", "duplicates, resent-id, stale-timers"),
     ],
 )
 def test_an_unmended_library(built: Path, tmp_path: Path, mark: str, missing: str) -> None:
     (line,) = told(built, tmp_path, MARK=mark)
-    assert line.startswith(f"the client library lacks the mends {missing}")
+    assert line.startswith(f"the client library lacks the mends {missing}, and without them")
     assert "`switchml-patch client build --dpdk`" in line
     (line,) = told(built, tmp_path, MARK=mark, SWITCHML_ALLOW_UNMENDED="1")
-    assert line.endswith(" SWITCHML_ALLOW_UNMENDED=1")
+    assert line.endswith(f" SWITCHML_ALLOW_UNMENDED=1 lacks={missing.replace(' ', '')}")
     (line,) = told(built, tmp_path, MARK=mark, backend="rdma")
     assert line.startswith("num_workers="), "the mends are of the DPDK backend"
 
@@ -218,6 +218,12 @@ def test_delegates_when_the_probe_is_right(built: Path, tmp_path: Path) -> None:
     assert said[1] == ""
 
 
+def test_ranks_of_other_mends_do_not_delegate(built: Path, tmp_path: Path) -> None:
+    env = {-1: {"SWITCHML_ALLOW_UNMENDED": "1"}, 1: {"MARK": MENDED.replace("resent-id,", "")}}
+    said = ranks(built, "refused", tmp_path, env)
+    assert f"{GLOO}rank 1: another client library than rank 0" in said[0]
+
+
 @pytest.mark.parametrize(("job", "type_name"), [("0", "int32"), ("1", "float32")])
 def test_wrong_sums_are_found_before_a_group_delegates(
     built: Path, tmp_path: Path, job: str, type_name: str
@@ -262,11 +268,11 @@ def test_a_controller_that_is_not_there(built: Path, tmp_path: Path) -> None:
     assert f"warning: rank 1: {why} ({tmp_path / '1' / 'switchml.cfg'})" in said[1]
 
 
-def test_the_simulator_needs_no_controller(built: Path, tmp_path: Path) -> None:
-    """Nor does the dummy backend, whose sums are none and not probed."""
-    env = {-1: {"MARK": "", "SWITCHML_ALLOW_FAKE_SUMS": "1", "FAULT": "flip", "FAULT_JOB": "9"}}
-    said = run(built / "delegate", "delegated", 2, tmp_path, env=env)
-    assert "NOT REAL SUMS" in said[0]
+def test_what_does_not_sum_is_not_probed(built: Path, tmp_path: Path) -> None:
+    """Nor does the dummy backend need a controller or mends."""
+    env = {-1: {"MARK": "", "SWITCHML_ALLOW_FAKE_SUMS": "1", "FAULT": "flip"}}
+    said = run(built / "delegate", "forksafe", 2, tmp_path, env=env)
+    assert "WARNING: NOT REAL SUMS: allreduce(SUM) of float32 and int32 goes to" in said[0]
 
 
 @pytest.mark.parametrize(
