@@ -75,36 +75,47 @@ def install(wish: Wish, sources: Mapping[str, bytes], home: str) -> list[str]:
         FileError: the home cannot be written.
     """
     whole = mended(wish, sources)
-    project = {_PROJECT: _project(), _SETTINGS: _settings(wish)}
-    project.update({f"{_SOURCE}/{path}": content for path, content in whole.items()})
-    contents = dict(_headers(wish, whole))
     try:
-        with cmake.built(project, "the client library") as build, file_errors():
-            for name in _GENERATED if wish.grpc else ():
-                contents[f"include/switchml/{name}"] = _read(build, f"generated/{name}")
-            contents[library.MODULE] = _read(build, posixpath.basename(library.MODULE))
-            contents[config.NAME] = installed.text(wish.flags).encode()
-            contents[library.ARCHIVE] = _read(build, library.ARCHIVE)
+        with cmake.built(project(wish, whole), "the client library") as build, file_errors():
+            found = contents(wish, whole, build)
     except ToolError as error:
         missing = re.search(r"^missing: (.*)$", str(error), re.MULTILINE)
         if missing is None:
             raise
         raise ToolError(f"the client library needs {missing[1]}, which is not installed") from error
     with file_errors():
-        for name, content in contents.items():
+        for name, content in found.items():
             target = paths.encode(posixpath.join(home, name))
             os.makedirs(os.path.dirname(target), exist_ok=True)
             files.replace(target, content)
-    return [*contents]
+    return [*found]
+
+
+def project(wish: Wish, whole: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files of the CMake project that compiles a mended source, by path in the project."""
+    text = resources.files("patchgen.client.project").joinpath(_PROJECT).read_bytes()
+    sources = {f"{_SOURCE}/{path}": content for path, content in whole.items()}
+    return {_PROJECT: text, _SETTINGS: _settings(wish), **sources}
+
+
+def contents(wish: Wish, whole: Mapping[str, bytes], build: str) -> dict[str, bytes]:
+    """What is installed, by path in the home, once the project is built.
+
+    Raises:
+        OSError: it is not.
+    """
+    found = dict(_headers(wish, whole))
+    for name in _GENERATED if wish.grpc else ():
+        found[f"include/switchml/{name}"] = _read(build, f"generated/{name}")
+    found[library.MODULE] = _read(build, posixpath.basename(library.MODULE))
+    found[config.NAME] = installed.text(wish.flags).encode()
+    found[library.ARCHIVE] = _read(build, library.ARCHIVE)
+    return found
 
 
 def _read(build: str, name: str) -> bytes:
     with open(os.path.join(build, name), "rb") as file:
         return file.read()
-
-
-def _project() -> bytes:
-    return resources.files("patchgen.client.project").joinpath(_PROJECT).read_bytes()
 
 
 def _settings(wish: Wish) -> bytes:

@@ -27,7 +27,7 @@ def added(path: str, content: bytes) -> bytes:
         f"index {ABSENT}..{blob_id(content)}\n--- /dev/null\n+++ b/{path}\n"
         f"@@ -0,0 +{_span(1, len(lines))} @@\n"
     )
-    return paths.encode(head) + b"".join(b"+" + line for line in lines)
+    return paths.encode(head) + b"".join(b"+" + _ended(line) for line in lines)
 
 
 def between(path: str, before: bytes | None, after: bytes) -> bytes:

@@ -1,0 +1,122 @@
+"""The project that compiles the client library, with a library of a few lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from support import client_source
+from support.shared import once
+
+from patchgen.client import building, library
+from patchgen.errors import ToolError, TreeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+
+SOURCES = {path: text.encode() for path, text in client_source.FILES.items()}
+MENDS = (client_source.mend("honest", '"mended"'),)
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+PROGRAM = """\
+#include <switchml/context.h>
+#include <cstdio>
+int main() { std::puts(switchml::Context::GetInstance().About()); }
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def make(directory: Path) -> None:
+        building.install(building.Wish((), MENDS, commit=COMMIT), SOURCES, str(directory))
+
+    return once(tmp_path_factory, "client-home", make)
+
+
+def test_what_is_installed(home: Path) -> None:
+    installed = {str(path.relative_to(home)) for path in home.rglob("*") if path.is_file()}
+    assert installed == {
+        "include/switchml/backends/dummy/dummy_backend.h",
+        "include/switchml/common.h",
+        "include/switchml/context.h",
+        "include/switchml/prepostprocessors/ppp.h",
+        "include/switchml/schedulers/fifo.h",
+        "lib/libswitchml-client.a",
+        "lib/pkgconfig/switchml-client.pc",
+        "switchml.cfg",
+    }
+
+
+def test_the_archive_says_what_it_is(home: Path) -> None:
+    found = library.read(str(home))
+    assert found == library.Archive(
+        ("DUMMY",),
+        timeouts=True,
+        cxx11_abi=True,
+        debug=False,
+        mark=library.Mark(COMMIT, ("DUMMY", "TIMEOUTS"), ("honest",)),
+    )
+    archive = (home / library.ARCHIVE).read_bytes()
+    assert b"switchml-cmake-" not in archive  # the directory that it was compiled in
+
+
+def test_a_program_links_with_it(home: Path, tmp_path: Path) -> None:
+    """By pkg-config alone, and wherever the home is moved to."""
+    moved = tmp_path / "a home"
+    moved.symlink_to(home)
+    (tmp_path / "program.cpp").write_text(PROGRAM)
+    script = (
+        'eval "g++ -std=c++17 program.cpp -o program '
+        '$(pkg-config --cflags --libs switchml-client)" && ./program'
+    )
+    done = subprocess.run(
+        ["sh", "-c", script],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PKG_CONFIG_PATH": str((moved / library.MODULE).parent)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "mended\n"), done.stderr
+
+
+def test_the_status_of_a_home(home: Path) -> None:
+    command = [sys.executable, "-m", "patchgen", "client", "status", str(home)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert told.returncode == 3  # it has none of the mends that there are
+    lines = told.stdout.splitlines()
+    assert lines[:3] == [
+        f"{home}: built with DUMMY from 0123456 with 1 mends",
+        "flags: DUMMY, TIMEOUTS",
+        "mends: honest",
+    ]
+    assert any(line.startswith("lacks duplicates: A second answer") for line in lines)
+    told = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+    data = json.loads(told.stdout)
+    assert (told.returncode, data["commit"], data["mends"]) == (3, COMMIT, ["honest"])
+    assert "stale-timers" in data["lacking"]
+
+
+def test_a_source_that_does_not_compile_installs_nothing(tmp_path: Path) -> None:
+    broken = (client_source.mend("broken", "nonsense"),)
+    with pytest.raises(ToolError, match="return code"):
+        building.install(building.Wish((), broken), SOURCES, str(tmp_path / "home"))
+    other = {**SOURCES, client_source.CONTEXT: b"other\n"}
+    with pytest.raises(TreeError, match=r"context\.cc: not the file of commit"):
+        building.install(building.Wish((), broken), other, str(tmp_path / "home"))
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_package_that_is_missing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PKG_CONFIG_LIBDIR", str(tmp_path))
+    monkeypatch.delenv("PKG_CONFIG_PATH", raising=False)
+    wish = building.Wish(("DPDK",), MENDS)
+    with pytest.raises(ToolError) as raised:
+        building.install(wish, SOURCES, str(tmp_path / "home"))
+    assert str(raised.value) == (
+        "the client library needs DPDK (Debian: libdpdk-dev), which is not installed"
+    )

@@ -1,0 +1,148 @@
+"""The source of the client library, fetched from repositories that the tests make."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from support import client_source
+from support.trees import git
+
+from patchgen.client import checkout
+from patchgen.errors import OptionsError, ToolError, TreeError
+from patchgen.patch import diff
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+
+SOURCES = {
+    path: text.encode()
+    for path, text in client_source.FILES.items()
+    if path.startswith(("dev_root/client_lib/src/", "dev_root/protos/"))
+    and not path.endswith(".md")
+}
+
+
+@pytest.fixture
+def made(tmp_path: Path, isolated: Path) -> client_source.Made:
+    del isolated  # a home without a configuration of git
+    return client_source.make(tmp_path / "upstream")
+
+
+def test_a_new_directory_and_the_same_again(made: client_source.Made, tmp_path: Path) -> None:
+    directory = tmp_path / "new" / "directory"
+    origin = made.origin(tmp_path / "cache")
+    assert checkout.obtain(str(directory), origin) == f"file://{made.root}"
+    for path, text in client_source.FILES.items():
+        assert (directory / path).read_text() == text
+    assert git(directory, "rev-parse", "HEAD").strip() == made.commit
+    assert checkout.obtain(str(directory), origin) is None
+
+
+def test_what_is_there_is_never_changed(made: client_source.Made, tmp_path: Path) -> None:
+    origin = made.origin(tmp_path / "cache")
+    edited = tmp_path / "edited"
+    checkout.obtain(str(edited), origin)
+    (edited / client_source.CONTEXT).write_text("mine\n")
+    with pytest.raises(TreeError, match=r"context\.cc: expected the committed file, found local"):
+        checkout.obtain(str(edited), origin)
+    assert (edited / client_source.CONTEXT).read_text() == "mine\n"
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "file").write_text("mine\n")
+    with pytest.raises(TreeError, match="other files there: file; give a new directory"):
+        checkout.obtain(str(other), origin)
+    assert [entry.name for entry in other.iterdir()] == ["file"]
+
+
+def test_a_clone_at_another_commit(made: client_source.Made, tmp_path: Path) -> None:
+    origin = made.origin(tmp_path / "cache")
+    (made.root / "more").write_text("")
+    git(made.root, "add", ".")
+    git(made.root, "commit", "-q", "-m", "more")
+    with pytest.raises(TreeError, match=rf"not at {made.commit}; check that commit out"):
+        checkout.obtain(str(made.root), origin)
+
+
+def test_files_are_read_as_committed(made: client_source.Made, tmp_path: Path) -> None:
+    """From git's objects, which are verified: a work tree may have been built in."""
+    (made.root / client_source.CONTEXT).write_text("edited\n")
+    origin = made.origin(tmp_path / "cache")
+    assert checkout.read(origin) == SOURCES
+    git(made.root, "checkout", "-q", "--", ".")
+    made.root.rename(tmp_path / "gone")
+    assert checkout.read(origin) == SOURCES  # from the cache
+
+
+def test_a_mirror_comes_before_the_address(made: client_source.Made, tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    git(tmp_path, "clone", "-q", "--bare", str(made.root), str(mirror))
+    made.root.rename(tmp_path / "gone")
+    assert checkout.read(made.origin(tmp_path / "cache", str(mirror))) == SOURCES
+
+
+def test_nobody_has_it(made: client_source.Made, tmp_path: Path) -> None:
+    made.root.rename(tmp_path / "gone")
+    with pytest.raises(ToolError, match=rf"^p4app-switchML {made.commit[:12]}:"):
+        checkout.read(made.origin(tmp_path / "cache"))
+
+
+def test_a_reference_that_is_no_clone(tmp_path: Path) -> None:
+    with pytest.raises(OptionsError, match="not a git repository; switchml-patch client source"):
+        checkout.reference(str(tmp_path))
+
+
+BEFORE = b"".join(b"line %d\n" % number for number in range(40))
+CHANGED = {
+    "one": (BEFORE, BEFORE.replace(b"line 7\n", b"7\nseven\n")),
+    "two": (BEFORE, BEFORE.replace(b"line 3\n", b"").replace(b"line 30\n", b"30\n")),
+    "first": (BEFORE, b"new\n" + BEFORE),
+    "last": (BEFORE, BEFORE.replace(b"line 39\n", b"39\n")),
+    "open end": (BEFORE + b"end", BEFORE.replace(b"line 39\n", b"39\n") + b"end"),
+    "closed end": (BEFORE + b"end", BEFORE + b"end\n"),
+    "opened end": (BEFORE, BEFORE + b"end"),
+    "same": (BEFORE, BEFORE),
+    "new": (None, b"first\nlast"),
+}
+
+
+def test_git_applies_the_diffs(tmp_path: Path, isolated: Path) -> None:
+    del isolated
+    git(tmp_path, "init", "-q")
+    texts = []
+    for name, (before, after) in CHANGED.items():
+        path = f"{name.replace(' ', '-')}.txt"
+        if before is not None:
+            (tmp_path / path).write_bytes(before)
+        texts.append((path, diff.between(path, before, after), after))
+    (tmp_path / "patch").write_bytes(b"".join(text for _, text, _ in texts))
+    git(tmp_path, "apply", "patch")
+    for path, _, after in texts:
+        assert (tmp_path / path).read_bytes() == after, path
+    assert [path for path, text, _ in texts if not text] == ["same.txt"]
+
+
+def test_the_commands_about_mends(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "patchgen", "client"]
+
+    def told(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+
+    listed = told("build", "--list", "--without", "heap").stdout.splitlines()
+    assert [line.split(":")[0] for line in listed][:2] == ["dpdk-names", "duplicates"]
+    assert not [line for line in listed if line.startswith("heap")]
+    unknown = told("patch", "--without", "nothing")
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "--without nothing: no such mend; there are dpdk-names, duplicates" in unknown.stderr
+    none = told("build", str(tmp_path))
+    assert none.returncode == 2
+    assert "not a git repository" in none.stderr
+    empty = told("status", str(tmp_path))
+    assert empty.returncode == 5
+    assert "libswitchml-client.a: No such file or directory" in empty.stderr

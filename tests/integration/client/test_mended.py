@@ -1,0 +1,149 @@
+"""Each mend in the real client library: its fault does not show, and does without it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from support import real_client
+
+from patchgen.client import checkout, library, mends
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+
+STARTS = (
+    "start-controller", "start-hangs", "start-cores", "start-option", "start-port",
+    "start-address", "start-memory",
+)  # fmt: skip
+# A thread comes late to the lock of that number: one of them is the one that matters.
+STOPS = (
+    ("stop-dead",), ("stop-resending",), *(("stop-late", str(n)) for n in range(1, 7)),
+    *(("stop-short", str(n)) for n in range(4)),
+)  # fmt: skip
+CASES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "duplicates": (("duplicates",),),
+    "resent-id": (("resent-id",),),
+    "stale-timers": (("stale-timers",),),
+    "first-timeout": (("first-timeout",),),
+    "foreign-frames": (("foreign-frames",),),
+    "flow-rules": (("plain",),),
+    "refused": (("refused",),),
+    "stop": STOPS,
+    "heap": (("heap",),),
+    "start-waits": tuple((name,) for name in STARTS),
+}
+"""Of each mend. Those that change headers, and so take longest, come last."""
+
+
+@pytest.fixture(scope="session")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> real_client.Workshop:
+    sources = real_client.sources(tmp_path_factory.mktemp("cache"))
+    if shutil.which("pkg-config") is None or not _has("libdpdk"):
+        pytest.skip("needs DPDK and gRPC: apt-get install libdpdk-dev libgrpc++-dev")
+    return real_client.Workshop(tmp_path_factory.mktemp("client"), sources)
+
+
+def _has(module: str) -> bool:
+    return subprocess.run(["pkg-config", "--exists", module], check=False).returncode == 0
+
+
+@pytest.fixture(scope="session")
+def mended(workshop: real_client.Workshop) -> Callable[[], Path]:
+    """The program with all mends, built before any other."""
+    program = workshop.root.parent / "mended-faults"
+
+    def built() -> Path:
+        if not program.exists():
+            shutil.copy(workshop.faults(workshop.home()), program)
+        return program
+
+    return built
+
+
+@pytest.mark.parametrize("mend", CASES)
+def test_the_fault_does_not_show(mended: Callable[[], Path], mend: str) -> None:
+    for case in CASES[mend]:
+        done = real_client.provoke(mended(), *case)
+        assert done.returncode == 0, (case, done.stderr[-2000:])
+
+
+@pytest.mark.parametrize("mend", CASES)
+def test_the_fault_shows_without_the_mend(
+    mended: Callable[[], Path], workshop: real_client.Workshop, mend: str
+) -> None:
+    mended()
+    program = workshop.faults(workshop.home(mend))
+    held = []
+    for case in CASES[mend]:
+        done = real_client.provoke(program, *case)
+        if mend == "start-waits" and done.returncode == 0:
+            held.append(case)
+        elif mend != "start-waits" and done.returncode != 0:
+            return
+    # What a start does not reach must fail for each reason, and all else for one at least.
+    assert mend == "start-waits"
+    assert held == []
+
+
+@pytest.mark.parametrize(
+    ("mend", "word"), [("glog", "IsGoogleLoggingInitialized"), ("dpdk-names", "split_hdr_size")]
+)
+def test_it_does_not_compile_without_the_mend(
+    workshop: real_client.Workshop, mend: str, word: str
+) -> None:
+    """With glog before 0.6 or DPDK before 21.11 it does, and this test says so."""
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        workshop.home(mend)
+    assert word in raised.value.stdout + raised.value.stderr
+
+
+def test_the_archive_has_its_mark(workshop: real_client.Workshop) -> None:
+    found = library.read(str(workshop.home("heap")))
+    assert found.mark is not None
+    assert found.mark.commit == mends.COMMIT
+    assert found.mark.flags == ("DPDK", "DUMMY", "TIMEOUTS")
+    assert {*found.mark.mends} == {mend.id for mend in mends.shipped()} - {"heap"}
+
+
+def test_none_of_its_text_is_in_the_mends(workshop: real_client.Workshop) -> None:
+    """Lines of calls and includes may be equal; sentences and longer statements may not."""
+    theirs = {
+        line.strip()
+        for path, content in workshop.sources.items()
+        if path.startswith(checkout.LIBRARY)
+        for line in content.decode().splitlines()
+    }
+    ours = [
+        line.strip()
+        for mend in mends.shipped()
+        for one in mend.files
+        for edit in one.edits
+        for line in edit.text.splitlines()
+    ]
+    equal = {line for line in ours if line in theirs and len(line) > 20}
+    plain = re.compile(r"#\s*(include|if|ifdef|endif|define)\b.*|} // namespace switchml|.{0,45};")
+    assert {line for line in equal if not plain.fullmatch(line)} == set()
+
+
+def test_the_patch_applies_to_a_checkout(workshop: real_client.Workshop, tmp_path: Path) -> None:
+    from patchgen.patch import diff
+
+    everything = mends.shipped()
+    after = mends.apply(everything, workshop.sources)
+    mends.verify(everything, after)
+    for path, content in workshop.sources.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    text = b"".join(diff.between(p, workshop.sources.get(p), after[p]) for p in sorted(after))
+    (tmp_path / "mends.patch").write_bytes(text)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "apply", "mends.patch"], cwd=tmp_path, check=True)
+    for path, content in after.items():
+        assert (tmp_path / path).read_bytes() == content

@@ -1,0 +1,87 @@
+"""A client library of a few lines in a git repository, laid out as SwitchML's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.client.checkout import Origin
+from patchgen.client.mends import parse
+from patchgen.source.places import Places
+from patchgen.system.objects import blob_id
+from support.trees import git
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchgen.client.mends import Mend
+
+LIBRARY = "dev_root/client_lib/src"
+CONTEXT = f"{LIBRARY}/context.cc"
+FILES = {
+    f"{LIBRARY}/common.h": "#pragma once\n",
+    f"{LIBRARY}/context.h": (
+        '#pragma once\n#include <string>\n#include "common.h"\nnamespace switchml {\n'
+        "struct Config { bool LoadFromFile(std::string path); };\n"
+        "struct Context { static Context& GetInstance(); const char* About(); };\n}\n"
+    ),
+    CONTEXT: (
+        '#include "context.h"\n#include "fifo.h"\n#include "ppp.h"\n#include "dummy_backend.h"\n'
+        "namespace switchml {\n"
+        "Context& Context::GetInstance() { static Context one; return one; }\n"
+        "bool Config::LoadFromFile(std::string) { return true; }\n"
+        'const char* Context::About() { return "faulty"; }\n}\n'
+    ),
+    f"{LIBRARY}/config.cc": 'const char* option = "general.timeout_threshold " VERSION_INFO;\n',
+    f"{LIBRARY}/grpc_client.h": "#error gRPC\n",
+    f"{LIBRARY}/grpc_client.cc": "#error gRPC\n",
+    f"{LIBRARY}/schedulers/fifo.h": "#pragma once\n",
+    f"{LIBRARY}/prepostprocessors/ppp.h": "#pragma once\n",
+    f"{LIBRARY}/backends/dummy/dummy_backend.h": (
+        "#pragma once\nnamespace switchml { struct DummyBackend { void Start(); }; }\n"
+    ),
+    f"{LIBRARY}/backends/dummy/dummy_backend.cc": (
+        '#include "dummy_backend.h"\n#ifndef DUMMY\n#error DUMMY\n#endif\n'
+        "void switchml::DummyBackend::Start() {}\n"
+    ),
+    f"{LIBRARY}/backends/dpdk/dpdk_backend.cc": "#error DPDK\n",
+    f"{LIBRARY}/backends/dpdk/dpdk_backend.h": "#error DPDK\n",
+    f"{LIBRARY}/README.md": "no source\n",
+    "dev_root/protos/switchml.proto": 'syntax = "proto3";\n',
+    "dev_root/p4/switchml.p4": "not needed\n",
+}
+
+
+@dataclass(frozen=True)
+class Made:
+    """The repository and its commit."""
+
+    root: Path
+    commit: str
+
+    def origin(self, cache: Path, *mirrors: str) -> Origin:
+        """Where the commit comes from: these mirrors, and the repository as its own address."""
+        return Origin(str(cache), Places(mirrors), f"file://{self.root}", self.commit)
+
+
+def make(root: Path) -> Made:
+    """A repository with one commit."""
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    git(root, "init", "-q")
+    git(root, "add", ".")
+    git(root, "commit", "-q", "-m", "all of it")
+    return Made(root, git(root, "rev-parse", "HEAD").strip())
+
+
+def mend(identity: str, replacement: str) -> Mend:
+    """One that changes what the library says about itself."""
+    text = FILES[CONTEXT]
+    line = text[: text.index('"faulty"')].count("\n") + 1
+    column = text.splitlines()[line - 1].index('"faulty"')
+    return parse(
+        identity,
+        f"It says something else.\n\nfile {CONTEXT}\nblob {blob_id(text.encode())}\n"
+        f"at {line}:{column} to {line}:{column + 8}\n> {replacement}\n",
+    )

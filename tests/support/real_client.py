@@ -1,0 +1,124 @@
+"""The real client library, built again and again from one checkout with other mends.
+
+As a program it prints the images.json of the mends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from patchgen.client import building, checkout, mends
+from patchgen.source.places import Places
+from patchgen.system.objects import blob_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+VARIABLE = "SWITCHML_SOURCE"
+FAULTS = Path(__file__).parents[1] / "cpp" / "client_faults.cpp"
+LIMIT = 1800.0  # seconds
+
+
+def sources(cache: Path) -> dict[str, bytes]:
+    """The files of the pinned commit, or the reason why the test is skipped."""
+    given = os.environ.get(VARIABLE)
+    if not given:
+        pytest.skip(
+            f"{VARIABLE} names no checkout of p4app-switchML; one is made by: "
+            "switchml-patch client source DIR"
+        )
+    places = Places((), (checkout.reference(given),))
+    return checkout.read(checkout.Origin(str(cache), places))
+
+
+@dataclass
+class Workshop:
+    """One build directory, in which only what another set of mends changes is compiled again."""
+
+    root: Path
+    sources: Mapping[str, bytes]
+    written: dict[str, bytes] = field(default_factory=dict)
+
+    def home(self, *without: str, flags: Sequence[str] = ("DPDK",)) -> Path:
+        """A SWITCHML_HOME without some mends; it lasts until the next is made.
+
+        Raises:
+            subprocess.CalledProcessError: it does not compile.
+        """
+        wish = building.Wish(tuple(flags), mends.chosen(without, mends.shipped()))
+        whole = building.mended(wish, self.sources)
+        project = building.project(wish, whole)
+        for path in {*self.written} - {*project}:
+            (self.root / path).unlink()
+        for path, content in project.items():
+            if self.written.get(path) != content:
+                (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+                (self.root / path).write_bytes(content)
+        self.written = dict(project)
+        launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+        run("cmake", "-S", self.root, "-B", self.root / "build", *launcher)
+        run("cmake", "--build", self.root / "build", "--parallel", "2")
+        home = self.root / "home"
+        shutil.rmtree(home, ignore_errors=True)
+        for name, content in building.contents(wish, whole, str(self.root / "build")).items():
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            (home / name).write_bytes(content)
+        return home
+
+    def faults(self, home: Path) -> Path:
+        """The program that provokes faults, linked with a library."""
+        module = home / "lib" / "pkgconfig" / "switchml-client.pc"
+        ours = [f"-I{home}/include/switchml", *words("pkg-config", "--cflags", module, "libdpdk")]
+        made = self.root / "faults.o"
+        if not made.exists():
+            flags = ("-std=c++17", "-Wall", "-Wextra", "-DDPDK", "-DTIMEOUTS", "-DDUMMY")
+            run("g++", *flags, *ours, "-c", FAULTS, "-o", made)
+        linked = words("pkg-config", "--libs", module)
+        run("g++", made, "-o", self.root / "faults", *linked, "-ldl")
+        return self.root / "faults"
+
+
+def run(*command: str | Path) -> str:
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=False, timeout=LIMIT
+    )
+    if done.returncode:
+        raise subprocess.CalledProcessError(
+            done.returncode, command, done.stdout[-4000:], done.stderr[-4000:]
+        )
+    return done.stdout
+
+
+def words(*command: str | Path) -> list[str]:
+    return run(*command).split()
+
+
+def provoke(program: Path, case: str, *more: str) -> subprocess.CompletedProcess[str]:
+    """Runs one case. A start that hangs has less time to do so."""
+    environ = {**os.environ, "SWITCHML_START_TIMEOUT_MS": "3000"}
+    return subprocess.run(
+        [str(program), case, *more],
+        capture_output=True, text=True, check=False, timeout=120, env=environ, errors="replace",
+    )  # fmt: skip
+
+
+def images() -> str:
+    """The ids of all files that the mends change, as images.json has them."""
+    with tempfile.TemporaryDirectory() as cache:
+        mended = mends.apply(mends.shipped(), sources(Path(cache)))
+    found = {path: blob_id(content) for path, content in sorted(mended.items())}
+    return json.dumps(found, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(images())
