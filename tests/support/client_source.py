@@ -31,8 +31,9 @@ FILES = {
         "Context& Context::GetInstance() { static Context one; return one; }\n"
         "bool Config::LoadFromFile(std::string) { return true; }\n"
         'const char* Context::About() { return "faulty"; }\n}\n'
+        "const char* version = VERSION_INFO;\n"
     ),
-    f"{LIBRARY}/config.cc": 'const char* option = "general.timeout_threshold " VERSION_INFO;\n',
+    f"{LIBRARY}/config.cc": 'const char* option = "general.timeout_threshold";\n',
     f"{LIBRARY}/grpc_client.h": "#error gRPC\n",
     f"{LIBRARY}/grpc_client.cc": "#error gRPC\n",
     f"{LIBRARY}/schedulers/fifo.h": "#pragma once\n",

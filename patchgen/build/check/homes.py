@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from patchgen.options import Options
 
 _CLIENT = (
-    "build the client library there, name another place with --switchml-home, "
+    "make one with switchml-patch client build, name another place with --switchml-home, "
     "or take the simulator: switchml-patch simulator install DIR"
 )
 

@@ -131,7 +131,8 @@ def test_a_home_in_any_directory(tmp_path: Path) -> None:
             None,
             [
                 (
-                    "no HOME/lib/libswitchml-client.a; build the client library there, name "
+                    "no HOME/lib/libswitchml-client.a; make one with switchml-patch client "
+                    "build, name "
                     "another place with --switchml-home, or take the simulator: switchml-patch "
                     "simulator install DIR"
                 )
