@@ -62,6 +62,7 @@ def make_lock(request: Request) -> Lock:
         virtual="",
         program=None,
         cache=request.cache,
+        environ=request.environ,
     )
     return lockfile.read(request.lock)
 
@@ -116,7 +117,7 @@ def make_environment(request: Request, lock: Lock | None) -> Environment:
         if found is not None and found.lock != lock.identity:
             _LOG.info(f"removing {request.prefix}, which is of another lock")
             shutil.rmtree(request.prefix)
-        create.create(lock, request.prefix, request.cache, link_scripts=True)
+        create.create(lock, request.prefix, request.cache, request.environ, link_scripts=True)
     return _environment(request, lock)
 
 

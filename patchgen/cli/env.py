@@ -5,6 +5,7 @@ All but click is imported by the commands: conda-lock and py-rattler are heavy, 
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -70,7 +71,7 @@ def lock(source: str, output: str, cache: str | None, **given: Any) -> None:
     from patchgen.build.env import locking
 
     with progress():
-        made = locking.make(source, output, cache=params.cache(cache), **given)
+        made = locking.make(source, output, cache=params.cache(cache), environ=os.environ, **given)
     say(f"{output}: {len(made.packages)} packages for {made.platform}")
 
 
@@ -94,7 +95,7 @@ def create(prefix: str, lock_file: str, cache: str | None, *, link_scripts: bool
         stale = lockfile.stale(read, lock_file)
         if stale:
             say(f"warning: {stale}")
-        creating.create(read, prefix, params.cache(cache), link_scripts=link_scripts)
+        creating.create(read, prefix, params.cache(cache), os.environ, link_scripts=link_scripts)
     say(f"{prefix}: {len(read.packages)} packages")
 
 

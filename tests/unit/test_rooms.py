@@ -123,6 +123,29 @@ def test_only_the_command_line_prints_and_exits(module: str) -> None:
     assert not {"print", "exit", "sys.exit"} & calls
 
 
+HANDED_ON = {
+    "system.git": "GitPython reads GIT_*, and git gets the rest",
+    "system.process_session": "a program gets ours where its caller names none",
+}
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_only_the_command_line_reads_the_environment(module: str) -> None:
+    if room(module) in {"cli", "payload"} or module in HANDED_ON:
+        return
+    used = {
+        ast.unparse(node) for node in ast.walk(parsed(module)) if isinstance(node, ast.Attribute)
+    }
+    assert not {"os.environ", "os.environb", "os.getenv"} & used
+    imported_names = {
+        alias.name
+        for node in ast.walk(parsed(module))
+        if isinstance(node, ast.ImportFrom) and node.module == "os"
+        for alias in node.names
+    }
+    assert not {"environ", "environb", "getenv"} & imported_names
+
+
 STARTERS = {"system.process", "system.process_pipes", "system.process_session"}
 STARTS = re.compile(
     r"os\.(kill|killpg|fork\w*|exec\w+|spawn\w+|posix_spawn\w*|system|popen)|"

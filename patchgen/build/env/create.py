@@ -26,13 +26,16 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
-def create(lock: Lock, prefix: str, cache: str, *, link_scripts: bool) -> None:
+def create(
+    lock: Lock, prefix: str, cache: str, environ: Mapping[str, str], *, link_scripts: bool
+) -> None:
     """Makes a prefix, or finishes one that an earlier run left half made. Logs each step.
 
     Args:
         lock: what the prefix is to hold.
         prefix: a directory that is not there, empty, or was begun from the same lock.
         cache: a directory for archives and unpacked packages, shared by all runs.
+        environ: of the user, for these scripts.
         link_scripts: run the post-link scripts that the lock allows; none else ever runs.
 
     Raises:
@@ -44,10 +47,11 @@ def create(lock: Lock, prefix: str, cache: str, *, link_scripts: bool) -> None:
     with file_errors():
         os.makedirs(prefix, exist_ok=True)
         with locking.held(prefix):
-            _create(lock, prefix, cache, link_scripts=link_scripts)
+            _create(lock, prefix, cache, environ if link_scripts else None)
 
 
-def _create(lock: Lock, prefix: str, cache: str, *, link_scripts: bool) -> None:
+def _create(lock: Lock, prefix: str, cache: str, environ: Mapping[str, str] | None) -> None:
+    """Without an environment no script runs."""
     state = _state(lock, prefix)
     if not state.linked:
         for path in Path(prefix, "conda-meta").glob("*.json"):
@@ -63,11 +67,11 @@ def _create(lock: Lock, prefix: str, cache: str, *, link_scripts: bool) -> None:
     for package in lock.packages:
         if scripts.path_of(prefix, package) is None or package.name in state.scripts:
             continue
-        if not link_scripts or package.name not in lock.link_scripts:
+        if environ is None or package.name not in lock.link_scripts:
             _LOG.info(f"not run: the post-link script of {package.name}")
             continue
         _LOG.info(f"running the post-link script of {package.name}")
-        scripts.run_script(prefix, package)
+        scripts.run_script(prefix, package, environ)
         state = dataclasses.replace(state, scripts=(*state.scripts, package.name))
         marker.write(prefix, state)
     if not state.whole:

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 _CONDA_LOCK = "import sys, conda_lock; sys.tracebacklimit = 0; conda_lock.main()"
 
 
-def solve(
+def solve(  # noqa: PLR0913  # the arguments of the other solver, and the program's
     program: str,
     specs: Sequence[str],
     channels: Sequence[Channel],
     platform: str,
     virtual: Mapping[str, str],
+    *,
+    environ: Mapping[str, str],
 ) -> tuple[Package, ...]:
     """Finds packages that satisfy all specs, as `build.env.solve` does.
 
@@ -38,6 +40,7 @@ def solve(
         channels: in order of priority.
         platform: as linux-64.
         virtual: virtual packages by name without underscores, as VERSION[=BUILD].
+        environ: of the user.
 
     Raises:
         ToolError: the program is missing or failed, which it also does without a solution.
@@ -67,7 +70,7 @@ def solve(
             *("--virtual-package-spec", names["virtual.yml"]),
         ]
         strict = {f"{tool}_CHANNEL_PRIORITY": "strict" for tool in ("CONDA", "MAMBA")}
-        run(argv, env={**os.environ, **strict}, limit=None, supervised=True)
+        run(argv, env={**environ, **strict}, limit=None, supervised=True)
         return lockfile.sorted_packages(lockfile.read(output).packages)
 
 

@@ -12,7 +12,7 @@ from patchgen.build.env.lockfile import Lock
 from patchgen.errors import OptionsError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _LOG = logging.getLogger(__name__)
 
@@ -26,6 +26,7 @@ def make(  # noqa: PLR0913  # each is an option of the command
     virtual: str,
     program: str | None,
     cache: str,
+    environ: Mapping[str, str],
 ) -> Lock:
     """Solves an environment file and writes the lock. Logs each step.
 
@@ -37,6 +38,7 @@ def make(  # noqa: PLR0913  # each is an option of the command
         virtual: virtual packages as NAME=VERSION[,...], over the file's.
         program: a conda, mamba or micromamba to solve with, instead of py-rattler.
         cache: a directory for channel indexes.
+        environ: of the user.
 
     Raises:
         OptionsError: the file asks for what cannot be had.
@@ -57,7 +59,7 @@ def make(  # noqa: PLR0913  # each is an option of the command
         repodata = os.path.join(cache, "repodata")
         packages = solve.solve(specs, used, platform, assumed, repodata)
     else:
-        packages = external.solve(program, specs, used, platform, assumed)
+        packages = external.solve(program, specs, used, platform, assumed, environ=environ)
     unknown = sorted(set(environment.link_scripts) - {package.name for package in packages})
     if unknown:
         raise OptionsError(

@@ -9,6 +9,8 @@ from patchgen.errors import ToolError
 from patchgen.system.process import Program, capture
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from patchgen.build.env.lockfile import Package
 
 _MESSAGES = ".messages.txt"
@@ -21,8 +23,13 @@ def path_of(prefix: str, package: Package) -> str | None:
     return path if os.path.isfile(path) else None
 
 
-def run_script(prefix: str, package: Package) -> None:
+def run_script(prefix: str, package: Package, environ: Mapping[str, str]) -> None:
     """Runs a post-link script as conda does; what it has started ends with it, and with us.
+
+    Args:
+        prefix: where the package is linked.
+        package: its package.
+        environ: of the user.
 
     Raises:
         ToolError: it failed; what it left in .messages.txt for the user is in the message.
@@ -31,16 +38,17 @@ def run_script(prefix: str, package: Package) -> None:
     if script is None:
         return
     binaries = os.path.join(prefix, "bin")
-    environ = {
-        **os.environ,
+    path = environ.get("PATH", os.defpath)
+    own = {
+        **environ,
         "PREFIX": prefix,
         "CONDA_PREFIX": prefix,
         "PKG_NAME": package.name,
         "PKG_VERSION": package.version,
         "PKG_BUILDNUM": package.build.rsplit("_", 1)[-1],
-        "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join([binaries, path]),
     }
-    ended = capture(Program(["bash", script], binaries, environ, supervised=True), limit=None)
+    ended = capture(Program(["bash", script], binaries, own, supervised=True), limit=None)
     if ended.code != 0:
         said = ended.err.decode(errors="replace").splitlines()
         tail = "\n".join([f"return code {ended.code}", *said[-_TAIL:]])
