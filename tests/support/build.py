@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from patchgen.client.simulator import install
 from support import compiler_cache
 from support.simulator import FLAGS
-from support.waiting import ENOUGH
+from support.waiting import ENOUGH, read_rest, read_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +72,13 @@ class Site:
             self.command(*arguments), cwd=cwd, env=environment(**env), text=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
+
+    def compile(self, *arguments: str | Path) -> None:
+        """Builds until everything is compiled, where that is enough; the rest takes far longer."""
+        with self.start(*arguments) as running:
+            read_until(running, "[6/7] wheel", "  sha256 ")  # the wheel may be there already
+            running.send_signal(signal.SIGINT)
+            read_rest(running)
 
     def run(
         self,
