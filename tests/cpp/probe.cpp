@@ -107,10 +107,11 @@ void wrongs(std::uint32_t ranks, const std::string& name) {
     auto stale = right;
     std::copy_n(right.begin() + (packet + 1) * kPacket, kPacket, stale.begin() + packet * kPacket);
     refuses(stale, "one packet in the place of another");
-    auto unsummed = right;
+    auto alone = right;
     std::copy_n(all[ranks - 1].begin() + packet * kPacket, kPacket,
-                unsummed.begin() + packet * kPacket);
-    check(ranks == 1 || !probe.objection(unsummed).empty(), name + " notices a packet unsummed");
+                alone.begin() + packet * kPacket);
+    check(ranks == 1 || !probe.objection(alone).empty(),
+          name + " notices a packet of one rank alone");
   }
 }
 
