@@ -5,6 +5,7 @@ The workers are programs of ours that speak memif and gRPC; tests/integration/re
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -66,10 +67,27 @@ def environment(scratch: Path) -> dict[str, str]:
     return {**kept, "TMPDIR": str(scratch), "PYTHONPATH": str(TESTS)}
 
 
+@contextlib.contextmanager
+def staying(
+    command: list[str], directory: Path
+) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """A command whose ranks stay, and all processes of it."""
+    with subprocess.Popen(
+        command, env=environment(directory / "scratch"), cwd=directory, stderr=subprocess.PIPE,
+        text=True,
+    ) as running:  # fmt: skip
+        try:
+            until(lambda: len([*directory.glob("*.cfg")]) == 2, running)
+            yield running, of_session(running.pid)
+        finally:
+            running.kill()
+
+
 def of_session(pid: int) -> list[int]:
     """The processes that a command has started."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return [one for child in children for one in (int(child), *of_session(int(child)))]
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    children = [int(child) for task in tasks for child in task.read_text("ascii").split()]
+    return [one for child in children for one in (child, *of_session(child))]
 
 
 @pytest.mark.parametrize("faults", [(), ("--loss", "0", "--seed", "3")], ids=["sound", "faults"])
@@ -103,12 +121,10 @@ def test_nothing_is_left_of_a_command_that_is_ended(
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    with subprocess.Popen(
-        command(torch_python, cache, "--workers", 2, "--", "-c", STAYS),
-        env=environment(scratch), cwd=tmp_path, stderr=subprocess.PIPE, text=True,
-    ) as running:  # fmt: skip
-        until(lambda: len([*tmp_path.glob("*.cfg")]) == 2, running)
-        processes = of_session(running.pid)
+    with staying(command(torch_python, cache, "--workers", 2, "--", "-c", STAYS), tmp_path) as (
+        running,
+        processes,
+    ):
         assert len(processes) >= 5  # two supervisors, the switch, and at least two ranks
         running.send_signal(number)
         running.communicate()
@@ -122,15 +138,12 @@ def test_nothing_is_left_of_a_command_that_is_ended(
         assert f"port-{rank}," in text
 
 
-def test_a_switch_that_dies_is_told(
-    torch_python: Path, cache: Path, scratch: Path, tmp_path: Path
-) -> None:
-    with subprocess.Popen(
-        command(torch_python, cache, "--workers", 2, "--", "-c", STAYS),
-        env=environment(scratch), cwd=tmp_path, stderr=subprocess.PIPE, text=True,
-    ) as running:  # fmt: skip
-        until(lambda: len([*tmp_path.glob("*.cfg")]) == 2, running)
-        processes = of_session(running.pid)
+@pytest.mark.usefixtures("scratch")
+def test_a_switch_that_dies_is_told(torch_python: Path, cache: Path, tmp_path: Path) -> None:
+    with staying(command(torch_python, cache, "--workers", 2, "--", "-c", STAYS), tmp_path) as (
+        running,
+        processes,
+    ):
         names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes}
         (switch,) = [pid for pid, name in names.items() if name == "switchml-switch"]
         os.kill(switch, signal.SIGKILL)
