@@ -393,6 +393,21 @@ void staleTimers(Run& run) {
   run.requireSame();
 }
 
+void halfBatch(Run& run) {
+  static std::map<int, bool> waiting;  // for an answer, by slot and set
+  static bool early = false;
+  ours.copies = [](const Sent& sent, int times) {
+    const int slot = rte_be_to_cpu_16(sent.slot);
+    early = early || (times == 1 && waiting[slot ^ 0x8000]);
+    waiting[slot] = sent.packet == 2 && times == 1;
+    return waiting[slot] ? 0 : 1;
+  };
+  for (std::size_t packets = 1; packets <= 20; ++packets) {
+    run.sum(256 * packets);
+  }
+  require(!early, "a slot was used again before the packet in its other set had its answer");
+}
+
 void firstTimeout(Run& run) {
   ours.copies = [](const Sent&, int times) { return times == 1 ? 0 : 1; };
   const auto begin = Clock::now();
@@ -481,7 +496,8 @@ int main(int argc, char** argv) {
   auto& dpdk = run.config.backend_.dpdk;
   run.config.general_.controller_port = 0;
   bool starts = true;
-  if (name == "resent-id" || name == "stale-timers" || name == "stop-resending") {
+  if (name == "resent-id" || name == "stale-timers" || name == "half-batch" ||
+      name == "stop-resending") {
     run.config.general_.timeout = 30;
   } else if (name == "first-timeout") {
     run.config.general_.timeout = 400;
@@ -523,6 +539,8 @@ int main(int argc, char** argv) {
     resentId(run);
   } else if (name == "stale-timers") {
     staleTimers(run);
+  } else if (name == "half-batch") {
+    halfBatch(run);
   } else if (name == "first-timeout") {
     firstTimeout(run);
   } else if (name == "foreign-frames") {

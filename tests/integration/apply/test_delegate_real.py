@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-MENDED = "commit=0123 flags=DPDK,DUMMY,TIMEOUTS mends=glog,duplicates,stale-timers,resent-id,stop"
+MENDED = (
+    "commit=0123 flags=DPDK,DUMMY,TIMEOUTS "
+    "mends=glog,duplicates,stale-timers,half-batch,resent-id,stop"
+)
 WRAPPED = (
     "_ZN8switchml7Context5StartEPNS_6ConfigE",
     "_ZN8switchml7Context14AllReduceAsyncEPvS1_mNS_8DataTypeENS_18AllReduceOperationE",
@@ -147,14 +150,17 @@ def test_a_larger_program_is_named(built: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mark", "missing"),
     [
-        ("", "duplicates, resent-id, stale-timers"),
-        ("commit=0123 flags=DPDK mends=-", "duplicates, resent-id, stale-timers"),
-        ("commit=0123 flags=DPDK mends=duplicates,stale-timers", "resent-id"),
+        ("", "duplicates, resent-id, stale-timers, half-batch"),
+        ("commit=0123 flags=DPDK mends=-", "duplicates, resent-id, stale-timers, half-batch"),
+        ("commit=0123 flags=DPDK mends=duplicates,half-batch,stale-timers", "resent-id"),
         (
-            "commit=0123 flags=DPDK mends=not-duplicates,resent-id,stale-timers2",
+            "commit=0123 flags=DPDK mends=not-duplicates,resent-id,stale-timers2,half-batch",
             "duplicates, stale-timers",
         ),
-        ("mends=- more=duplicates,resent-id,stale-timers", "duplicates, resent-id, stale-timers"),
+        (
+            "mends=- more=duplicates,resent-id,stale-timers,half-batch",
+            "duplicates, resent-id, stale-timers, half-batch",
+        ),
     ],
 )
 def test_an_unmended_library(built: Path, tmp_path: Path, mark: str, missing: str) -> None:

@@ -31,6 +31,7 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
     "duplicates": (("duplicates",),),
     "resent-id": (("resent-id",),),
     "stale-timers": (("stale-timers",),),
+    "half-batch": (("half-batch",),),
     "first-timeout": (("first-timeout",),),
     "foreign-frames": (("foreign-frames",),),
     "flow-rules": (("plain",),),
