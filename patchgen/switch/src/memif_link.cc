@@ -49,15 +49,16 @@ void MemifLink::AddRegion(const memif::AddRegion& offer, Descriptor file) {
   if (offer.index != regions_.size() || offer.index >= kMaxRegions) {
     throw MemifFault("wrong index of a region");
   }
-  if (offer.bytes == 0 || offer.bytes > kMaxRegionBytes) throw MemifFault("wrong region size");
+  const std::size_t bytes = offer.bytes;  // which is not aligned there
+  if (bytes == 0 || bytes > kMaxRegionBytes) throw MemifFault("wrong region size");
   struct stat status {};
   // A file that its owner can cut would end this process at the next access.
   if (!CannotShrink(file)) throw MemifFault("the region's file may shrink (zero-copy?)");
-  if (fstat(file.get(), &status) != 0 || static_cast<std::uint64_t>(status.st_size) < offer.bytes) {
+  if (fstat(file.get(), &status) != 0 || static_cast<std::size_t>(status.st_size) < bytes) {
     throw MemifFault("the region's file is too short");
   }
   try {
-    regions_.emplace_back(file, offer.bytes);
+    regions_.emplace_back(file, bytes);
   } catch (const std::runtime_error& error) {
     throw MemifFault(error.what());
   }

@@ -197,43 +197,50 @@ void MemifPort::Drop(const std::string& why) {
   }
   interrupts_.clear();
   poller_.Remove(control_, controlling_);
+  // What is left unread would take back what the client was told.
+  char left[memif::kMessageBytes];
+  while (recv(control_.get(), left, sizeof left, MSG_DONTWAIT) > 0) {
+  }
   control_ = Descriptor();
   link_.reset();
   begun_ = connected_ = false;
+  fault_.clear();
 }
 
-bool MemifPort::Receive(const Taker& take) {
-  if (!connected_) return false;
+template <class Work>
+bool MemifPort::Guarded(const Work& work) {
+  if (!connected_ || !fault_.empty()) return false;
   try {
-    return link_->Receive(take, counters_);
+    return work();
   } catch (const MemifFault& fault) {
-    Refuse(control_, fault.what());
-    Drop(fault.what());
+    fault_ = fault.what();
     return false;
   }
 }
 
+bool MemifPort::Receive(const Taker& take) {
+  return Guarded([&] { return link_->Receive(take, counters_); });
+}
+
 void MemifPort::Send(std::uint16_t queue, Bytes head, Bytes values) {
-  if (!connected_) {
+  if (!connected_ || !fault_.empty()) {
     ++counters_.no_room;
     return;
   }
-  try {
+  Guarded([&] {
     link_->Send(queue, head, values, counters_);
-  } catch (const MemifFault& fault) {
-    Refuse(control_, fault.what());
-    Drop(fault.what());
-  }
+    return true;
+  });
 }
 
 void MemifPort::Flush() {
-  if (!connected_) return;
-  try {
+  Guarded([&] {
     link_->Flush(counters_);
-  } catch (const MemifFault& fault) {
-    Refuse(control_, fault.what());
-    Drop(fault.what());
-  }
+    return true;
+  });
+  if (fault_.empty()) return;
+  Refuse(control_, fault_);
+  Drop(std::string(fault_));
 }
 
 void MemifPort::Wake(bool wanted) {

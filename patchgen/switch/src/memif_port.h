@@ -38,6 +38,11 @@ class MemifPort : public Port {
   void Refuse(const Descriptor& to, const std::string& why);
   void Drop(const std::string& why);
 
+  // False where the client has broken the protocol, now or before. It stays connected until the
+  // end of the turn, as whoever is at work may be deep in its memory.
+  template <class Work>
+  bool Guarded(const Work& work);
+
   Poller& poller_;
   std::string path_;
   std::string name_;
@@ -49,6 +54,7 @@ class MemifPort : public Port {
   bool connected_ = false;  // all rings are there
   std::optional<MemifLink> link_;
   std::vector<std::uint64_t> interrupts_;
+  std::string fault_;  // what the client has done, if anything
   bool wake_ = true;
   std::uint64_t departures_ = 0;
 };

@@ -1,0 +1,38 @@
+"""Workers with raw frames on interfaces, in a network namespace of the test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from support import switch_interfaces
+from support.switch_interfaces import FRAMES, WORKERS
+
+
+def test_workers_sum_through_interfaces(switch_program: str, tmp_path: Path) -> None:
+    private = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
+    script = str(Path(switch_interfaces.__file__))
+    ended = subprocess.run(
+        [*private, sys.executable, script, switch_program, str(tmp_path)],
+        check=True,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(script).parents[1])},
+        timeout=300,
+    )
+    found = json.loads(ended.stdout)
+    assert found["right"] == [True] * 2 * WORKERS
+    for worker in found["workers"]:
+        assert worker["summed"] == worker["answered"] == 2 * FRAMES
+        assert worker["resent"] == worker["malformed"] == 0
+    assert [port["departures"] for port in found["ports"]] == [1, 0]
+    assert found["foreign"] == 0
+
+
+def test_an_interface_that_is_not_there_is_told(switch_program: str) -> None:
+    command = [switch_program, "--listen=127.0.0.1:0", "--port=packet:nosuch0"]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert ended.stderr == "switchml-switch: nosuch0: No such device\n"

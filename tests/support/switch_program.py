@@ -1,0 +1,111 @@
+"""The program of the switch, compiled once for all tests, and one that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from patchgen import switch
+from patchgen.system import cmake
+from support.shared import once
+from support.switch_clients import Controller, MemifClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import pytest
+
+ENOUGH = 60.0
+SANITIZED = "-DSANITIZE=address,undefined"
+# What gRPC keeps until the end is no leak of ours, and what is compiled with it is not so compiled.
+ASAN = "detect_leaks=0:detect_container_overflow=0"
+
+
+def program(factory: pytest.TempPathFactory) -> str:
+    """As the command compiles it, but for AddressSanitizer and UBSan around all that has frames."""
+
+    def make(directory: Path) -> None:
+        build = str(directory / "build")
+        cmake.compiled(switch.SOURCE, build, [SANITIZED], "the switch", report=lambda _: None)
+        (directory / "program").symlink_to(directory / "build" / switch.PROGRAM)
+
+    return str(once(factory, "switch", make) / "program")
+
+
+class Switch:
+    """One that runs, with a port for each worker: a socket of memif, or one that is named."""
+
+    def __init__(
+        self, program: str, directory: Path, workers: int, *options: str, ports: Sequence[str] = ()
+    ) -> None:
+        self.sockets = [str(directory / f"port-{rank}") for rank in range(workers)]
+        self.counters_path = directory / "counters.json"
+        ports = [f"--port={port}" for port in ports or (f"memif:{path}" for path in self.sockets)]
+        command = [program, "--listen=127.0.0.1:0", *ports, *options]
+        self.errors = directory / "stderr"
+        with self.errors.open("wb") as errors:
+            self.process = subprocess.Popen(
+                [*command, f"--json={self.counters_path}"],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, "ASAN_OPTIONS": ASAN},
+                text=True,
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.startswith("listening on 127.0.0.1:"), (line, self.errors.read_text())
+        self.address = line.split()[-1]
+        self.clients: list[MemifClient] = []
+
+    def client(self, rank: int, *, grant: bool = True, **given: int) -> MemifClient:
+        """A worker's memif client, which is connected."""
+        found = MemifClient(self.sockets[rank], **given)  # type: ignore[arg-type]
+        self.clients.append(found)
+        kind = found.connect(grant=grant)
+        assert not found.reason, (kind, found.reason)
+        return found
+
+    def join(self, session: int, addresses: list[tuple[int, int]], size: int = 1) -> None:
+        """All workers join, without waiting for each other."""
+        controller = Controller(self.address)
+        for rank, address in enumerate(addresses):
+            controller.session(session, rank, len(addresses), address, size)
+        controller.channel.close()
+
+    def stop(self) -> dict[str, Any]:
+        """What it has counted."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(ENOUGH) == 0, self.errors.read_text()
+        counters: dict[str, Any] = json.loads(self.counters_path.read_text())
+        return counters
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+class Switches:
+    """Those that a test has started."""
+
+    def __init__(self, program: str, directory: Path) -> None:
+        self.program, self.directory = program, directory
+        self.started: list[Switch] = []
+
+    def __call__(self, workers: int, *options: str) -> Switch:
+        self.started.append(Switch(self.program, self.directory, workers, *options))
+        return self.started[-1]
+
+
+def ending(switches: Switches) -> Iterator[Switches]:
+    yield switches
+    for each in switches.started:
+        each.close()
