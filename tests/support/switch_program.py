@@ -30,7 +30,7 @@ def program(factory: pytest.TempPathFactory) -> str:
 
     def make(directory: Path) -> None:
         build = str(directory / "build")
-        cmake.compiled(switch.SOURCE, build, [SANITIZED], "the switch", report=lambda _: None)
+        cmake.compiled(switch.SOURCE, build, [SANITIZED], "the switch")
         (directory / "program").symlink_to(directory / "build" / switch.PROGRAM)
 
     return str(once(factory, "switch", make) / "program")
