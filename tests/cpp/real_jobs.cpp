@@ -1,10 +1,10 @@
 // Sums seeded jobs of mixed sizes through a client library, and checks every element on every rank.
 //
-//   real_jobs CONFIG SEED JOBS LIMIT
+//   real_jobs CONFIG SEED JOBS LIMIT [LEAST MOST]
 //
-// LIMIT is in seconds, for one job. Prints one line, `jobs N wrong W elements E`, and ends with 0
-// where no job was wrong, with 1 where one was, with 2 where it could not start, and with 3 where a
-// job did not end.
+// LIMIT is in seconds, for one job. LEAST and MOST are elements of a job, 1 and 2^17 by default.
+// Prints one line, `jobs N wrong W elements E`, and ends with 0 where no job was wrong, with 1
+// where one was, with 2 where it could not start, and with 3 where a job did not end.
 
 #include <switchml/context.h>
 
@@ -42,9 +42,15 @@ struct Plan {
   double scale;
 };
 
-Plan Planned(std::uint64_t seed, std::uint64_t number) {
+struct Sizes {
+  double least = 1;
+  double most = 131072;
+};
+
+Plan Planned(std::uint64_t seed, std::uint64_t number, const Sizes& sizes) {
   std::mt19937_64 random(Mixed(seed) ^ Mixed(number + 1));
-  const double size = std::exp2(std::uniform_real_distribution<double>(0, 17)(random));
+  const double size = std::exp2(std::uniform_real_distribution<double>(
+      std::log2(sizes.least), std::log2(sizes.most))(random));
   const auto floats = std::uniform_int_distribution<int>(0, 1)(random) != 0;
   const double scale = std::exp2(std::uniform_int_distribution<int>(-20, 20)(random));
   return {static_cast<std::size_t>(size), floats, random(), scale};
@@ -110,7 +116,8 @@ bool Ended(switchml::Job& job, double limit) {
   return true;
 }
 
-int Run(const std::string& path, std::uint64_t seed, std::uint64_t jobs, double limit) {
+int Run(const std::string& path, std::uint64_t seed, std::uint64_t jobs, double limit,
+        const Sizes& sizes) {
   switchml::Config config;
   if (!config.LoadFromFile(path)) return 2;
   const unsigned rank = config.general_.rank;
@@ -123,7 +130,7 @@ int Run(const std::string& path, std::uint64_t seed, std::uint64_t jobs, double 
   for (std::uint64_t first = 0; first < jobs; first += kAtOnce) {
     std::vector<Sum> sums(std::min<std::uint64_t>(kAtOnce, jobs - first));
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      sums[i].plan = Planned(seed, first + i);
+      sums[i].plan = Planned(seed, first + i, sizes);
       Fill(sums[i], rank);
     }
     for (Sum& sum : sums) {
@@ -160,6 +167,8 @@ int Run(const std::string& path, std::uint64_t seed, std::uint64_t jobs, double 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) return 2;
-  return Run(argv[1], std::stoull(argv[2]), std::stoull(argv[3]), std::stod(argv[4]));
+  if (argc != 5 && argc != 7) return 2;
+  Sizes sizes;
+  if (argc == 7) sizes = {std::stod(argv[5]), std::stod(argv[6])};
+  return Run(argv[1], std::stoull(argv[2]), std::stoull(argv[3]), std::stod(argv[4]), sizes);
 }

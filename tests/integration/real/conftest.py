@@ -57,6 +57,12 @@ def home(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def half_batches(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
+    """One without the mend of that name."""
+    return library(tmp_path_factory, checkout, "half-batches", ["half-batch"])
+
+
+@pytest.fixture(scope="session")
 def unmended(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
     """One with those mends only without which nothing starts."""
     from patchgen.client import mends

@@ -94,6 +94,21 @@ def test_a_thousand_jobs(
     assert running.counters["overtaken"] > JOBS
 
 
+@pytest.mark.parametrize("name", ["home", "half_batches"])
+def test_jobs_of_more_than_half_a_batch(
+    request: pytest.FixtureRequest, switch: str, tmp_path: Path, name: str
+) -> None:
+    """Of 33 to 63 packets, where 64 are under way."""
+    home = request.getfixturevalue(name)
+    program = compiled(REPOSITORY / "tests" / "cpp" / "real_jobs.cpp", home, tmp_path / "jobs")
+    sizes = [str(packets * 256) for packets in (33, 63)]
+    command = [program, "switchml.cfg", "1", "200", "15", *sizes]
+    faults = lab.Faults(loss=0.02, seed=3)
+    ended, _ = programs(switch, command, 2, tmp_path, settings=Settings(), faults=faults)
+    right = [of_jobs(rank) == (200, 0) for rank in ended]
+    assert right == [name == "home"] * 2
+
+
 def test_without_the_mends_sums_are_wrong(unmended: Path, switch: str, tmp_path: Path) -> None:
     """Else the jobs above would prove nothing."""
     program = compiled(REPOSITORY / "tests" / "cpp" / "real_jobs.cpp", unmended, tmp_path / "jobs")
