@@ -94,9 +94,7 @@ def run(*command: str | Path) -> str:
         [str(word) for word in command], capture_output=True, text=True, check=False, timeout=LIMIT
     )
     if done.returncode:
-        raise subprocess.CalledProcessError(
-            done.returncode, command, done.stdout[-4000:], done.stderr[-4000:]
-        )
+        raise subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)
     return done.stdout
 
 
