@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -196,13 +197,19 @@ def ask(  # noqa: PLR0913  # each is a part of the question, or of how it is ask
     if torch and limit is None:  # a program that never answers is found soon
         ask(path, environ, flags=flags, stop=stop)
     call = f"\nmain({[*packages]!r}, torch={torch!r}, switchml={switchml!r})\n"
-    with open(probe.__file__, "rb") as file:
-        program = Program([path, *flags, "-"], "/", environ, file.read() + call.encode("ascii"))
+    program = Program([path, *flags, "-"], "/", environ, _questions() + call.encode("ascii"))
     ended = _run(program, limit or (IMPORT_LIMIT if torch else LIMIT), stop)
     found, problems = _read(ended)
     if probe.SELF not in found:
         raise NoInterpreter(f"{_shown(path)}: is no Python interpreter ({_said(ended)}); {_ADVICE}")
     return Interpreter(path=path, **found[probe.SELF], found=found, problems=problems, ended=ended)
+
+
+@functools.cache
+def _questions() -> bytes:
+    """The probe's text, which is asked for many times."""
+    with open(probe.__file__, "rb") as file:
+        return file.read()
 
 
 def _run(program: Program, limit: float, stop: Event | None) -> Ended:
