@@ -160,11 +160,11 @@ def test_what_a_supervised_program_leaves_ends_with_it(tmp_path: Path) -> None:
 def test_it_has_time_to_end_by_itself(tmp_path: Path) -> None:
     """Only the program is told; what it says until it ends is given out."""
     code = (
-        "import signal, subprocess, sys, time\n"
-        "def told(*_): print('told', flush=True); helper.wait(); sys.exit()\n"
+        "import os, signal, subprocess, sys, time\n"
+        "def told(*_): os.write(1, b'told\\n'); helper.wait(); sys.exit()\n"
         "signal.signal(signal.SIGTERM, told)\n"
         "helper = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(0.5)'])\n"
-        "print('ready', flush=True); time.sleep(600)"
+        "os.write(1, b'ready\\n'); time.sleep(600)"
     )
     for supervised in (False, True):
         stop, lines = threading.Event(), []
