@@ -347,8 +347,11 @@ def dies(switchml, victim):
     """One rank is killed between two allreduces: the others get an exception, in time."""
     start()
     allreduce_and_check(1000, torch.float32)
-    if victim == RANK:
+    store = dist.distributed_c10d._get_default_store()
+    if victim == RANK:  # whose aggregator may still be sending the others their sums
+        store.wait([f"has {rank}" for rank in range(WORLD) if rank != victim])
         os.kill(os.getpid(), signal.SIGKILL)
+    store.set(f"has {RANK}", "its sum")
     return failing_allreduce(switchml)
 
 
