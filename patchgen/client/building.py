@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from patchgen.client import checkout, config, installed, library, mends
 from patchgen.client.mends import COMMIT
-from patchgen.errors import ToolError, file_errors
+from patchgen.errors import file_errors
 from patchgen.system import cmake, files, paths
 
 if TYPE_CHECKING:
@@ -75,14 +74,8 @@ def install(wish: Wish, sources: Mapping[str, bytes], home: str) -> list[str]:
         FileError: the home cannot be written.
     """
     whole = mended(wish, sources)
-    try:
-        with cmake.built(project(wish, whole), "the client library") as build, file_errors():
-            found = contents(wish, whole, build)
-    except ToolError as error:
-        missing = re.search(r"^missing: (.*)$", str(error), re.MULTILINE)
-        if missing is None:
-            raise
-        raise ToolError(f"the client library needs {missing[1]}, which is not installed") from error
+    with cmake.built(project(wish, whole), "the client library") as build, file_errors():
+        found = contents(wish, whole, build)
     with file_errors():
         for name, content in found.items():
             target = paths.encode(posixpath.join(home, name))

@@ -45,21 +45,21 @@ def built(project: Mapping[str, bytes], what: str) -> Iterator[str]:
     """The build directory of a project, for as long as the context lasts.
 
     Args:
-        project: path in the project to content; one of them is CMakeLists.txt.
+        project: path in the project to content; one of them is CMakeLists.txt, which may
+            print `missing: ...` for what it lacks.
         what: is compiled, in words.
 
     Raises:
-        ToolError: cmake or the compiler is missing or failed.
+        ToolError: a program or library is missing, with the packages that have it, or the build
+            failed.
         FileError: the temporary directory cannot be written.
     """
     with files.scratch("cmake") as directory:
         place(project, directory)
         build = os.path.join(directory, "build")
         _LOGGER.info("configuring")
-        run(["cmake", "-S", directory, "-B", build], limit=_LIMIT, supervised=True)
-        _LOGGER.info("compiling %s", what)
-        command = ["cmake", "--build", build, "--parallel", "2"]
-        run(command, limit=_LIMIT, supervised=True)
+        _configure(directory, build, [], what)
+        _compile(build, what, jobs=2)
         yield build
 
 
@@ -76,9 +76,14 @@ def compiled(source: str, build: str, options: Sequence[str], what: str) -> None
         ToolError: a program or library is missing, with the packages that have it, or the build
             failed.
     """
+    _LOGGER.info("configuring %s", what)
+    _configure(source, build, options, what)
+    _compile(build, what, jobs=os.cpu_count() or 1)
+
+
+def _configure(source: str, build: str, options: Sequence[str], what: str) -> None:
     if shutil.which("cmake") is None:
         raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
-    _LOGGER.info("configuring %s", what)
     try:
         run(["cmake", "-S", source, "-B", build, *options], limit=_LIMIT, supervised=True)
     except ToolError as error:
@@ -95,6 +100,9 @@ def compiled(source: str, build: str, options: Sequence[str], what: str) -> None
         if missing is None:
             raise
         raise ToolError(f"{what} needs {missing[1]}, which is not installed") from error
+
+
+def _compile(build: str, what: str, *, jobs: int) -> None:
     _LOGGER.info("compiling %s", what)
-    command = ["cmake", "--build", build, "--parallel", str(os.cpu_count() or 1)]
+    command = ["cmake", "--build", build, "--parallel", str(jobs)]
     run(command, limit=_LIMIT, supervised=True)
