@@ -29,15 +29,20 @@ FAULTS = Path(__file__).parents[1] / "cpp" / "client_faults.cpp"
 LIMIT = 1800.0  # seconds
 
 
-def sources(cache: Path) -> dict[str, bytes]:
-    """The files of the pinned commit, or the reason why the test is skipped."""
+def source() -> Path:
+    """The checkout that the user names, or the reason why the test is skipped."""
     given = os.environ.get(VARIABLE)
     if not given:
         pytest.skip(
             f"{VARIABLE} names no checkout of p4app-switchML; one is made by: "
             "switchml-patch client source DIR"
         )
-    places = Places((), (checkout.reference(given),))
+    return Path(given).resolve()
+
+
+def sources(cache: Path) -> dict[str, bytes]:
+    """The files of the pinned commit."""
+    places = Places((), (checkout.reference(str(source())),))
     return checkout.read(checkout.Origin(str(cache), places))
 
 

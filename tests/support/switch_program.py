@@ -36,6 +36,11 @@ def program(factory: pytest.TempPathFactory) -> str:
     return str(once(factory, "switch", make) / "program")
 
 
+def cache(factory: pytest.TempPathFactory) -> Path:
+    """A cache that has the switch, as the command compiles it."""
+    return once(factory, "switch-cache", lambda place: switch.build(str(place), os.environ))
+
+
 class Switch:
     """One that runs, with a port for each worker: a socket of memif, or one that is named."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support import real_client, switch_program
 from support.shared import once
 from support.torch import checked
 
@@ -14,6 +14,7 @@ from patchgen import switch as switches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 # Without them it compiles nowhere, or does not start with a port in software.
 NEEDED = ("dpdk-names", "first-timeout", "flow-rules", "glog", "start-waits", "refused", "stop")
@@ -21,22 +22,13 @@ NEEDED = ("dpdk-names", "first-timeout", "flow-rules", "glog", "start-waits", "r
 
 @pytest.fixture(scope="session")
 def checkout() -> Path:
-    given = os.environ.get("SWITCHML_SOURCE")
-    if not given:
-        pytest.skip(
-            "set SWITCHML_SOURCE to a clone of https://github.com/p4lang/p4app-switchML, "
-            "or run: make test-real SWITCHML_SOURCE=DIR"
-        )
-    return Path(given).resolve()
+    return real_client.source()
 
 
 @pytest.fixture(scope="session")
 def switch(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> str:
     assert checkout.is_dir()
-    made = once(
-        tmp_path_factory, "switch", lambda place: switches.build(str(place), dict(os.environ))
-    )
-    return switches.build(str(made), dict(os.environ))
+    return switches.build(str(switch_program.cache(tmp_path_factory)), os.environ)
 
 
 def library(

@@ -15,11 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support import memif_worker
-from support.shared import once
+from support import memif_worker, switch_program
 from support.waiting import ENOUGH, gone, until
-
-from patchgen import switch as switches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +40,7 @@ time.sleep(600)
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the switch, as the command compiles it."""
-    return once(tmp_path_factory, "lab-cache", lambda place: switches.build(str(place), os.environ))
+    return switch_program.cache(tmp_path_factory)
 
 
 @pytest.fixture
