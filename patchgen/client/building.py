@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from patchgen.client.mends import Mend
 
 _PROJECT = "CMakeLists.txt"
+_PACKAGES = "packages.cmake"
 _SETTINGS = "settings.cmake"
 _SOURCE = "source"
 _PARTS = ("prepostprocessors", "schedulers", "backends/dummy")
@@ -87,8 +88,9 @@ def install(wish: Wish, sources: Mapping[str, bytes], home: str) -> list[str]:
 def project(wish: Wish, whole: Mapping[str, bytes]) -> dict[str, bytes]:
     """The files of the CMake project that compiles a mended source, by path in the project."""
     text = resources.files("patchgen.client.project").joinpath(_PROJECT).read_bytes()
+    packages = resources.files("patchgen.system").joinpath(_PACKAGES).read_bytes()
     sources = {f"{_SOURCE}/{path}": content for path, content in whole.items()}
-    return {_PROJECT: text, _SETTINGS: _settings(wish), **sources}
+    return {_PROJECT: text, _PACKAGES: packages, _SETTINGS: _settings(wish), **sources}
 
 
 def contents(wish: Wish, whole: Mapping[str, bytes], build: str) -> dict[str, bytes]:

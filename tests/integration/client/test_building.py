@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from support.shared import once
 
 from patchgen.client import building, library
 from patchgen.errors import ToolError, TreeError
+from patchgen.system import cmake
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,3 +122,46 @@ def test_a_package_that_is_missing_is_named(
     assert str(raised.value) == (
         "the client library needs DPDK (Debian: libdpdk-dev), which is not installed"
     )
+
+
+def test_pkg_config_is_asked_once(tmp_path: Path) -> None:
+    """Of gRPC each answer takes it a second and more."""
+    home, asked = tmp_path / "home", tmp_path / "asked"
+    config = home / "lib/pkgconfig"
+    config.mkdir(parents=True)
+    about = "Description: one\nVersion: 1\n"
+    (config / "one.pc").write_text(
+        f"Name: one\n{about}Requires: two\n"
+        f"Cflags: -I{home}/include -DONE\nLibs: -L{home}/lib -lone\n"
+    )
+    (config / "two.pc").write_text(
+        f"Name: two\n{about}Libs: -L/usr/lib -Wl,--push-state -ltwo -Wl,--pop-state\n"
+    )
+    program = tmp_path / "pkg-config"
+    program.write_text(f'#!/bin/sh\necho x >>{asked}\nexec {shutil.which("pkg-config")} "$@"\n')
+    program.chmod(0o755)
+    script = tmp_path / "script.cmake"
+    names = ("FOUND", "CFLAGS", "LDFLAGS", "INCLUDE_DIRS", "LIBRARY_DIRS", "RUN_PATH")
+    script.write_text(
+        f"include({os.path.dirname(cmake.__file__)}/packages.cmake)\n"
+        f"set(PKG_CONFIG_EXECUTABLE {program})\n"
+        "set(CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES /usr/lib)\n"
+        "flags_of(HERE one)\nflags_of(GONE nowhere)\n"
+        + "".join(f'message(STATUS "${{HERE_{name}}}")\n' for name in names)
+        + 'message(STATUS "${GONE_FOUND}${GONE_LDFLAGS}")\n'
+    )
+    done = subprocess.run(
+        ["cmake", "-P", script],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "CMAKE_PREFIX_PATH": f"{tmp_path}/none:{home}", "PKG_CONFIG_PATH": ""},
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "-- TRUE",
+        f"-- -I{home}/include;-DONE",
+        f"-- -L{home}/lib;-lone;-L/usr/lib;-Wl,--push-state;-ltwo;-Wl,--pop-state",
+        f"-- {home}/include",
+        f"-- {home}/lib;/usr/lib",
+        f"-- {home}/lib",
+        "-- FALSE",
+    ], done.stderr
+    assert len(asked.read_text().split()) == 2
