@@ -46,7 +46,7 @@ def check(
     cause: str = "",
     may_crash: bool = False,
 ) -> list[Check]:
-    """Starts the ranks twice and tells what they found.
+    """Starts the ranks and tells what they found, first without SwitchML.
 
     Args:
         target: a patched torch.
@@ -61,20 +61,17 @@ def check(
     world = len(configs) or _DEFAULT
     dummy = not configs and not simulated
     many = "1 rank" if world == 1 else f"{world} ranks"
-    _LOGGER.info("%s without SwitchML", many)
-    off = [{"SWITCHML_DISABLE": "1"}] * world
-    names = {**_ALONE, "gloo": f"{many} without SwitchML"}
-    answers = run(target, "gloo", _jobs(target, [*names], world, equal=False), off)
-    checks = merged(answers, names)
-    if not hold(checks):
-        return checks
-    checks.pop()  # the end of the ranks is told once
+    _LOGGER.info("%s without and through SwitchML%s", many, ", dummy backend" if dummy else "")
     files = list(configs) or _written(target.scratch, world, dummy=dummy)
-    _LOGGER.info("%s through SwitchML%s", many, ", dummy backend" if dummy else "")
     own = [{"SWITCHML_CONFIG": os.path.abspath(path)} for path in files]
     if dummy:
         own = [{**one, "SWITCHML_ALLOW_FAKE_SUMS": "1"} for one in own]
-    answers = run(target, "delegated", _jobs(target, [*_STEPS], world, equal=dummy), own)
+    names = {**_ALONE, "gloo": f"{many} without SwitchML"}
+    answers = run(target, "ranks", _jobs(target, [*names, *_STEPS], world, equal=dummy), own)
+    checks = merged(answers, names)
+    before = checks[: len(names)]  # the end of the ranks is told once
+    if not hold(before):
+        return checks
     names = {**_STEPS, "delegate": f"{many} through SwitchML"}
     note = _DUMMY if dummy else _SIMULATED if simulated else None
     delegated = merged(answers, names, note, cause)
@@ -82,7 +79,7 @@ def check(
         delegated[0] = replace(delegated[0], problems=(*delegated[0].problems, _NO_DUMMY))
     if may_crash and cause and cause in delegated[-1].problems:
         delegated[-1] = replace(delegated[-1], required=False)
-    return [*checks, *delegated]
+    return [*before, *delegated]
 
 
 def merged(

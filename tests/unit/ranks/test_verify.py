@@ -188,6 +188,26 @@ def test_a_crash_of_a_known_cause_can_be_accepted(
     assert hold(checks) is holds
 
 
+def test_what_is_wrong_without_switchml_is_told_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the ranks still said of SwitchML is their word that they went no further."""
+    wrong = [{"step": "gloo", "problems": ["wrong"]}, {"step": "delegate", "last": True}]
+
+    def run(_target: Target, _name: str, jobs: Sequence[Event], _own: object) -> list[Answer]:
+        alone = [{"step": step} for step in jobs[0]["steps"][:2]]
+        return [answer(*alone, *wrong) for _ in jobs]
+
+    monkeypatch.setattr(summing, "run", run)
+    checks = summing.check(Target("python", None, str(tmp_path), 1, {}), (), simulated=True)
+    assert [(check.name, check.problems) for check in checks] == [
+        ("matrix product", ()),
+        ("singular values", ()),
+        ("2 ranks without SwitchML", ("wrong",)),
+        ("the end of the ranks", ()),
+    ]
+
+
 def test_what_would_change_the_result_is_not_in_the_environment(
     tmp_path: Path,
 ) -> None:
