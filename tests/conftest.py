@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 LONGEST_FIRST = (
     "integration/build",
     "integration/plugin/test_demo_command.py",
+    "integration/real",
     "integration/run",
     "integration/apply/test_delegate.py",
     "integration/ranks/test_table.py",
@@ -31,7 +32,9 @@ LONGEST_FIRST = (
     "integration/plugin",
     "integration/apply",
     "integration/check",
+    "integration/switch",
     "integration/graft",
+    "integration/client",
     "integration/simulator",
 )
 _CACHE = pytest.StashKey["str | None"]()

@@ -192,7 +192,10 @@ def test_what_is_wrong_without_switchml_is_told_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the ranks still said of SwitchML is their word that they went no further."""
-    wrong = [{"step": "gloo", "problems": ["wrong"]}, {"step": "delegate", "last": True}]
+    wrong: list[dict[str, object]] = [
+        {"step": "gloo", "problems": ["wrong"]},
+        {"step": "delegate", "last": True},
+    ]
 
     def run(_target: Target, _name: str, jobs: Sequence[Event], _own: object) -> list[Answer]:
         alone = [{"step": step} for step in jobs[0]["steps"][:2]]
