@@ -8,7 +8,7 @@ import posixpath
 import tempfile
 from typing import TYPE_CHECKING
 
-from patchgen.errors import TreeError
+from patchgen.errors import ToolError, TreeError
 from patchgen.source.fetch import NowhereError, fetch, fetch_objects
 from patchgen.source.repository import submodules
 from patchgen.system.git import MODULES, GitError
@@ -28,8 +28,9 @@ _CLONES = "git"  # in the cache
 class Commit:
     """A commit of a repository, read object by object. Each is verified by its id at each use.
 
-    What the clone lacks is fetched. A damaged clone gives way to another. Several processes may use
-    one at once: it is moved into its place when it is complete, and git adds to it by whole files.
+    What the clone lacks is fetched. A damaged clone gives way to another. Several threads and
+    processes may use one at once: it is moved into its place when it is complete, git adds to it by
+    whole files, and nobody takes away another clone than the one that he found lacking.
     """
 
     def __init__(self, git: Git, repository: Repository, cache: str, places: Places) -> None:
@@ -107,18 +108,25 @@ class Commit:
 
     def _read(self, kind: str, names: Iterable[str]) -> dict[str, bytes]:
         absent = [*names]
-        found = self._kept(kind, absent)
-        for bring in (self._add, self._renew, self._complete):
-            absent = [name for name in absent if name not in found]
-            if not absent:
-                return found
-            bring(absent)
+        found: dict[str, bytes] = {}
+        for bring in (self._add, self._renew, self._complete, None):
+            clone = self._identity()
             found.update(self._kept(kind, absent))
-        for name in absent:
-            if name not in found:
-                about = self._repository.title
-                raise NowhereError(f"{about}: the {kind} {name} could not be had")
+            absent = [name for name in absent if name not in found]
+            if absent and bring is not None:
+                bring(absent, clone)
+        if absent:
+            about = self._repository.title
+            raise NowhereError(f"{about}: the {kind} {absent[0]} could not be had")
         return found
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Which clone is in the place; None for none."""
+        try:
+            about = os.stat(self.git_dir)
+        except FileNotFoundError:
+            return None
+        return about.st_dev, about.st_ino
 
     def _kept(self, kind: str, names: Sequence[str]) -> dict[str, bytes]:
         """Of these objects, those that are in the clone and are what their ids say."""
@@ -126,11 +134,11 @@ class Commit:
             return {}
         try:
             found = self._git.objects(names, self.git_dir)
-        except GitError:  # the clone is damaged
+        except ToolError:  # the clone is damaged, or another process just takes it away
             return {}
         return {name: text for name, text in found.items() if object_id(kind, text) == name}
 
-    def _add(self, names: Sequence[str]) -> None:
+    def _add(self, names: Sequence[str], _: tuple[int, int] | None) -> None:
         """Fetches files that the clone lacks, from the first place that gives them."""
         if not os.path.isdir(self.git_dir):
             return
@@ -142,16 +150,17 @@ class Commit:
                     fetch_objects(self._git, self.git_dir, files, place)
                     return
 
-    def _renew(self, names: Sequence[str]) -> None:
+    def _renew(self, names: Sequence[str], clone: tuple[int, int] | None) -> None:
         """There is no clone, or it is damaged."""
-        self._clone(files=False)
-        self._add(names)
+        self._clone(clone, files=False)
+        self._add(names, None)
 
-    def _complete(self, _: Sequence[str]) -> None:
+    def _complete(self, _: Sequence[str], clone: tuple[int, int] | None) -> None:
         """No place gives single files."""
-        self._clone(files=True)
+        self._clone(clone, files=True)
 
-    def _clone(self, *, files: bool) -> None:
+    def _clone(self, lacking: tuple[int, int] | None, *, files: bool) -> None:
+        """Puts a new clone into the place, where there is none or the lacking one."""
         base = os.path.dirname(self.git_dir)
         os.makedirs(base, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=base) as draft:
@@ -159,10 +168,11 @@ class Commit:
             os.mkdir(made)
             self._git("init", "-q", "--bare", "--template=", "--object-format=sha1", git_dir=made)
             fetch(self._git, made, self._repository, self._places, files=files)
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(self.git_dir, os.path.join(draft, "old"))
+            if self._identity() == lacking:
+                with contextlib.suppress(FileNotFoundError):
+                    os.rename(self.git_dir, os.path.join(draft, "old"))
             try:
                 os.rename(made, self.git_dir)
             except OSError:
-                if not os.path.isdir(self.git_dir):  # else another process was quicker
+                if not os.path.isdir(self.git_dir):  # else another was quicker
                     raise

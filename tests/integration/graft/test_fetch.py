@@ -7,7 +7,7 @@ import dataclasses
 import shutil
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import torch_project
@@ -16,7 +16,8 @@ from support.trees import git
 
 from patchgen.errors import ToolError, TreeError
 from patchgen.graft.sources import Origin, fetched
-from patchgen.source import Places
+from patchgen.source import Places, partial
+from patchgen.source.fetch import fetch
 from patchgen.source.partial import Commit
 from patchgen.source.repository import Repository
 from patchgen.system.git import Git
@@ -162,6 +163,23 @@ def test_several_at_once(served: Served) -> None:
         found = [pool.submit(served.read) for _ in range(8)]
         assert [one.result() for one in found] == [WANTED] * 8
     assert [path.name for path in served.clone.parent.iterdir()] == [served.clone.name]
+
+
+def test_a_clone_that_another_made_meanwhile_stays(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads it would find nothing while it is exchanged."""
+    made = []
+
+    def slow(*arguments: Any, **options: Any) -> None:
+        monkeypatch.setattr(partial, "fetch", fetch)
+        assert served.read() == WANTED
+        made.append(served.clone.stat().st_ino)
+        fetch(*arguments, **options)
+
+    monkeypatch.setattr(partial, "fetch", slow)
+    assert served.read() == WANTED
+    assert made == [served.clone.stat().st_ino]
 
 
 @pytest.mark.parametrize("allowed", ["filters", "single commits", "neither"])
