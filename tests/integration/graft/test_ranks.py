@@ -44,11 +44,11 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def python(torch_python: Path, graft: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment that has the torch in use, and the graft installed."""
+    """A virtual environment that has the torch in use, its numpy, and the graft installed."""
     directory = tmp_path_factory.mktemp("installed") / "a venv"
     subprocess.run([torch_python, "-m", "venv", "--without-pip", directory], check=True)
     found = directory / "bin" / "python"
-    code = "import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))"
+    code = "import numpy, os, torch; [print(os.path.dirname(*m.__path__)) for m in (torch, numpy)]"
     where = subprocess.check_output([torch_python, "-c", code], text=True)
     (site,) = directory.glob("lib/python*/site-packages")
     (site / "torch-in-use.pth").write_text(where)
