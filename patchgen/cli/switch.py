@@ -57,6 +57,8 @@ def switch(ports: tuple[str, ...], listen: str, target: str | None, **given: Any
     options = {name: given[name] for name in ("wait", *FAULTS) if given[name] is not None}
     with files.scratch("counters") as directory:
         counters = os.path.abspath(target) if target else os.path.join(directory, "counters.json")
+        with file_errors():
+            os.stat(os.path.dirname(counters))  # rather now than after hours
         command = [program, f"--listen={listen}", f"--json={counters}"]
         command += [f"--port={port}" for port in ports]
         command += [f"--{name}={value!r}" for name, value in options.items()]

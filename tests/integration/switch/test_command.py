@@ -1,0 +1,93 @@
+"""The command: a program that is compiled once, its counters, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from support import switch_program
+from support.switch_clients import CONNECTED, MemifClient
+from support.trees import tool
+from support.unprivileged import directory
+from support.waiting import ENOUGH, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return switch_program.cache(tmp_path_factory)
+
+
+@contextlib.contextmanager
+def running(cache: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A command that is ready, in a session of its own."""
+    command = [sys.executable, "-m", "patchgen", "switch", "--cache", str(cache)]
+    with subprocess.Popen(
+        [*command, "--listen", "127.0.0.1:0", *words], stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith("listening on 127.0.0.1:"), line
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -15), (signal.SIGINT, 130)])
+def test_it_counts_until_a_signal(cache: Path, tmp_path: Path, number: int, code: int) -> None:
+    target = tmp_path / "counters.json"
+    with directory() as short:  # of sockets
+        ports = [f"memif:{short}/{rank}" for rank in range(2)]
+        words = [word for port in ports for word in ("--port", port)]
+        with running(cache, *words, "--seed", "5", "--json", str(target)) as process:
+            with contextlib.closing(MemifClient(f"{short}/1")) as client:
+                assert client.connect() == CONNECTED
+                client.send(bytes(60))
+                until(lambda: client.idle(0), process)
+            process.send_signal(number)
+            told, errors = process.communicate(timeout=ENOUGH)
+        assert [*short.iterdir()] == []
+    assert (process.returncode, told) == (code, "")
+    counters = json.loads(target.read_text())
+    assert [(port["port"], port["received"]) for port in counters["ports"]] == [*zip(ports, (0, 1))]
+    assert (counters["foreign"], counters["seed"]) == (1, 5)
+    assert f"{ports[1]}  " in errors
+    assert "frames of nobody who has joined: 1" in errors
+
+
+def test_what_is_refused(cache: Path, tmp_path: Path) -> None:
+    def said(*words: str, code: int) -> str:
+        return tool("switch", "--cache", str(cache), *words, code=code).stderr
+
+    port = ["--port", f"memif:{tmp_path}/port"]
+    assert "--port" in said(code=2)
+    assert "--loss" in said(*port, "--loss", "2", code=2)
+    free = ["--listen", "127.0.0.1:0"]
+    assert "tap0: no port; it is memif:PATH or packet:INTERFACE" in said(
+        *free, "--port", "tap0", code=4
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert address in said("--listen", address, *port, code=4)
+    target = tmp_path / "missing" / "counters.json"
+    assert str(target.parent) in said(*free, *port, "--json", str(target), code=5)
+
+
+def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PKG_CONFIG_LIBDIR", str(tmp_path))
+    monkeypatch.delenv("PKG_CONFIG_PATH", raising=False)
+    said = tool("switch", "--cache", str(tmp_path), "--port", "memif:/tmp/port", code=4).stderr
+    assert "the software switch needs protobuf (Debian: libprotobuf-dev; conda: " in said
