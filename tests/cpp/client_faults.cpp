@@ -7,6 +7,7 @@
 #include <rte_ethdev.h>
 #include <rte_ether.h>
 #include <rte_ip.h>
+#include <rte_malloc.h>
 #include <rte_mbuf.h>
 #include <rte_udp.h>
 #include <switchml/context.h>
@@ -231,6 +232,10 @@ uint16_t transmit(void*, rte_mbuf** packets, uint16_t count) {
 }
 
 uint16_t receive(void*, rte_mbuf** packets, uint16_t count) {
+  std::size_t room = 0;
+  if (rte_malloc_validate(packets, &room) == 0 && room < count * sizeof *packets) {
+    damage = "more packets are asked for than their array has room for";
+  }
   if (ours.holds) {
     return 0;
   }
@@ -499,6 +504,8 @@ int main(int argc, char** argv) {
   if (name == "resent-id" || name == "stale-timers" || name == "half-batch" ||
       name == "stop-resending") {
     run.config.general_.timeout = 30;
+  } else if (name == "heap") {
+    dpdk.burst_rx = 64;  // and 8 packets under way
   } else if (name == "first-timeout") {
     run.config.general_.timeout = 400;
   } else if (name == "refused") {
