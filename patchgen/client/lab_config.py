@@ -14,7 +14,7 @@ def text(  # noqa: PLR0913  # each is a value of the file
     controller_port: int,
     *,
     threads: int = 1,
-    outstanding: int = 128,
+    outstanding: int = 256,
     packet_numel: int = _PACKET_NUMEL,
     timeout: int = 10,
 ) -> str:
