@@ -54,12 +54,15 @@ for line in range(200):
     print(rank, "line", line, "x" * 100)
 os._exit(0)  # torch 1.7.1 may end in a segmentation fault under Python 3.9
 """
-SLEEP = """
-import os, subprocess, sys, time
+GROUP = """
+import sys, time
 import torch.distributed as dist
 dist.init_process_group("gloo")
 if sys.argv[1] == "fail" and dist.get_rank() == 1:
     raise ValueError("what went wrong")
+"""
+SLEEP = """
+import os, subprocess, time
 child = subprocess.Popen(["sleep", "600"])
 for pid in (os.getpid(), child.pid):
     open(f"{pid}.pid", "w").close()
@@ -187,7 +190,7 @@ def test_a_training_run_with_a_graft_and_without(run: Runner, tmp_path: Path) ->
 
 
 def test_one_rank_fails(run: Runner) -> None:
-    ran = run(SLEEP, "fail", options=STOCK)
+    ran = run(GROUP + SLEEP, "fail", options=STOCK)
     assert ran.code == 1
     assert "[1] " in ran.err
     assert "ValueError: what went wrong" in ran.err
@@ -196,10 +199,14 @@ def test_one_rank_fails(run: Runner) -> None:
     assert all(gone(path.stem) for path in run.directory.glob("*.pid"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_no_process_is_left(run: Runner, number: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "script"),
+    [(signal.SIGINT, GROUP + SLEEP), (signal.SIGTERM, SLEEP), (signal.SIGKILL, SLEEP)],
+    ids=["SIGINT in a group", "SIGTERM", "SIGKILL"],
+)
+def test_no_process_is_left(run: Runner, number: int, script: str) -> None:
     running = subprocess.Popen(
-        run.command(SLEEP, ["sleep"], STOCK),
+        run.command(script, ["sleep"], STOCK),
         cwd=run.directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True,
     )  # fmt: skip
