@@ -1,8 +1,7 @@
 // A client library with faults: what the delegate calls of the simulator, wrapped by the linker.
 //
-// FAULT      slow-start (Start() takes FAULT_MS), flip (an element of a job is another one), hang
-// (a
-//            job never ends), or nothing
+// FAULT      slow-start (Start() takes FAULT_MS), slow-end (the same, once the context says that it
+//            runs), flip (an element of a job is another one), hang (a job never ends), or nothing
 // FAULT_JOB  the first job that has the fault, from 0
 // FAULT_PORT the port of the simulator, where controller_port is somebody else's
 #include <switchml/context.h>
@@ -15,6 +14,7 @@
 #include <thread>
 
 #define START_NAME _ZN8switchml7Context5StartEPNS_6ConfigE
+#define STOP_NAME _ZN8switchml7Context4StopEv
 #define ALLREDUCE_NAME \
   _ZN8switchml7Context14AllReduceAsyncEPvS1_mNS_8DataTypeENS_18AllReduceOperationE
 #define JOIN(prefix, name) prefix##name
@@ -26,9 +26,15 @@ using JobPtr = std::shared_ptr<switchml::Job>;
 
 namespace {
 
+std::atomic<bool> starting{false};
+
 std::string given(const char* name, const char* otherwise = "") {
   const char* const value = std::getenv(name);
   return value == nullptr ? otherwise : value;
+}
+
+void pass() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(given("FAULT_MS"))));
 }
 
 }  // namespace
@@ -37,17 +43,33 @@ extern "C" {
 
 bool REAL(START_NAME)(Context* self, switchml::Config* config);
 
+void REAL(STOP_NAME)(Context* self);
+
 JobPtr REAL(ALLREDUCE_NAME)(Context* self, void* in, void* out, std::uint64_t numel,
                             switchml::DataType type, switchml::AllReduceOperation operation);
 
 bool WRAP(START_NAME)(Context* self, switchml::Config* config) {
+  starting = true;
   if (given("FAULT") == "slow-start") {
-    std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(given("FAULT_MS"))));
+    pass();
   }
   if (const auto port = given("FAULT_PORT"); !port.empty()) {
     config->general_.controller_port = static_cast<std::uint16_t>(std::stoi(port));
   }
-  return REAL(START_NAME)(self, config);
+  const bool started = REAL(START_NAME)(self, config);
+  if (given("FAULT") == "slow-end") {
+    pass();
+  }
+  starting = false;
+  return started;
+}
+
+// The real library waits for its start, and ends the process where that fails.
+void WRAP(STOP_NAME)(Context* self) {
+  if (starting) {
+    std::abort();
+  }
+  REAL(STOP_NAME)(self);
 }
 
 JobPtr WRAP(ALLREDUCE_NAME)(Context* self, void* in, void* out, std::uint64_t numel,

@@ -33,6 +33,7 @@ MENDED = (
 )
 WRAPPED = (
     "_ZN8switchml7Context5StartEPNS_6ConfigE",
+    "_ZN8switchml7Context4StopEv",
     "_ZN8switchml7Context14AllReduceAsyncEPvS1_mNS_8DataTypeENS_18AllReduceOperationE",
 )
 SECTIONS = """
@@ -249,11 +250,15 @@ def test_a_probe_that_does_not_end(built: Path, tmp_path: Path) -> None:
     assert "did not finish within 1000 ms" in said[0]
 
 
-def test_a_slow_start_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("fault", "lasts"), [("slow-start", "20000"), ("slow-end", "6000")])
+def test_a_slow_start_is_no_missing_rank(
+    built: Path, tmp_path: Path, fault: str, lasts: str
+) -> None:
     """Rank 1 is late, and then its start takes too long: its peer hears of it in time."""
-    slow = {"STORE_LAG_MS": "500", "FAULT": "slow-start", "FAULT_MS": "20000"}
+    slow = {"STORE_LAG_MS": "500", "FAULT": fault, "FAULT_MS": lasts}
     said = ranks(built, "refused", tmp_path, {1: slow}, timeout_ms=8_000)
     assert f"{GLOO}rank 1: the SwitchML context did not start within 4000 ms" in said[0]
+    assert ("context did not stop" in said[1]) == (fault == "slow-start")
 
 
 def test_a_job_has_a_limit_of_its_own(built: Path, tmp_path: Path) -> None:

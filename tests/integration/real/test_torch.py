@@ -163,11 +163,47 @@ def test_the_table(launch: LabLauncher, tmp_path: Path) -> None:
     test_table.all_summed(mine)
 
 
-def test_a_configuration_that_disagrees(launch: LabLauncher) -> None:
-    ranks = launch("outcome", 2, per_rank={1: {"worker_port": 4100}})
+NOWHERE = {"controller_ip": "127.0.0.2"}
+UNKNOWN = {"extra_eal_options": "--no-such-option"}
+
+
+@pytest.mark.parametrize(
+    ("given", "faults", "reason"),
+    [
+        ({"per_rank": {1: None}}, lab.Faults(), "rank 1: "),
+        ({"per_rank": {1: {"num_workers": 5}}}, lab.Faults(), "has num_workers = 5, the group"),
+        ({"per_rank": {1: {"worker_port": 4100}}}, lab.Faults(), "worker_port=4100"),
+        ({"config": NOWHERE}, lab.Faults(), "ranks 0-1: the controller at 127.0.0.2:"),
+        (
+            {"per_rank": {1: UNKNOWN}, "env": {"SWITCHML_START_TIMEOUT_MS": "5000"}},
+            lab.Faults(),
+            "ranks 0-1: the SwitchML context did not start: see its messages",
+        ),
+        ({"timeout": 20}, lab.Faults(loss=1), "ranks 0-1: the probe of 33025 int32 elements"),
+    ],
+    ids=["no file", "workers", "terms", "no controller", "no start", "no packet"],
+)
+def test_what_keeps_a_group_with_gloo(
+    launch: LabLauncher, given: dict[str, Any], faults: lab.Faults, reason: str
+) -> None:
+    ranks = dataclasses.replace(launch, faults=faults)("outcome", 2, **given)
     for result in results(ranks):
         assert result["report"]["calls"] == 0
     assert "stays with Gloo" in ranks[0].err
+    assert reason in ranks[0].err
+
+
+def test_required_but_not_possible(launch: LabLauncher) -> None:
+    env = {"SWITCHML_REQUIRE": "1"}
+    for result in results(launch("refused", 2, config=NOWHERE, env=env)):
+        assert "SWITCHML_REQUIRE is set" in result["error"]
+
+
+def test_a_rank_that_never_comes(launch: LabLauncher) -> None:
+    env = {"SWITCHML_TIMEOUT_MS": "3000"}
+    result = launch("late", 2, arguments={"victim": 1}, env=env, timeout=15)[0].result
+    assert "did not finish within 3000 ms" in result["first"]
+    assert "did not finish within 3000 ms" in result["second"]
 
 
 def test_a_dead_peer(launch: LabLauncher) -> None:
