@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -161,6 +162,36 @@ def test_the_table(launch: LabLauncher, tmp_path: Path) -> None:
                     del rank["cells"][name]
     assert test_table.differences(mine, stock) == []
     test_table.all_summed(mine)
+
+
+SCRIPT = """
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+tensor = torch.full((10_000,), dist.get_rank() + 0.5)
+dist.all_reduce(tensor)
+assert bool((tensor == 2).all()), tensor
+"""
+
+
+def test_run_makes_a_lab(launch: LabLauncher, tmp_path: Path) -> None:
+    """The command itself, with a graft or an installed plugin: the table has the packets."""
+    graft = launch.loading.get("SWITCHML_TEST_GRAFT")
+    way = ["--way", "graft", "--graft", graft] if graft else ["--way", "plugin"]
+    words: list[str | Path] = [
+        "--switchml-home",
+        launch.home,
+        "--dpdk",
+        "--cache",
+        Path(launch.switch).parents[2],
+    ]
+    command: list[str | Path] = [launch.python, "-c", SCRIPT]
+    report = tmp_path / "report.json"
+    said = checked("run", "--lab", "--require", *way, *words, "--report", report, "--", *command)
+    assert "goes to SwitchML" in said
+    workers = json.loads(report.read_text())["lab"]["workers"]
+    # The probe comes first, and float32 sends exponents before.
+    assert [worker["summed"] > 2 * 40 for worker in workers] == [True, True]
 
 
 NOWHERE = {"controller_ip": "127.0.0.2"}
