@@ -37,6 +37,20 @@ __file__, __version__ = _own, {version!r}
 import torch.distributed
 torch.distributed.__path__.append(os.path.join(os.path.dirname(__file__), "distributed"))
 """
+# Torch 1.7.1 under Python 3.9 crashes now and then at the end of a process that has trained.
+ENDS = """
+import atexit, sys
+def _told(*arguments, tell=sys.excepthook):
+    global _code
+    _code = 1
+    tell(*arguments)
+_code, sys.excepthook = 0, _told
+@atexit.register
+def _leave():
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(_code)
+"""
 # Appended to torch.distributed.switchml, which every rank imports before it makes a group.
 BROKEN = """
 import torch.distributed as _dist
@@ -152,7 +166,8 @@ def make(
     made = Patched(root, root.parent / "python", real[1] + local)
     (made.torch / "lib").mkdir(parents=True)
     (made.torch / "distributed").mkdir()
-    (made.torch / "__init__.py").write_text(SHIM.format(real=real[0], version=made.version))
+    shim = SHIM.format(real=real[0], version=made.version)
+    (made.torch / "__init__.py").write_text(shim + ENDS * (real[1] == "1.7.1"))
     shutil.copy(graft, made.torch / "lib" / "libgraft.so")
     shutil.copy(report, made.torch / "distributed" / "switchml.py")
     made.interpreter.write_text(f'#!/bin/sh\nPYTHONPATH="{root}" exec "{python}" "$@"\n')
@@ -312,7 +327,7 @@ def test_all_that_is_wrong_is_told(torch: Patched) -> None:
     assert done.failed["sums of float32"].startswith("rank 1: 256 elements: wrong by 0.0001")
     assert "counted are 0 calls and 806152 bytes" in done.failed["counters"]
     assert done.failed["destroyed and made again"] == "the sum was not delegated"
-    assert done.failed["the end of the ranks"] == "died of SIGSEGV"
+    assert done.failed["the end of the ranks"].startswith("died of SIGSEGV")
     assert len(done.failed) == 4
 
 
