@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import OptionsError, ToolError
@@ -49,10 +50,10 @@ class Torch:
     """Of the interpreter, as wheels name it, without the ABI's letters: cp311."""
     abi_tag: str = ""
     """Likewise, with them: cp37m."""
+    python_version: str = ""
     platform: str = ""
     """As sysconfig names it: linux-x86_64."""
-    suffix: str = ""
-    """Of the files of extension modules."""
+    suffix: str = ""  # of the files of extension modules
     pybind11: Mapping[str, str] = field(default_factory=dict)
     """What its extension modules must define, since pybind11 compares it."""
 
@@ -123,6 +124,7 @@ class Interpreter:
             python_include=self.include,
             purelib=self.purelib,
             tag=self.tag,
+            python_version=self.version,
             abi_tag=f"{self.tag}{self.abi_flags}",
             platform=self.platform,
             suffix=self.suffix or "",
@@ -208,8 +210,7 @@ def ask(  # noqa: PLR0913  # each is a part of the question, or of how it is ask
 @functools.cache
 def _questions() -> bytes:
     """The probe's text, which is asked for many times."""
-    with open(probe.__file__, "rb") as file:
-        return file.read()
+    return Path(probe.__file__).read_bytes()
 
 
 def _run(program: Program, limit: float, stop: Event | None) -> Ended:

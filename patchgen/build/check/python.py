@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _ALWAYS = ("setuptools", "wheel")
 _CRASH = (
-    "{torch} ends in a segmentation fault (exit code 139) at the exit of every process that has "
-    "run a backward pass, after all is done, and so does the official wheel"
+    "{torch} ends in a segmentation fault (exit code 139) or an abort (134) at the exit of every "
+    "process that has run a backward pass, after all is done, and so does the official wheel"
 )
 _PROGRAMS = {"python", EXIT, "gcc", "gcc with CUDA", "cuda", "cmake", BLAS}
 _IN_PYTHON = {"dataclasses": "3.7"}  # from which version on a package comes with Python

@@ -6,6 +6,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from patchgen import tables
+from patchgen.ranks import exits
 from patchgen.ranks.lab import report as lab
 from patchgen.ranks.way import STOCK
 
@@ -47,6 +48,8 @@ def lines(result: Result) -> Iterator[str]:
     for rank, code in result.failed.items():
         yield f"rank {rank} {_ended(code)}"
     setup = result.setup
+    if any(-code in exits.CRASHES for code in result.failed.values()):
+        yield from filter(None, [exits.cause(setup.torch)])
     yield f"torch {setup.torch.version}: {setup.why}"
     yield from (f"  {note}" for note in setup.notes)
     counted = [rank for rank in result.ranks if rank.report is not None]

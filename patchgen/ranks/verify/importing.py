@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.checks import Check
-from patchgen.patch import pins
-from patchgen.patch.limits import EXIT, Limits
 from patchgen.patch.version import flags_of
 from patchgen.payload import probe
+from patchgen.ranks import exits
 from patchgen.ranks.report import client
 from patchgen.ranks.verify import expected as expecting
 from patchgen.ranks.verify import libraries
@@ -33,11 +32,6 @@ _HINTS = (
     (r"No module named", "install what is missing for this interpreter, or give another"),
     (r"cannot open shared object file", "see the libraries"),
 )  # fmt: skip
-_CAUSE = (
-    "the cause: under Python {python} {torch}, patched or not, crashes at the exit of a process "
-    "that has trained: a thread of autograd outlives the interpreter; Python {wanted}, such as 3.7 "
-    "or 3.8, does not have it"
-)
 
 
 @dataclass(frozen=True)
@@ -91,16 +85,7 @@ def check(target: Target, expected: Expected | None) -> Imported:
         problems = expecting.problems(wanted, torch.version, report["flags"])
         told = f"{wanted.version or torch.version}, {expecting.told(report['flags'].split())}"
         checks.append(Check("version and flags as expected", problems, told))
-    return Imported(checks, report["simulator"], _cause(asked, torch))
-
-
-def _cause(asked: Interpreter, torch: Torch) -> str:
-    release = expecting.normal(torch.version).partition("+")[0]
-    for pin in pins.shipped():
-        limits = Limits(f"PyTorch {pin.version}", pin.recipe.limits)
-        if pin.version == release and limits.problems("Python", asked.version, "", EXIT):
-            return _CAUSE.format(python=asked.version, torch=limits.of, wanted=limits.text(EXIT))
-    return ""
+    return Imported(checks, report["simulator"], exits.cause(torch))
 
 
 def _why(problem: str) -> str:

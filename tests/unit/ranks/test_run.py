@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,7 @@ TORCH = Torch(
     python_include="/include",
     purelib="/site",
     tag="cp311",
+    python_version="3.11.2",
 )
 GROUP = "process group of 2 ranks: allreduce(SUM) of float32 and int32 goes to SwitchML (a=1)"
 NO_FALLBACKS = {"group": 0, "op": 0, "dtype": 0, "tensors": 0, "numel": 0}
@@ -145,6 +148,15 @@ def test_what_is_told_of_ranks_that_delegated() -> None:
         "* was ended from outside: as of when it last made or destroyed a group",
         "process group of 2 ranks: allreduce(SUM) of float32 and int32 goes to SwitchML",
     ]
+
+
+@pytest.mark.parametrize("code", [-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGKILL, 1])
+@pytest.mark.parametrize("python", ["3.8.20", "3.9.2"])
+def test_why_a_rank_crashed_at_its_end(code: int, python: str) -> None:
+    torch = dataclasses.replace(TORCH, version="1.7.1", python_version=python)
+    lines = [*telling.lines(Result(Setup(torch, "graft", "why"), 1, {1: code}, [rank(0)]))]
+    told = lines[1].startswith(f"the cause: under Python {python} PyTorch 1.7.1")
+    assert told == (python == "3.9.2" and code in (-signal.SIGSEGV, -signal.SIGABRT))
 
 
 @pytest.mark.parametrize(
