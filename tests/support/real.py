@@ -12,11 +12,16 @@ from patchgen.client import lab_config
 from patchgen.payload.rank_hook import CPUS_MARK, RANK_MARK, WORLD_MARK
 from patchgen.ranks import lab
 from patchgen.system.process import Ended, Program, side_by_side
+from support import real_client
 from support.launcher import Launcher, Rank
+from support.shared import once
+from support.torch import checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    import pytest
 
 SOUND = lab.Faults()
 FAULTS = lab.Faults(loss=0.02, duplicate=0.02, reorder=0.02, seed=1)
@@ -47,6 +52,12 @@ class Settings:
         for mark, value in marks.items():
             text = text.replace(mark, value)
         return text
+
+
+def dummy(factory: pytest.TempPathFactory) -> Path:
+    """A SWITCHML_HOME whose library has the dummy backend only."""
+    given = real_client.source()
+    return once(factory, "dummy", lambda place: checked("client", "build", given, "-o", place))
 
 
 def compiled(source: Path, home: Path, program: Path, *flags: str) -> Path:

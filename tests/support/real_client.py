@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 VARIABLE = "SWITCHML_SOURCE"
+GIVEN = os.environ.get(VARIABLE)  # some tests take all such variables away
 FAULTS = Path(__file__).parents[1] / "cpp" / "client_faults.cpp"
 LIMIT = 1800.0  # seconds
 
 
 def source() -> Path:
     """The checkout that the user names, or the reason why the test is skipped."""
-    given = os.environ.get(VARIABLE)
-    if not given:
+    if not GIVEN:
         pytest.skip(
             f"{VARIABLE} names no checkout of p4app-switchML; one is made by: "
             "switchml-patch client source DIR"
         )
-    return Path(given).resolve()
+    return Path(GIVEN).resolve()
 
 
 def sources(cache: Path) -> dict[str, bytes]:

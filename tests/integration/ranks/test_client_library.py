@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support import real as real_library
 from support.torch import checked, results
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from support.launcher import Launcher
 
 pytestmark = pytest.mark.integration
@@ -22,16 +23,14 @@ CONFIG = {"prepostprocessor": "cpu_exponent_quantizer", "bandwidth": 0}
 def real(
     launch: Launcher, patched: Path, torch_python: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Launcher:
-    given = os.environ.get("SWITCHML_TEST_CLIENT")
-    if not given:
-        pytest.skip("set SWITCHML_TEST_CLIENT to a SWITCHML_HOME made with `make client_lib VCL=0`")
+    home = real_library.dummy(tmp_path_factory)
     lib = tmp_path_factory.mktemp("real") / "graft.so"
     arguments = ["--torch", str(torch_python), "--source", str(patched), "-o", str(lib)]
-    checked("graft", *arguments, "--switchml-home", given)
+    checked("graft", *arguments, "--switchml-home", home)
     return dataclasses.replace(
         launch,
         loading={"SWITCHML_TEST_GRAFT": str(lib)},
-        home=Path(given),
+        home=home,
         scratch=tmp_path_factory.mktemp("real-ranks"),
         servers=None,
         runs=[],

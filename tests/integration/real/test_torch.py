@@ -1,4 +1,4 @@
-"""The real client library under torch: by the plugin in PyPI's, by a graft in Debian's."""
+"""The real client library under torch: by the plugin in PyPI's, by a graft in the one in use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ pytestmark = pytest.mark.integration
 SIZES = [1, 257, 12_345, 1_000_003]
 
 
-def by_plugin(home: Path, switch: str, factory: pytest.TempPathFactory, _: Path) -> LabLauncher:
+def by_plugin(
+    home: Path, switch: str, factory: pytest.TempPathFactory, _: pytest.FixtureRequest
+) -> LabLauncher:
+    if "SWITCHML_TEST_PYTHON" in os.environ:
+        pytest.skip("the torch that SWITCHML_TEST_PYTHON names is for a graft")
     environ = {**os.environ, "PYTHON": sys.executable}
     script = REPOSITORY / "ci" / "torch"
     made = subprocess.run([script], capture_output=True, text=True, check=False, env=environ)
@@ -44,21 +48,14 @@ def by_plugin(home: Path, switch: str, factory: pytest.TempPathFactory, _: Path)
 
 
 def by_graft(
-    home: Path, switch: str, factory: pytest.TempPathFactory, patched: Path
+    home: Path, switch: str, factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> LabLauncher:
-    python = Path("/usr/bin/python3")
+    python: Path = request.getfixturevalue("torch_python")
+    patched: Path = request.getfixturevalue("patched")
 
     def make(place: Path) -> None:
-        wanted: list[str | Path] = [
-            "--torch",
-            python,
-            "--source",
-            patched,
-            "--switchml-home",
-            home,
-            "--dpdk",
-        ]
-        checked("graft", *wanted, "-o", place / "graft.so")
+        given = ("--torch", python, "--source", patched, "--switchml-home", home, "--dpdk")
+        checked("graft", *given, "-o", place / "graft.so")
 
     graft = once(factory, "real-graft", make) / "graft.so"
     return LabLauncher(
@@ -82,9 +79,8 @@ def launch(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> LabLauncher:
     assert checkout.is_dir()
-    home = request.getfixturevalue("home")
-    patched = request.getfixturevalue("patched") if request.param == "graft" else home
-    return WAYS[request.param](home, switch, tmp_path_factory, patched)
+    home: Path = request.getfixturevalue("home")
+    return WAYS[request.param](home, switch, tmp_path_factory, request)
 
 
 def faulty(launch: LabLauncher) -> LabLauncher:

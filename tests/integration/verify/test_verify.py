@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support import real as real_library
 from support.torch import checked, switchml_patch
 from support.waiting import read_rest, until
 
@@ -495,14 +496,16 @@ def test_a_wheel_that_is_not_what_is_imported(
 
 
 def test_the_real_client_library(
-    tmp_path: Path, torch_python: Path, real: tuple[str, str], patched: Path
+    tmp_path: Path,
+    torch_python: Path,
+    real: tuple[str, str],
+    patched: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    given = os.environ.get("SWITCHML_TEST_CLIENT")
-    if not given:
-        pytest.skip("set SWITCHML_TEST_CLIENT to a SWITCHML_HOME made with `make client_lib VCL=0`")
+    home = real_library.dummy(tmp_path_factory)
     lib = tmp_path / "graft.so"
     arguments = ["--torch", str(torch_python), "--source", str(patched), "-o", str(lib)]
-    checked("graft", *arguments, "--switchml-home", given)
+    checked("graft", *arguments, "--switchml-home", home)
     report = patched / "torch" / "distributed" / "switchml.py"
     torch = make(tmp_path / "site", torch_python, real, lib, report, "+switchml")
     done = verify(torch.interpreter)
