@@ -3,6 +3,7 @@
 import datetime as dt
 import math
 import os
+import resource
 import signal
 import threading
 import time
@@ -364,6 +365,27 @@ def late(switchml, victim):
         time.sleep(2 * TIMEOUT)
         os._exit(0)
     return failing_allreduce(switchml)
+
+
+def dropped(switchml, victim):
+    """One rank has no memory to make a tensor contiguous: none of its later sums is SwitchML's."""
+    start()
+    allreduce_and_check(1000, torch.float32)
+    tensor = torch.ones(2, 1 << 25).t()[::2]
+    if victim == RANK:
+        with open("/proc/self/statm") as file:
+            taken = int(file.read().split()[0]) * resource.getpagesize()
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (taken + (1 << 26), limits[1]))
+    try:
+        dist.all_reduce(tensor)
+    except RuntimeError as error:
+        lacking = str(error)
+    else:
+        lacking = None
+    if victim == RANK:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+    return dict(failing_allreduce(switchml), lacking=lacking)
 
 
 def failing_allreduce(switchml):

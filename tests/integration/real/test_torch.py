@@ -241,3 +241,20 @@ def test_a_dead_peer(launch: LabLauncher) -> None:
     assert ranks[0].result["first"]
     assert ranks[0].result["second"]
     assert ranks[0].result["elapsed"] < 60
+
+
+def test_a_rank_that_is_not_patched(launch: LabLauncher) -> None:
+    stock = {"SWITCHML_TEST_BACKEND": "gloo", "SWITCHML_TEST_GRAFT": ""}
+    ranks = launch("refused", 2, rank_env={1: stock}, timeout=10)
+    assert "rank 1 of 2 did not answer while the group was made" in ranks[0].result["error"]
+
+
+def test_an_allreduce_that_is_dropped(launch: LabLauncher) -> None:
+    env = {"SWITCHML_TIMEOUT_MS": "5000"}
+    mine, other = results(launch("dropped", 2, arguments={"victim": 0}, env=env))
+    assert "memory" in mine["lacking"]
+    assert "did not finish within 5000 ms" in other["lacking"]
+    for one in (mine, other):
+        assert one["report"]["calls"] == 1
+        assert "SwitchML allreduce failed" in one["first"]
+    assert "was dropped before it was submitted" in mine["first"]
