@@ -170,6 +170,7 @@ assert bool((tensor == 2).all()), tensor
 """
 
 
+@pytest.mark.usefixtures("torch_launcher")  # which `run` starts the ranks with
 def test_run_makes_a_lab(launch: LabLauncher, tmp_path: Path) -> None:
     """The command itself, with a graft or an installed plugin: the table has the packets."""
     graft = launch.loading.get("SWITCHML_TEST_GRAFT")
