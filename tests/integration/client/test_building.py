@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import client_source
+from support import cmake as fakes
 from support.shared import once
 
 from patchgen.client import building, library
@@ -122,6 +123,31 @@ def test_a_package_that_is_missing_is_named(
     assert str(raised.value) == (
         "the client library needs DPDK (Debian: libdpdk-dev), which is not installed"
     )
+
+
+def test_homes_of_ones_own(tmp_path: Path) -> None:
+    """A driver of DPDK registers itself, which only a whole archive keeps; no other is whole."""
+    dpdk, grpc = fakes.dpdk(tmp_path / "dpdk"), fakes.grpc(tmp_path / "grpc", "grpc++", "protobuf")
+    (dpdk / "include" / "rte_config.h").touch()
+    sources = {path: b"" if text[:6] == b"#error" else text for path, text in SOURCES.items()}
+    wish = building.Wish(("DPDK",), MENDS, dpdk_home=str(dpdk), grpc_home=str(grpc))
+    home = tmp_path / "home"
+    building.install(wish, sources, str(home))
+    (tmp_path / "program.cpp").write_text(
+        '#include <cstdio>\nextern "C" int fake_drivers();\n'
+        'int main() { std::printf("%d", fake_drivers()); }\n'
+    )
+    environ = {**os.environ, "PKG_CONFIG_PATH": str(home / "lib" / "pkgconfig")}
+    command = "g++ program.cpp -o program $(pkg-config --libs switchml-client) && ./program"
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "1"), done.stderr
 
 
 def test_pkg_config_is_asked_once(tmp_path: Path) -> None:
