@@ -377,34 +377,30 @@ def dropped(switchml, victim):
             taken = int(file.read().split()[0]) * resource.getpagesize()
         limits = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (taken + (1 << 26), limits[1]))
-    try:
-        dist.all_reduce(tensor)
-    except RuntimeError as error:
-        lacking = str(error)
-    else:
-        lacking = None
+    lacking = raised(dist.all_reduce, tensor)
     if victim == RANK:
         resource.setrlimit(resource.RLIMIT_AS, limits)
     return dict(failing_allreduce(switchml), lacking=lacking)
 
 
+def raised(call, *arguments):
+    """What a call says of its failure; None where it does not fail."""
+    try:
+        call(*arguments)
+    except RuntimeError as error:
+        return str(error)
+    return None
+
+
 def failing_allreduce(switchml):
     begun = time.monotonic()
     tensor = torch.ones(1000)
-    try:
-        dist.all_reduce(tensor)
-    except RuntimeError as error:
-        first = str(error)
-    else:
+    first = raised(dist.all_reduce, tensor)
+    if first is None:
         return {"first": None}
     elapsed = time.monotonic() - begun
     begun = time.monotonic()
-    try:
-        dist.all_reduce(tensor)
-    except RuntimeError as error:
-        second = str(error)
-    else:
-        second = None
+    second = raised(dist.all_reduce, tensor)
     return {
         "first": first,
         "elapsed": elapsed,
@@ -418,12 +414,7 @@ def mismatch(switchml):
     """The ranks disagree on the number of elements: an exception on every rank, no sum."""
     start()
     allreduce_and_check(1000, torch.float32)
-    tensor = torch.ones(1000 + RANK)
-    try:
-        dist.all_reduce(tensor)
-    except RuntimeError as error:
-        return {"first": str(error)}
-    return {"first": None}
+    return {"first": raised(dist.all_reduce, torch.ones(1000 + RANK))}
 
 
 def minimum(switchml):
@@ -437,11 +428,7 @@ def minimum(switchml):
 
 def refused(switchml):
     """A group that may not be made: the message of the exception."""
-    try:
-        start()
-    except RuntimeError as error:
-        return {"error": str(error)}
-    return {"error": None}
+    return {"error": raised(start)}
 
 
 def send_and_receive(switchml):

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
+PROTOBUF = "Name: protobuf\nDescription: here\nVersion: 3\nLibs: -lprotobuf\n"
+
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -89,5 +91,11 @@ def test_what_is_refused(cache: Path, tmp_path: Path) -> None:
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PKG_CONFIG_LIBDIR", str(tmp_path))
     monkeypatch.delenv("PKG_CONFIG_PATH", raising=False)
-    said = tool("switch", "--cache", str(tmp_path), "--port", "memif:/tmp/port", code=4).stderr
-    assert "the software switch needs protobuf (Debian: libprotobuf-dev; conda: " in said
+    for missing in (
+        "protobuf (Debian: libprotobuf-dev; conda: libprotobuf)",
+        "gRPC (Debian: libgrpc++-dev; conda: grpc-cpp)",
+    ):
+        said = tool("switch", "--cache", str(tmp_path), "--port", "memif:/tmp/port", code=4).stderr
+        told = f"error: the software switch needs {missing}, which is not installed"
+        assert said.splitlines()[-1] == told
+        (tmp_path / "protobuf.pc").write_text(PROTOBUF)
