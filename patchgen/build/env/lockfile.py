@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
+import sys
 import tempfile
 import warnings
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from patchgen.system import files
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_LIBRARY = "conda_lock"
 _HEADER = """\
 # Written by `switchml-patch env lock` from {source}; other changes are lost.
 # Every package with its address and hashes. `switchml-patch env create PREFIX` installs them;
@@ -67,11 +70,16 @@ class Lock:
 
 
 def _models() -> Any:  # noqa: ANN401  # its types cannot be named without importing it
+    if _LIBRARY not in sys.modules:
+        # Its own file imports all that solves, which takes three times as long as what is needed.
+        found = importlib.util.find_spec(_LIBRARY)
+        if found is not None:
+            sys.modules[_LIBRARY] = importlib.util.module_from_spec(found)
     with warnings.catch_warnings():
         # On import conda-lock's copy of conda warns about itself, and conda-lock uses an old call.
         warnings.simplefilter("ignore", PendingDeprecationWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
-        import conda_lock.lockfile  # heavy
+        import conda_lock.lockfile
         import conda_lock.lockfile.v2prelim.models
         import conda_lock.models.channel
     return conda_lock

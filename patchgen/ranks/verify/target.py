@@ -25,7 +25,7 @@ LIMIT = 120.0
 
 _WORKER = (verify_rank.__file__, verify_work.__file__)
 _REMOVED = ("SWITCHML_", "GLOO_", "PYTHONINSPECT", "LD_TRACE_LOADED_OBJECTS")
-_FIXED = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+_FIXED = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,9 @@ def environment(target: Target, own: Mapping[str, str]) -> dict[str, str]:
     """The user's, but for what would change what is verified, and on loopback."""
     environ = {name: value for name, value in target.environ.items()
                if not name.startswith(_REMOVED)}  # fmt: skip
-    if target.unpacked is not None:
+    if target.unpacked is None:
+        environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    else:  # what the first process compiles of it, the others find
         environ["PYTHONPATH"] = interpreter.search_path(target.unpacked, environ)
     return {**environ, **_FIXED, **own}
 

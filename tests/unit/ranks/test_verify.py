@@ -227,6 +227,8 @@ def test_what_would_change_the_result_is_not_in_the_environment(
     assert "GLOO_DEVICE_TRANSPORT" not in plain
     unpacked = target.environment(replace(one, unpacked="/wheel"), {})
     assert unpacked["PYTHONPATH"] == "/wheel:/theirs"
+    assert plain["PYTHONDONTWRITEBYTECODE"] == "1"
+    assert "PYTHONDONTWRITEBYTECODE" not in unpacked, "the ranks find what the first has compiled"
 
 
 def test_what_cannot_be_verified_is_refused(tmp_path: Path) -> None:
