@@ -23,6 +23,7 @@ SOURCES = (
     "SwitchMLAgreement.hpp",
     "SwitchMLAllreduce.cpp",
     "SwitchMLAllreduce.hpp",
+    "SwitchMLCodec.hpp",
     "SwitchMLConfig.hpp",
     "SwitchMLJobs.hpp",
     "SwitchMLProbe.hpp",

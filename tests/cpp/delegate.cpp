@@ -28,26 +28,58 @@ namespace {
 
 using std::chrono::milliseconds;
 
-enum class ScalarType { Float, Int, Double };
+enum class ScalarType { Float, Int, Double, BFloat16, Half };
 enum class ReduceOp { SUM, MAX };
 struct Context {};
 
+struct Options {
+  ScalarType type;
+  Options dtype(ScalarType other) const { return {other}; }
+};
+
+/// A row of words, or a part of one.
 class Tensor {
  public:
   Tensor(ScalarType type, std::vector<std::int32_t> words)
-      : type_(type), words_(std::make_shared<std::vector<std::int32_t>>(std::move(words))) {}
+      : type_(type),
+        words_(std::make_shared<std::vector<std::int32_t>>(std::move(words))),
+        end_(words_->size()) {}
   ScalarType scalar_type() const { return type_; }
-  std::int64_t numel() const { return static_cast<std::int64_t>(words_->size()); }
-  void* data_ptr() { return words_->data(); }
+  Options options() const { return {type_}; }
+  std::int64_t numel() const { return static_cast<std::int64_t>(end_ - begin_); }
+  std::vector<std::int64_t> sizes() const { return {numel()}; }
+  void* data_ptr() const { return words_->data() + begin_; }
   bool is_contiguous() const { return true; }
   Tensor detach() const { return *this; }
-  Tensor contiguous() const { return *this; }
-  void copy_(const Tensor& other) { *words_ = *other.words_; }
-  const std::vector<std::int32_t>& words() const { return *words_; }
+  Tensor view(const std::vector<std::int64_t>& /*sizes*/) const { return *this; }
+  Tensor narrow(int /*dimension*/, std::int64_t begin, std::int64_t numel) const {
+    auto part = *this;
+    part.begin_ += static_cast<std::size_t>(begin);
+    part.end_ = part.begin_ + static_cast<std::size_t>(numel);
+    return part;
+  }
+  Tensor new_empty(std::initializer_list<std::int64_t> sizes, Options options) const {
+    return {options.type, std::vector<std::int32_t>(static_cast<std::size_t>(*sizes.begin()))};
+  }
+  void copy_(const Tensor& other) {
+    const auto from = other.words();
+    std::copy(from.begin(), from.end(), words_->begin() + static_cast<std::ptrdiff_t>(begin_));
+  }
+  void div_(std::int64_t divisor) {
+    for (auto i = begin_; i < end_; ++i) {
+      (*words_)[i] /= static_cast<std::int32_t>(divisor);
+    }
+  }
+  std::vector<std::int32_t> words() const {
+    return {words_->begin() + static_cast<std::ptrdiff_t>(begin_),
+            words_->begin() + static_cast<std::ptrdiff_t>(end_)};
+  }
 
  private:
   ScalarType type_;
   std::shared_ptr<std::vector<std::int32_t>> words_;
+  std::size_t begin_ = 0;
+  std::size_t end_;
 };
 
 class DirectoryStore {
@@ -108,6 +140,13 @@ struct Work {
   std::promise<Outcome> outcome;
 };
 
+void check(bool fact, const std::string& what) {
+  if (!fact) {
+    std::fprintf(stderr, "FAILED: %s\n", what.c_str());
+    std::exit(1);
+  }
+}
+
 class Group {
  public:
   Group(DirectoryStore store, int rank, int size, milliseconds timeout) {
@@ -132,7 +171,22 @@ class Group {
   Group& operator=(const Group&) = delete;
 
   std::future<Outcome> allreduce(Tensor tensor, ReduceOp op = ReduceOp::SUM) {
-    auto work = make(std::move(tensor), op);
+    return submit(make(std::move(tensor), op));
+  }
+
+  /// The tensors are one row, or are summed with each other as well.
+  std::future<Outcome> allreduce(std::vector<Tensor> tensors, bool coalesced) {
+    auto work = std::make_shared<Work>(contexts_[0].get(), std::move(tensors), ReduceOp::SUM);
+    check(coalesced == (coalesced && work->ticket.coalesce()), "one row is delegated");
+    return submit(std::move(work));
+  }
+
+  std::shared_ptr<Work> make(Tensor tensor, ReduceOp op) {
+    return std::make_shared<Work>(contexts_[0].get(), std::vector<Tensor>{std::move(tensor)}, op);
+  }
+
+ private:
+  std::future<Outcome> submit(std::shared_ptr<Work> work) {
     auto result = work->outcome.get_future();
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -142,11 +196,6 @@ class Group {
     return result;
   }
 
-  std::shared_ptr<Work> make(Tensor tensor, ReduceOp op) {
-    return std::make_shared<Work>(contexts_[0].get(), std::vector<Tensor>{std::move(tensor)}, op);
-  }
-
- private:
   void loop() {
     for (;;) {
       std::unique_lock<std::mutex> lock(mutex_);
@@ -158,7 +207,7 @@ class Group {
       queue_.pop_front();
       lock.unlock();
       try {
-        work->outcome.set_value({work->ticket.allreduce(work->inputs[0]), ""});
+        work->outcome.set_value({work->ticket.allreduce(work->inputs), ""});
       } catch (const std::runtime_error& error) {
         work->outcome.set_value({false, std::string(error.what())});
       }
@@ -172,13 +221,6 @@ class Group {
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };
-
-void check(bool fact, const std::string& what) {
-  if (!fact) {
-    std::fprintf(stderr, "FAILED: %s\n", what.c_str());
-    std::exit(1);
-  }
-}
 
 Tensor ints(std::size_t numel, int rank, int salt) {
   std::vector<std::int32_t> words(numel);
@@ -211,7 +253,7 @@ struct Rank {
       check(outcome.error.empty(), outcome.error);
       check(outcome.delegated == expectDelegated, "delegated or not, as agreed");
       if (expectDelegated) {
-        const auto& words = tensors[i].words();
+        const auto words = tensors[i].words();
         for (std::size_t k = 0; k < words.size(); ++k) {
           check(words[k] == static_cast<int>(k) * size * (size + 1) / 2 + i * size, "the sum");
         }
@@ -241,6 +283,12 @@ void concurrent(const Rank& me) {
   me.sum(first, 100, true);
   check(!first.allreduce(ints(5, me.rank, 0), ReduceOp::MAX).get().delegated, "MAX stays");
   check(!first.allreduce(Tensor(ScalarType::Double, {1, 2})).get().delegated, "float64 stays");
+  check(!first.allreduce({ints(5, 0, 0), ints(5, 1, 0)}, false).get().delegated, "several stay");
+  const std::vector<Tensor> several{ints(5, me.rank, 0), ints(700, me.rank, 3)};
+  check(first.allreduce(several, true).get().delegated, "several in one row");
+  check(several[0].words()[4] == 4 * me.size * (me.size + 1) / 2, "the sum of the first");
+  check(several[1].words()[699] == 699 * me.size * (me.size + 1) / 2 + 3 * me.size,
+        "the sum of the last");
   for (std::size_t i = 1; i < threads.size(); ++i) {
     threads[i].join();
   }
@@ -289,8 +337,8 @@ void readers(const Rank& me) {
     Context stranger;
     while (!done) {
       check(!switchml_torch::delegates(&stranger), "no group of a stranger delegates");
-      const auto ticket =
-          switchml_torch::takeTicket({switchml_torch::Element::kFloat32, true, 1, 0});
+      const auto ticket = switchml_torch::takeTicket(
+          {switchml_torch::Element::kFloat32, switchml_torch::Op::kSum, 1, 0});
       check(ticket == switchml_torch::kNoTicket, "nothing to sum, no ticket");
     }
   });
@@ -368,7 +416,7 @@ void forked(const Rank& me) {
     const auto work = group.make(ints(3, me.rank, 0), ReduceOp::SUM);
     auto inherited = std::string();
     try {
-      work->ticket.allreduce(work->inputs[0]);
+      work->ticket.allreduce(work->inputs);
     } catch (const std::runtime_error& thrown) {
       inherited = thrown.what();
     }

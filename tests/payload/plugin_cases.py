@@ -13,6 +13,7 @@ from cases import (
     WORLD,
     allreduce_and_check,
     calls,
+    check_rounded,
     check_sum,
     default_group,
     everyone,
@@ -50,6 +51,59 @@ def same_everywhere(weights):
     dist.all_gather(gathered, weights)
     assert all(torch.equal(weights, other) for other in gathered)
     return weights
+
+
+def reduce_scattered(switchml):
+    """One part of the sum for each rank, of every type; the input stays as it is."""
+    start()
+    expected = elements = 0
+    for dtype in (torch.float32, torch.int32, torch.bfloat16, torch.float16):
+        ops = [("SUM", 1)] if dtype == torch.int32 else [("SUM", 1), ("AVG", WORLD)]
+        for op, divisor in ops:
+            inputs = everyone(WORLD * 700, dtype, seed=expected)
+            mine = inputs[RANK].clone().view(WORLD * 7, 100)
+            part = torch.empty(7, 100, dtype=dtype)
+            dist.reduce_scatter_tensor(part, mine, op=getattr(dist.ReduceOp, op))
+            parts = [t.chunk(WORLD)[RANK] for t in inputs]
+            if dtype == torch.int32:
+                assert torch.equal(part.flatten(), sum(parts))
+            else:
+                check_rounded(part.flatten(), parts, divisor, of=inputs)
+            assert torch.equal(mine.flatten(), inputs[RANK])
+            expected += 1
+            elements += WORLD * 700
+    flat = torch.empty(WORLD * 5)[::WORLD]
+    dist.reduce_scatter_tensor(flat, torch.ones(5 * WORLD))
+    assert torch.equal(flat, torch.full((5,), float(WORLD)))
+    report = switchml.report()
+    assert (report["calls"], report["bytes"]) == (expected + 1, 4 * (elements + 5 * WORLD)), report
+
+    mine = torch.ones(WORLD, dtype=torch.float64) * (RANK + 1)
+    part = torch.empty(1, dtype=torch.float64)
+    dist.reduce_scatter_tensor(part, mine)
+    assert float(part) == WORLD * (WORLD + 1) / 2
+    assert switchml.report()["fallbacks"]["dtype"] == 1, switchml.report()
+    try:
+        dist.reduce_scatter_tensor(torch.empty(3), torch.ones(WORLD))
+    except (RuntimeError, ValueError):
+        pass  # of Gloo
+    else:
+        raise AssertionError("a part of another size")
+    return finish(switchml)
+
+
+def reduce_scattered_together(switchml):
+    """Several at once, as one job."""
+    start()
+    inputs = [everyone(WORLD * n, torch.float32, seed=n) for n in (3, 500)]
+    parts = [torch.empty(3), torch.empty(500)]
+    with dist._coalescing_manager():
+        for part, tensors in zip(parts, inputs):
+            dist.reduce_scatter_tensor(part, tensors[RANK])
+    for part, tensors in zip(parts, inputs):
+        check_sum(part, [t.chunk(WORLD)[RANK] for t in tensors])
+    assert calls(switchml) == 1, switchml.report()
+    return finish(switchml)
 
 
 def barrier_waits(switchml):

@@ -8,7 +8,12 @@ from cases import RANK, WORLD, calls, check_sum, everyone, finish, start
 from plugin_cases import model, same_everywhere, train
 from torch.distributed import _functional_collectives as functional
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
+from torch.distributed.fsdp import (
+    FullyShardedDataParallel,
+    MixedPrecisionPolicy,
+    ShardingStrategy,
+    fully_shard,
+)
 from torch.distributed.tensor import DTensor, Partial, Replicate
 from torch.nn.parallel import DistributedDataParallel
 
@@ -36,7 +41,6 @@ def meshes(switchml):
     pieces = model()
     rows = init_device_mesh("cpu", (WORLD, 1), mesh_dim_names=("replicate", "shard"))
     fully_shard(pieces, mesh=rows)
-    pieces.set_force_sum_reduction_for_comms(True)  # else ReduceOp.AVG, which is Gloo's
     before = switchml.report()
     train(pieces)
     after = switchml.report()
@@ -44,6 +48,59 @@ def meshes(switchml):
     elsewhere = after["fallbacks"]["group"] - before["fallbacks"]["group"]
     shared = rows.get_group("replicate") is dist.group.WORLD  # in an older torch it is another one
     assert (delegated, elsewhere) == ((4, 0) if shared else (0, 4)), after
-    weights = torch.cat([p.full_tensor().detach().flatten() for p in pieces.parameters()])
-    assert torch.allclose(weights, reference, atol=1e-5)
+    assert torch.allclose(whole_weights(pieces), reference, atol=1e-5)
+    return finish(switchml)
+
+
+def whole_weights(sharded):
+    return torch.cat([p.full_tensor().detach().flatten() for p in sharded.parameters()])
+
+
+def check_counted(switchml, parallel, numel):
+    """A training of 4 steps, with a sum of all `numel` gradients in each."""
+    before = switchml.report()
+    train(parallel)
+    after = switchml.report()
+    assert after["calls"] - before["calls"] == 4, after
+    assert after["bytes"] - before["bytes"] >= 4 * 4 * numel, after
+
+
+def sharded(switchml):
+    """Both ways of FullyShardedDataParallel: a reduce-scatter of all gradients in each step."""
+    warnings.simplefilter("ignore")
+    start()
+    reference = same_everywhere(train(DistributedDataParallel(model())))
+    numel = sum(p.numel() for p in model().parameters())
+
+    first = FullyShardedDataParallel(model(), device_id=torch.device("cpu"))
+    check_counted(switchml, first, numel)
+    with FullyShardedDataParallel.summon_full_params(first):
+        weights = torch.cat([p.detach().flatten() for p in first.parameters()])
+        assert torch.allclose(weights, reference, atol=1e-5)
+
+    second = model()
+    fully_shard(second)
+    check_counted(switchml, second, numel)
+    assert torch.allclose(whole_weights(second), reference, atol=1e-5)
+
+    halves = model()
+    fully_shard(halves, mp_policy=MixedPrecisionPolicy(reduce_dtype=torch.bfloat16))
+    check_counted(switchml, halves, numel)
+    assert torch.allclose(whole_weights(halves), reference, atol=1e-2)
+    assert sum(switchml.report()["fallbacks"].values()) == 0, switchml.report()
+    return finish(switchml)
+
+
+def hybrid(switchml):
+    """Shards within two hosts of two ranks; the gradients of equal shards between the hosts go to
+    SwitchML, one job for each pair."""
+    warnings.simplefilter("ignore")
+    start()
+    reference = same_everywhere(train(DistributedDataParallel(model())))
+    assert calls(switchml) == 0, switchml.report()
+    pieces = model()
+    mesh = init_device_mesh("cpu", (2, WORLD // 2), mesh_dim_names=("replicate", "shard"))
+    fully_shard(pieces, mesh=mesh)
+    check_counted(switchml, pieces, sum(p.numel() for p in model().parameters()) // 2)
+    assert torch.allclose(whole_weights(pieces), reference, atol=1e-5)
     return finish(switchml)

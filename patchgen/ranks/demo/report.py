@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 _COLUMNS = 80
 _NAMES = {"stock": "stock Gloo", "switchml": "SwitchML"}
 _WHY = {
-    "dtype": "not float32 or int32",
+    "dtype": "of other types",
     "group": "the group does not delegate",
     "numel": "too few elements",
-    "op": "not a sum",
+    "op": "neither sum nor average",
     "tensors": "several tensors",
 }
 

@@ -125,6 +125,11 @@ class Run {
     return group_->allreduce(tensors);
   }
 
+  /// The target gets the first half of the sum of the source.
+  Work reduceScatter(at::Tensor target, at::Tensor source) {
+    return group_->_reduce_scatter_base(target, source);
+  }
+
   /// What was asked for until now is summed, while this thread does nothing.
   void sum() {
     device_.open(true);
@@ -250,6 +255,32 @@ void strided(Run& run) {
   run.expect(rest, 3);
 }
 
+void scattered(Run& run) {
+  const auto source = registration::empty(2 * kNumel, 0);
+  const auto target = run.tensor();
+  run.fill(source, 3);
+  run.fill(target, 5);
+  const auto work = run.reduceScatter(target, source);
+  run.sum();
+  work->wait();
+  run.expect(target, kSum);
+  run.expect(source, 3);
+}
+
+/// Nobody waits, and the memory of both is used again.
+void scatteredAway(Run& run) {
+  {
+    const auto source = registration::empty(2 * kNumel, 0);
+    const auto target = run.tensor();
+    run.fill(source, 3);
+    const auto work = run.reduceScatter(target, source);
+    run.sum();
+  }
+  const auto next = run.tensor();
+  run.fill(next, 5);
+  run.expect(next, 5);
+}
+
 void future(Run& run) {
   const auto tensor = run.tensor();
   run.fill(tensor, 3);
@@ -341,6 +372,8 @@ const std::vector<std::pair<const char*, void (*)(Run&)>> kScenarios{
     {"streams", streams},
     {"elsewhere", elsewhere},
     {"strided", strided},
+    {"scattered", scattered},
+    {"scattered_away", scatteredAway},
     {"future", future},
     {"callback", callback},
     {"dropped", dropped},

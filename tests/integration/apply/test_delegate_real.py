@@ -283,7 +283,10 @@ def test_what_does_not_sum_is_not_probed(built: Path, tmp_path: Path) -> None:
     """Nor does the dummy backend need a controller or mends."""
     env = {-1: {"MARK": "", "SWITCHML_ALLOW_FAKE_SUMS": "1", "FAULT": "flip"}}
     said = run(built / "delegate", "forksafe", 2, tmp_path, env=env)
-    assert "WARNING: NOT REAL SUMS: allreduce(SUM) of float32 and int32 goes to" in said[0]
+    assert (
+        "WARNING: NOT REAL SUMS: allreduce(SUM, AVG) of float32, int32, bfloat16, float16 goes to"
+        in said[0]
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from test_torch import (
     test_disabled_on_one_rank,
     test_distributed_data_parallel,
     test_everything_else_falls_back_and_is_right,
+    test_halves_without_room,
     test_rank_that_never_comes,
     test_required_but_not_possible,
     test_subgroups_stay_with_gloo,
@@ -31,6 +32,10 @@ pytestmark = pytest.mark.integration
 )
 def test_sums_are_true_and_delegated(launch: Launcher, world: int, prepostprocessor: str) -> None:
     patch.test_sums_are_true_and_delegated(launch, world, prepostprocessor)
+
+
+def test_gradients_of_every_type(launch: Launcher) -> None:
+    patch.test_gradients_of_every_type(launch, 3, "bypass")
 
 
 def test_two_groups_in_two_threads(launch: Launcher) -> None:

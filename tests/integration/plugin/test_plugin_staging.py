@@ -33,11 +33,12 @@ SANITIZER = os.environ.get("SWITCHML_TEST_SANITIZER")
 SANITIZED = ["g++", "-g1", f"-fsanitize={SANITIZER}", "-fno-sanitize-recover=all"]
 
 STAGING, GROUP = "Staging.hpp", "ProcessGroupSwitchML.cpp"
-WAITED = {"waiting", "again", "streams", "elsewhere", "strided", "blocked"}
+WAITED = {"waiting", "again", "streams", "elsewhere", "strided", "scattered", "blocked"}
 FUTURES = {"future", "callback"}
 PAGEABLE = {"pageable"}  # the host waits for copies from the device to memory that is not pinned
 REUSED = {"dropped", "unwaited"}
-SCENARIOS = {*WAITED, *FUTURES, *PAGEABLE, *REUSED, "failed"}
+SCATTERED = {"scattered_away"}
+SCENARIOS = {*WAITED, *FUTURES, *PAGEABLE, *REUSED, *SCATTERED, "failed"}
 
 
 @dataclass(frozen=True)
@@ -67,15 +68,19 @@ FAULTS = {
     ),
     "stream_not_recorded": fault(
         STAGING,
-        "    impl.recordDataPtrOnStream(tensor.storage().data_ptr(), stream);\n",
+        "    c10::impl::VirtualGuardImpl(device_.type())\n"
+        "        .recordDataPtrOnStream(tensor.storage().data_ptr(), stream_);\n",
         "    static_cast<void>(tensor);\n",
-        wrong=REUSED,
+        wrong=REUSED | SCATTERED,
+    ),
+    "target_not_recorded": fault(
+        STAGING, "      use(target);\n", "      static_cast<void>(target);\n", wrong=SCATTERED
     ),
     "no_wait_of_the_consumer": fault(GROUP, "      staging_->block();\n", wrong=WAITED | PAGEABLE),
     "future_without_the_stream": fault(
         GROUP,
-        "    end(failure, {tensor_});\n",
-        "    guard.reset();\n    end(failure, {tensor_});\n",
+        "    end(failure, targets_);\n",
+        "    guard.reset();\n    end(failure, targets_);\n",
         wrong=FUTURES,
     ),
     "event_not_recorded": fault(STAGING, "    done_.record(stream_);\n", wrong=WAITED | PAGEABLE),

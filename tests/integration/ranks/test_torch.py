@@ -52,6 +52,44 @@ def test_everything_else_falls_back_and_is_right(launch: Launcher) -> None:
     results(launch("fallbacks", 3))
 
 
+@pytest.mark.parametrize(
+    ("world", "prepostprocessor"), [(2, "bypass"), (3, "cpu_exponent_quantizer")]
+)
+def test_gradients_of_every_type(launch: Launcher, world: int, prepostprocessor: str) -> None:
+    config = {"prepostprocessor": prepostprocessor}
+    results(launch("gradient_types", world, config=config))
+
+
+def test_halves_without_room(launch: Launcher) -> None:
+    results(launch("halves_overflow", 2, config={"prepostprocessor": "cpu_exponent_quantizer"}))
+
+
+def test_narrowed_types_and_operations(launch: Launcher) -> None:
+    env = {"SWITCHML_DTYPES": "float32,int32", "SWITCHML_OPS": "sum"}
+    ranks = launch("narrowed", 2, env=env)
+    for result in results(ranks):
+        assert result["report"]["calls"] == 2
+        assert result["report"]["fallbacks"]["dtype"] == 1
+    assert "allreduce(SUM) of float32, int32 goes to SwitchML" in ranks[0].err
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"SWITCHML_DTYPES": "float32"}, "SWITCHML_DTYPES=float32 where rank 0 has float32,int32,"),
+        ({"SWITCHML_OPS": "sum"}, "SWITCHML_OPS=SUM where rank 0 has SUM,AVG"),
+        ({"SWITCHML_OPS": "MAX"}, "SWITCHML_OPS is 'MAX', not a list of SUM, AVG"),
+        ({"SWITCHML_DTYPES": ","}, "SWITCHML_DTYPES is ',', not a list of float32, int32,"),
+    ],
+)
+def test_types_and_operations_that_differ(
+    launch: Launcher, given: dict[str, str], reason: str
+) -> None:
+    ranks = launch("outcome", 2, rank_env={1: given})
+    went_to_gloo(ranks)
+    assert f"rank 1: {reason}" in ranks[0].err
+
+
 def test_subgroups_stay_with_gloo(launch: Launcher) -> None:
     ranks = launch("groups", 3)
     results(ranks)
