@@ -19,10 +19,14 @@ _OWN = (
     "Forwarding.inc",
     "ProcessGroupSwitchML.cpp",
     "ProcessGroupSwitchML.hpp",
+    "Quantize.hpp",
+    "QuantizeTensors.hpp",
     "Staging.hpp",
     "WorkPool.hpp",
     "module.cpp",
 )
+# What Python imports beside the extension module.
+_MODULES = ("_job", "_layers", "_plan", "_quantized", "_settings")
 # What the process group answers itself.
 _ANSWERED = (
     "getBackendName",
@@ -75,5 +79,6 @@ def modules(target: Target) -> dict[str, bytes]:
     texts = {
         f"{PACKAGE}/__init__.py": render.text("plugin/__init__.py.j2", torch=target.torch),
         f"{PACKAGE}/_patch.py": render.text("files/switchml.py.j2", pin=None),
+        **{f"{PACKAGE}/{name}.py": render.text(f"plugin/{name}.py") for name in _MODULES},
     }
     return {name: text.encode() for name, text in texts.items()}

@@ -73,7 +73,13 @@ def test_paths_and_definitions_are_quoted_for_cmake() -> None:
 def test_module_is_python_and_knows_its_torch(cuda: str | None) -> None:
     target = dataclasses.replace(TARGET, torch=dataclasses.replace(TORCH, cuda=cuda))
     modules = project.modules(target)
-    assert sorted(modules) == ["torch_switchml/__init__.py", "torch_switchml/_patch.py"]
+    names = {name.rpartition("/")[2] for name in modules if name.startswith("torch_switchml/")}
+    assert names == {
+        "__init__.py", "_job.py", "_layers.py", "_patch.py", "_plan.py", "_quantized.py",
+        "_settings.py",
+    }  # fmt: skip
+    for text in modules.values():
+        ast.parse(text)
     built_for = ("2.13.0+cpu", "cf30153c", cuda)
     module = ast.parse(modules["torch_switchml/__init__.py"])
     values = {

@@ -1,0 +1,59 @@
+"""Where the layers of one of DistributedDataParallel's buckets go.
+
+Each layer is a range of the bucket's buffer. Its first values are quantized, or none of them; what
+is left of all layers is one tensor, which is summed as it is.
+"""
+
+from typing import NamedTuple
+
+
+class Layer(NamedTuple):
+    """A layer that is quantized: ranges of the buffer, and of the arrays of all layers."""
+
+    key: object
+    """The parameter."""
+    codec: object
+    """See `QuantizedLayer` of the extension module."""
+    values: slice
+    scales: slice
+    words: slice
+
+
+class Plan:
+    """Of one bucket.
+
+    Attributes:
+        layers: those that are quantized.
+        scales, words: how many all of them have.
+        plain: ranges of the buffer that are not quantized, ascending and not empty.
+        rest: the number of values of these.
+    """
+
+    def __init__(self, settings, layers, codec):
+        """Makes a plan.
+
+        Args:
+            settings: a `Settings`.
+            layers: of each the parameter, the name or None, and the range of the buffer.
+            codec: makes the codec of a number of values and bits.
+        """
+        self.layers, self.plain = [], []
+        self.scales = self.words = self.rest = 0
+        for key, name, place in layers:
+            numel, bits = settings.quantized(name, place.stop - place.start)
+            if numel:
+                self._quantize(key, codec(numel, bits), slice(place.start, place.start + numel))
+            if place.start + numel < place.stop:
+                self._leave(slice(place.start + numel, place.stop))
+
+    def _quantize(self, key, codec, values):
+        scales = slice(self.scales, self.scales + codec.scales)
+        words = slice(self.words, self.words + codec.words)
+        self.scales, self.words = scales.stop, words.stop
+        self.layers.append(Layer(key, codec, values, scales, words))
+
+    def _leave(self, place):
+        self.rest += place.stop - place.start
+        if self.plain and self.plain[-1].stop == place.start:
+            place = slice(self.plain.pop().start, place.stop)
+        self.plain.append(place)

@@ -1,0 +1,182 @@
+"""Packing and unpacking without torch, compiled in several ways, against the model."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from support import quantize_model
+from support.quantize_model import Model, Summed
+from support.simulator import SANITIZED, SANITIZERS
+
+from patchgen.patch import render
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+pytestmark = pytest.mark.integration
+
+SOURCE = Path(__file__).parents[2] / "cpp" / "quantize.cpp"
+HEADER = "plugin/Quantize.hpp.j2"
+BUILDS = {
+    "gcc": ["g++", "-O2", "-ftree-vectorize"],
+    "clang": ["clang++", "-O2", "-DSWITCHML_WITHOUT_AVX2"],
+    "address": ["g++", SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED],
+}
+FAULTS = {
+    "bias": ("+ static_cast<std::int32_t>(highest);", ";"),
+    "lane": ("(std::uint64_t{1} << more) < ranks", "(std::uint64_t{2} << more) < ranks"),
+    "rounding": ("bitsOf(units + kRounder)", "bitsOf(units - 0.25F + kRounder)"),
+    "clamp": ("units = units < highest ? units : highest;", ""),
+    "a lost NaN": ("lost ? std::numeric_limits<float>::quiet_NaN() : 0.0F", "0.0F * lost"),
+}  # fmt: skip
+KEY = 2**63 + 12345
+
+
+@dataclass(frozen=True)
+class Case:
+    model: Model
+    values: NDArray[np.float32]
+    divisor: int
+    keep: bool = False
+    parts: int = 1
+    halve: bool = False
+
+    def input(self) -> bytes:
+        model = self.model
+        numbers = (
+            *(model.bits, model.ranks, model.bucket, model.stochastic, self.keep, self.divisor),
+            *(KEY, self.parts, self.halve, self.values.shape[1]),
+        )
+        return np.array(numbers, np.uint64).tobytes() + self.values.tobytes()
+
+    def expected(self) -> bytes:
+        found: Summed = quantize_model.allreduce(
+            self.model, self.values, self.divisor, KEY, halve=self.halve
+        )
+        all_of_it = found.scales.tobytes() + found.words.tobytes() + found.values.tobytes()
+        return all_of_it + (found.kept.tobytes() if self.keep else b"")
+
+
+def compiled(directory: Path, command: list[str], header: str) -> Path:
+    (directory / "Quantize.hpp").write_text(header)
+    out = directory / "quantize"
+    more = ["-std=c++17", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", f"-I{directory}"]
+    subprocess.run([*command, *more, SOURCE, "-o", out], check=True)
+    return out
+
+
+@cache
+def told(cases: str) -> tuple[bytes, bytes]:
+    """What the program is given, and what it has to answer."""
+    listed = [*CASES[cases]()]
+    assert listed
+    return b"".join(one.input() for one in listed), b"".join(one.expected() for one in listed)
+
+
+def same(program: Path, cases: str) -> bool:
+    given, expected = told(cases)
+    done = subprocess.run([program], input=given, capture_output=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout == expected
+
+
+@pytest.fixture(scope="module", params=BUILDS)
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("quantize")
+    return compiled(directory, BUILDS[request.param], render.text(HEADER))
+
+
+def layers(seed: int, ranks: int, numel: int) -> NDArray[np.float32]:
+    """Of all ranks, with values of many magnitudes."""
+    random = np.random.default_rng(seed)
+    values = random.standard_normal((ranks, numel)) * 2.0 ** random.integers(-6, 6, (1, numel))
+    values[:, random.integers(numel)] = 0
+    return values.astype(np.float32)
+
+
+def every_width() -> Iterable[Case]:
+    for bits, ranks in itertools.product(range(1, 9), range(1, 33)):
+        values = layers(bits * 100 + ranks, ranks, 23)
+        yield Case(Model(bits, ranks, 10), values, ranks if bits % 2 else 1, parts=1 + ranks % 3)
+
+
+def random_and_kept() -> Iterable[Case]:
+    choices = itertools.product((1, 2, 3, 4, 8), (1, 3), (False, True), (1, 61, 200))
+    for bits, ranks, stochastic, bucket in choices:
+        model = Model(bits, ranks, bucket, stochastic)
+        yield Case(model, layers(bits + ranks, ranks, 130), ranks, keep=True, parts=2)
+
+
+def extremes() -> Iterable[Case]:
+    """Bucket by bucket: inf, NaN, zeros, numbers that are hardly floats, and ties."""
+    largest, least = float(np.finfo(np.float32).max), float(np.float32(1e-45))
+    for bits, stochastic in itertools.product((1, 2, 4, 8), (False, True)):
+        highest = max(1, 2 ** (bits - 1) - 1)
+        rows = [
+            [np.inf, 1, 2, 3], [1, -np.nan, 2, 3], [0, 0, -0.0, 0], [largest, -largest, 1, least],
+            [least, 0, -least, least], [3e-39, -1e-39, 2e-39, 0], [1e-30, -1e-31, 1e-32, 0],
+            [highest, 0.5, 1.5, -0.5], [highest, -2.5, 2.5, -highest], [1, 1, 1, 1],
+        ]  # fmt: skip
+        mine = np.array(rows, np.float32).reshape(1, -1)
+        other = np.full_like(mine, 1e-46)
+        for values in (np.concatenate([mine, other]), np.concatenate([other, mine, mine])):
+            model = Model(bits, len(values), 4, stochastic)
+            for divisor in (1, len(values)):
+                yield Case(model, values, divisor, keep=True)
+
+
+def beyond_the_scale() -> Iterable[Case]:
+    """A value that is beyond its scale must not reach the next lane."""
+    for bits, ranks in itertools.product((2, 5, 8), (1, 3)):
+        yield Case(Model(bits, ranks, 50), layers(bits, ranks, 120), 1, halve=True)
+
+
+def overflow() -> Iterable[Case]:
+    """All ranks have the largest value of both signs: the sums of the levels are at their ends."""
+    for bits, ranks in itertools.product((2, 5, 8), (2, 7, 16, 31, 32)):
+        values = np.tile(np.array([[1, -1, 1, -1, 1, 1, -1]], np.float32), (ranks, 1))
+        yield Case(Model(bits, ranks, 7), values, 1)
+
+
+CASES: dict[str, Callable[[], Iterable[Case]]] = {
+    "every width": every_width,
+    "random and kept": random_and_kept,
+    "extremes": extremes,
+    "overflow": overflow,
+    "beyond the scale": beyond_the_scale,
+}
+
+
+@pytest.mark.parametrize("cases", CASES)
+def test_same_bits_as_the_model(program: Path, cases: str) -> None:
+    assert same(program, cases)
+
+
+def test_the_model_sums() -> None:
+    """What it was written for: a unit's half for each rank, at most."""
+    for bits, ranks in ((2, 2), (4, 3), (8, 8)):
+        values = layers(3, ranks, 300)
+        model = Model(bits, ranks, 64)
+        summed = quantize_model.allreduce(model, values, 1, KEY)
+        exact = values.astype(np.float64).sum(axis=0)
+        units = np.repeat(summed.scales.view(np.float32) / model.highest, 64)[:300]
+        assert (np.abs(summed.values - exact) <= ranks * units * 0.5001).all()
+        assert np.abs(summed.values - exact).max() > 0
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_shows(fault: str, tmp_path: Path) -> None:
+    right, wrong = FAULTS[fault]
+    text = render.text(HEADER)
+    assert text.count(right) == 1
+    program = compiled(tmp_path, ["g++", "-O0"], text.replace(right, wrong))
+    assert not all(same(program, cases) for cases in CASES)

@@ -1,0 +1,60 @@
+"""Gradients averaged in fewer bits, by real ranks of DistributedDataParallel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.torch import results
+
+if TYPE_CHECKING:
+    from support.launcher import Launcher
+
+pytestmark = pytest.mark.integration
+
+TRIALS: list[dict[str, Any]] = [
+    {"bits": 4},
+    {"bits": 1, "feedback": True, "bucket_size": 100},
+    {"bits": 2, "feedback": True, "skip_incomplete": True},
+    {"bits": 8, "rules": [["norm", 32], ["wide", 3]], "gradient_as_bucket_view": True},
+    {"bits": 3, "dtype": "bfloat16", "feedback": True},
+    {"bits": 5, "dtype": "float16", "layer_min_size": 0, "cap": 25},
+    {"bits": 4, "accumulate": True, "bucket_size": 10_000},
+    {"bits": 32},
+]
+
+
+@pytest.mark.parametrize(("backend", "world"), [("gloo", 3), ("switchml", 2)])
+def test_same_as_the_model(launch: Launcher, backend: str, world: int) -> None:
+    trials = TRIALS if backend == "gloo" else TRIALS[:4]
+    given = {"trials": trials, "backend": backend}
+    for rank in results(launch("quantized_cases:same_as_model", world, arguments=given)):
+        assert (rank["report"]["calls"] > 0) == (backend == "switchml")
+
+
+def test_training(launch: Launcher) -> None:
+    for rank in results(launch("quantized_cases:trained", 2)):
+        assert rank["apart"]["8"] < 0.01
+        assert rank["apart"]["2"] < 0.3
+        assert rank["sent"]["8"] < 0.36 * rank["sent"]["32"]
+        assert rank["sent"]["1"] < 0.1 * rank["sent"]["32"]
+
+
+def test_settings_that_differ(launch: Launcher) -> None:
+    for rank in results(launch("quantized_cases:differ", 2)):
+        at_first, later = rank["told"]
+        assert "bits is 8 on rank 0 and 4 on rank 1" in at_first
+        assert "settings of QuantizedState differ between ranks" in later
+
+
+def test_names_are_needed(launch: Launcher) -> None:
+    for rank in results(launch("quantized_cases:unnamed", 2)):
+        needed, *wrong = rank["told"]
+        assert "QuantizedState(model=...)" in needed
+        assert ["is no layer of the model" in one for one in wrong] == [True, True]
+
+
+@pytest.mark.parametrize("case", ["resumed", "stochastic", "whole_types"])
+def test_case(launch: Launcher, case: str) -> None:
+    """The assertions are in the case."""
+    results(launch(f"quantized_cases:{case}", 2))

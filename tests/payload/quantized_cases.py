@@ -1,0 +1,293 @@
+"""What each rank does in the tests of sums in fewer bits; a case returns what a test checks."""
+
+import copy
+import io
+import os
+import pickle
+import sys
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from cases import RANK, WORLD, finish, start
+from plugin_cases import model, same_everywhere, train
+from torch.nn.parallel import DistributedDataParallel
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import quantize_model
+
+STEPS = 4
+LAYERS = {"large": (7000,), "wide": (40, 30), "bias": (100,), "norm": (2000,), "tail": (1027,)}
+POISONED = {1: ("large", 700, float("nan")), 2: ("tail", 1026, float("-inf"))}  # by step
+
+
+class Chosen(torch.nn.Module):
+    """Its gradients are what `forward` was given."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        for name, shape in LAYERS.items():
+            self.register_parameter(name, torch.nn.Parameter(torch.zeros(shape, dtype=dtype)))
+
+    def forward(self, gradients):
+        return sum((getattr(self, name) * one).sum() for name, one in gradients.items())
+
+
+def gradients(rank, step, dtype):
+    """Of a rank, by layer."""
+    generator = torch.Generator().manual_seed(100 * step + rank)
+    found = {
+        name: (torch.randn(shape, generator=generator) * 10.0 ** (rank - 1)).to(dtype)
+        for name, shape in LAYERS.items()
+    }
+    if step in POISONED and rank == step % WORLD:
+        name, place, value = POISONED[step]
+        found[name].view(-1)[place] = value
+    return found
+
+
+def as_array(tensor):
+    return tensor.detach().to(torch.float32).reshape(-1).numpy()
+
+
+class Expected:
+    """What the model of the scheme says, from the gradients of all ranks."""
+
+    def __init__(self, bits, bucket, feedback, skip_incomplete, least):
+        self.bits, self.bucket, self.feedback = bits, bucket, feedback
+        self.skip_incomplete, self.least = skip_incomplete, least
+        self.residuals = {}
+
+    def means(self, name, bits, rows):
+        """Of a layer's rows, one a rank."""
+        numel = rows.shape[1]
+        sent = numel - (numel % self.bucket if self.skip_incomplete else 0)
+        if bits == 32 or numel < self.least:
+            sent = 0
+        result = rows.sum(axis=0) / np.float32(WORLD)
+        if sent:
+            values = rows[:, :sent] + self.residuals.get(name, np.float32(0))
+            scheme = quantize_model.Model(bits, WORLD, self.bucket)
+            summed = quantize_model.allreduce(scheme, np.ascontiguousarray(values), WORLD, 0)
+            if self.feedback:
+                self.residuals[name] = summed.kept
+            result[:sent] = summed.values
+        return result, sent
+
+
+def same_as_model(switchml, trials, backend):
+    """Bit for bit what the model of the scheme says, whatever DistributedDataParallel is asked."""
+    start()
+    group = dist.new_group(backend="gloo") if backend == "gloo" else None
+    for trial in trials:
+        check_trial(switchml, group, **trial)
+    return finish(switchml)
+
+
+def check_trial(
+    switchml,
+    group,
+    bits=4,
+    bucket_size=512,
+    layer_min_size=1024,
+    dtype="float32",
+    *,
+    feedback=False,
+    skip_incomplete=False,
+    rules=(),
+    cap=0.01,
+    accumulate=False,
+    **parallel,
+):
+    type_of_it = getattr(torch, dtype)
+    own = Chosen(type_of_it)
+    network = DistributedDataParallel(own, process_group=group, bucket_cap_mb=cap, **parallel)
+    state = switchml.QuantizedState(
+        bits, bucket_size, layer_min_size, error_feedback=feedback, model=network,
+        skip_incomplete=skip_incomplete, process_group=group,
+    )  # fmt: skip
+    for name, of_it in rules:
+        state.set_bits(name, of_it)
+    network.register_comm_hook(state, switchml.quantized_hook)
+    expected = Expected(bits, bucket_size, feedback, skip_incomplete, layer_min_size)
+    for step in range(STEPS):
+        network.zero_grad()
+        given = gradients(RANK, step, type_of_it)
+        if accumulate:
+            with network.no_sync():
+                network(given).backward()
+        network(given).backward()
+        rows = [gradients(rank, step, type_of_it) for rank in range(WORLD)]
+        for name, shape in LAYERS.items():
+            factor = 2 if accumulate else 1
+            values = np.stack([as_array(one[name]) * np.float32(factor) for one in rows])
+            with np.errstate(invalid="ignore"):
+                means, sent = expected.means(name, dict(rules).get(name, bits), values)
+            wanted = torch.from_numpy(means).to(type_of_it).view(shape)
+            check(getattr(own, name).grad, wanted, sent, (trial_of(locals()), step, name))
+    assert state.report()["values"] == STEPS * sum(np.prod(shape) for shape in LAYERS.values())
+
+
+def trial_of(names):
+    return {name: names[name] for name in ("bits", "dtype", "feedback", "rules", "cap")}
+
+
+def check(found, wanted, sent, where):
+    """The first `sent` values are the very ones, the others right up to the order of the sum."""
+    found, wanted = found.flatten(), wanted.flatten()
+    assert torch.allclose(found[sent:], wanted[sent:], rtol=1e-5, atol=1e-6, equal_nan=True), where
+    same = (found == wanted) | (found.isnan() & wanted.isnan())
+    assert same[:sent].all(), (where, found[:sent][~same[:sent]], wanted[:sent][~same[:sent]])
+
+
+def trained(switchml):
+    """In few bits, with error feedback and without, the ranks go on to have the same weights."""
+    start()
+    found = {}
+    for bits, feedback in ((32, False), (8, False), (2, True), (1, True)):
+        network = DistributedDataParallel(model(), bucket_cap_mb=0.02)
+        state = switchml.QuantizedState(bits, error_feedback=feedback, layer_min_size=64)
+        network.register_comm_hook(state, switchml.quantized_hook)
+        found[f"{bits}"] = state, same_everywhere(train(network, steps=30))
+    whole = found["32"][1]
+    apart = {bits: ((one - whole).norm() / whole.norm()).item() for bits, (_, one) in found.items()}
+    sent = {bits: state.report()["bytes"] for bits, (state, _) in found.items()}
+    return finish(switchml, apart=apart, sent=sent)
+
+
+def whole_types(switchml):
+    """float64 and complex gradients are averaged as they are, beside those that are not."""
+    start()
+
+    class Mixed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.wide = torch.nn.Parameter(torch.zeros(3000, dtype=torch.float64))
+            self.usual = torch.nn.Parameter(torch.zeros(3000))
+            self.unused = torch.nn.Parameter(torch.zeros(2000))
+
+        def forward(self, factor):
+            return (self.wide * factor).sum() + (self.usual * factor.float()).sum()
+
+    network = DistributedDataParallel(Mixed(), find_unused_parameters=True)
+    network.register_comm_hook(switchml.QuantizedState(8), switchml.quantized_hook)
+    for _ in range(3):
+        network.zero_grad()
+        network(torch.tensor(1e300 if RANK else 3e300, dtype=torch.float64)).backward()
+        mean = (3e300 + 1e300 * (WORLD - 1)) / WORLD
+        wanted = torch.full((3000,), mean, dtype=torch.float64)
+        assert torch.allclose(network.module.wide.grad, wanted)
+        assert network.module.usual.grad.isnan().all(), "1e300 is inf in float32"
+        assert network.module.unused.grad is None or not network.module.unused.grad.any()
+    return finish(switchml)
+
+
+def differ(switchml):
+    """What differs between ranks raises on all of them, at first and later on."""
+    start()
+    told = []
+    for late in (False, True):
+        network = DistributedDataParallel(model())
+        state = switchml.QuantizedState(
+            4 if RANK or late else 8, layer_min_size=64, model=network, seed=5
+        )
+        network.register_comm_hook(state, switchml.quantized_hook)
+        try:
+            network(torch.ones(2, 64)).sum().backward()
+            if RANK == 0:
+                state.set_bits("0.weight", 7)
+            network(torch.ones(2, 64)).sum().backward()
+        except ValueError as error:
+            told.append(str(error))
+    return finish(switchml, told=told)
+
+
+def unnamed(switchml):
+    """What needs names says so, on all ranks, and nothing is left in flight."""
+    start()
+    network = DistributedDataParallel(model())
+    state = switchml.QuantizedState(4, layer_min_size=64, error_feedback=True)
+    state.exclude("0.weight")
+    network.register_comm_hook(state, switchml.quantized_hook)
+    told = []
+    try:
+        network(torch.ones(2, 64)).sum().backward()
+    except ValueError as error:
+        told.append(str(error))
+    another = DistributedDataParallel(model())  # after a backward pass that failed
+    state.attach(another)
+    another.register_comm_hook(state, switchml.quantized_hook)
+    same_everywhere(train(another, steps=2))
+    for name in ("1.weight", "module.0.weight"):
+        try:
+            state.exclude(name)
+        except ValueError as error:
+            told.append(str(error))
+    return finish(switchml, told=told)
+
+
+def resumed(switchml):
+    """After a checkpoint the training goes on as if there had been none."""
+    start()
+
+    def network_of(state, weights=None):
+        network = DistributedDataParallel(model(), bucket_cap_mb=0.02)
+        if weights is not None:
+            network.module.load_state_dict(weights)
+        state.attach(network)
+        network.register_comm_hook(state, switchml.quantized_hook)
+        return network
+
+    def new_state():
+        return switchml.QuantizedState(
+            2, 100, 64, stochastic=True, error_feedback=True, seed=11, skip_incomplete=True
+        )
+
+    state = new_state()
+    network = network_of(state)
+    train(network, steps=5)
+    weights, file = copy.deepcopy(network.module.state_dict()), io.BytesIO()
+    torch.save(state.state_dict(), file)
+    pickled = pickle.dumps(state)
+    straight = same_everywhere(train(network, steps=5))
+
+    loaded = new_state()
+    file.seek(0)
+    loaded.load_state_dict(torch.load(file))
+    again = [loaded, pickle.loads(pickled)]  # noqa: S301  # our own
+    for one in again:
+        assert torch.equal(straight, same_everywhere(train(network_of(one, weights), steps=5)))
+    forgotten = same_everywhere(train(network_of(new_state(), weights), steps=5))
+    assert not torch.equal(straight, forgotten), "the residuals and the step count"
+    return finish(switchml)
+
+
+def stochastic(switchml):
+    """The mean of many roundings is right, ranks draw different numbers, a seed repeats them."""
+    start()
+    own = Chosen(torch.float32)
+    network = DistributedDataParallel(own)
+    given = gradients(1, 0, torch.float32)  # the same on all ranks
+
+    def drawn(seed, steps):
+        state = switchml.QuantizedState(2, 512, 1024, stochastic=True, seed=seed, model=network)
+        found = []
+        for _ in range(steps):
+            network.zero_grad()
+            current[0] = state
+            network(given).backward()
+            found.append(own.large.grad.clone())
+        return torch.stack(found)
+
+    current = [None]
+    network.register_comm_hook(None, lambda _, bucket: switchml.quantized_hook(current[0], bucket))
+    first, again, other = drawn(1, 200), drawn(1, 2), drawn(2, 2)
+    assert torch.equal(first[:2], again)
+    assert not torch.equal(again, other)
+    assert not torch.equal(first[0], first[1])
+    scale = given["large"].abs().max()
+    levels = {round(one, 2) for one in (first[0][:512] / first[0][:512].abs().max()).tolist()}
+    assert len(levels) == 2 * WORLD + 1, "ranks round differently"
+    error = (first.mean(dim=0) - given["large"]).abs() / scale
+    assert error.mean() < 0.5 / (200 * WORLD) ** 0.5, error.mean()
+    return finish(switchml)
