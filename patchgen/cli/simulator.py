@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
 
+from patchgen.cli import params
 from patchgen.cli.console import Command, progress, say
 
 
@@ -24,6 +26,11 @@ def simulator() -> None:
     help="Port on which rank 0 listens. [default: 50099]",
 )
 @click.option(
+    "--aggregator",
+    metavar="HOST:PORT",
+    help="Address of `simulator serve`, which then is the switch instead of rank 0.",
+)
+@click.option(
     "--prepostprocessor",
     type=click.Choice(["bypass", "cpu_exponent_quantizer"]),
     help="Sum float32 exactly (bypass) or in fixed point. [default: cpu_exponent_quantizer]",
@@ -40,6 +47,40 @@ def install(prefix: str, **given: Any) -> None:  # the options above
     from patchgen.client import simulator as builder  # no other command needs it
 
     values = {name: value for name, value in given.items() if value is not None}
+    if "aggregator" in values and "controller_port" in values:
+        raise click.UsageError("--aggregator has a port; leave out --controller-port")
     with progress():
         builder.install(Path(prefix), **values)
     say(f"use it with: SWITCHML_HOME={shlex.quote(str(Path(prefix).absolute()))}")
+
+
+@simulator.command(cls=Command)
+@click.option(
+    "--listen",
+    metavar="ADDR",
+    default="127.0.0.1:50099",
+    show_default=True,
+    help="HOST:PORT; port 0 takes a free one.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 65535),
+    metavar="N",
+    required=True,
+    help="Ranks that sum together.",
+)
+@click.option("--json", "target", type=click.Path(), metavar="FILE", help="Write the counters.")
+@params.cache_option
+def serve(listen: str, workers: int, target: str | None, cache: str | None) -> None:
+    """Sums for ranks with the simulator, session after session, until Ctrl-C or SIGTERM.
+
+    It is the switch instead of rank 0, for ranks whose switchml.cfg says so; `simulator install
+    --aggregator` writes such files. What was counted is told at the end.
+    """
+    from patchgen.cli import serving
+    from patchgen.client.simulator import aggregator, report
+
+    with progress():
+        program = aggregator.build(params.cache(cache), os.environ)
+    command = [program, f"--listen={listen}", f"--workers={workers}"]
+    serving.serve(command, target, report.lines, "the aggregator")

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from typing import Any
 
 import click
 
 from patchgen.cli import params
-from patchgen.cli.console import Command, progress, say_all
+from patchgen.cli.console import Command, progress
 from patchgen.cli.faults import FAULTS, fault_options
-from patchgen.errors import ToolError, file_errors
-
-_GRACE = 10.0  # seconds
 
 
 @click.command(cls=Command)
@@ -49,44 +44,12 @@ def switch(ports: tuple[str, ...], listen: str, target: str | None, **given: Any
     counted is told at the end.
     """
     from patchgen import switch as builder  # no other command needs it
-    from patchgen.system import files
-    from patchgen.system.process import Program, stream
+    from patchgen.cli.serving import serve
+    from patchgen.switch import report
 
     with progress():
         program = builder.build(params.cache(given["cache"]), os.environ)
     options = {name: given[name] for name in ("wait", *FAULTS) if given[name] is not None}
-    with files.scratch("counters") as directory:
-        counters = os.path.abspath(target) if target else os.path.join(directory, "counters.json")
-        with file_errors():
-            os.stat(os.path.dirname(counters))  # rather now than after hours
-        command = [program, f"--listen={listen}", f"--json={counters}"]
-        command += [f"--port={port}" for port in ports]
-        command += [f"--{name}={value!r}" for name, value in options.items()]
-        before = _written(counters)
-        try:
-            code = stream(Program(command, supervised=True, grace=_GRACE), _show, limit=None)
-        finally:  # it is a signal that ends it
-            if _written(counters) != before:
-                _tell(counters)
-        if code:
-            raise ToolError("the switch has ended; why stands above")
-
-
-def _show(source: str, line: bytes) -> None:
-    out = (sys.stderr if source == "err" else sys.stdout).buffer
-    out.write(line)
-    out.flush()
-
-
-def _written(path: str) -> int | None:
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return None
-
-
-def _tell(counters: str) -> None:
-    from patchgen.switch import report
-
-    with file_errors(), open(counters, encoding="utf-8") as file:
-        say_all(["", *report.lines(json.load(file))])
+    command = [program, f"--listen={listen}", *(f"--port={port}" for port in ports)]
+    command += [f"--{name}={value!r}" for name, value in options.items()]
+    serve(command, target, report.lines, "the switch")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from patchgen.client.config import simulated
 from patchgen.client.simulator import install
+from patchgen.client.simulator_config import simulated
 from patchgen.system.ports import free_port
 from patchgen.system.process import run
 from support.shared import once
@@ -197,15 +197,20 @@ def job(
     bypass: bool = False,
     limit_ms: int = NEVER_MS,
     values: Mapping[str, int] = MappingProxyType({}),
+    aggregator: str | None = None,
 ) -> Iterator[Job]:
-    """Processes with the configs of one job, not yet started; killed at the end."""
-    port = free_port()
+    """Processes with the configs of one job, not yet started; killed at the end.
+
+    Rank 0 is the switch, where `aggregator` does not say where another process is.
+    """
+    port = int(aggregator.rpartition(":")[2]) if aggregator else free_port()
     configs = [
         simulated(
             rank=rank,
             workers=workers,
             controller_port=port,
             prepostprocessor="bypass" if bypass else "cpu_exponent_quantizer",
+            aggregator=aggregator,
         )
         for rank in range(workers)
     ]

@@ -175,4 +175,4 @@ def test_a_command_is_in_the_file_of_its_name() -> None:
 
     names = [name for names in SECTIONS.values() for name in names]
     files = {path.stem for path in (PACKAGE / "cli").glob("*.py")}
-    assert sorted([*names, "__init__", "console", "faults", "params"]) == sorted(files)
+    assert sorted([*names, "__init__", "console", "faults", "params", "serving"]) == sorted(files)

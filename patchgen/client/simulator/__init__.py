@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from patchgen.client import config, library
+from patchgen.client.simulator_config import simulated
 from patchgen.errors import file_errors
 from patchgen.system import cmake, files
 
@@ -24,6 +25,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
     workers: int = 1,
     controller_port: int = config.DEFAULT_PORT,
     prepostprocessor: str = config.PREPOSTPROCESSORS[0],
+    aggregator: str | None = None,
     debug: bool = False,
     cxxflags: str = "",
 ) -> list[Path]:
@@ -34,6 +36,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
         workers: num_workers; with more than one, also writes ranks/RANK/switchml.cfg for each.
         controller_port: TCP port of the aggregator.
         prepostprocessor: one of `config.PREPOSTPROCESSORS`.
+        aggregator: HOST:PORT of a process that is the switch instead of rank 0.
         debug: no optimization, and debug symbols.
         cxxflags: flags for the compiler instead of those in the environment's CXXFLAGS.
 
@@ -41,6 +44,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
         The installed files.
 
     Raises:
+        OptionsError: `aggregator` is no such address.
         ToolError: a program or library is missing, or the build failed.
         FileError: the prefix cannot be written.
         ValueError: workers, controller_port or prepostprocessor is out of range.
@@ -55,13 +59,15 @@ def install(  # noqa: PLR0913  # each is an option of the command
         )
 
     def text(rank: int) -> bytes:
-        return config.simulated(
+        return simulated(
             rank=rank,
             workers=workers,
             controller_port=controller_port,
             prepostprocessor=prepostprocessor,
+            aggregator=aggregator,
         ).encode()
 
+    texts = [text(rank) for rank in range(workers)]
     with tempfile.TemporaryDirectory(prefix="switchml-simulator-") as directory:
         archive = _build(Path(directory), debug=debug, cxxflags=cxxflags)
         contents = {
@@ -69,10 +75,10 @@ def install(  # noqa: PLR0913  # each is an option of the command
             for header in sorted(_SOURCE.glob("include/switchml/*.h"))
         }
         contents[Path(library.ARCHIVE)] = archive.read_bytes()
-    contents[Path(config.NAME)] = text(0)
+    contents[Path(config.NAME)] = texts[0]
     if workers > 1:
-        for rank in range(workers):
-            contents[Path("ranks", str(rank), config.NAME)] = text(rank)
+        for rank, content in enumerate(texts):
+            contents[Path("ranks", str(rank), config.NAME)] = content
 
     _LOGGER.info("installing into %s", prefix)
     with file_errors():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.checks import Check, hold
 from patchgen.client import config
+from patchgen.client.simulator_config import simulated
 from patchgen.ranks.verify.target import run
 from patchgen.system.ports import free_port
 
@@ -122,7 +123,7 @@ def _written(scratch: str, world: int, *, dummy: bool) -> list[str]:
         text = (
             config.dummy(rank, world)
             if dummy
-            else config.simulated(rank=rank, workers=world, controller_port=port)
+            else simulated(rank=rank, workers=world, controller_port=port)
         )
         path = os.path.join(scratch, f"switchml-{rank}.cfg")
         config.save(path, text)

@@ -13,7 +13,7 @@ import pytest
 from support import compiler_cache, torch_project
 from support.waiting import ENOUGH
 
-from patchgen.client.config import simulated
+from patchgen.client.simulator_config import simulated
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:

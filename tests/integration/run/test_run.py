@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.waiting import ENOUGH, gone, until
 
-from patchgen.client.config import simulated
+from patchgen.client.simulator_config import simulated
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:

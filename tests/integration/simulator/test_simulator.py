@@ -27,8 +27,8 @@ from support.simulator import (
 )
 
 from patchgen.client import simulator
-from patchgen.client.config import simulated
 from patchgen.client.simulator import install
+from patchgen.client.simulator_config import simulated
 from patchgen.errors import ToolError
 from patchgen.system.ports import free_port
 from patchgen.system.process import run
@@ -535,7 +535,9 @@ def test_silent_connections_are_dropped(driver: Path, tmp_path: Path) -> None:
 
 
 def hello(rank: int, workers: int) -> bytes:
-    body = struct.pack("=QQIIHHHBB", 0x736D6C2D73696D31, 256, 1, 256, rank, workers, 4, 1, 0)
+    body = struct.pack(
+        "=QQQIIHHHBB", 0x736D6C2D73696D31, 100_000, 256, 2, 256, rank, workers, 4, 1, 0
+    )
     return HEADER.pack(HELLO, len(body), 0) + body
 
 

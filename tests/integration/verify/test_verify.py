@@ -19,7 +19,7 @@ from support import real as real_library
 from support.torch import checked, switchml_patch
 from support.waiting import read_rest, until
 
-from patchgen.client.config import simulated
+from patchgen.client.simulator_config import simulated
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:

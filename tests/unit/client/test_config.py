@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchgen.client import config
-from patchgen.client.config import simulated
+from patchgen.client.simulator_config import simulated
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -43,6 +43,8 @@ po::options_description Options(GeneralConfig& general, BackendConfig& backend) 
   add("backend.dummy.bandwidth", backend.dummy.bandwidth, 1000);
   add("backend.dummy.process_packets", backend.dummy.process_packets, true);
 
+  add("backend.simulator.external_aggregator", backend.simulator.external_aggregator, false);
+
   add("backend.dpdk.worker_port", backend.dpdk.worker_port, 4000);
   add("backend.dpdk.worker_ip", backend.dpdk.worker_ip_str, "10.0.0.1");
   add("backend.dpdk.cores", backend.dpdk.cores_str, "0-3");

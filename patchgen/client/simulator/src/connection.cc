@@ -38,6 +38,7 @@ Connection::Event Connection::Read() {
       return result.status == Transfer::kBlocked ? Event::kBlocked : Event::kClosed;
     }
     received_ += result.bytes;
+    all_received_ += result.bytes;
     if (begin + result.bytes < end) {
       return Event::kBlocked;
     }
@@ -75,6 +76,7 @@ bool Connection::Flush() {
         return result.status == Transfer::kBlocked;
       }
       sent_ += result.bytes;
+      all_sent_ += result.bytes;
     }
     queue_.pop_front();
     sent_ = 0;

@@ -33,6 +33,8 @@ class Connection {
   const FrameHeader& header() const { return header_; }
   const std::vector<uint32_t>& payload() const { return payload_; }
   TimePoint accepted_at() const { return accepted_at_; }
+  uint64_t received() const { return all_received_; }  // bytes so far
+  uint64_t sent() const { return all_sent_; }
 
   // Reads on. After kHeader the owner looks at header() and either reads on or drops the
   // connection: nothing is allocated for a length that it did not see. After kFrame nothing is read
@@ -59,6 +61,8 @@ class Connection {
   bool has_frame_ = false;
   std::deque<SharedFrame> queue_;
   size_t sent_ = 0;  // bytes of the front of queue_
+  uint64_t all_received_ = 0;
+  uint64_t all_sent_ = 0;
 };
 
 }  // namespace switchml

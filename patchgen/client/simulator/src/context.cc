@@ -77,7 +77,8 @@ bool Context::Join(Config* config) {
   }
   try {
     config_.Validate();
-    session_ = std::make_unique<Session>(config_.general_, stats_);
+    const bool external = config_.backend_.simulator.external_aggregator;
+    session_ = std::make_unique<Session>(config_.general_, external, stats_);
     return true;
   } catch (const std::exception& error) {
     Log("rank " + std::to_string(config_.general_.rank) + " cannot start: " + error.what());

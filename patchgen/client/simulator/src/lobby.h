@@ -25,6 +25,8 @@ class Lobby {
   // come at once.
   Lobby(Fd listener, std::chrono::milliseconds patience, size_t workers);
 
+  const Fd& listener() const { return listener_; }
+
   // Appends what to poll for.
   void Watch(std::vector<pollfd>& entries) const;
 

@@ -5,8 +5,9 @@
 namespace switchml {
 namespace {
 
-constexpr uint64_t kMaxChunkPackets = 256;
-constexpr uint64_t kMaxChunkNumel = 1 << 18;  // 1 MiB, where one packet is not larger
+// A chunk is answered when it has arrived whole, so the less it is the sooner answers flow.
+constexpr uint64_t kMaxChunkPackets = 64;
+constexpr uint64_t kMaxChunkNumel = 1 << 14;  // 64 KiB, where one packet is not larger
 
 uint64_t DivideUp(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 

@@ -51,7 +51,8 @@ struct Step {
 // chunks ahead of its data, so that nobody waits for them in the middle of a job.
 class JobPlan {
  public:
-  static constexpr uint64_t kLookahead = 4;
+  // More than is under way at once: on a link of 1 Gbit/s, 2 MiB last for 16 ms.
+  static constexpr uint64_t kLookahead = 32;
 
   JobPlan(uint64_t numel, bool quantized, uint16_t threads, uint64_t packet_numel);
 

@@ -9,12 +9,16 @@ constexpr uint64_t kMagic = 0x736d6c2d73696d31;
 
 constexpr uint32_t kWordBytes = 4;
 
-std::string Differs(const char* key, uint64_t ours, uint64_t theirs) {
+constexpr double kYear = 365.0 * 24 * 3600 * 1000;  // milliseconds
+
+std::string RankName(uint16_t rank) { return "rank " + std::to_string(rank); }
+
+std::string Differs(const char* key, uint64_t ours, uint64_t theirs, const std::string& where) {
   if (ours == theirs) {
     return "";
   }
   return std::string(key) + " is " + std::to_string(theirs) + " here and " + std::to_string(ours) +
-         " at rank 0";
+         " at " + where;
 }
 
 std::string PrepostprocessorName(uint8_t quantizer) {
@@ -26,6 +30,7 @@ std::string PrepostprocessorName(uint8_t quantizer) {
 Hello MakeHello(const GeneralConfig& config) {
   Hello hello{};
   hello.magic = kMagic;
+  hello.limit_ms = static_cast<uint64_t>(JobLimit(config).count());
   hello.version = kProtocolVersion;
   hello.rank = config.rank;
   hello.num_workers = config.num_workers;
@@ -37,31 +42,42 @@ Hello MakeHello(const GeneralConfig& config) {
   return hello;
 }
 
-std::string Disagreement(const Hello& ours, const Hello& theirs) {
-  if (theirs.magic != ours.magic) {
+std::string Misfit(const Hello& hello, uint16_t num_workers, const std::string& where) {
+  if (hello.magic != kMagic) {
     return "not a worker, or one with another byte order";
   }
+  for (const std::string& text :
+       {Differs("the protocol's version", kProtocolVersion, hello.version, where),
+        Differs("num_workers", num_workers, hello.num_workers, where)}) {
+    if (!text.empty()) {
+      return text;
+    }
+  }
+  return hello.rank < num_workers
+             ? ""
+             : RankName(hello.rank) + " is not below num_workers " + std::to_string(num_workers);
+}
+
+std::string Disagreement(const Hello& ours, const Hello& theirs) {
+  const std::string there = RankName(ours.rank);
   if (theirs.quantizer != ours.quantizer) {
     return "prepostprocessor is " + PrepostprocessorName(theirs.quantizer) + " here and " +
-           PrepostprocessorName(ours.quantizer) + " at rank 0";
+           PrepostprocessorName(ours.quantizer) + " at " + there;
   }
+  const auto differs = [&there](const char* key, uint64_t own, uint64_t other) {
+    return Differs(key, own, other, there);
+  };
   for (const std::string& text : {
-           Differs("the protocol's version", ours.version, theirs.version),
-           Differs("num_workers", ours.num_workers, theirs.num_workers),
-           Differs("num_worker_threads", ours.num_worker_threads, theirs.num_worker_threads),
-           Differs("packet_numel", ours.packet_numel, theirs.packet_numel),
-           Differs("max_outstanding_packets", ours.max_outstanding_packets,
+           differs("num_worker_threads", ours.num_worker_threads, theirs.num_worker_threads),
+           differs("packet_numel", ours.packet_numel, theirs.packet_numel),
+           differs("max_outstanding_packets", ours.max_outstanding_packets,
                    theirs.max_outstanding_packets),
-           Differs("instant_job_completion", ours.instant_job_completion,
+           differs("instant_job_completion", ours.instant_job_completion,
                    theirs.instant_job_completion),
        }) {
     if (!text.empty()) {
       return text;
     }
-  }
-  if (theirs.rank >= ours.num_workers) {
-    return "rank " + std::to_string(theirs.rank) + " is not below num_workers " +
-           std::to_string(ours.num_workers);
   }
   return "";
 }
@@ -88,9 +104,13 @@ FrameHeader StepHeader(const JobPlan& plan, const Step& step) {
 }
 
 std::chrono::milliseconds JobLimit(const GeneralConfig& config) {
-  constexpr double kYear = 365.0 * 24 * 3600 * 1000;
   const double limit = config.timeout * static_cast<double>(config.timeout_threshold) *
                        static_cast<double>(config.timeout_threshold_increment);
+  return std::chrono::milliseconds(static_cast<int64_t>(std::clamp(limit, 1.0, kYear)));
+}
+
+std::chrono::milliseconds JobLimit(const Hello& hello) {
+  const auto limit = static_cast<double>(hello.limit_ms);
   return std::chrono::milliseconds(static_cast<int64_t>(std::clamp(limit, 1.0, kYear)));
 }
 

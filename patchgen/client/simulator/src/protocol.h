@@ -36,12 +36,13 @@ struct FrameHeader {
   uint64_t sequence;  // the job's number, or the number of the step's chunk
 };
 
-constexpr uint32_t kProtocolVersion = 1;
+constexpr uint32_t kProtocolVersion = 2;
 constexpr uint32_t kMaxTextBytes = 1024;  // of the reason in refused and failed
 
-// Who a worker is, and what it must have in common with rank 0.
+// Who a worker is, and what it must have in common with the others; the limit may differ.
 struct Hello {
   uint64_t magic;
+  uint64_t limit_ms;  // how long it waits for the others
   uint64_t packet_numel;
   uint32_t version;
   uint32_t max_outstanding_packets;
@@ -65,7 +66,7 @@ static_assert(std::has_unique_object_representations_v<JobHeader>);
 
 Hello MakeHello(const GeneralConfig& config);
 
-// Why rank 0, with hello `ours`, refuses `theirs`; empty where it does not.
+// Why a worker with hello `theirs` does not fit to one with `ours`; empty where it does.
 std::string Disagreement(const Hello& ours, const Hello& theirs);
 
 JobHeader MakeJobHeader(const Tensor& tensor, AllReduceOperation operation);
@@ -74,8 +75,13 @@ JobPlan MakePlan(const JobHeader& job, const Hello& hello);
 
 FrameHeader StepHeader(const JobPlan& plan, const Step& step);
 
+// Why a worker cannot be one of so many, whoever the others are; empty where it can. `where` is who
+// says how many.
+std::string Misfit(const Hello& hello, uint16_t num_workers, const std::string& where);
+
 // How long to wait for the others: at least a millisecond, at most a year.
 std::chrono::milliseconds JobLimit(const GeneralConfig& config);
+std::chrono::milliseconds JobLimit(const Hello& hello);
 
 }  // namespace switchml
 

@@ -8,17 +8,17 @@
 
 namespace switchml {
 
-Session::Session(const GeneralConfig& config, Stats& stats)
+Session::Session(const GeneralConfig& config, bool external_aggregator, Stats& stats)
     : rank_(config.rank),
       instant_(config.instant_job_completion),
       stats_(stats),
-      aggregator_(),
+      host_(),
       worker_([&] {
         const Endpoint endpoint{config.controller_ip_str, config.controller_port};
         const Hello hello = MakeHello(config);
         const auto limit = JobLimit(config);
-        if (config.rank == 0) {
-          aggregator_.emplace(endpoint, hello, limit);
+        if (config.rank == 0 && !external_aggregator) {
+          host_.emplace(endpoint, hello);
         }
         return Worker(endpoint, hello, limit);
       }()),
@@ -58,7 +58,7 @@ void Session::Stop() {
   if (thread_.joinable()) {
     thread_.join();
   }
-  aggregator_.reset();
+  host_.reset();
 }
 
 void Session::Run() {

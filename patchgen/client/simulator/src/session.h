@@ -10,8 +10,8 @@
 #include <string>
 #include <thread>
 
-#include "aggregator.h"
 #include "config.h"
+#include "host.h"
 #include "job.h"
 #include "stats.h"
 #include "worker.h"
@@ -20,8 +20,9 @@ namespace switchml {
 
 class Session {
  public:
-  // Throws LinkError. `stats` must outlive the session.
-  Session(const GeneralConfig& config, Stats& stats);
+  // Throws LinkError. Rank 0 hosts the aggregator unless that is a process of its own. `stats` must
+  // outlive the session.
+  Session(const GeneralConfig& config, bool external_aggregator, Stats& stats);
   ~Session() { Stop(); }
 
   Session(const Session&) = delete;
@@ -39,7 +40,7 @@ class Session {
   const uint16_t rank_;
   const bool instant_;
   Stats& stats_;
-  std::optional<Aggregator> aggregator_;
+  std::optional<Host> host_;
   Worker worker_;
   std::string failure_;  // the thread's: why all later jobs fail
 

@@ -67,9 +67,8 @@ Fd NewSocket(const addrinfo& address) {
   return fd;
 }
 
-void SetOption(const Fd& fd, int level, int option) {
-  const int on = 1;
-  setsockopt(fd.get(), level, option, &on, sizeof on);
+void SetOption(const Fd& fd, int level, int option, int value = 1) {
+  setsockopt(fd.get(), level, option, &value, sizeof value);
 }
 
 // 0, or the errno of the failure.
@@ -135,6 +134,11 @@ void Fd::Close() {
   }
 }
 
+std::string Endpoint::Text() const {
+  const bool colons = host.find(':') != std::string::npos;  // an address of IPv6
+  return (colons ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
 Fd Listen(const Endpoint& endpoint) {
   const Addresses addresses = Resolve(endpoint);
   Fd fd = NewSocket(*addresses);
@@ -144,6 +148,20 @@ Fd Listen(const Endpoint& endpoint) {
     throw LinkError("cannot listen on " + endpoint.Text() + ": " + std::strerror(errno));
   }
   return fd;
+}
+
+Endpoint LocalEndpoint(const Fd& fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  auto* const local = reinterpret_cast<sockaddr*>(&address);
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (getsockname(fd.get(), local, &length) != 0 ||
+      getnameinfo(local, length, host.data(), host.size(), port.data(), port.size(),
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    throw LinkError("a socket without an address");
+  }
+  return {host.data(), static_cast<uint16_t>(std::stoi(port.data()))};
 }
 
 Fd Connect(const Endpoint& endpoint, TimePoint deadline) {
@@ -169,6 +187,10 @@ Fd Accept(const Fd& listener) {
   Fd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (fd) {
     SetOption(fd, IPPROTO_TCP, TCP_NODELAY);
+    SetOption(fd, SOL_SOCKET, SO_KEEPALIVE);
+    SetOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, 60);
+    SetOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+    SetOption(fd, IPPROTO_TCP, TCP_KEEPCNT, 6);
   }
   return fd;
 }

@@ -42,16 +42,20 @@ struct Endpoint {
   std::string host;
   uint16_t port;
 
-  std::string Text() const { return host + ":" + std::to_string(port); }
+  std::string Text() const;
 };
 
-// Throws LinkError.
+// Throws LinkError. Port 0 takes a free one.
 Fd Listen(const Endpoint& endpoint);
+
+// The numeric address and the port of a socket. Throws LinkError.
+Endpoint LocalEndpoint(const Fd& fd);
 
 // Tries until `deadline`, as the peer may not listen yet. Throws LinkError.
 Fd Connect(const Endpoint& endpoint, TimePoint deadline);
 
-// An empty Fd where nobody waits to be accepted.
+// An empty Fd where nobody waits to be accepted. A peer whose machine has vanished is noticed
+// within two minutes.
 Fd Accept(const Fd& listener);
 
 enum class Transfer { kDone, kBlocked, kClosed };

@@ -49,8 +49,9 @@ void Worker::AllReduce(const Tensor& tensor, AllReduceOperation operation) {
   }
   uint64_t answers = 0;
   for (uint64_t index = 0; index < plan.steps(); ++index) {
-    for (; answers < plan.AnswersNeeded(index); ++answers) {
-      ReceiveStep(plan, answers, tensor);
+    // Answers flow back while steps still go out: who lets them lie makes the aggregator wait.
+    while (answers < plan.AnswersNeeded(index) || (answers < index && Readable())) {
+      ReceiveStep(plan, answers++, tensor);
     }
     SendStep(plan, index, tensor);
   }
@@ -190,6 +191,8 @@ void Worker::Receive(void* data, size_t bytes) {
     }
   }
 }
+
+bool Worker::Readable() const { return WaitFor(socket_, POLLIN, Clock::now()); }
 
 std::string Worker::ReceiveText(const FrameHeader& header) {
   std::string text(std::min(header.bytes, kMaxTextBytes), '\0');

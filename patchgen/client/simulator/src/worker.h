@@ -39,6 +39,7 @@ class Worker {
   FrameHeader ReceiveHeader();
   void ReceiveAnswer(const FrameHeader& expected, void* payload);
   void Receive(void* data, size_t bytes);
+  bool Readable() const;
   std::string ReceiveText(const FrameHeader& header);
   TimePoint Deadline() const;
 

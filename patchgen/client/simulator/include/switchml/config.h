@@ -29,7 +29,7 @@ struct GeneralConfig {
   uint64_t timeout_threshold_increment;
 };
 
-// The backends' sections are read and kept, and change nothing in the simulator.
+// The sections of these backends are read and kept, and change nothing in the simulator.
 struct DpdkBackendConfig {
   uint16_t worker_port;
   std::string worker_ip_str;
@@ -55,10 +55,16 @@ struct DummyBackendConfig {
   bool process_packets;
 };
 
+// Of the simulator only.
+struct SimulatorConfig {
+  bool external_aggregator;  // another process is at controller_ip and controller_port
+};
+
 struct BackendConfig {
   DpdkBackendConfig dpdk;
   RdmaBackendConfig rdma;
   DummyBackendConfig dummy;
+  SimulatorConfig simulator;
 };
 
 class Config {

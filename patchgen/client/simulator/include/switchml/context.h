@@ -30,9 +30,9 @@ class Context {
 
   static Context& GetInstance();
 
-  // Joins the job, as rank 0 also hosts its aggregator. Blocks until rank 0 has accepted this
-  // worker, not until all workers are there. False where that fails or was tried before. Throws as
-  // Config::LoadFromFile does where `config` is NULL.
+  // Joins the job; rank 0 also hosts its aggregator, unless that is a process of its own. Blocks
+  // until the aggregator has accepted this worker, not until all workers are there. False where
+  // that fails or was tried before. Throws as Config::LoadFromFile does where `config` is NULL.
   bool Start(Config* config = NULL);
 
   // Ends outstanding jobs as FAILED, and with it the job of all workers.

@@ -1,0 +1,36 @@
+"""What an aggregator has counted, as lines for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from patchgen import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_WORKER = {"rank": "rank", "joined": "joined", "received": "bytes in", "sent": "bytes out"}
+
+
+def lines(counters: Mapping[str, Any]) -> Iterator[str]:
+    """A table of the workers, where there were any, and a line of the sums.
+
+    Args:
+        counters: as the program writes them.
+    """
+    workers = [worker for worker in counters["workers"] if worker["joined"]]
+    if workers:
+        rows = [[f"{worker[name]:,}" for name in _WORKER] for worker in workers]
+        yield from tables.lines([*_WORKER.values()], rows)
+        yield ""
+    told = [_several(counters["sessions"], "session")]
+    if counters["broken"]:
+        told.append(f"{counters['broken']:,} of them ended by a fault")
+    told.append(f"{_several(counters['jobs'], 'sum')} of {counters['elements']:,} elements")
+    if counters["refused"]:
+        told.append(f"{_several(counters['refused'], 'worker')} refused")
+    yield ", ".join(told)
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

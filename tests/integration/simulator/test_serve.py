@@ -1,0 +1,238 @@
+"""The aggregator as a process of its own, and workers of several sessions."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from support.shared import once
+from support.simulator import fixed_point_sum, job, packets
+from support.trees import tool
+from support.waiting import ENOUGH, until
+
+from patchgen.client.simulator import aggregator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+    from support.simulator import Home
+
+pytestmark = pytest.mark.integration
+
+SANITIZED = "-O0 -g1 -Werror -fsanitize=address,undefined -fno-sanitize-recover=all"
+KEEPALIVE = "02"  # of a connection's timer, in /proc/net/tcp
+
+
+@pytest.fixture(scope="module")
+def driver(simulator_home: Home) -> Path:
+    return simulator_home.driver
+
+
+@pytest.fixture
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One that has the program, as the command compiles it for an environment with sanitizers."""
+    monkeypatch.setenv("CXXFLAGS", SANITIZED)
+    return once(
+        tmp_path_factory, "aggregator", lambda place: aggregator.build(str(place), os.environ)
+    )
+
+
+class Served:
+    """A command that serves."""
+
+    def __init__(self, process: subprocess.Popen[str], address: str, target: Path) -> None:
+        self.process = process
+        self.address = address
+        self.target = target
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, dict[str, int], str]:
+        """Its exit code, its counters without the workers', and what it told."""
+        self.process.send_signal(number)
+        told = self.process.communicate(timeout=ENOUGH)[1]
+        assert "Sanitizer" not in told, told
+        counters = json.loads(self.target.read_text())
+        self.workers = counters.pop("workers")
+        return self.process.returncode, counters, told
+
+
+@pytest.fixture
+def served(cache: Path, tmp_path: Path) -> Iterator[Served]:
+    """For two workers."""
+    target = tmp_path / "counters.json"
+    command = [sys.executable, "-m", "patchgen", "simulator", "serve", "--cache", str(cache)]
+    with subprocess.Popen(
+        [*command, "--workers", "2", "--listen", "127.0.0.1:0", "--json", str(target)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.fullmatch(r"listening on (127\.0\.0\.1:\d+)\n", line)
+            assert found, line
+            yield Served(process, found[1], target)
+        finally:
+            process.kill()
+
+
+def floats(seed: int) -> list[NDArray[np.float32]]:
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(100_003).astype(np.float32) for _ in range(2)]
+
+
+def test_session_after_session(driver: Path, tmp_path: Path, served: Served) -> None:
+    for number in range(2):
+        with job(driver, place(tmp_path, number), 2, aggregator=served.address) as group:
+            group.start()
+            tensors = floats(number)
+            expected = fixed_point_sum(tensors, packets(len(tensors[0])))
+            assert group.reduce(tensors) == [expected.tobytes()] * 2
+            whole = [tensor.view(np.int32) for tensor in tensors]
+            assert group.reduce(whole) == [(whole[0] + whole[1]).tobytes()] * 2
+            assert [worker.quit() for worker in group.workers] == [0, 0]
+    code, counters, told = served.end()
+    assert code == -signal.SIGTERM
+    assert counters == {
+        "sessions": 2, "broken": 0, "refused": 0, "jobs": 4, "elements": 4 * 100_003
+    }  # fmt: skip
+    data = 4 * 4 * 100_003
+    for worker in served.workers:
+        assert worker["joined"] == 2
+        assert data < worker["received"] < 1.02 * data
+        assert data < worker["sent"] < 1.02 * data
+    assert told.splitlines()[-1] == "2 sessions, 4 sums of 400,012 elements"
+
+
+def place(tmp_path: Path, number: int) -> Path:
+    directory = tmp_path / f"session-{number}"
+    directory.mkdir()
+    return directory
+
+
+def test_a_session_after_one_that_broke(driver: Path, tmp_path: Path, served: Served) -> None:
+    """Whoever is left of the first knows at once, and may stay as long as it likes."""
+    with job(driver, place(tmp_path, 0), 2, aggregator=served.address) as first:
+        first.start()
+        first[0].ask("submit float32 4000000 1")
+        first[1].process.kill()
+        assert first[0].ask("wait") == "FAILED"
+        assert "the connection of rank 1 broke" in first[0].errors
+    with job(driver, place(tmp_path, 1), 2, aggregator=served.address) as second:
+        second.start()
+        second[1].process.kill()  # rank 0 has no job, and does not look
+        second[1].process.wait()
+        with job(driver, place(tmp_path, 2), 2, aggregator=served.address) as third:
+            third.start()
+            third.ask("submit int32 1000 4")
+            assert third.ask("wait") == ["FINISHED=8"] * 2
+            second[0].ask("submit int32 1000 4")
+            assert second[0].ask("wait") == "FAILED"
+            third.ask("submit int32 1000 5")
+            assert third.ask("wait") == ["FINISHED=10"] * 2
+            assert [worker.quit() for worker in third.workers] == [0, 0]
+    counters = served.end(signal.SIGINT)[1]
+    assert (counters["sessions"], counters["broken"], counters["jobs"]) == (3, 2, 2)
+
+
+def test_who_does_not_fit_is_refused(driver: Path, tmp_path: Path, served: Served) -> None:
+    for values, reason in (
+        ({"num_workers": 3}, "num_workers is 3 here and 2 at the aggregator"),
+        ({"packet_numel": 64}, "packet_numel is 64 here and 256 at rank 1"),
+        ({"rank": 1}, "rank 1 is taken by another process"),
+    ):
+        number = len([*tmp_path.glob("session-*")])
+        with job(driver, place(tmp_path, number), 2, aggregator=served.address) as group:
+            config = group[0].directory / "switchml.cfg"
+            text = config.read_text()
+            for key, value in values.items():
+                text = re.sub(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
+            config.write_text(text)
+            assert group[1].ask("start") == "true"
+            assert group[0].ask("start") == "false"
+            assert reason in group[0].errors
+    code, counters, told = served.end(signal.SIGINT)
+    assert (code, counters["sessions"], counters["refused"]) == (130, 3, 3)
+    assert "refused rank 0: num_workers is 3 here and 2 at the aggregator" in told
+
+
+def test_the_limit_is_the_workers(driver: Path, tmp_path: Path, served: Served) -> None:
+    with job(driver, tmp_path, 2, limit_ms=300, aggregator=served.address) as group:
+        group.start()
+        group[0].ask("submit int32 10 1")
+        assert group[0].ask("wait") == "FAILED"
+        assert "job 0 waited 300 ms for rank 1" in group[0].errors
+
+
+def test_its_end_fails_the_workers(driver: Path, tmp_path: Path, served: Served) -> None:
+    with job(driver, tmp_path, 2, aggregator=served.address) as group:
+        group.start()
+        group.ask("submit int32 10 1")
+        assert group.ask("wait") == ["FINISHED=2"] * 2
+        group[0].ask("submit int32 10 1")
+        served.end()
+        assert group[0].ask("wait") == "FAILED"
+        assert "the aggregator has stopped" in group[0].errors
+
+
+def test_strangers_have_no_effect(driver: Path, tmp_path: Path, served: Served) -> None:
+    host, port = served.address.split(":")
+    hello = struct.Struct("=IIQ").pack(0x5357FF01, 40, 0)
+    with contextlib.ExitStack() as stack:
+        for payload in (b"GET / HTTP/1.1\r\n\r\n", hello + bytes(40), hello[:9], b""):
+            stranger = stack.enter_context(socket.create_connection((host, int(port))))
+            stranger.sendall(payload)
+        with job(driver, tmp_path, 2, aggregator=served.address) as group:
+            group.start()
+            group.ask("submit int32 10 1")
+            assert group.ask("wait") == ["FINISHED=2"] * 2
+    assert served.end()[1]["sessions"] == 1
+
+
+def test_a_machine_that_vanishes_is_looked_for(served: Served) -> None:
+    host, port = served.address.split(":")
+    with socket.create_connection((host, int(port))) as worker:
+        mine = worker.getsockname()[1]
+
+        def timers() -> list[str]:
+            lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+            ends = (f":{int(port):04X}", f":{mine:04X}")
+            return [one[5][:2] for one in lines if (one[1][-5:], one[2][-5:]) == ends]
+
+        until(lambda: timers() == [KEEPALIVE], served.process)
+
+
+def test_what_is_refused(cache: Path, tmp_path: Path) -> None:
+    def said(*words: str, code: int) -> str:
+        options = ["--cache", str(cache), "--workers", "2", *words]
+        return tool("simulator", "serve", *options, code=code).stderr
+
+    assert "--listen: nowhere is not HOST:PORT" in said("--listen", "nowhere", code=4)
+    assert "99999 is no number from 0 to 65535" in said("--listen", "127.0.0.1:99999", code=4)
+    assert "--workers" in said("--workers", "0", code=2)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert f"cannot listen on {address}" in said("--listen", address, code=4)
+    target = tmp_path / "missing" / "counters.json"
+    free = ["--listen", "127.0.0.1:0"]
+    assert str(target.parent) in said(*free, "--json", str(target), code=5)
+
+
+def test_install_writes_the_address(tmp_path: Path) -> None:
+    def said(*words: str) -> str:
+        return tool("simulator", "install", str(tmp_path / "home"), *words, code=2).stderr
+
+    assert "nowhere: no address of an aggregator; give HOST:PORT" in said("--aggregator", "nowhere")
+    both = said("--aggregator", "10.0.0.1:50099", "--controller-port", "1")
+    assert "leave out --controller-port" in both
+    assert not (tmp_path / "home").exists()
