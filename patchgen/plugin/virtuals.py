@@ -49,7 +49,7 @@ def read(header: str, name: str) -> list[Method]:
     if found is None:
         raise ToolError(f"{header}: defines no class {name}; is this the header of a torch?")
     body = _within(text, found.end() - 1)
-    methods = [_method(body, match) for match in _VIRTUAL.finditer(body)]
+    methods = [_method(body, match) for match in _VIRTUAL.finditer(body) if _is_own(body, match)]
     if not methods:
         raise ToolError(f"{header}: class {name} has no virtual method that could be read")
     return methods
@@ -66,6 +66,11 @@ def _within(text: str, opening: int) -> str:
             if depth == 0:
                 return text[opening + 1 : place]
     return text[opening + 1 :]
+
+
+def _is_own(body: str, match: re.Match[str]) -> bool:
+    """Not that of a class within the class."""
+    return body.count("{", 0, match.start()) == body.count("}", 0, match.start())
 
 
 def _method(body: str, match: re.Match[str]) -> Method:

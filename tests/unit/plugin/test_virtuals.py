@@ -22,6 +22,9 @@ class TORCH_API Backend : public torch::CustomClassHolder {
  public:
   struct TORCH_API Options : Holder {
     ~Options() override = default;
+    virtual c10::intrusive_ptr<Options> clone() const {
+      return c10::make_intrusive<Options>(*this);
+    }
   };
   explicit Backend(int rank, int size);
   virtual ~Backend();
