@@ -4,6 +4,7 @@ import datetime as dt
 import os
 import sys
 import threading
+import time
 import types
 
 import torch
@@ -104,6 +105,34 @@ def reduce_scattered_together(switchml):
         check_sum(part, [t.chunk(WORLD)[RANK] for t in tensors])
     assert calls(switchml) == 1, switchml.report()
     return finish(switchml)
+
+
+def lonely(switchml, how):
+    """Rank 0 sums alone: how long until it is told so, and what it is told.
+
+    The time is limited by a single call, by the group from now on, or the group is aborted.
+    """
+    start()
+    allreduce_and_check(10, torch.float32)
+    if RANK != 0:
+        time.sleep(6)
+        return {"report": switchml.report()}
+    began = time.monotonic()
+    options = dist.AllreduceOptions()
+    if how == "call":
+        options.timeout = dt.timedelta(seconds=2)
+    elif how == "group":
+        default_group().set_timeout(dt.timedelta(seconds=2))
+    work = default_group().allreduce([torch.ones(10)], options)
+    if how == "abort":
+        time.sleep(1)
+        default_group().abort()
+    try:
+        work.wait()
+        error = ""
+    except RuntimeError as raised:
+        error = str(raised)
+    return {"error": error, "elapsed": time.monotonic() - began}
 
 
 def barrier_waits(switchml):

@@ -136,6 +136,27 @@ def test_coalesced_reduce_scatter(launch: Launcher, version: Version) -> None:
     results(launch("plugin_cases:reduce_scattered_together", 3))
 
 
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("call", "did not finish within 2000 ms"),
+        ("group", "did not finish within 2000 ms"),
+        ("abort", "the process group was aborted"),
+    ],
+)
+def test_limit_of_a_call_and_of_a_group(
+    launch: Launcher, version: Version, how: str, told: str
+) -> None:
+    """The group was made with a minute."""
+    if how != "call" and version < Version("2.8"):
+        pytest.skip("groups can be aborted and limited since torch 2.8: name another one by TORCH")
+    ranks = launch("plugin_cases:lonely", 2, arguments={"how": how}, fresh=True)
+    result = ranks[0].result
+    assert "SwitchML allreduce failed: " in result["error"]
+    assert told in result["error"]
+    assert result["elapsed"] < 20
+
+
 def test_a_barrier_fails_with_what_is_before_it(launch: Launcher) -> None:
     ranks = results(launch("plugin_cases:barrier_fails", 2, timeout=4))
     assert "SwitchML allreduce failed" in ranks[0]["error"]
