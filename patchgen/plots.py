@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Okabe and Ito's colours, without the yellow that paper does not show.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8B5A2B")
 _DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
-_MARKERS = "os^Dv<>"
+_MARKERS = "os^Dv<>P"
 GREY = "#666666"
 
 _DPI = 160
@@ -43,7 +43,8 @@ _LOOK: Any = {  # matplotlib's own type of it differs between versions
     "grid.linewidth": 0.6,
     "legend.fontsize": 9,
     "legend.frameon": False,
-    "legend.handlelength": 3,
+    "legend.columnspacing": 1.2,
+    "legend.handlelength": 2.4,
     "lines.linewidth": 1.8,
     "lines.markersize": 5,
 }
@@ -83,10 +84,9 @@ def style(index: int) -> dict[str, Any]:
     }
 
 
-def point(axes: Axes, index: int, x: float, y: float, name: str) -> None:
-    """One point, of the looks of the line of that number, with its name beside it."""
+def point(axes: Axes, index: int, x: float, y: float) -> None:
+    """One point, of the looks of the line of that number."""
     axes.plot(x, y, **{**style(index), "markevery": None, "markersize": 8})
-    axes.annotate(name, (x, y), xytext=(8, 4), textcoords="offset points")
 
 
 def legend(axes: Axes) -> None:

@@ -48,7 +48,7 @@ class Buckets:
     @property
     def name(self) -> str:
         """In a table."""
-        return f"{self.levels_bits} bits" if self.levels_bits > 1 else "1 bit"
+        return f"CGX, {self.levels_bits} bit" + ("s" if self.levels_bits > 1 else "")
 
     def chunks(self, numel: int) -> Iterator[range]:
         """What each worker owns: an equal share of what is left, rounded up to whole vectors."""

@@ -46,13 +46,13 @@ def _by_magnitude(axes: Axes, measured: Sequence[Measured]) -> None:
             **plots.style(index),
         )
     ends = axes.get_xlim()
-    axes.plot(ends, ends, color=plots.GREY, linewidth=1, label="error as large as the value")
+    axes.plot(ends, ends, color=plots.GREY, linewidth=1, label="error = value")
     axes.set_xlim(ends)
     plots.legend(axes)
 
 
 def _by_bits(axes: Axes, measured: Sequence[Measured]) -> None:
-    axes.set_title("Error and traffic")
+    axes.set_title("Error and traffic, marked as on the left")
     axes.set_xlabel("bits that a worker sends for each element")
     axes.set_ylabel("relative error of all elements (L2)")
     axes.set_yscale("log")
@@ -60,5 +60,5 @@ def _by_bits(axes: Axes, measured: Sequence[Measured]) -> None:
     axes.margins(0.15)
     for index, one in enumerate(measured):
         if one.deviation.relative:
-            plots.point(axes, index, one.sent, one.deviation.relative, one.method.name)
+            plots.point(axes, index, one.sent, one.deviation.relative)
     axes.set_xlim(left=0)

@@ -90,7 +90,7 @@ _LONG = 2**28  # values of all workers: beyond, it is shown how many are done
 @click.option(
     "--requantize/--no-requantize",
     default=True,
-    help="Quantize the sums as well. [default: yes]",
+    help="Quantize the sums as well, but for those of SwitchML. [default: yes]",
 )
 @click.option("--stochastic", is_flag=True, help="Round up or down at random.")
 @click.option("--plot", type=click.Path(), metavar="FILE.png", help="Picture of what was measured.")
@@ -104,9 +104,10 @@ def accuracy(
 ) -> None:
     """Measures how far SwitchML's sums are from exact ones.
 
-    Beside it: float32 as Gloo adds it, and bucketed max-min quantization as gradient compression
-    uses it. FILE is a .npy, .npz or raw .bin, .f32 or .raw of floats whose first axis counts the
-    workers, or one for each worker. Without it, values of a distribution are summed.
+    Beside it: the plugin's sums in fewer bits, float32 as Gloo adds it, and bucketed max-min
+    quantization as gradient compression uses it. FILE is a .npy, .npz or raw .bin, .f32 or .raw of
+    floats whose first axis counts the workers, or one for each worker. Without it, values of a
+    distribution are summed.
     """
     from patchgen import plots  # no other command needs them
     from patchgen.system import extras  # no other command needs them
@@ -164,14 +165,18 @@ def _tensors(files: tuple[str, ...], given: dict[str, Any]) -> Tensors:
 def _methods(workers: int, given: dict[str, Any]) -> list[Method]:
     from patchgen.accuracy.buckets import Buckets  # imports numpy
     from patchgen.accuracy.fixed_point import FixedPoint
+    from patchgen.accuracy.lanes import Lanes
     from patchgen.accuracy.methods import Float32
 
-    buckets = {name: given[name] for name in ("bucket_numel", "skip_incomplete", "requantize")}
-    return [
+    names = ("bucket_numel", "skip_incomplete", "stochastic", "seed")
+    buckets = {name: given[name] for name in names}
+    methods: list[Method] = [
         FixedPoint(workers, given["packet_numel"], given["threads"]),
         Float32(workers),
-        *(
-            Buckets(workers, bits, **buckets, stochastic=given["stochastic"], seed=given["seed"])
-            for bits in dict.fromkeys(given["bits"])
-        ),
     ]
+    for bits in dict.fromkeys(given["bits"]):
+        methods += [
+            Lanes(workers, bits, **buckets),
+            Buckets(workers, bits, **buckets, requantize=given["requantize"]),
+        ]
+    return methods

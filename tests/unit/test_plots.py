@@ -19,7 +19,7 @@ def draw(path: Path, panels: int = 1) -> bytes:
         for panel in axes:
             for index in range(3):
                 panel.plot([1, 2, 3], [index, 2, 1], label=str(index), **plots.style(index))
-            plots.point(panel, 3, 2, 2, "here")
+            plots.point(panel, 3, 2, 2)
             plots.legend(panel)
     return path.read_bytes()
 
@@ -48,10 +48,10 @@ def test_a_title_may_be_anything(tmp_path: Path) -> None:
 
 
 def test_lines_differ_without_colour() -> None:
-    looks = [plots.style(index) for index in range(7)]
-    assert len({(str(look["linestyle"]), look["marker"]) for look in looks}) == 7
-    assert len({look["color"] for look in looks}) == 7
-    assert plots.style(7)["color"] == plots.style(0)["color"]
+    looks = [plots.style(index) for index in range(8)]
+    assert len({(str(look["linestyle"]), look["marker"]) for look in looks}) == 8
+    assert len({look["color"] for look in looks}) == 8
+    assert plots.style(8)["color"] == plots.style(0)["color"]
 
 
 def test_a_failure_leaves_the_old_plot(tmp_path: Path) -> None:

@@ -117,8 +117,11 @@ def test_a_table_and_a_plot(tmp_path: Path) -> None:
     assert first == "5000 elements on 3 workers: normal, scale 1, seed 0"
     assert (empty, set(rule)) == ("", {"-"})
     assert header.split("  ")[0] == "summed by"
-    names = ["SwitchML", "float32", "8 bits", "4 bits", "2 bits"]
-    assert [row[:9].strip() for row in rows] == names
+    names = [
+        "SwitchML", "float32", "SwitchML, 8 bits", "CGX, 8 bits", "SwitchML, 4 bits", "CGX, 4 bits",
+        "SwitchML, 2 bits", "CGX, 2 bits",
+    ]  # fmt: skip
+    assert [row[:16].strip() for row in rows] == names
     assert all(len(line) <= 100 for line in done.stdout.splitlines())
     assert plot.read_bytes().startswith(b"\x89PNG\r\n")
     assert f"wrote {plot}" in done.stderr
@@ -139,17 +142,19 @@ def test_data_for_scripts(tmp_path: Path) -> None:
     assert data["values"] == str(tmp_path / "gradient.npy")
     assert (data["workers"], data["numel"], data["undefined"]) == (4, 3000, 1)
     assert data["may_overflow"] is False
-    switchml, plain, buckets = data["methods"]
+    switchml, plain, lanes, buckets = data["methods"]
     assert switchml["settings"] == {"workers": 4, "packet_numel": 64, "threads": 2}
     assert switchml["not_finite"] == 63  # the rest of the packet
     assert switchml["relative_error"] < 1e-7
     assert (plain["name"], plain["bits_per_element"]) == ("float32", 32)
     assert plain["sent_per_element"] == 48
-    assert buckets["name"] == "5 bits"
-    assert buckets["settings"]["stochastic"] is True
-    assert 0.01 < buckets["relative_error"] < 0.5
+    assert (lanes["name"], buckets["name"]) == ("SwitchML, 5 bits", "CGX, 5 bits")
+    for one in (lanes, buckets):
+        assert one["settings"]["stochastic"] is True
+        assert 0.01 < one["relative_error"] < 0.5
+    assert lanes["not_finite"] == 511, "the rest of the bucket"
     counts = [sum(each["count"] for each in one["by_magnitude"]) for one in data["methods"]]
-    assert counts == [3000 - 64, 3000 - 1, 3000 - buckets["not_finite"] - 1]
+    assert counts == [3000 - 64, 3000 - 1, 3000 - 512, 3000 - buckets["not_finite"] - 1]
 
 
 def test_a_group_that_stays_with_gloo_is_told() -> None:
