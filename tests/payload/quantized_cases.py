@@ -1,10 +1,12 @@
 """What each rank does in the tests of sums in fewer bits; a case returns what a test checks."""
 
 import copy
+import importlib
 import io
 import os
 import pickle
 import sys
+import warnings
 
 import numpy as np
 import torch
@@ -293,3 +295,62 @@ def stochastic(switchml):
     error = (first.mean(dim=0) - given["large"]).abs() / scale
     assert error.mean() < 0.5 / (200 * WORLD) ** 0.5, error.mean()
     return finish(switchml)
+
+
+def from_cgx(switchml):
+    """CGX's state and hook average as ours with the settings that they stand for."""
+    start()
+    cgx = importlib.import_module("torch_switchml.cgx")
+
+    def averaged(state, hook):
+        own = Chosen(torch.float32)
+        network = DistributedDataParallel(own)
+        network.register_comm_hook(state, hook)
+        network(gradients(RANK, 0, torch.float32)).backward()
+        return torch.cat([p.grad.flatten() for p in own.parameters()]), state.report()
+
+    os.environ.update(
+        CGX_COMPRESSION_QUANTIZATION_BITS="3", CGX_COMPRESSION_BUCKET_SIZE="100",
+        CGX_COMPRESSION_SKIP_INCOMPLETE_BUCKETS="1", CGX_COMPRESSION_MINIMAL_SIZE="1100",
+    )  # fmt: skip
+    ours = switchml.QuantizedState
+    pairs = [
+        (cgx.CGXState(None), ours(3, 100, 1100, skip_incomplete=True)),
+        (
+            cgx.CGXState(dist.group.WORLD, 2000, {"bits": 5, "bucket_size": 64}),
+            ours(5, 64, 2000, skip_incomplete=True),
+        ),
+    ]
+    os.environ.update(
+        SWITCHML_QUANTIZATION_BITS="2", SWITCHML_QUANTIZATION_BUCKET_SIZE="200",
+        SWITCHML_QUANTIZATION_SKIP_INCOMPLETE_BUCKETS="0", SWITCHML_QUANTIZATION_MINIMAL_SIZE="0",
+    )  # fmt: skip
+    pairs.append((cgx.CGXState(None, layer_min_size=0), ours(2, 200, 16)))
+    for name in [*os.environ]:
+        if name.startswith(("CGX_", "SWITCHML_QUANTIZATION_")):
+            del os.environ[name]
+    pairs.append((cgx.CGXState(None), ours(32)))
+    for theirs, same in pairs:
+        mean, sent = averaged(theirs, cgx.cgx_hook)
+        wanted, wanted_sent = averaged(same, switchml.quantized_hook)
+        assert torch.equal(mean, wanted)
+        assert sent == wanted_sent
+    told = []
+    for given, variables in (
+        ({"bit": 4}, {}),
+        ({"bits": 0}, {}),
+        ({}, {"CGX_COMPRESSION_BUCKET_SIZE": "many"}),
+        ({}, {"CGX_COMPRESSION_SKIP_INCOMPLETE_BUCKETS": "2"}),
+    ):
+        os.environ.update(variables)
+        try:
+            cgx.CGXState(None, compression_params=given)
+        except ValueError as error:
+            told.append(str(error))
+        for name in variables:
+            del os.environ[name]
+    os.environ["CGX_INTRA_BROADCAST"] = "1"
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        cgx.CGXState(None)
+    return finish(switchml, told=told, warned=[str(one.message) for one in warned])

@@ -58,3 +58,15 @@ def test_names_are_needed(launch: Launcher) -> None:
 def test_case(launch: Launcher, case: str) -> None:
     """The assertions are in the case."""
     results(launch(f"quantized_cases:{case}", 2))
+
+
+def test_what_comes_from_cgx(launch: Launcher) -> None:
+    for rank in results(launch("quantized_cases:from_cgx", 2)):
+        assert rank["told"] == [
+            "compression_params: no 'bit' is known",
+            "bits=0: give an integer from 1 to 8, or 32 for no quantization",
+            "CGX_COMPRESSION_BUCKET_SIZE='many': give an integer",
+            "SKIP_INCOMPLETE_BUCKETS=2: give 0 or 1",
+        ]
+        (warned,) = rank["warned"]
+        assert warned.startswith("CGX_INTRA_BROADCAST has no effect: a process group")

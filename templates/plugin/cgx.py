@@ -1,0 +1,87 @@
+"""CGX's communication hook, for programs that come from it: `quantized_hook` by its arguments.
+
+from torch_switchml.cgx import CGXState, cgx_hook
+state = CGXState(torch.distributed.group.WORLD, layer_min_size=1024,
+compression_params={"bits": 4, "bucket_size": 1024})
+model.register_comm_hook(state, cgx_hook)
+"""
+
+import os
+import warnings
+
+from torch_switchml._quantized import QuantizedState, quantized_hook
+
+__all__ = ["CGXState", "cgx_hook"]
+
+_OURS, _THEIRS = "SWITCHML_QUANTIZATION_", "CGX_COMPRESSION_"
+# Of CGX, and what decides it here.
+_OTHERS = {
+    "CGX_FUSION_BUFFER_SIZE_MB": "bucket_cap_mb of DistributedDataParallel",
+    "CGX_INNER_COMMUNICATOR_TYPE": "the backend of the process group",
+    "CGX_CROSS_COMMUNICATOR_TYPE": "the backend of the process group",
+    "CGX_INTRA_BROADCAST": "a process group with one rank of each host",
+}
+_WHOLE = 32  # bits of values that are not quantized
+_LEAST = 16  # values of a layer that is quantized
+
+
+def _variable(ours, theirs, default):
+    """A number of the environment: our variable's, else CGX's.
+
+    Raises:
+        ValueError: it is no integer.
+    """
+    for name in (_OURS + ours, _THEIRS + theirs):
+        text = os.environ.get(name, "")
+        if text:
+            try:
+                return int(text)
+            except ValueError:
+                raise ValueError(f"{name}={text!r}: give an integer") from None
+    return default
+
+
+def _skip_incomplete():
+    value = _variable("SKIP_INCOMPLETE_BUCKETS", "SKIP_INCOMPLETE_BUCKETS", 0)
+    if value not in {0, 1}:
+        raise ValueError(f"SKIP_INCOMPLETE_BUCKETS={value}: give 0 or 1")
+    return value == 1
+
+
+class CGXState(QuantizedState):
+    """A `QuantizedState` by the arguments and variables of CGX; docs/compression.md has a table.
+
+    Args:
+        process_group: that of DistributedDataParallel; None is the default group.
+        layer_min_size: layers with fewer values are summed as they are.
+        compression_params: a dict of "bits", 1 to 8, and "bucket_size", or of one of them; the
+            environment has the others, or 32 bits, which quantizes nothing, and 512.
+
+    Raises:
+        ValueError: an argument or a variable is none of these.
+    """
+
+    def __init__(self, process_group, layer_min_size=1024, compression_params=None):
+        given = dict(compression_params or {})
+        bits = given.pop("bits", None)
+        bucket_size = given.pop("bucket_size", None)
+        if given:
+            raise ValueError(f"compression_params: no {', '.join(map(repr, given))} is known")
+        if bits is None:
+            bits = _variable("BITS", "QUANTIZATION_BITS", _WHOLE)
+        if bucket_size is None:
+            bucket_size = _variable("BUCKET_SIZE", "BUCKET_SIZE", 512)
+        least = max(_variable("MINIMAL_SIZE", "MINIMAL_SIZE", 0), _LEAST)
+        super().__init__(
+            bits,
+            bucket_size,
+            max(layer_min_size, least) if isinstance(layer_min_size, int) else layer_min_size,
+            skip_incomplete=_skip_incomplete(),
+            process_group=process_group,
+        )
+        for name, here in _OTHERS.items():
+            if os.environ.get(name):
+                warnings.warn(f"{name} has no effect: {here} decides that here", stacklevel=2)
+
+
+cgx_hook = quantized_hook
