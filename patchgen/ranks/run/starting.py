@@ -107,7 +107,8 @@ def _environ(job: Job, setup: Setup, directory: str) -> dict[str, str]:
     """That of the ranks."""
     own = {**_DEFAULTS, **(_ONE_THREAD if job.workers > 1 else {})}
     graft = os.path.join(directory, "graft")
-    environ = {**own, **ways.environment({**job.environ, **setup.environ}, setup, graft)}
+    wanted = {**job.environ, **setup.environ}
+    environ = {**own, **ways.environment(wanted, setup.graft, graft)}
     environ["PYTHONPATH"] = interpreter.search_path(os.path.join(directory, "site"), environ)
     environ[rank_hook.JOB] = os.path.join(directory, "job.json")
     if job.require:

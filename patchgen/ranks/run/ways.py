@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from patchgen.ranks.run.job import Job
-    from patchgen.system.interpreter import Torch
+    from patchgen.system.interpreter import Interpreter, Torch
 
 SIMULATED = "the switch is simulated: rank 0's process adds, over TCP on this machine"
 _LOGGER = logging.getLogger(__name__)
@@ -56,20 +56,16 @@ def _found(job: Job) -> Setup:
     """The way that the job names, else the first that is there."""
     if job.graft is not None and job.way not in {AUTO, GRAFT}:
         raise OptionsError(f"--graft is not for --way {job.way}; drop one of them")
+    if job.graft is not None:
+        return _given(job, job.graft)
     _LOGGER.info("looking at the torch of %s", _shown(job.python))
     # An installed graft, which may not fit any more, stays out where it has no part.
-    hidden = _NO_GRAFT if job.graft is not None or job.way in {PLUGIN, STOCK} else {}
+    hidden = _NO_GRAFT if job.way in {PLUGIN, STOCK} else {}
     environ = {**job.environ, **hidden}
     asked = interpreter.ask(job.python, environ, torch=True, switchml=job.way != STOCK)
     torch = asked.with_gloo()
     if job.way == STOCK:
         return stock(torch)
-    if job.graft is not None:
-        why = f"the graft {_shown(job.graft)}"
-        misfit = graft.misfit(graft.read(job.graft), torch.root)
-        if misfit:
-            raise TreeError(f"{why}: {misfit}")
-        return _tried(job, Setup(torch, GRAFT, why, graft=job.graft))
     found = installation.reports(asked)
     way = next(iter(found), PLUGIN) if job.way == AUTO else job.way
     if way in found:
@@ -92,35 +88,60 @@ def stock(torch: Torch) -> Setup:
     return Setup(torch, STOCK, "Gloo alone", environ={**_NO_GRAFT, "SWITCHML_DISABLE": "1"})
 
 
+def _given(job: Job, library: str) -> Setup:
+    """The graft that the user names. Where it can be loaded, torch is imported once."""
+    identity = graft.read(library)
+    why = f"the graft {_shown(library)}"
+    _LOGGER.info("looking at the torch of %s with %s", _shown(job.python), why)
+    asked = _imported(job, {}, library)
+    alone = asked
+    if asked.torch is None:  # which need not be the fault of the graft
+        alone = interpreter.ask(job.python, {**job.environ, **_NO_GRAFT}, torch=True)
+    torch = alone.with_gloo()
+    misfit = graft.misfit(identity, torch.root)
+    if misfit:
+        raise TreeError(f"{why}: {misfit}")
+    return _loaded(asked, Setup(torch, GRAFT, why, graft=library))
+
+
 def _tried(job: Job, setup: Setup) -> Setup:
     """A setup that is found to work in a process as the ranks will be.
 
     Raises:
         ToolError: it does not.
     """
+    return _loaded(_imported(job, setup.environ, setup.graft), setup)
+
+
+def _imported(job: Job, own: Mapping[str, str], library: str | None) -> Interpreter:
+    """What the interpreter says as a rank will find it."""
     with files.scratch("try") as directory:
-        environ = environment({**job.environ, **setup.environ}, setup, directory)
-        asked = interpreter.ask(job.python, environ, torch=True, switchml=True)
+        environ = environment({**job.environ, **own}, library, directory)
+        return interpreter.ask(job.python, environ, torch=True, switchml=True)
+
+
+def _loaded(asked: Interpreter, setup: Setup) -> Setup:
+    """A setup with what was reported of it, where it was."""
     found = installation.reports(asked)
     if setup.way not in found:
         problem = installation.problem(asked, setup.way)
         if problem:
             raise ToolError(f"{setup.why}: cannot be loaded: {problem}")
-        raise ToolError(f"{setup.why}: is not loaded by {_shown(job.python)}")
+        raise ToolError(f"{setup.why}: is not loaded by {_shown(asked.path)}")
     return _known(setup, found[setup.way])
 
 
-def environment(environ: Mapping[str, str], setup: Setup, directory: str) -> Mapping[str, str]:
-    """An environment in which the graft is loaded, where there is one to load.
+def environment(
+    environ: Mapping[str, str], library: str | None, directory: str
+) -> Mapping[str, str]:
+    """An environment in which a graft is loaded, where there is one to load.
 
     Args:
         environ: the rest of it.
-        setup: the way.
+        library: the graft.
         directory: is empty, and stays as long as the processes do.
     """
-    if setup.graft is None:
-        return environ
-    return graft.launching(setup.graft, directory, environ)
+    return environ if library is None else graft.launching(library, directory, environ)
 
 
 def _known(setup: Setup, report: Mapping[str, Any], *, ignored: bool = False) -> Setup:

@@ -1,0 +1,88 @@
+"""A graft that the user names for a run: it is looked at with its torch, which is imported once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from support import graft as graft_support
+
+from patchgen.errors import ToolError, TreeError
+from patchgen.ranks.run import ways
+from patchgen.ranks.run.job import Job
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.graft import Fake
+
+    from patchgen.ranks.run.job import Setup
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def torch(tmp_path: Path) -> Fake:
+    """It writes down each of its imports, with whether a graft was loaded."""
+    made = graft_support.make(tmp_path / "site")
+    with (made.root / "__init__.py").open("a") as file:
+        file.write(f"print(grafted, file=open({str(tmp_path / 'imports')!r}, 'a'))\n")
+    return made
+
+
+def prepared(torch: Fake, library: Path, **environ: str) -> Setup:
+    directory = str(torch.site.parent)
+    given = {"PATH": os.environ["PATH"], "PYTHONPATH": str(torch.site), **environ}
+    job = Job(
+        command=(), python=sys.executable, cache=directory, cwd=directory, environ=given,
+        graft=str(library),
+    )  # fmt: skip
+    return ways.prepare(job)
+
+
+def imports(torch: Fake) -> list[str]:
+    return (torch.site.parent / "imports").read_text().splitlines()
+
+
+def test_torch_is_imported_once(torch: Fake, tmp_path: Path) -> None:
+    library = torch.graft(tmp_path / "graft.so")
+    setup = prepared(torch, library)
+    assert (setup.way, setup.graft, setup.flags) == ("graft", str(library), "DPDK")
+    assert setup.torch.root == str(torch.root)
+    assert imports(torch) == ["True"]
+
+
+@pytest.mark.parametrize("require", ["0", "1"])
+def test_a_graft_of_another_torch(torch: Fake, tmp_path: Path, require: str) -> None:
+    other = graft_support.make(tmp_path / "other", "4.5.6")
+    library = other.graft(tmp_path / "other.so")
+    with pytest.raises(TreeError, match=r"the graft .*other\.so: it is for torch 4\.5\.6"):
+        prepared(torch, library, SWITCHML_REQUIRE=require)
+
+
+@pytest.mark.parametrize("require", ["0", "1"])
+def test_a_graft_that_cannot_be_loaded(torch: Fake, tmp_path: Path, require: str) -> None:
+    needed = tmp_path / "libneeded.so"
+    graft_support.compile_shared(needed, "int f(void) { return 1; }", "-Wl,-soname,libneeded.so")
+    library = torch.graft(tmp_path / "needs.so", "-Wl,--no-as-needed", str(needed))
+    with pytest.raises(ToolError, match=r"cannot be loaded: .*libneeded\.so"):
+        prepared(torch, library, SWITCHML_REQUIRE=require)
+
+
+def test_a_graft_that_ends_the_process(torch: Fake, tmp_path: Path) -> None:
+    aborts = tmp_path / "libaborts.so"
+    code = "void abort(void); __attribute__((constructor)) void f(void) { abort(); }"
+    graft_support.compile_shared(aborts, code)
+    library = torch.graft(tmp_path / "aborts.so", "-Wl,--no-as-needed", str(aborts))
+    with pytest.raises(ToolError, match=r"aborts\.so: cannot be loaded: died of SIGABRT"):
+        prepared(torch, library)
+    assert imports(torch) == ["False"]
+
+
+def test_a_torch_without_gloo(torch: Fake, tmp_path: Path) -> None:
+    library = torch.graft(tmp_path / "graft.so")
+    (torch.root / "distributed" / "__init__.py").write_text("")
+    with pytest.raises(ToolError, match=r"has no Gloo process group"):
+        prepared(torch, library)
