@@ -73,12 +73,17 @@ class Site:
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
 
-    def compile(self, *arguments: str | Path) -> None:
-        """Builds until everything is compiled, where that is enough; the rest takes far longer."""
+    def compile(self, *arguments: str | Path, until: str = "[6/7] wheel") -> str:
+        """Builds until everything is compiled, where that is enough; the rest takes far longer.
+
+        Returns:
+            What was said until then.
+        """
         with self.start(*arguments) as running:
-            read_until(running, "[6/7] wheel", "  sha256 ")  # the wheel may be there already
+            said = read_until(running, until, "  sha256 ")  # the wheel may be there already
             running.send_signal(signal.SIGINT)
             read_rest(running)
+        return said
 
     def run(
         self,

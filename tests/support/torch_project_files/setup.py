@@ -21,6 +21,16 @@ BUILD = ROOT / "build"
 PACKAGE = ROOT / "torch"
 DEBIAN_TORCH = Path("/usr/lib/python3/dist-packages/torch")
 MADE = ("lib/*.so", "bin/*")
+# Half of Debian's Python, which nothing imports in the ranks of a test.
+LEFT_OUT = tuple(
+    f"{name}/"
+    for name in (
+        "ao/ns", "ao/quantization/fx", "ao/sparsity", "backends/_nnapi", "distributed/_shard",
+        "distributed/elastic", "distributed/fsdp", "distributed/optim", "distributed/pipeline",
+        "fx/experimental", "fx/passes", "quantization/fx", "testing/_internal", "utils/benchmark",
+        "utils/hipify", "utils/tensorboard",
+    )
+)  # fmt: skip
 NOT_BUILDING = {"clean", "egg_info", "sdist", "--help", "-h", "--version"}
 
 
@@ -83,7 +93,10 @@ class BuildPython(build_py):
         for base, patterns in ((DEBIAN_TORCH, ["**/*.py"]), (PACKAGE, ["**/*.py", *MADE])):
             for pattern in patterns:
                 for path in sorted(base.glob(pattern)):
-                    copy = target / path.relative_to(base)
+                    name = path.relative_to(base)
+                    if base == DEBIAN_TORCH and name.as_posix().startswith(LEFT_OUT):
+                        continue
+                    copy = target / name
                     copy.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy(path, copy)
 
