@@ -7,6 +7,7 @@ the server's.
 Standard library only: it runs under the interpreter of the torch in use.
 """
 
+import gc
 import json
 import os
 import select
@@ -18,6 +19,7 @@ LARGEST = 1 << 20  # of a request, in bytes
 
 def serve(descriptor):
     """Returns in each rank; the server itself ends here, when nobody listens any more."""
+    gc.freeze()  # what is collected is written to, and so copied: half of a short rank's time
     connection = socket.socket(fileno=descriptor)
     ranks = {}  # a descriptor of the process -> its number
     poller = select.poll()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen.graft.identity import Identity
 from patchgen.payload import graft_hook
+from support import command
 from support.trees import tool
 
 if TYPE_CHECKING:
@@ -146,12 +147,11 @@ class Site:
 
     def status(self) -> tuple[dict[str, Any], str]:
         """The data, and the lines."""
-        command = [sys.executable, "-m", "patchgen", "status", str(self.python)]
-        done = subprocess.run([*command, "--json"], capture_output=True, check=False)
+        done = command.run("status", self.python, "--json")
         data: dict[str, Any] = json.loads(done.stdout)
         sound = not data["problems"] and data["state"] not in {"no torch", BROKEN}
         assert done.returncode == (0 if sound else 3), done.stderr
-        lines = subprocess.run(command, capture_output=True, text=True, check=False)
+        lines = command.run("status", self.python)
         assert lines.returncode == done.returncode
         return data, lines.stdout
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from patchgen.patch import pins
-from support import miniature
+from support import command, miniature
 from support.trees import git
 from support.waiting import ENOUGH, until
 
@@ -56,11 +56,9 @@ class World:
     def source(
         self, *arguments: str, code: int = 0, cwd: str = "/", **environ: str
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*COMMAND, *arguments],
-            cwd=cwd, check=False, capture_output=True, text=True, errors="surrogateescape",
-            env={**os.environ, **environ}, timeout=ENOUGH,
-        )  # fmt: skip
+        done = command.run(
+            "source", *arguments, cwd=cwd, env={**os.environ, **environ}, errors="surrogateescape"
+        )
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         return done

@@ -19,25 +19,21 @@ import pytest
 
 from patchgen.ranks.exits import CRASHES
 from patchgen.system.ports import free_port
-from support import simulator
+from support import command, simulator
 from support.forking import Servers
 from support.launcher import Launcher, Rank
 from support.shared import once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+# Nothing of it is timed, and optimized it takes a third longer to compile with torch's headers.
+UNOPTIMIZED = {"CMAKE_BUILD_TYPE": "None"}
 
 
 def switchml_patch(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "patchgen", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **env},
-        check=False,
-    )
+    return command.run(*arguments, env={**os.environ, **env})
 
 
 def checked(*arguments: str | Path, **env: str) -> str:
@@ -73,20 +69,33 @@ class Plugin:
 
 
 def built_plugin(
-    torch: Path, home: Path, factory: pytest.TempPathFactory, name: str, *flags: str
+    torch: Path,
+    home: Path,
+    factory: pytest.TempPathFactory,
+    name: str,
+    *flags: str,
+    optimized: bool = False,
 ) -> Plugin:
     """The plugin for a torch, in a virtual environment that has the torch's packages as well.
 
     Made once for all processes, under that name.
     """
-    made = once(factory, name, lambda scratch: _build_plugin(torch, home, scratch, flags))
+    environ = {"CXXFLAGS": "-Werror", **({} if optimized else UNOPTIMIZED)}
+    made = once(factory, name, lambda scratch: _build_plugin(torch, home, scratch, flags, environ))
     (wheel,) = made.glob("*.whl")
     return Plugin(wheel, torch, made / "venv" / "bin" / "python")
 
 
-def _build_plugin(torch: Path, home: Path, scratch: Path, flags: Sequence[str]) -> None:
+def plugin_here(torch: Path, home: Path, factory: pytest.TempPathFactory) -> Plugin:
+    """The plugin for the torch of the patch's tests, compiled as for users, with all warnings."""
+    return built_plugin(torch, home, factory, "plugin-here", optimized=True)
+
+
+def _build_plugin(
+    torch: Path, home: Path, scratch: Path, flags: Sequence[str], environ: Mapping[str, str]
+) -> None:
     wanted = ["--torch", str(torch), "--switchml-home", str(home), "-o", str(scratch), *flags]
-    built = switchml_patch("plugin", "build", *wanted, CXXFLAGS="-Werror")
+    built = switchml_patch("plugin", "build", *wanted, **environ)
     assert built.returncode == 0, built.stderr
     (wheel,) = scratch.glob("*.whl")
     probe = "import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))"
@@ -169,7 +178,7 @@ def graft(
 ) -> Path:
     def make(directory: Path) -> None:
         given = ("--torch", torch_python, "--source", patched, "--switchml-home", home)
-        checked("graft", *given, "-o", directory / "graft.so")
+        checked("graft", *given, "-o", directory / "graft.so", **UNOPTIMIZED)
 
     return once(tmp_path_factory, "graft", make) / "graft.so"
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.patch import pins
-from support import miniature
+from support import command, miniature
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,10 +24,7 @@ def git(cwd: Path, *arguments: str) -> str:
 
 
 def tool(*arguments: str, cwd: Path | str = "/", code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "patchgen", *arguments],
-        cwd=cwd, check=False, capture_output=True, text=True, errors="surrogateescape",
-    )  # fmt: skip
+    done = command.run(*arguments, cwd=cwd, errors="surrogateescape")
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
     return done
@@ -40,15 +36,12 @@ class Tree:
     pin: pins.Pin
     pin_file: str
 
-    def run(self, command: str, *arguments: str, code: int = 0) -> str:
-        done = tool(command, str(self.root), "--pytorch", self.pin_file, *arguments, code=code)
+    def run(self, name: str, *arguments: str, code: int = 0) -> str:
+        done = tool(name, str(self.root), "--pytorch", self.pin_file, *arguments, code=code)
         return done.stdout + done.stderr
 
     def state(self) -> str:
-        command = ["status", str(self.root), "--pytorch", self.pin_file, "--json"]
-        done = subprocess.run(
-            [sys.executable, "-m", "patchgen", *command], check=False, capture_output=True
-        )
+        done = command.run("status", self.root, "--pytorch", self.pin_file, "--json")
         data = json.loads(done.stdout)
         assert done.returncode == (0 if data["state"] in {"clean", "patched"} else 3)
         return str(data["state"])

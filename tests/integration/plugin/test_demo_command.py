@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support import torch_project
-from support.torch import Plugin, built_plugin
+from support.torch import Plugin, plugin_here
 from support.waiting import ENOUGH, gone, read_rest, read_until, until
 
 pytestmark = pytest.mark.integration
@@ -36,7 +36,7 @@ def light(
     if not torch_project.DEBIAN_TORCH.exists() or "SWITCHML_TEST_PYTHON" in os.environ:
         other: Plugin = request.getfixturevalue("plugin")
         return other
-    return built_plugin(Path(torch_project.PYTHON), home, tmp_path_factory, "plugin-here")
+    return plugin_here(Path(torch_project.PYTHON), home, tmp_path_factory)
 
 
 def command(python: Path, output: Path, cache: Path) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import test_torch as patch
-from support.torch import built_plugin, plugin_launcher, results
+from support.torch import plugin_here, plugin_launcher, results
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ def plugged(
     version = asked.split()[-1]
     if tuple(map(int, version.split(".")[:2])) < (1, 13):
         pytest.skip(f"the plugin is for PyTorch 1.13 and newer, this is {version}")
-    plugin = built_plugin(torch_python, home, tmp_path_factory, "plugin-here")
+    plugin = plugin_here(torch_python, home, tmp_path_factory)
     return plugin_launcher(plugin, home, tmp_path_factory.mktemp("plugged"), servers)
 
 

@@ -36,7 +36,9 @@ def by_plugin(
     made = subprocess.run([script], capture_output=True, text=True, check=False, env=environ)
     if made.returncode != 0:
         pytest.skip(f"ci/torch needs a registry with torch: {made.stderr[-300:]}")
-    plugin = built_plugin(Path(made.stdout.strip()), home, factory, "real-plugin", "--dpdk")
+    plugin = built_plugin(
+        Path(made.stdout.strip()), home, factory, "real-plugin", "--dpdk", optimized=True
+    )
     return LabLauncher(
         python=plugin.python,
         loading={"SWITCHML_TEST_BACKEND": "switchml"},

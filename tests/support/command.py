@@ -1,0 +1,119 @@
+"""switchml-patch in a process of its own, forked from a server that has imported it: no start.
+
+The server is of this process of pytest. What an interpreter reads when it starts is the server's:
+where that would differ, and in threads, the command is started as by a shell.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen import __main__ as program
+from support.forking import Server
+from support.waiting import ENOUGH
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+START = (sys.executable, "-m", "patchgen")
+
+_AT_START = ("PYTHON", "LC_", "LANG", "LOCPATH", "LD_", "ASAN_", "MALLOC_")
+_BASE = tempfile.gettempdir()  # of the session: a test may have its own
+# What imports a library with threads, or is of other interpreters; who needs it imports it.
+_LATE = tuple(
+    f"patchgen.{name}"
+    for name in ("__main__", "accuracy", "build.env", "payload", "ranks.demo", "templates")
+)
+_SERVE = f"""
+import atexit, importlib, os, pkgutil, sys, threading
+import patchgen
+
+def load(package):
+    for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        if not found.name.startswith({_LATE!r}):
+            module = importlib.import_module(found.name)
+            if found.ispkg:
+                load(module)
+
+load(patchgen)
+sys.path[0] = {str(Path(__file__).parents[1] / "payload")!r}
+import forking
+sys.path[0] = "/"
+forking.serve(int(sys.argv[2]))
+sys.argv[0], __package__ = {program.__file__!r}, "patchgen"  # as python -m says it
+from patchgen.__main__ import main
+try:
+    main()
+except SystemExit as ended:  # as an interpreter, but for taking all that was loaded apart
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ended.code or 0)
+"""
+
+
+def run(
+    *arguments: str | Path,
+    cwd: Path | str | None = None,
+    env: Mapping[str, str] | None = None,
+    errors: str | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end.
+
+    Args:
+        arguments: the command's name, and what follows it.
+        cwd: its directory; without, that of this process.
+        env: all of its environment; without, that of this process.
+        errors: how output that is no text is decoded.
+    """
+    directory, environ = str(cwd or Path.cwd()), dict(os.environ if env is None else env)
+    given = [os.fspath(argument) for argument in arguments]
+    if _early(environ) != _at_start() or threading.current_thread() != threading.main_thread():
+        return subprocess.run(
+            [*START, *given], cwd=directory, env=environ, stdin=subprocess.DEVNULL, text=True,
+            errors=errors, capture_output=True, check=False, timeout=ENOUGH,
+        )  # fmt: skip
+    server, scratch = _server()
+    places = [scratch / "out", scratch / "err"]
+    rank = server.start(
+        arguments=given, directory=directory, environ=environ, output=places[0], errors=places[1]
+    )
+    try:
+        code = rank.wait()
+    except BaseException:
+        rank.kill()
+        raise
+    out, err = (place.read_text(errors=errors) for place in places)
+    return subprocess.CompletedProcess([*START, *given], code, out, err)
+
+
+def _early(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if name.startswith(_AT_START)}
+
+
+@functools.cache
+def _at_start() -> dict[str, str]:
+    return _early(os.environ)
+
+
+@functools.cache
+def _server() -> tuple[Server, Path]:
+    scratch = Path(tempfile.mkdtemp(prefix="switchml-commands-", dir=_BASE))
+    server = Server([sys.executable, "-c", _SERVE], os.environ, scratch / "log")
+
+    def close() -> None:
+        server.close()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+    atexit.register(close)
+    return server, scratch
