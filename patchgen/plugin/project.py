@@ -26,7 +26,7 @@ _OWN = (
     "module.cpp",
 )
 # What Python imports beside the extension module.
-_MODULES = ("_job", "_layers", "_plan", "_quantized", "_settings", "cgx")
+_MODULES = ("_hierarchical", "_job", "_layers", "_plan", "_quantized", "_settings", "cgx")
 # What the process group answers itself.
 _ANSWERED = (
     "getBackendName",

@@ -22,6 +22,7 @@ PROGRAMS = Path(__file__).parents[1] / "payload"
 # Read when a group is made, or by the tests' own programs: a rank may differ from its server here.
 READ_LATE = {
     *("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+    *("GLOO_SOCKET_IFNAME", "LOCAL_WORLD_SIZE"),
     *("SWITCHML_CONFIG", "SWITCHML_DISABLE", "SWITCHML_REQUIRE", "SWITCHML_MIN_NUMEL"),
 }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import test_torch as patch
+from support.hosts import LEADERS, check_training
 from support.torch import plugin_here, plugin_launcher, results
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ def test_barrier_waits_for_what_was_delegated(plugged: Launcher) -> None:
     for result in results(plugged("plugin_cases:barrier_waits", 3)):
         assert result["report"]["calls"] == 20
     results(plugged("plugin_cases:barriers_in_callbacks", 2, arguments={"number": 20}))
+
+
+def test_hosts_of_two_ranks(plugged: Launcher) -> None:
+    arguments = {"local_size": 2}
+    check_training(plugged("hierarchies:trains", 4, arguments=arguments, per_rank=LEADERS))
 
 
 def test_gloo_that_delegates_itself(plugged: Launcher, graft: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.torch import results
+from support.hosts import LEADERS, check_training
+from support.torch import REPOSITORY, results
 
 from patchgen.system.ports import free_port
 
@@ -257,3 +258,14 @@ def test_tutorial_programs(
         for mine, reference in zip(ours, stock):
             assert mine["weights"] == ours[0]["weights"]
             assert mine["losses"] == pytest.approx(reference["losses"], rel=1e-4)
+
+
+def test_hosts_of_two_ranks_by_the_lines_of_the_documentation(
+    launch: Launcher, tmp_path: Path
+) -> None:
+    page = (REPOSITORY / "docs" / "hosts.md").read_text()
+    (lines,) = (block for block in page.split("```") if "\ndef hook" in block)
+    path = tmp_path / "recipe.py"
+    path.write_text(lines.partition("\n")[2])
+    arguments, env = {"path": str(path)}, {"LOCAL_WORLD_SIZE": "2"}
+    check_training(launch("hierarchies:recipe", 4, arguments=arguments, per_rank=LEADERS, env=env))
