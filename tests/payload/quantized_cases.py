@@ -3,6 +3,7 @@
 import copy
 import importlib
 import io
+import json
 import os
 import pickle
 import sys
@@ -354,3 +355,36 @@ def from_cgx(switchml):
         warnings.simplefilter("always")
         cgx.CGXState(None)
     return finish(switchml, told=told, warned=[str(one.message) for one in warned])
+
+
+def lost(switchml):
+    """A rank that is gone is an error of the backward pass of the others."""
+    start()
+    network = DistributedDataParallel(model(), bucket_cap_mb=0.02)
+    state = switchml.QuantizedState(4, layer_min_size=64)
+    network.register_comm_hook(state, switchml.quantized_hook)
+    train(network, steps=2)
+    if RANK == 1:
+        sys.stdout.write("RESULT {}\n")
+        sys.stdout.flush()
+        os._exit(0)
+    error = ""
+    try:
+        train(network, steps=1)
+    except RuntimeError as raised:
+        error = str(raised)
+    sys.stdout.write("RESULT " + json.dumps({"error": error}) + "\n")
+    sys.stdout.flush()
+    os._exit(0)  # the group waits for the rank that is gone
+
+
+def example(switchml):
+    """docs/quantized.py runs: a step of each network, whose losses are the same on all ways."""
+    start()
+    sys.path.append(os.path.join(os.path.dirname(__file__), "..", "..", "docs"))
+    quantized = importlib.import_module("quantized")
+    measured = {
+        network: [quantized.train(network, bits, feedback=bits < 32, steps=1) for bits in (32, 4)]
+        for network in quantized.NETWORKS
+    }
+    return finish(switchml, measured=measured)

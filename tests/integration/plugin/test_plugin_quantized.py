@@ -70,3 +70,17 @@ def test_what_comes_from_cgx(launch: Launcher) -> None:
         ]
         (warned,) = rank["warned"]
         assert warned.startswith("CGX_INTRA_BROADCAST has no effect: a process group")
+
+
+def test_the_example(launch: Launcher) -> None:
+    measured = results(launch("quantized_cases:example", 2))[0]["measured"]
+    assert len(measured) == 2
+    for ways in measured.values():
+        whole, few = ways
+        assert whole["losses"] == few["losses"], "the first loss is that of the same weights"
+        assert few["bytes"] < 0.25 * whole["bytes"]
+
+
+def test_a_rank_that_is_gone(launch: Launcher) -> None:
+    ranks = results(launch("quantized_cases:lost", 2, timeout=10))
+    assert ranks[0]["error"]

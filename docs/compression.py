@@ -1,0 +1,75 @@
+"""Draws docs/compression.svg from what docs/quantized.py measured, and prints the table to stderr.
+
+python -m docs.compression build/quantized.json > docs/compression.svg
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from docs.demo import curve, means, panel, text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Of a way, the colour and the dashes of its line: Okabe and Ito's colours.
+_LOOKS = {
+    "float32": 'stroke="#000000" stroke-width="5" opacity="0.3"',
+    "8 bits": 'stroke="#0072B2" stroke-width="1.4"',
+    "4 bits": 'stroke="#D55E00" stroke-width="1.4" stroke-dasharray="6 2"',
+    "4 bits, error feedback": 'stroke="#009E73" stroke-width="1.4" stroke-dasharray="2 2"',
+    "2 bits": 'stroke="#CC79A7" stroke-width="1.4" stroke-dasharray="8 2 2 2"',
+    "2 bits, error feedback": 'stroke="#E69F00" stroke-width="1.4" stroke-dasharray="10 3"',
+}
+_LEFT, _APART, _BOTTOM = 60, 430, 296  # pixels; the rest is the demo's
+
+
+def picture(measured: Mapping[str, Mapping[str, Any]]) -> str:
+    right = _LEFT + _APART * len(measured)
+    size = f'viewBox="0 0 {right - 80} 356" width="{right - 80}" height="356"'
+    font = 'font-family="DejaVu Sans, Verdana, sans-serif" font-size="12" fill="#1a1a1a"'
+    title = "Training losses with gradients in fewer bits, on two ranks"
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" {font}>',
+        f"<title>{title}</title>",
+        '<rect width="100%" height="100%" fill="#fff"/>',
+        text(_LEFT, 24, title, ' font-size="14" font-weight="bold"'),
+    ]
+    for number, (network, ways) in enumerate(measured.items()):
+        x = _LEFT + number * _APART
+        steps = len(ways["float32"]["losses"])
+        top = max(means(ways["float32"]["losses"])) * 1.05
+        ticks = {f"{top * part:.1f}": part for part in (0, 0.5, 1)}
+        lines += panel(x, network, steps, ticks)
+        for way, found in ways.items():
+            drawn = [min(value, top) for value in means(found["losses"])]
+            lines.append(curve(x, drawn, 0, top, _LOOKS[way]))
+    for number, (way, look) in enumerate(_LOOKS.items()):
+        x, y = _LEFT + number % 3 * 250, _BOTTOM + number // 3 * 24
+        lines.append(f'<path d="M{x},{y} h40" fill="none" {look}/>')
+        lines.append(text(x + 48, y + 4, way))
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def table(measured: Mapping[str, Mapping[str, Any]]) -> str:
+    """Markdown: a row for each way."""
+    lines = [
+        "| gradients | "
+        + " | ".join(f"{network}: bytes a step, right" for network in measured)
+        + " |",
+        "|---|" + "---|" * len(measured),
+    ]
+    for way in _LOOKS:
+        found = [ways[way] for ways in measured.values()]
+        cells = [f"{one['bytes']:,.0f}, {one['accuracy']:.1%}" for one in found]
+        lines.append(f"| {way} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], encoding="utf-8") as file:
+        known = json.load(file)
+    sys.stdout.write(picture(known))
+    sys.stderr.write(table(known))

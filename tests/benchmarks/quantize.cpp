@@ -1,0 +1,66 @@
+// Times packing and unpacking in fewer bits beside a copy of the same tensor, on one thread.
+//
+//   quantize BYTES     prints the seconds of a copy, then of each step: its name and the seconds
+
+#include "Quantize.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace {
+
+namespace quantize = switchml_torch::quantize;
+
+constexpr int kRounds = 15;
+
+template <typename Step>
+double best(Step step) {
+  double shortest = std::numeric_limits<double>::max();
+  for (int round = 0; round < kRounds; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    step();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    shortest = std::min(shortest, taken.count());
+  }
+  return shortest;
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  const std::size_t numel = std::strtoull(arguments[1], nullptr, 10) / sizeof(float);
+  std::vector<float> values(numel);
+  std::vector<float> results(numel);
+  std::mt19937 random;
+  std::normal_distribution<float> normal;
+  std::generate(values.begin(), values.end(), [&] { return normal(random); });
+  const float* const given = values.data();
+
+  std::printf("copy %.9f\n",
+              best([&] { std::memcpy(results.data(), given, numel * sizeof(float)); }));
+  for (const unsigned bits : {8U, 4U, 2U, 1U}) {
+    for (const bool stochastic : {false, true}) {
+      const quantize::Format format{bits, 8, 512, stochastic};
+      const quantize::Range all{0, format.buckets(numel)};
+      std::vector<std::int32_t> scales(all.last);
+      std::vector<std::uint32_t> words(format.words(numel));
+      const auto* const name = stochastic ? "stochastic" : "nearest";
+      const double scaled =
+          best([&] { quantize::largest(format, given, numel, scales.data(), all); });
+      const double packed = best(
+          [&] { quantize::encode(format, given, numel, scales.data(), 1, words.data(), all); });
+      const double unpacked = best([&] {
+        quantize::decode(format, words.data(), scales.data(), 8, results.data(), numel, all);
+      });
+      std::printf("%u-%s-scales %.9f\n%u-%s-packing %.9f\n%u-%s-unpacking %.9f\n", bits, name,
+                  scaled, bits, name, packed, bits, name, unpacked);
+    }
+  }
+}
