@@ -80,6 +80,7 @@ def test_rank_killed(launch: Launcher, victim: int) -> None:
         if number == victim:
             assert rank.code == -9
             continue
+        assert rank.code == 0, "its threads do not disturb its end"
         first, second = rank.result["errors"]
         reason = "hierarchical_hook: the "
         assert reason in first
