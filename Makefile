@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  Variables: DPDK=1 MLX5=1 MLX4=1 RDMA=1 DEBUG=1 and the paths BUILDDIR, SWITCHML_HOME,"
 	@echo "  GRPC_HOME, DPDK_HOME; for example: make patch DPDK=1 MLX5=1 SWITCHML_HOME=/opt/switchml"
@@ -99,6 +99,10 @@ test-real: packages $(VENV)/dev ## Test with the real client library; SWITCHML_S
 .PHONY: bench
 bench: packages $(VENV)/dev ## Print the benchmarks' ratios
 	@PATH="$(abspath $(BIN)):$$PATH" ci/bench
+
+.PHONY: bench-network
+bench-network: ## Compare with Gloo over slow links, which are simulated; ARGS are more options
+	@MAKE='$(MAKE)' PYTHON='$(PYTHON)' VENV='$(VENV)' ci/bench-network $(ARGS)
 
 .PHONY: docs
 docs: $(VENV)/dev ## Write docs/reference.md from the program

@@ -69,10 +69,10 @@ def command_of(words: list[str]) -> tuple[click.Command | None, list[str]]:
     return found, words
 
 
-def test_there_are_fourteen_pages() -> None:
+def test_there_are_fifteen_pages() -> None:
     assert [page.stem for page in DOCS] == [
-        "accuracy", "build", "client", "compression", "design", "graft", "hosts", "lab", "plugin",
-        "quickstart", "reference", "releases", "run", "runtime",
+        "accuracy", "build", "client", "compression", "design", "graft", "hosts", "lab", "network",
+        "plugin", "quickstart", "reference", "releases", "run", "runtime",
     ]  # fmt: skip
 
 

@@ -1,0 +1,84 @@
+"""The figures of a run as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from patchgen import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+BEGIN, END = "<!-- figures of make bench-network -->", "<!-- end of figures -->"
+_HEADINGS = ["ranks", "way", "measured", "predicted", "to Gloo"]
+_TRAINING = ["way", "steps a second", "to Gloo"]
+
+
+def name(way: str) -> str:
+    """Of a way, for people."""
+    return {"gloo": "stock Gloo", "float32": "SwitchML float32"}.get(way, f"SwitchML {way} bits")
+
+
+def lines(data: Mapping[str, Any]) -> Iterator[str]:
+    """Tables of the allreduces and of the training, and what was simulated."""
+    size = data["numel"] * 4 / 2**20
+    yield f"An allreduce of {size:g} MiB of float32, on links of {data['rate']:g} Mbit/s:"
+    yield ""
+    yield from tables.lines(_HEADINGS, [*_rows(data)])
+    for ranks, found in data["ranks"].items():
+        if "steps" in found:
+            yield ""
+            yield f"A training of {found['weights']:,} weights on {ranks} ranks:"
+            yield ""
+            yield from tables.lines(_TRAINING, [*_training(found)])
+    yield ""
+    yield _machine(data)
+
+
+def _machine(data: Mapping[str, Any]) -> str:
+    busy = ", ".join(f"{one['processors']:.1f}" for one in data["ranks"].values())
+    return (
+        f"Processors that the ranks kept busy: {busy} of {data['processors']}. "
+        f"Load of the machine at the end: {data['load']:.1f}."
+    )
+
+
+def page(text: str, data: Mapping[str, Any]) -> str:
+    """A page of the documentation with the tables of this run between its two marks.
+
+    Raises:
+        ValueError: it does not have the marks.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"no {BEGIN} and {END}")
+    size = data["numel"] * 4 / 2**20
+    parts = [f"An allreduce of {size:g} MiB of float32, on links of {data['rate']:g} Mbit/s:"]
+    parts.append(_markdown(_HEADINGS, [*_rows(data)]))
+    for ranks, found in data["ranks"].items():
+        if "steps" in found:
+            parts.append(f"A training of {found['weights']:,} weights on {ranks} ranks:")
+            parts.append(_markdown(_TRAINING, [*_training(found)]))
+    return "\n\n".join([before + begin, *parts, _machine(data), end + after])
+
+
+def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _rows(data: Mapping[str, Any]) -> Iterator[list[str]]:
+    for ranks, found in data["ranks"].items():
+        gloo = found["seconds"]["gloo"]["median"]
+        for way, seconds in found["seconds"].items():
+            median = seconds["median"]
+            yield [
+                ranks, name(way), f"{median:.2f} s", f"{found['predicted'][way]:.2f} s",
+                f"{median / gloo:.2f}",
+            ]  # fmt: skip
+
+
+def _training(found: Mapping[str, Any]) -> Iterator[list[str]]:
+    for way, rate in found["steps"].items():
+        yield [name(way), f"{rate:.2f}", f"{rate / found['steps']['gloo']:.2f}"]
