@@ -27,6 +27,7 @@ SOURCES = (
     "SwitchMLConfig.hpp",
     "SwitchMLJobs.hpp",
     "SwitchMLProbe.hpp",
+    "SwitchMLQuantize.hpp",
     "switchml.cmake",
 )
 """The files beside the process group, which the plugin compiles as well."""

@@ -19,7 +19,6 @@ _OWN = (
     "Forwarding.inc",
     "ProcessGroupSwitchML.cpp",
     "ProcessGroupSwitchML.hpp",
-    "Quantize.hpp",
     "QuantizeTensors.hpp",
     "Staging.hpp",
     "WorkPool.hpp",

@@ -2,8 +2,6 @@
 //
 //   quantize BYTES     prints the seconds of a copy, then of each step: its name and the seconds
 
-#include "Quantize.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -13,6 +11,8 @@
 #include <limits>
 #include <random>
 #include <vector>
+
+#include "SwitchMLQuantize.hpp"
 
 namespace {
 

@@ -4,13 +4,13 @@
 // words as they are summed, the decoded values, and where they are kept, what each rank rounded
 // off. Every array has exactly its size, so that a sanitizer sees what goes beyond it.
 
-#include "Quantize.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
+
+#include "SwitchMLQuantize.hpp"
 
 namespace {
 

@@ -280,6 +280,60 @@ def halves_overflow(switchml):
     return finish(switchml)
 
 
+def in_few_bits(tensors, bits, bucket):
+    """The sum of float32 tensors of which each is rounded to levels once, by the description."""
+    highest = torch.tensor(2.0 ** (bits - 1) - 1)  # a number would be divided by as a reciprocal
+    parts = zip(*(t.split(bucket) for t in tensors))
+    sums = []
+    for values in parts:
+        scale = torch.stack([v.abs().max() for v in values]).max()
+        levels = sum(
+            torch.round((v * (highest / scale)).clamp(-float(highest), float(highest)))
+            for v in values
+        )
+        sums.append(levels * (scale / highest) if scale > 0 else levels * 0)
+    return torch.cat(sums)
+
+
+def quantized(switchml, bits, bucket, least, skip):
+    """The group sends float sums in a few bits, small tensors and integers as they are."""
+    start()
+    lanes = 32 // (bits + (WORLD - 1).bit_length())
+    sent = 0
+    for numel in (least, 5 * bucket, 7 * bucket + 13):
+        tensors = everyone(numel, torch.float32, seed=numel)
+        mine = tensors[RANK].clone()
+        dist.all_reduce(mine)
+        whole = numel - numel % bucket if skip else numel
+        expected = in_few_bits([t[:whole] for t in tensors], bits, bucket)
+        assert torch.equal(mine[:whole], expected), (mine[:whole] - expected).abs().max()
+        if whole < numel:
+            check_sum(mine[whole:], [t[whole:] for t in tensors])
+        buckets = [bucket] * (whole // bucket) + [whole % bucket] * bool(whole % bucket)
+        sent += WORLD * len(buckets) + sum(-(-n // lanes) for n in buckets) + numel - whole
+    assert switchml.report()["bytes"] == 4 * sent, (switchml.report(), 4 * sent)
+    assert calls(switchml) == 3, switchml.report()
+
+    halves = everyone(4 * bucket, torch.bfloat16, seed=3)
+    mine = halves[RANK].clone()
+    dist.all_reduce(mine)
+    assert torch.equal(mine, in_few_bits([t.float() for t in halves], bits, bucket).bfloat16())
+
+    allreduce_and_check(least - 1, torch.float32)
+    allreduce_and_check(4 * bucket, torch.int32)
+
+    mine = torch.ones(4 * bucket)
+    mine[bucket + 1] = float("nan") if RANK == 0 else 1
+    dist.all_reduce(mine)
+    lost = torch.isnan(mine)
+    assert lost[bucket : 2 * bucket].all(), "a bucket with NaN"
+    assert int(lost.sum()) == bucket, "no other bucket"
+    works = [torch.ones(4 * bucket) * (RANK + i) for i in range(20)]
+    for work in [dist.all_reduce(t, async_op=True) for t in works]:
+        work.wait()
+    return finish(switchml, works=[float(t[0]) for t in works])
+
+
 def narrowed(switchml):
     """Which types and operations are left to Gloo, by this rank's environment."""
     start()

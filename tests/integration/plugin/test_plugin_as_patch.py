@@ -38,6 +38,10 @@ def test_gradients_of_every_type(launch: Launcher) -> None:
     patch.test_gradients_of_every_type(launch, 3, "bypass")
 
 
+def test_sums_in_fewer_bits(launch: Launcher) -> None:
+    patch.test_sums_in_fewer_bits(launch, 3, 4, 512, skip=False)
+
+
 def test_two_groups_in_two_threads(launch: Launcher) -> None:
     patch.test_two_groups_in_two_threads(launch, "1")
 

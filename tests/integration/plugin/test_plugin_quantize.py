@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 SOURCE = Path(__file__).parents[2] / "cpp" / "quantize.cpp"
-HEADER = "plugin/Quantize.hpp.j2"
+HEADER = "files/SwitchMLQuantize.hpp.j2"
 BUILDS = {
     "gcc": ["g++", "-O2", "-ftree-vectorize"],
     "clang": ["clang++", "-O2", "-DSWITCHML_WITHOUT_AVX2"],
@@ -67,7 +67,7 @@ class Case:
 
 
 def compiled(directory: Path, command: list[str], header: str) -> Path:
-    (directory / "Quantize.hpp").write_text(header)
+    (directory / "SwitchMLQuantize.hpp").write_text(header)
     out = directory / "quantize"
     more = ["-std=c++17", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", f"-I{directory}"]
     subprocess.run([*command, *more, SOURCE, "-o", out], check=True)

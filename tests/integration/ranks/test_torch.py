@@ -65,6 +65,38 @@ def test_halves_without_room(launch: Launcher) -> None:
     results(launch("halves_overflow", 2, config={"prepostprocessor": "cpu_exponent_quantizer"}))
 
 
+@pytest.mark.parametrize(
+    ("world", "bits", "bucket", "skip"), [(2, 4, 512, False), (3, 8, 100, True), (3, 2, 128, False)]
+)
+def test_sums_in_fewer_bits(
+    launch: Launcher, world: int, bits: int, bucket: int, *, skip: bool
+) -> None:
+    env = {
+        "SWITCHML_QUANTIZATION_BITS": str(bits),
+        "SWITCHML_QUANTIZATION_BUCKET_SIZE": str(bucket),
+        "SWITCHML_QUANTIZATION_MINIMAL_SIZE": "300",
+        "SWITCHML_QUANTIZATION_SKIP_INCOMPLETE_BUCKETS": str(int(skip)),
+    }
+    arguments = {"bits": bits, "bucket": bucket, "least": 300, "skip": skip}
+    ranks = launch("quantized", world, arguments=arguments, env=env)
+    found = results(ranks)
+    assert all(result["works"] == found[0]["works"] for result in found)
+    assert f"goes to SwitchML in {bits} bits (" in ranks[0].err
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("8", "SWITCHML_QUANTIZATION_BITS=8 where rank 0 has 32"),
+        ("9", "SWITCHML_QUANTIZATION_BITS is '9', not 1 to 8, or 32"),
+    ],
+)
+def test_bits_that_differ(launch: Launcher, given: str, reason: str) -> None:
+    ranks = launch("outcome", 2, rank_env={1: {"SWITCHML_QUANTIZATION_BITS": given}})
+    went_to_gloo(ranks)
+    assert f"rank 1: {reason}" in ranks[0].err
+
+
 def test_narrowed_types_and_operations(launch: Launcher) -> None:
     env = {"SWITCHML_DTYPES": "float32,int32", "SWITCHML_OPS": "sum"}
     ranks = launch("narrowed", 2, env=env)
