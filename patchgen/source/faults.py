@@ -156,7 +156,7 @@ def unplaced(repository: Repository) -> Problem | None:
             return Problem(repository.shown, repository.commit, "a .git that names no repository")
         unfinished = None if repository.path else mark.read(repository)
         ours = unfinished == repository.commit or staged(repository)
-        if not ours and os.listdir(repository.git_dir):
+        if not ours and len(os.listdir(repository.git_dir)) > len(mark.unwritten(repository)):
             found = f"an unfinished {unfinished}" if unfinished else "a repository without a commit"
             return Problem(repository.shown, repository.commit, found)
     names = in_the_way(repository)

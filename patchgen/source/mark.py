@@ -23,8 +23,16 @@ def read(root: Repository) -> str | None:
         return None
 
 
+def unwritten(root: Repository) -> list[str]:
+    """The files of runs that were killed while they wrote the mark."""
+    names = os.listdir(root.git_dir)
+    return [root.inside(name) for name in names if name.endswith(files.TEMPORARY)]
+
+
 def write(root: Repository) -> None:
     """Marks a tree; its git directory is there."""
+    for path in unwritten(root):
+        os.unlink(path)
     text = f"{root.commit}\n"
     files.replace(os.fsencode(root.inside(_NAME)), text.encode("ascii"))
 

@@ -18,6 +18,9 @@ from patchgen.system import signals
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+TEMPORARY = ".switchml-tmp"
+"""How files end whose writer has not finished, or was killed."""
+
 _BLOCK = 1 << 20  # bytes
 
 
@@ -91,7 +94,7 @@ def replace(path: bytes, content: bytes) -> None:
             return
     try:
         descriptor, temporary = tempfile.mkstemp(
-            dir=os.path.dirname(path), prefix=b".", suffix=b".switchml-tmp"
+            dir=os.path.dirname(path), prefix=b".", suffix=TEMPORARY.encode()
         )
     except OSError as error:
         error.filename = path
@@ -119,7 +122,7 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
         FileError: the file system refused; `path` is as it was.
     """
     directory, name = os.path.split(path)
-    temporary = os.path.join(directory, f".{name}.switchml-tmp")
+    temporary = os.path.join(directory, f".{name}{TEMPORARY}")
     with file_errors():
         try:
             with open(temporary, "wb") as file:

@@ -352,6 +352,15 @@ def test_a_place_that_is_not_there(world: World, tmp_path: Path, option: str) ->
 # ---- trees that are there
 
 
+def test_killed_while_the_mark_was_written(world: World, tmp_path: Path) -> None:
+    tree = tmp_path / "t"
+    (tree / ".git").mkdir(parents=True)
+    (tree / ".git" / ".abc.switchml-tmp").write_text(world.pin.commit[:7])
+    world.run(tree)
+    world.check(tree)
+    assert not [*tree.glob(".git/.*.switchml-tmp")]
+
+
 @pytest.fixture
 def tree(world: World, tmp_path: Path) -> Path:
     world.run(tmp_path / "t")
