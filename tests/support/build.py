@@ -6,12 +6,11 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchgen.client.simulator import install
-from support import compiler_cache
+from support import command, compiler_cache
 from support.simulator import FLAGS
 from support.waiting import ENOUGH, read_rest, read_until
 
@@ -56,10 +55,10 @@ class Site:
         """The same parts for a work directory that is new."""
         return replace(self, root=root)
 
-    def command(self, *arguments: str | Path, mirror: bool = True) -> list[str]:
+    def arguments(self, *arguments: str | Path, mirror: bool = True) -> list[str]:
         places = ["--mirror", self.project.mirror] if mirror else []
         return [*map(str, (
-            sys.executable, "-m", "patchgen", "build", "--pytorch", self.project.pin_file,
+            "build", "--pytorch", self.project.pin_file,
             "--work", self.work, "--builddir", self.output, "--lock", self.lock,
             "--cache", self.root.parent / "cache", "--switchml-home", self.client,
             *places, *arguments,
@@ -69,8 +68,8 @@ class Site:
         self, *arguments: str | Path, cwd: Path | None = None, **env: str
     ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            self.command(*arguments), cwd=cwd, env=environment(**env), text=True,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            [*command.START, *self.arguments(*arguments)], cwd=cwd, env=environment(**env),
+            text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
 
     def compile(self, *arguments: str | Path, until: str = "[6/7] wheel") -> str:
@@ -93,10 +92,8 @@ class Site:
         cwd: Path | None = None,
         **env: str,
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            self.command(*arguments, mirror=mirror), cwd=cwd, env=environment(**env),
-            capture_output=True, text=True, check=False, timeout=2 * ENOUGH,
-        )  # fmt: skip
+        given = self.arguments(*arguments, mirror=mirror)
+        done = command.run(*given, cwd=cwd, env=environment(**env), limit=2 * ENOUGH)
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done

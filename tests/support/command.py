@@ -1,7 +1,7 @@
 """switchml-patch in a process of its own, forked from a server that has imported it: no start.
 
 The server is of this process of pytest. What an interpreter reads when it starts is the server's:
-where that would differ, and in threads, the command is started as by a shell.
+where a test has set that, and in threads, the command is started as by a shell.
 """
 
 from __future__ import annotations
@@ -27,24 +27,28 @@ if TYPE_CHECKING:
 START = (sys.executable, "-m", "patchgen")
 
 _AT_START = ("PYTHON", "LC_", "LANG", "LOCPATH", "LD_", "ASAN_", "MALLOC_")
-_BASE = tempfile.gettempdir()  # of the session: a test may have its own
+_ENVIRON = dict(os.environ)  # of the session: a test may have its own
+_BASE = tempfile.gettempdir()  # likewise
 # What imports a library with threads, or is of other interpreters; who needs it imports it.
 _LATE = tuple(
-    f"patchgen.{name}"
-    for name in ("__main__", "accuracy", "build.env", "payload", "ranks.demo", "templates")
+    f"patchgen.{name}" for name in ("__main__", "accuracy", "payload", "ranks.demo", "templates")
 )
 _SERVE = f"""
-import atexit, importlib, os, pkgutil, sys, threading
+import atexit, contextlib, importlib, os, pkgutil, sys, tempfile, threading
 import patchgen
 
 def load(package):
     for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         if not found.name.startswith({_LATE!r}):
-            module = importlib.import_module(found.name)
-            if found.ispkg:
-                load(module)
+            with contextlib.suppress(ImportError):  # it needs an extra
+                module = importlib.import_module(found.name)
+                if found.ispkg:
+                    load(module)
 
 load(patchgen)
+with contextlib.suppress(ImportError):
+    importlib.import_module("patchgen.build.env.lockfile")._models()
+tempfile.tempdir = None  # that of the command
 sys.path[0] = {str(Path(__file__).parents[1] / "payload")!r}
 import forking
 sys.path[0] = "/"
@@ -67,6 +71,7 @@ def run(
     cwd: Path | str | None = None,
     env: Mapping[str, str] | None = None,
     errors: str | None = None,
+    limit: float = ENOUGH,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command to its end.
 
@@ -75,13 +80,17 @@ def run(
         cwd: its directory; without, that of this process.
         env: all of its environment; without, that of this process.
         errors: how output that is no text is decoded.
+        limit: seconds that only a hang takes.
     """
     directory, environ = str(cwd or Path.cwd()), dict(os.environ if env is None else env)
     given = [os.fspath(argument) for argument in arguments]
-    if _early(environ) != _at_start() or threading.current_thread() != threading.main_thread():
+    if (
+        not _early(environ) <= _early(_ENVIRON)
+        or threading.current_thread() != threading.main_thread()
+    ):
         return subprocess.run(
             [*START, *given], cwd=directory, env=environ, stdin=subprocess.DEVNULL, text=True,
-            errors=errors, capture_output=True, check=False, timeout=ENOUGH,
+            errors=errors, capture_output=True, check=False, timeout=limit,
         )  # fmt: skip
     server, scratch = _server()
     places = [scratch / "out", scratch / "err"]
@@ -89,7 +98,7 @@ def run(
         arguments=given, directory=directory, environ=environ, output=places[0], errors=places[1]
     )
     try:
-        code = rank.wait()
+        code = rank.wait(limit)
     except BaseException:
         rank.kill()
         raise
@@ -97,19 +106,14 @@ def run(
     return subprocess.CompletedProcess([*START, *given], code, out, err)
 
 
-def _early(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environ.items() if name.startswith(_AT_START)}
-
-
-@functools.cache
-def _at_start() -> dict[str, str]:
-    return _early(os.environ)
+def _early(environ: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    return frozenset(one for one in environ.items() if one[0].startswith(_AT_START))
 
 
 @functools.cache
 def _server() -> tuple[Server, Path]:
     scratch = Path(tempfile.mkdtemp(prefix="switchml-commands-", dir=_BASE))
-    server = Server([sys.executable, "-c", _SERVE], os.environ, scratch / "log")
+    server = Server([sys.executable, "-c", _SERVE], _ENVIRON, scratch / "log")
 
     def close() -> None:
         server.close()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from patchgen.payload import graft_hook
 from patchgen.ranks.exits import CRASHES
 from patchgen.system.ports import free_port
 from support import command, simulator
@@ -52,6 +53,17 @@ def results(ranks: list[Rank], *, trained: bool = False) -> list[dict[str, Any]]
         crashed = -rank.code in CRASHES and trained and rank.result["torch"] == "1.7.1"
         assert rank.code == 0 or crashed, f"exit code {rank.code}:\n{rank.out}\n{rank.err}"
     return [rank.result for rank in ranks]
+
+
+def located(python: Path | str) -> Path:
+    """The directory of an interpreter's torch, which is not imported."""
+    code = "import importlib.util as util; print(util.find_spec('torch').origin)"
+    return Path(subprocess.check_output([python, "-c", code], text=True).strip()).parent
+
+
+def version_of(python: Path | str) -> str:
+    """What that torch calls itself."""
+    return str(graft_hook.torch_of(str(located(python)))["version"])
 
 
 @dataclass(frozen=True)
@@ -98,11 +110,9 @@ def _build_plugin(
     built = switchml_patch("plugin", "build", *wanted, **environ)
     assert built.returncode == 0, built.stderr
     (wheel,) = scratch.glob("*.whl")
-    probe = "import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))"
-    packages = subprocess.check_output([torch, "-c", probe], text=True)
     subprocess.run([torch, "-m", "venv", "--without-pip", scratch / "venv"], check=True)
     (site,) = scratch.glob("venv/lib/python*/site-packages")
-    (site / "torch.pth").write_text(packages)
+    (site / "torch.pth").write_text(f"{located(torch).parent}\n")
     python = scratch / "venv" / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
     installed = subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import random
@@ -12,7 +13,7 @@ import sys
 import tracemalloc
 import zipfile
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.trees import tool
@@ -21,9 +22,6 @@ from support.wheelhouse import PROVENANCE, Entry, Fake, zipped
 from patchgen.build import companions
 from patchgen.build.compare import compare
 from patchgen.system.wheel import normalise
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 
@@ -40,7 +38,12 @@ class Pip:
         self.python = root / "venv" / "bin" / "python"
         self.constraints = root / "constraints.txt"
         self.recipe = PROVENANCE.pin.recipe
-        subprocess.run([sys.executable, "-m", "venv", self.python.parents[1]], check=True)
+        # With the pip that is here: to install another takes longer than all tests with it.
+        ours = Path(str(importlib.import_module("pip").__file__)).parent
+        create = [sys.executable, "-m", "venv", "--without-pip", str(self.python.parents[1])]
+        subprocess.run(create, check=True)
+        (site,) = root.glob("venv/lib/python*/site-packages")
+        (site / "pip").symlink_to(ours)
         self.constraints.write_text(companions.constraints(VERSION, self.recipe))
         self.wheel = TORCH.write(root / "own")
         for fake in (

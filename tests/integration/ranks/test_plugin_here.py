@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 import test_torch as patch
 from support.hosts import LEADERS, check_training
-from support.torch import plugin_here, plugin_launcher, results
+from support.torch import plugin_here, plugin_launcher, results, version_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,10 +23,7 @@ pytestmark = pytest.mark.integration
 def plugged(
     torch_python: Path, home: Path, servers: Servers, tmp_path_factory: pytest.TempPathFactory
 ) -> Launcher:
-    asked = subprocess.check_output(
-        [torch_python, "-c", "import torch; print(torch.__version__)"], text=True
-    )
-    version = asked.split()[-1]
+    version = version_of(torch_python)
     if tuple(map(int, version.split(".")[:2])) < (1, 13):
         pytest.skip(f"the plugin is for PyTorch 1.13 and newer, this is {version}")
     plugin = plugin_here(torch_python, home, tmp_path_factory)

@@ -62,7 +62,7 @@ def answers(ranks: list[Rank], directory: Path, world: int) -> Answers:
 def table(launch: Launcher, directory: Path, level: str, *, preload: bool, **env: str) -> Answers:
     directory.mkdir()
     arguments = {"directory": str(directory), "ports": [free_port() for _ in range(3)]}
-    given = {"TORCH_DISTRIBUTED_DEBUG": level, **env}
+    given = {**({} if level == "OFF" else {"TORCH_DISTRIBUTED_DEBUG": level}), **env}
     ranks = launch("table:run", WORLD, arguments=arguments, env=given, preload=preload, timeout=120)
     return answers(ranks, directory, WORLD)
 

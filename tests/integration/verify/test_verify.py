@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import real as real_library
-from support.torch import checked, switchml_patch
+from support.torch import checked, located, switchml_patch, version_of
 from support.waiting import read_rest, until
 
 from patchgen.client.simulator_config import simulated
@@ -155,10 +155,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def real(torch_python: Path) -> tuple[str, str]:
     """__init__.py and the version of the torch in use."""
-    code = "import torch; print(torch.__file__); print(torch.__version__.split('+')[0])"
-    done = subprocess.run([torch_python, "-c", code], capture_output=True, text=True, check=True)
-    path, version = done.stdout.split()
-    return path, version
+    return str(located(torch_python) / "__init__.py"), version_of(torch_python).partition("+")[0]
 
 
 def make(
