@@ -19,7 +19,7 @@ _OTHERS = {
     "CGX_FUSION_BUFFER_SIZE_MB": "bucket_cap_mb of DistributedDataParallel",
     "CGX_INNER_COMMUNICATOR_TYPE": "the backend of the process group",
     "CGX_CROSS_COMMUNICATOR_TYPE": "the backend of the process group",
-    "CGX_INTRA_BROADCAST": "a process group with one rank of each host",
+    "CGX_INTRA_BROADCAST": "torch_switchml.hierarchical_hook, which sums float32,",
 }
 _WHOLE = 32  # bits of values that are not quantized
 _LEAST = 16  # values of a layer that is quantized

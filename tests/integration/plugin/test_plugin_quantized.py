@@ -69,7 +69,7 @@ def test_what_comes_from_cgx(launch: Launcher) -> None:
             "SKIP_INCOMPLETE_BUCKETS=2: give 0 or 1",
         ]
         (warned,) = rank["warned"]
-        assert warned.startswith("CGX_INTRA_BROADCAST has no effect: a process group")
+        assert warned.startswith("CGX_INTRA_BROADCAST has no effect: torch_switchml.hier")
 
 
 def test_the_example(launch: Launcher) -> None:
