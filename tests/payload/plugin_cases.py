@@ -84,12 +84,13 @@ def reduce_scattered(switchml):
     dist.reduce_scatter_tensor(part, mine)
     assert float(part) == WORLD * (WORLD + 1) / 2
     assert switchml.report()["fallbacks"]["dtype"] == 1, switchml.report()
-    try:
-        dist.reduce_scatter_tensor(torch.empty(3), torch.ones(WORLD))
-    except (RuntimeError, ValueError):
-        pass  # of Gloo
-    else:
-        raise AssertionError("a part of another size")
+    if not torch.__version__.startswith("2.6."):  # whose Gloo ends the process
+        try:
+            dist.reduce_scatter_tensor(torch.empty(3), torch.ones(WORLD))
+        except (RuntimeError, ValueError):
+            pass  # of Gloo
+        else:
+            raise AssertionError("a part of another size")
     return finish(switchml)
 
 

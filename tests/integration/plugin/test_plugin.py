@@ -164,20 +164,20 @@ def test_a_barrier_fails_with_what_is_before_it(launch: Launcher) -> None:
 
 
 def test_meshes(launch: Launcher, version: Version) -> None:
-    if version < Version("2.6"):
-        pytest.skip("fully_shard has its place since torch 2.6: name another one by TORCH")
+    if version < Version("2.9"):
+        pytest.skip("fully_shard of CPU tensors fails in torch 2.6: name 2.9 or newer by TORCH")
     results(launch("plugin_meshes:meshes", 2))
 
 
 def test_sharded_training(launch: Launcher, version: Version) -> None:
-    if version < Version("2.6"):
-        pytest.skip("fully_shard has its place since torch 2.6: name another one by TORCH")
+    if version < Version("2.9"):
+        pytest.skip("fully_shard of CPU tensors fails in torch 2.6: name 2.9 or newer by TORCH")
     results(launch("plugin_meshes:sharded", 2))
 
 
 def test_hybrid_sharded_training(launch: Launcher, version: Version) -> None:
-    if version < Version("2.6"):
-        pytest.skip("fully_shard has its place since torch 2.6: name another one by TORCH")
+    if version < Version("2.9"):
+        pytest.skip("fully_shard of CPU tensors fails in torch 2.6: name 2.9 or newer by TORCH")
     ports = [free_port(), free_port()]
     configs = {
         rank: {"num_workers": 2, "rank": rank // 2, "controller_port": ports[rank % 2]}
