@@ -82,4 +82,7 @@ def measured(built: measuring.Built, scratch: Path, ranks: int, given: argparse.
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
