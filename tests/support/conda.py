@@ -180,14 +180,7 @@ def served(root: Path) -> Iterator[str]:
             thread.join()
 
 
-PROGRAM = """
-import sys
-from patchgen.cli.console import Main
-from patchgen.cli.env import env
-main = Main("switchml-patch")
-main.add_command(env)
-main()
-"""
+PROGRAM = "from patchgen.__main__ import main; main()"
 
 
 @dataclass(frozen=True)

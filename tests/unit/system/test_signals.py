@@ -1,4 +1,4 @@
-"""Told to end before there is a command; and what the programs of tests inherit."""
+"""How the program ends, also before there is a command; and what programs of tests inherit."""
 
 from __future__ import annotations
 
@@ -55,6 +55,31 @@ main()
     )  # fmt: skip
     assert done.stderr == told
     assert done.returncode == code
+
+
+@pytest.mark.parametrize("loaded", ["rattler", "another"])
+@pytest.mark.parametrize(("argument", "code"), [("--version", 0), ("--nothing", 2)])
+def test_an_interpreter_with_the_threads_of_rattler_is_not_taken_apart(
+    loaded: str, argument: str, code: int
+) -> None:
+    """They may hold its lock, and it aborts then."""
+    program = f"""
+import sys, types
+class Kept:
+    def __del__(self):
+        print("taken apart")
+kept = Kept()
+sys.modules.setdefault({loaded!r}, types.ModuleType({loaded!r}))
+from patchgen.__main__ import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, argument],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == code
+    assert done.stdout or done.stderr
+    assert ("taken apart" in done.stdout) == (loaded != "rattler")
 
 
 def test_programs_of_tests_hear_signals_that_the_tests_ignore() -> None:
