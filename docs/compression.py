@@ -9,7 +9,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from docs.demo import curve, means, panel, text
+from docs.demo import curve, means, panel
+from docs.svg import LEFT, document, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,22 +24,15 @@ _LOOKS = {
     "2 bits": 'stroke="#CC79A7" stroke-width="1.4" stroke-dasharray="8 2 2 2"',
     "2 bits, error feedback": 'stroke="#E69F00" stroke-width="1.4" stroke-dasharray="10 3"',
 }
-_LEFT, _APART, _BOTTOM = 60, 430, 296  # pixels; the rest is the demo's
+_APART, _BOTTOM = 430, 296  # pixels; the rest is the demo's
 
 
 def picture(measured: Mapping[str, Mapping[str, Any]]) -> str:
-    right = _LEFT + _APART * len(measured)
-    size = f'viewBox="0 0 {right - 80} 356" width="{right - 80}" height="356"'
-    font = 'font-family="DejaVu Sans, Verdana, sans-serif" font-size="12" fill="#1a1a1a"'
+    right = LEFT + _APART * len(measured)
     title = "Training losses with gradients in fewer bits, on two ranks"
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" {font}>',
-        f"<title>{title}</title>",
-        '<rect width="100%" height="100%" fill="#fff"/>',
-        text(_LEFT, 24, title, ' font-size="14" font-weight="bold"'),
-    ]
+    lines: list[str] = []
     for number, (network, ways) in enumerate(measured.items()):
-        x = _LEFT + number * _APART
+        x = LEFT + number * _APART
         steps = len(ways["float32"]["losses"])
         top = max(means(ways["float32"]["losses"])) * 1.05
         ticks = {f"{top * part:.1f}": part for part in (0, 0.5, 1)}
@@ -47,10 +41,10 @@ def picture(measured: Mapping[str, Mapping[str, Any]]) -> str:
             drawn = [min(value, top) for value in means(found["losses"])]
             lines.append(curve(x, drawn, 0, top, _LOOKS[way]))
     for number, (way, look) in enumerate(_LOOKS.items()):
-        x, y = _LEFT + number % 3 * 250, _BOTTOM + number // 3 * 24
+        x, y = LEFT + number % 3 * 250, _BOTTOM + number // 3 * 24
         lines.append(f'<path d="M{x},{y} h40" fill="none" {look}/>')
         lines.append(text(x + 48, y + 4, way))
-    return "\n".join([*lines, "</svg>"]) + "\n"
+    return document(right - 80, 356, title, lines)
 
 
 def table(measured: Mapping[str, Mapping[str, Any]]) -> str:

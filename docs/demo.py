@@ -1,7 +1,7 @@
 """Draws docs/demo.svg from what a demo measured, as an SVG of some kilobytes.
 
 make demo
-python docs/demo.py build/demo/demo.json > docs/demo.svg
+python -m docs.demo build/demo/demo.json > docs/demo.svg
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
+from docs.svg import LEFT, document, text
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _POINTS = 64  # of a curve, each the mean of some steps
-_LEFT, _TOP, _WIDE, _HIGH, _APART = 60, 64, 330, 190, 430  # pixels
+_TOP, _WIDE, _HIGH, _APART = 64, 330, 190, 430  # pixels
 _STOCK, _SWITCHML, _GREY = "#0072B2", "#D55E00", "#555555"
 
 
@@ -24,10 +26,6 @@ def means(values: Sequence[float]) -> list[float]:
     size = max(1, math.ceil(len(values) / _POINTS))
     parts = [values[begin : begin + size] for begin in range(0, len(values), size)]
     return [sum(part) / len(part) for part in parts]
-
-
-def text(x: float, y: float, words: str, more: str = "") -> str:
-    return f'<text x="{x:g}" y="{y:g}"{more}>{words}</text>'
 
 
 def curve(x: float, values: Sequence[float], low: float, high: float, look: str) -> str:
@@ -61,7 +59,7 @@ def picture(demo: dict[str, Any]) -> str:
     unit = 10.0 ** math.floor(math.log10(most)) if most else 1.0
     edge = math.ceil(most / unit) * unit
     top = math.ceil(max(means(stock)) * 2) / 2
-    right = _LEFT + _APART
+    right = LEFT + _APART
     title = f"A training on {demo['ranks']} ranks: stock Gloo, and gradients summed by SwitchML"
     seen = [f"{demo[way]['accuracies'][-1]:.1%}" for way in ("stock", "switchml")]
     summed = (
@@ -72,18 +70,12 @@ def picture(demo: dict[str, Any]) -> str:
         f"Unseen digits that are read right: {seen[0]} with Gloo, {seen[1]} with SwitchML."
         f" Largest deviation of a weight: {demo['deviation']:.1e}."
     )
-    size = f'viewBox="0 0 {right + _WIDE + 20} 336" width="{right + _WIDE + 20}" height="336"'
-    font = 'font-family="DejaVu Sans, Verdana, sans-serif" font-size="12" fill="#1a1a1a"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" {font}>',
-        f"<title>{title}</title>",
-        '<rect width="100%" height="100%" fill="#fff"/>',
-        text(_LEFT, 24, title, ' font-size="14" font-weight="bold"'),
-        *panel(_LEFT, "Loss", len(stock), {f"{top * part:g}": part for part in (0, 0.5, 1)}),
-        curve(_LEFT, means(stock), 0, top, f'stroke="{_STOCK}" stroke-width="6" opacity="0.4"'),
-        curve(_LEFT, means(switchml), 0, top, f'stroke="{_SWITCHML}" stroke-width="1.6"'),
-        text(_LEFT + 180, _TOP + 40, "stock Gloo, the wide line", f' fill="{_STOCK}"'),
-        text(_LEFT + 180, _TOP + 60, "SwitchML, the thin one", f' fill="{_SWITCHML}"'),
+        *panel(LEFT, "Loss", len(stock), {f"{top * part:g}": part for part in (0, 0.5, 1)}),
+        curve(LEFT, means(stock), 0, top, f'stroke="{_STOCK}" stroke-width="6" opacity="0.4"'),
+        curve(LEFT, means(switchml), 0, top, f'stroke="{_SWITCHML}" stroke-width="1.6"'),
+        text(LEFT + 180, _TOP + 40, "stock Gloo, the wide line", f' fill="{_STOCK}"'),
+        text(LEFT + 180, _TOP + 60, "SwitchML, the thin one", f' fill="{_SWITCHML}"'),
         *panel(
             right,
             "Loss with SwitchML minus loss with Gloo",
@@ -91,11 +83,10 @@ def picture(demo: dict[str, Any]) -> str:
             {f"{-edge:.0e}": 0, "0": 0.5, f"{edge:.0e}": 1},
         ),
         curve(right, difference, -edge, edge, f'stroke="{_GREY}" stroke-width="1"'),
-        text(_LEFT, 302, summed),
-        text(_LEFT, 322, learned),
-        "</svg>",
+        text(LEFT, 302, summed),
+        text(LEFT, 322, learned),
     ]
-    return "\n".join(lines) + "\n"
+    return document(right + _WIDE + 20, 336, title, lines)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[2]))
 from network import figure, links, measuring, report
 
 from patchgen.cli import params

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from docs.svg import LEFT, document, text
 from network.report import name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-_LEFT, _TOP, _HIGH = 60, 74, 210  # pixels
+_TOP, _HIGH = 74, 210  # pixels
 _BAR, _GAP, _APART = 26, 34, 90
 # Okabe and Ito's colours, as in patchgen/plots.py.
 _COLOURS = ("#0072B2", "#D55E00", "#E69F00", "#009E73")
@@ -26,8 +27,8 @@ def picture(data: Mapping[str, Any]) -> str:
     }
     marks = {label: found["predicted"] for label, found in groups.items()}
     size = data["numel"] * 4 / 2**20
-    lines = _panel(_LEFT, f"Seconds for an allreduce of {size:g} MiB", ways, seconds, marks)
-    wide = _LEFT + _width(seconds)
+    lines = _panel(LEFT, f"Seconds for an allreduce of {size:g} MiB", ways, seconds, marks)
+    wide = LEFT + _width(seconds)
     for label, found in groups.items():
         if "steps" in found:
             left, title = wide + _APART, f"Steps a second of a training, {label}"
@@ -37,31 +38,20 @@ def picture(data: Mapping[str, Any]) -> str:
         f"Gloo, and SwitchML with a switch in software, "
         f"each rank on a link of {data['rate']:g} Mbit/s"
     )
-    legend, x = [], _LEFT
+    legend, x = [], LEFT
     for number, way in enumerate(ways):
         y = _TOP + _HIGH + 46
         legend.append(
             f'<rect x="{x}" y="{y - 10}" width="12" height="12" fill="{_COLOURS[number]}"/>'
         )
-        legend.append(_text(x + 18, y, name(way)))
+        legend.append(text(x + 18, y, name(way)))
         x += 140
     y = _TOP + _HIGH + 46
     legend.append(f'<path d="M{x},{y - 4} h16" stroke="#000" stroke-width="2"/>')
-    legend.append(_text(x + 22, y, "predicted: bytes over rate, plus latency"))
+    legend.append(text(x + 22, y, "predicted: bytes over rate, plus latency"))
     wide = max(wide + 20, x + 280)
     high = _TOP + _HIGH + 66
-    size = f'viewBox="0 0 {wide} {high}" width="{wide}" height="{high}"'
-    font = 'font-family="DejaVu Sans, Verdana, sans-serif" font-size="12" fill="#1a1a1a"'
-    whole = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" {font}>',
-        f"<title>{title}</title>",
-        '<rect width="100%" height="100%" fill="#fff"/>',
-        _text(_LEFT, 26, title, ' font-size="14" font-weight="bold"'),
-        *lines,
-        *legend,
-        "</svg>",
-    ]
-    return "\n".join(whole) + "\n"
+    return document(wide, high, title, [*lines, *legend], title_y=26)
 
 
 def _width(groups: Mapping[str, Mapping[str, float]]) -> int:
@@ -78,16 +68,16 @@ def _panel(
     """Groups of bars, with a mark at what was predicted."""
     values = [value for each in (*groups.values(), *marks.values()) for value in each.values()]
     top = _round(max(values))
-    lines = [_text(left, _TOP - 16, title, ' font-weight="bold"')]
+    lines = [text(left, _TOP - 16, title, ' font-weight="bold"')]
     for number in range(_TICKS + 1):
         y = _TOP + _HIGH - _HIGH * number / _TICKS
         lines.append(f'<path d="M{left},{y:g} h{_width(groups)}" stroke="#ddd"/>')
         label = f"{top * number / _TICKS:g}"
-        lines.append(_text(left - 6, y + 4, label, ' text-anchor="end" fill="#555"'))
+        lines.append(text(left - 6, y + 4, label, ' text-anchor="end" fill="#555"'))
     x = left + _GAP // 2
     for label, each in groups.items():
         middle = x + _BAR * len(each) / 2
-        lines.append(_text(middle, _TOP + _HIGH + 18, label, ' text-anchor="middle" fill="#555"'))
+        lines.append(text(middle, _TOP + _HIGH + 18, label, ' text-anchor="middle" fill="#555"'))
         for way, value in each.items():
             lines += _bar(x, value, top, _COLOURS[ways.index(way)], marks.get(label, {}).get(way))
             x += _BAR
@@ -101,7 +91,7 @@ def _bar(x: float, value: float, top: float, colour: str, mark: float | None) ->
     yield _block(x + 1, y, _BAR - 2, high, colour)
     small = ' text-anchor="middle" font-size="10"'
     above = min(y, _TOP + _HIGH - _HIGH * (mark or 0) / top)
-    yield _text(x + _BAR / 2, above - 4, f"{value:.2g}" if value < 1 else f"{value:.1f}", small)
+    yield text(x + _BAR / 2, above - 4, f"{value:.2g}" if value < 1 else f"{value:.1f}", small)
     if mark is not None:
         at = _TOP + _HIGH - _HIGH * mark / top
         yield f'<path d="M{x - 1:g},{at:.1f} h{_BAR + 2}" stroke="#000" stroke-width="2"/>'
@@ -113,10 +103,6 @@ def _round(value: float) -> float:
         if _TICKS * step >= 1.08 * value:
             return _TICKS * step
     return 1.08 * value
-
-
-def _text(x: float, y: float, words: str, more: str = "") -> str:
-    return f'<text x="{x:g}" y="{y:g}"{more}>{words}</text>'
 
 
 def _block(x: float, y: float, wide: float, high: float, colour: str) -> str:
