@@ -1,4 +1,4 @@
-"""A program that serves until a signal ends it, and then tells what it has counted."""
+"""Programs that serve until a signal ends them, and then tell what they have counted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from patchgen.cli.console import say_all
 from patchgen.errors import ToolError, file_errors
@@ -15,10 +17,24 @@ from patchgen.system.process import Program, stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from patchgen.cli.params import Command
+
 _GRACE = 10.0  # seconds
 
+counters_option = click.option(
+    "--json", "target", type=click.Path(), metavar="FILE", help="Write the counters."
+)
 
-def serve(
+
+def listen_option(address: str) -> Callable[[Command], Command]:
+    """Where the program listens, for an address of that form."""
+    return click.option(
+        "--listen", metavar="ADDR", default="127.0.0.1:50099", show_default=True,
+        help=f"{address}; port 0 takes a free one.",
+    )  # fmt: skip
+
+
+def run(
     command: Sequence[str],
     target: str | None,
     lines: Callable[[Mapping[str, Any]], Iterable[str]],

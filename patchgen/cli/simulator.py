@@ -9,6 +9,7 @@ import click
 
 from patchgen.cli import params
 from patchgen.cli.console import Command, progress, say
+from patchgen.cli.serving import counters_option, listen_option, run
 
 
 @click.group()
@@ -55,13 +56,7 @@ def install(prefix: str, **given: Any) -> None:  # the options above
 
 
 @simulator.command(cls=Command)
-@click.option(
-    "--listen",
-    metavar="ADDR",
-    default="127.0.0.1:50099",
-    show_default=True,
-    help="HOST:PORT; port 0 takes a free one.",
-)
+@listen_option("HOST:PORT")
 @click.option(
     "--workers",
     type=click.IntRange(1, 65535),
@@ -69,7 +64,7 @@ def install(prefix: str, **given: Any) -> None:  # the options above
     required=True,
     help="Ranks that sum together.",
 )
-@click.option("--json", "target", type=click.Path(), metavar="FILE", help="Write the counters.")
+@counters_option
 @params.cache_option
 def serve(listen: str, workers: int, target: str | None, cache: str | None) -> None:
     """Sums for ranks with the simulator, session after session, until Ctrl-C or SIGTERM.
@@ -77,10 +72,9 @@ def serve(listen: str, workers: int, target: str | None, cache: str | None) -> N
     It is the switch instead of rank 0, for ranks whose switchml.cfg says so; `simulator install
     --aggregator` writes such files. What was counted is told at the end.
     """
-    from patchgen.cli import serving
     from patchgen.client.simulator import aggregator, report
 
     with progress():
         program = aggregator.build(params.cache(cache), os.environ)
     command = [program, f"--listen={listen}", f"--workers={workers}"]
-    serving.serve(command, target, report.lines, "the aggregator")
+    run(command, target, report.lines, "the aggregator")

@@ -10,16 +10,11 @@ import click
 from patchgen.cli import params
 from patchgen.cli.console import Command, progress
 from patchgen.cli.faults import FAULTS, fault_options
+from patchgen.cli.serving import counters_option, listen_option, run
 
 
 @click.command(cls=Command)
-@click.option(
-    "--listen",
-    metavar="ADDR",
-    default="127.0.0.1:50099",
-    show_default=True,
-    help="HOST:PORT of the controller; port 0 takes a free one.",
-)
+@listen_option("HOST:PORT of the controller")
 @click.option(
     "--port",
     "ports",
@@ -35,7 +30,7 @@ from patchgen.cli.faults import FAULTS, fault_options
     help="Seconds that workers wait for each other when they join. [default: 120]",
 )
 @fault_options
-@click.option("--json", "target", type=click.Path(), metavar="FILE", help="Write the counters.")
+@counters_option
 @params.cache_option
 def switch(ports: tuple[str, ...], listen: str, target: str | None, **given: Any) -> None:
     """Sums the packets of SwitchML's client library, until Ctrl-C or SIGTERM.
@@ -44,7 +39,6 @@ def switch(ports: tuple[str, ...], listen: str, target: str | None, **given: Any
     counted is told at the end.
     """
     from patchgen import switch as builder  # no other command needs it
-    from patchgen.cli.serving import serve
     from patchgen.switch import report
 
     with progress():
@@ -52,4 +46,4 @@ def switch(ports: tuple[str, ...], listen: str, target: str | None, **given: Any
     options = {name: given[name] for name in ("wait", *FAULTS) if given[name] is not None}
     command = [program, f"--listen={listen}", *(f"--port={port}" for port in ports)]
     command += [f"--{name}={value!r}" for name, value in options.items()]
-    serve(command, target, report.lines, "the switch")
+    run(command, target, report.lines, "the switch")
