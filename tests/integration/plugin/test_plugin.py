@@ -30,6 +30,13 @@ def version(plugin: Plugin) -> Version:
     return Version(Version(told.strip()).public)
 
 
+@pytest.fixture
+def sharding(version: Version) -> None:
+    """Skips where weights on the CPU cannot be sharded."""
+    if version < Version("2.9"):
+        pytest.skip("fully_shard of CPU tensors fails in torch 2.6: name 2.9 or newer by TORCH")
+
+
 def test_wheel(plugin: Plugin, version: Version) -> None:
     """pip has installed it, so its RECORD is right; nothing in it tells where it was built."""
     assert plugin.wheel.name.startswith(f"torch_switchml-{version}+switchml-cp")
@@ -163,21 +170,18 @@ def test_a_barrier_fails_with_what_is_before_it(launch: Launcher) -> None:
     assert ranks[1]["error"] == ""
 
 
-def test_meshes(launch: Launcher, version: Version) -> None:
-    if version < Version("2.9"):
-        pytest.skip("fully_shard of CPU tensors fails in torch 2.6: name 2.9 or newer by TORCH")
+@pytest.mark.usefixtures("sharding")
+def test_meshes(launch: Launcher) -> None:
     results(launch("plugin_meshes:meshes", 2))
 
 
-def test_sharded_training(launch: Launcher, version: Version) -> None:
-    if version < Version("2.9"):
-        pytest.skip("fully_shard of CPU tensors fails in torch 2.6: name 2.9 or newer by TORCH")
+@pytest.mark.usefixtures("sharding")
+def test_sharded_training(launch: Launcher) -> None:
     results(launch("plugin_meshes:sharded", 2))
 
 
-def test_hybrid_sharded_training(launch: Launcher, version: Version) -> None:
-    if version < Version("2.9"):
-        pytest.skip("fully_shard of CPU tensors fails in torch 2.6: name 2.9 or newer by TORCH")
+@pytest.mark.usefixtures("sharding")
+def test_hybrid_sharded_training(launch: Launcher) -> None:
     ports = [free_port(), free_port()]
     configs = {
         rank: {"num_workers": 2, "rank": rank // 2, "controller_port": ports[rank % 2]}
