@@ -1,4 +1,4 @@
-"""Tables as plain text."""
+"""Figures as plain text."""
 
 from __future__ import annotations
 
@@ -31,3 +31,8 @@ def lines(header: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 
     yield "-" * (sum(widths) + len(_GAP) * (len(widths) - 1))
     for row in rows:
         yield line(row)
+
+
+def counted(count: int, noun: str) -> str:
+    """So many of a thing whose plural ends with s."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from patchgen.accuracy import blocks
+from patchgen.tables import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,7 @@ class Buckets:
     @property
     def name(self) -> str:
         """In a table."""
-        return f"CGX, {self.levels_bits} bit" + ("s" if self.levels_bits > 1 else "")
+        return f"CGX, {counted(self.levels_bits, 'bit')}"
 
     def chunks(self, numel: int) -> Iterator[range]:
         """What each worker owns: an equal share of what is left, rounded up to whole vectors."""

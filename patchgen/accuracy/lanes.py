@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from patchgen.accuracy import blocks
+from patchgen.tables import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ class Lanes:
     @property
     def name(self) -> str:
         """In a table."""
-        return f"SwitchML, {self.levels_bits} bit" + ("s" if self.levels_bits > 1 else "")
+        return f"SwitchML, {counted(self.levels_bits, 'bit')}"
 
     @property
     def lanes(self) -> int:

@@ -20,3 +20,9 @@ def test_columns_of_words() -> None:
 
 def test_a_table_without_rows_is_its_header() -> None:
     assert list(tables.lines(("a", "b"), [])) == ["a  b", "----"]
+
+
+def test_one_thing_and_several() -> None:
+    assert tables.counted(1, "bit") == "1 bit"
+    assert tables.counted(0, "session") == "0 sessions"
+    assert tables.counted(1000, "sum") == "1,000 sums"

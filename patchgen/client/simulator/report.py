@@ -23,14 +23,10 @@ def lines(counters: Mapping[str, Any]) -> Iterator[str]:
         rows = [[f"{worker[name]:,}" for name in _WORKER] for worker in workers]
         yield from tables.lines([*_WORKER.values()], rows)
         yield ""
-    told = [_several(counters["sessions"], "session")]
+    told = [tables.counted(counters["sessions"], "session")]
     if counters["broken"]:
         told.append(f"{counters['broken']:,} of them ended by a fault")
-    told.append(f"{_several(counters['jobs'], 'sum')} of {counters['elements']:,} elements")
+    told.append(f"{tables.counted(counters['jobs'], 'sum')} of {counters['elements']:,} elements")
     if counters["refused"]:
-        told.append(f"{_several(counters['refused'], 'worker')} refused")
+        told.append(f"{tables.counted(counters['refused'], 'worker')} refused")
     yield ", ".join(told)
-
-
-def _several(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
