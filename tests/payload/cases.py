@@ -11,6 +11,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from support import quantize_model
 from torch.nn.parallel import DistributedDataParallel
 
 RANK = int(os.environ["RANK"])
@@ -282,17 +283,9 @@ def halves_overflow(switchml):
 
 def in_few_bits(tensors, bits, bucket):
     """The sum of float32 tensors of which each is rounded to levels once, by the description."""
-    highest = torch.tensor(2.0 ** (bits - 1) - 1)  # a number would be divided by as a reciprocal
-    parts = zip(*(t.split(bucket) for t in tensors))
-    sums = []
-    for values in parts:
-        scale = torch.stack([v.abs().max() for v in values]).max()
-        levels = sum(
-            torch.round((v * (highest / scale)).clamp(-float(highest), float(highest)))
-            for v in values
-        )
-        sums.append(levels * (scale / highest) if scale > 0 else levels * 0)
-    return torch.cat(sums)
+    scheme = quantize_model.Model(bits, len(tensors), bucket)
+    rows = torch.stack(tensors).numpy()
+    return torch.from_numpy(quantize_model.allreduce(scheme, rows, 1, key=0).values)
 
 
 def quantized(switchml, bits, bucket, least, skip):

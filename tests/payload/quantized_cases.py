@@ -14,10 +14,8 @@ import torch
 import torch.distributed as dist
 from cases import RANK, WORLD, finish, start
 from plugin_cases import RELEASE, model, same_everywhere, train
-from torch.nn.parallel import DistributedDataParallel
-
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import quantize_model
+from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 4
 LAYERS = {"large": (7000,), "wide": (40, 30), "bias": (100,), "norm": (2000,), "tail": (1027,)}

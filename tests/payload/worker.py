@@ -18,6 +18,8 @@ if os.environ.get("SWITCHML_TEST_GRAFT"):
 
 import torch
 
+# What pytest's side has as well: `support`.
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RELEASE = int(torch.__version__.partition(".")[0])
 
 
