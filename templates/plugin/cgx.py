@@ -82,6 +82,12 @@ class CGXState(QuantizedState):
         for name, here in _OTHERS.items():
             if os.environ.get(name):
                 warnings.warn(f"{name} has no effect: {here} decides that here", stacklevel=2)
+        if os.environ.get(_OURS + "BITS", "") not in {"", str(_WHOLE)}:
+            warnings.warn(
+                f"{_OURS}BITS is also the group's: SwitchML rounds what cgx_hook leaves as it is; "
+                f"compression_params and {_THEIRS}QUANTIZATION_BITS are the hook's alone",
+                stacklevel=2,
+            )
 
 
 cgx_hook = quantized_hook

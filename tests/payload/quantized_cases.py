@@ -355,6 +355,30 @@ def from_cgx(switchml):
     return finish(switchml, told=told, warned=[str(one.message) for one in warned])
 
 
+def cgx_by_variable(switchml):
+    """The hook rounds to the 2 bits that a variable says; how far the rest is from exact means."""
+    start()
+    least = 1500
+    cgx = importlib.import_module("torch_switchml.cgx")
+    own = Chosen(torch.float32)
+    network = DistributedDataParallel(own)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        network.register_comm_hook(cgx.CGXState(None, least), cgx.cgx_hook)
+    network(gradients(RANK, 0, torch.float32)).backward()
+    expected = Expected(2, 512, feedback=False, skip_incomplete=False, least=least)
+    rows = [gradients(rank, 0, torch.float32) for rank in range(WORLD)]
+    apart = []
+    for name in LAYERS:
+        means, sent = expected.means(name, 2, np.stack([as_array(one[name]) for one in rows]))
+        found = as_array(getattr(own, name).grad)
+        if sent:
+            assert np.array_equal(found, means), name
+        else:
+            apart.append(float(np.abs(found - means).max() / np.abs(means).max()))
+    return finish(switchml, apart=apart, warned=[str(one.message) for one in warned])
+
+
 def lost(switchml):
     """A rank that is gone is an error of the backward pass of the others."""
     start()

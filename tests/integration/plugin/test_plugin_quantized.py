@@ -72,6 +72,21 @@ def test_what_comes_from_cgx(launch: Launcher) -> None:
         assert warned.startswith("CGX_INTRA_BROADCAST has no effect: torch_switchml.hier")
 
 
+def test_a_variable_of_cgx_is_the_hooks_alone(launch: Launcher) -> None:
+    env = {"CGX_COMPRESSION_QUANTIZATION_BITS": "2"}
+    for rank in results(launch("quantized_cases:cgx_by_variable", 2, env=env)):
+        assert rank["warned"] == []
+        assert max(rank["apart"]) < 1e-6
+
+
+def test_our_variable_is_the_groups_too(launch: Launcher) -> None:
+    env = {"SWITCHML_QUANTIZATION_BITS": "2"}
+    for rank in results(launch("quantized_cases:cgx_by_variable", 2, env=env)):
+        (warned,) = rank["warned"]
+        assert warned.startswith("SWITCHML_QUANTIZATION_BITS is also the group's: SwitchML rounds")
+        assert min(rank["apart"]) > 0.1, "2 bits of a sum whose scale is that of a bucket"
+
+
 def test_the_example(launch: Launcher) -> None:
     measured = results(launch("quantized_cases:example", 2))[0]["measured"]
     assert len(measured) == 2
