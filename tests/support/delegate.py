@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen.system.ports import free_port
+from support.configs import with_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,14 +53,6 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("SWITCHML_", "RDMAV_"))}
     env |= {"TSAN_OPTIONS": "halt_on_error=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
     return {**env, **given}
-
-
-def with_values(template: str, values: Mapping[str, object]) -> str:
-    """The text of a switchml.cfg with other values; each must be there."""
-    for key, value in values.items():
-        template, found = re.subn(rf"(?m)^{key} *=.*$", f"{key} = {value}", template)
-        assert found == 1, key
-    return template
 
 
 def run(

@@ -13,7 +13,7 @@ from patchgen.system.interpreter import Torch
 
 STEPS, EPOCHS = 40, 4
 CALLS, BYTES = 40, 1_000_000
-_TORCH = Torch(
+TORCH = Torch(
     python="/usr/bin/python3",
     version="2.9.0",
     commit="c" * 40,
@@ -24,13 +24,14 @@ _TORCH = Torch(
     python_include="/include",
     purelib="/site",
     tag="cp311",
+    python_version="3.11.2",
 )
+NO_FALLBACKS = {"group": 0, "op": 0, "dtype": 0, "tensors": 0, "numel": 0}
 
 
 def report(calls: int = CALLS, **fallbacks: int) -> dict[str, Any]:
     """What SwitchML has counted on a rank."""
-    none = {"group": 0, "op": 0, "dtype": 0, "tensors": 0, "numel": 0}
-    return {"calls": calls, "bytes": BYTES, "fallbacks": {**none, **fallbacks}}
+    return {"calls": calls, "bytes": BYTES, "fallbacks": {**NO_FALLBACKS, **fallbacks}}
 
 
 def training(
@@ -43,7 +44,7 @@ def training(
         Rank(rank, len(reports), "gloo", "goes to SwitchML (a=1)", one, final=True)
         for rank, one in enumerate(reports)
     ]
-    made = Setup(_TORCH, "plugin", "the plugin, built by this command", **setup)
+    made = Setup(TORCH, "plugin", "the plugin, built by this command", **setup)
     return Training(
         result=Result(made, 0, {}, ranks),
         seconds=1.25,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from patchgen.system.ports import free_port
+from support.configs import with_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,11 +71,7 @@ class Launcher:
     runs: list[int] = field(default_factory=list)
 
     def config(self, values: Mapping[str, object]) -> str:
-        text = (self.home / "switchml.cfg").read_text()
-        for key, value in values.items():
-            text, count = re.subn(rf"(?m)^{key} *=.*$", f"{key} = {value}", text)
-            assert count == 1, f"{key} is not in switchml.cfg"
-        return text
+        return with_values((self.home / "switchml.cfg").read_text(), values)
 
     def prepare(
         self,

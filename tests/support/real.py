@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from patchgen.payload.rank_hook import CPUS_MARK, RANK_MARK, WORLD_MARK
 from patchgen.ranks import lab
 from patchgen.system.process import Ended, Program, side_by_side
 from support import real_client
+from support.configs import with_values
 from support.launcher import Launcher, Rank
 from support.shared import once
 from support.torch import checked
@@ -115,11 +115,7 @@ class LabLauncher(Launcher):
     def config(self, values: Mapping[str, object]) -> str:
         rank, workers = int(str(values["rank"])), int(str(values["num_workers"]))
         text = self.settings.config(self.labs[-1], rank, workers)
-        for key, value in values.items():
-            if key != "controller_port":
-                text, count = re.subn(rf"(?m)^{key} *=.*$", f"{key} = {value}", text)
-                assert count == 1, f"{key} is not in the configuration"
-        return text
+        return with_values(text, {k: v for k, v in values.items() if k != "controller_port"})
 
     def __call__(self, case: str, world: int, **given: Any) -> list[Rank]:
         config = {"prepostprocessor": "cpu_exponent_quantizer", **given.pop("config", {})}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import select
 import subprocess
 import time
@@ -20,6 +19,7 @@ from patchgen.client.simulator import install
 from patchgen.client.simulator_config import simulated
 from patchgen.system.ports import free_port
 from patchgen.system.process import run
+from support.configs import with_values
 from support.shared import once
 
 if TYPE_CHECKING:
@@ -178,14 +178,6 @@ def with_limit(config: str, milliseconds: int) -> str:
     return replaced.replace("_threshold = 100\n", "_threshold = 1\n").replace(
         "_increment = 100\n", "_increment = 1\n"
     )
-
-
-def with_values(config: str, values: Mapping[str, int]) -> str:
-    """The config with other values."""
-    for key, value in values.items():
-        config, found = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", config)
-        assert found == 1, key
-    return config
 
 
 @contextlib.contextmanager

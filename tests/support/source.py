@@ -47,6 +47,17 @@ class World:
         """No address leads anywhere."""
         self.route("http://127.0.0.1:1")
 
+    @contextlib.contextmanager
+    def without(self, name: str) -> Iterator[None]:
+        """A repository of facebookincubator is not served."""
+        served = self.served / "facebookincubator" / name
+        away = served.with_name("away")
+        served.rename(away)
+        try:
+            yield
+        finally:
+            away.rename(served)
+
     def run(
         self, tree: Path, *arguments: str, code: int = 0, cwd: str = "/", **environ: str
     ) -> subprocess.CompletedProcess[str]:

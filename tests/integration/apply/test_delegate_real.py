@@ -13,7 +13,8 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.delegate import CPP, compiled, environment, render, run, with_values
+from support.configs import with_values
+from support.delegate import CPP, compiled, environment, render, run
 from support.shared import once
 
 from patchgen.accuracy.fixed_point import may_overflow

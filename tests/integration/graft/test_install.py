@@ -22,23 +22,12 @@ from patchgen.payload import probe
 from patchgen.system import interpreter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.integration
 
 SHOWN = "import torch, switchml_graft; print(torch.grafted, switchml_graft.loaded)"
 STOCK = "import torch; print(torch.grafted)"
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return graft_support.make_site(tmp_path_factory.mktemp("a venv é"))
-
-
-@pytest.fixture
-def site(shared: Site) -> Iterator[Site]:
-    yield from shared.saved()
 
 
 def test_installed_and_taken_away(site: Site) -> None:

@@ -12,20 +12,9 @@ from support.graft import BROKEN, COMMIT, VERSION, Site
 from support.trees import tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return graft_support.make_site(tmp_path_factory.mktemp("a venv é"))
-
-
-@pytest.fixture
-def site(shared: Site) -> Iterator[Site]:
-    yield from shared.saved()
 
 
 def test_status_of_what_is_there(site: Site) -> None:

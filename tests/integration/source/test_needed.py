@@ -89,13 +89,8 @@ def test_a_tree_is_listed_from_what_is_there(world: World, tmp_path: Path) -> No
 
 
 def test_what_is_in_one_that_cannot_be_had_is_not_known(world: World, tmp_path: Path) -> None:
-    gloo = world.served / "facebookincubator/gloo.git"
-    away = gloo.with_name("away")
-    gloo.rename(away)
-    try:
+    with world.without("gloo.git"):
         done = world.run(tmp_path / "t", "--list", "--json", code=4)
-    finally:
-        away.rename(gloo)
     found = {one["path"]: one for one in json.loads(done.stdout)}
     assert {path: one["complete"] for path, one in found.items()} == {"": True, GLOO: False,
                                                                      TBB: True}  # fmt: skip

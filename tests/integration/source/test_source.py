@@ -203,13 +203,8 @@ def test_what_a_killed_git_leaves_is_cleared(world: World, tmp_path: Path) -> No
 
 def test_what_a_killed_git_leaves_in_a_submodule_is_cleared(world: World, tmp_path: Path) -> None:
     tree = tmp_path / "t"
-    inner = world.served / "facebookincubator/inner.git"
-    away = inner.with_name("away")
-    inner.rename(away)
-    try:
+    with world.without("inner.git"):
         world.run(tree, code=4)
-    finally:
-        away.rename(inner)
     gloo = tree / ".git/modules/third-party/gloo"
     left = [gloo / "config.lock", tree / ".git/config.lock"]
     left += [gloo / "modules/inner" / name for name in ("shallow.lock", "config.lock", "HEAD.lock")]
@@ -241,13 +236,8 @@ def test_stopped_during_a_download(world: World, tmp_path: Path, number: signal.
 
 def test_what_is_complete_is_not_fetched_again(world: World, tmp_path: Path) -> None:
     tree = tmp_path / "t"
-    inner = world.served / "facebookincubator/inner.git"
-    away = inner.with_name("away")
-    inner.rename(away)
-    try:
+    with world.without("inner.git"):
         told = world.run(tree, code=4).stderr
-    finally:
-        away.rename(inner)
     assert "third_party/gloo/deps/inner" in told
     assert "facebookincubator/inner.git" in told
     assert "--mirror" in told

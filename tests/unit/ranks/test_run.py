@@ -9,35 +9,21 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.demo_outcomes import NO_FALLBACKS, TORCH
 
 from patchgen.errors import OptionsError
 from patchgen.ranks.run import command, configs
 from patchgen.ranks.run import report as telling
 from patchgen.ranks.run.job import Job, Rank, Result, Setup
-from patchgen.system.interpreter import Torch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-TORCH = Torch(
-    python="/usr/bin/python3",
-    version="2.9.0",
-    commit="c" * 40,
-    cuda=None,
-    cxx11_abi=True,
-    gloo=True,
-    root="/site/torch",
-    python_include="/include",
-    purelib="/site",
-    tag="cp311",
-    python_version="3.11.2",
-)
 GROUP = (
     "process group of 2 ranks: allreduce(SUM, AVG) of float32, int32, bfloat16, float16 goes to "
     "SwitchML (a=1)"
 )
-NO_FALLBACKS = {"group": 0, "op": 0, "dtype": 0, "tensors": 0, "numel": 0}
 
 
 def test_a_command_that_names_its_interpreter(tmp_path: Path) -> None:

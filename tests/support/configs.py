@@ -1,0 +1,17 @@
+"""Texts of switchml.cfg."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def with_values(text: str, values: Mapping[str, object]) -> str:
+    """The text with other values; each key must be there, once."""
+    for key, value in values.items():
+        text, count = re.subn(rf"(?m)^{key} *=.*$", f"{key} = {value}", text)
+        assert count == 1, f"{key} is {count} times in switchml.cfg"
+    return text
