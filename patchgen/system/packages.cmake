@@ -1,8 +1,23 @@
-# What pkg-config says of packages. pkg_check_modules asks it ten questions and more for each answer,
-# and about Debian's gRPC it thinks for a second each time. CMAKE_PREFIX_PATH is looked into as there.
+# What our projects say where a package is missing, and what pkg-config says of those that are there.
+#
+# pkg_check_modules asks it ten questions and more for each answer, and about Debian's gRPC it thinks
+# for a second each time. CMAKE_PREFIX_PATH is looked into as there.
 find_package(PkgConfig QUIET)
 # A compiler of conda does not look into the system's directories by itself.
 set(ENV{PKG_CONFIG_ALLOW_SYSTEM_LIBS} 1)
+
+# require(FOUND WHAT DEBIAN [CONDA]): stops where the variable FOUND is false, and names the packages
+# that have it. A notice is printed as it is, where the text of an error would be wrapped.
+function(require found what debian)
+  if(NOT ${found})
+    set(conda)
+    if(ARGC GREATER 3)
+      set(conda "; conda: ${ARGV3}")
+    endif()
+    message(NOTICE "missing: ${what} (Debian: ${debian}${conda})")
+    message(FATAL_ERROR "${what} not found")
+  endif()
+endfunction()
 
 # pkg_config(TEXT ARGUMENT...): sets the variable TEXT to what it prints, empty where it refuses.
 function(pkg_config text)
