@@ -48,18 +48,14 @@ def picture(measured: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def table(measured: Mapping[str, Mapping[str, Any]]) -> str:
-    """Markdown: a row for each way."""
-    lines = [
-        "| gradients | "
-        + " | ".join(f"{network}: bytes a step, right" for network in measured)
-        + " |",
-        "|---|" + "---|" * len(measured),
-    ]
+    """Markdown: a row for each way, two columns for each network."""
+    header = [f"{network}: bytes a step | right" for network in measured]
+    rows = [["gradients", *header], ["---"] * (1 + 2 * len(measured))]
     for way in _LOOKS:
         found = [ways[way] for ways in measured.values()]
-        cells = [f"{one['bytes']:,.0f}, {one['accuracy']:.1%}" for one in found]
-        lines.append(f"| {way} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        cells = [f"{one['bytes']:,.0f} | {100 * one['accuracy']:.1f} %" for one in found]
+        rows.append([way, *cells])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 if __name__ == "__main__":
