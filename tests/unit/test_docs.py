@@ -51,10 +51,10 @@ def commands() -> Iterator[list[str]]:
     """What is written behind the name of the program, in all pages."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-        for line in re.findall(
+        for found in re.findall(
             r"(?:^ {4}|[`/]|\$ |with: )switchml-patch ([a-z][^`\n]*)", text, re.MULTILINE
         ):
-            line = re.split(r" #| \||[;&>]", line)[0]  # noqa: PLW2901  # the command alone
+            line = re.split(r" #| \||[;&>]", found)[0]
             try:
                 yield shlex.split(line)
             except ValueError:

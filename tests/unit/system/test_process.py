@@ -157,7 +157,8 @@ def test_what_a_supervised_program_leaves_ends_with_it(tmp_path: Path) -> None:
     assert gone(path.read_text().strip())
 
 
-def test_it_has_time_to_end_by_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize("supervised", [False, True])
+def test_it_has_time_to_end_by_itself(tmp_path: Path, *, supervised: bool) -> None:
     """Only the program is told; what it says until it ends is given out."""
     code = (
         "import os, signal, subprocess, sys, time\n"
@@ -166,17 +167,16 @@ def test_it_has_time_to_end_by_itself(tmp_path: Path) -> None:
         "helper = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(0.5)'])\n"
         "os.write(1, b'ready\\n'); time.sleep(600)"
     )
-    for supervised in (False, True):
-        stop, lines = threading.Event(), []
+    stop, lines = threading.Event(), []
 
-        def output(_: str, line: bytes) -> None:
-            lines.append(line)  # noqa: B023  # of this round
-            stop.set()  # noqa: B023
+    def output(_: str, line: bytes) -> None:
+        lines.append(line)
+        stop.set()
 
-        program = python(code, cwd=tmp_path / "a", grace=ENOUGH, supervised=supervised)
-        with pytest.raises(NoAnswer):
-            stream(program, output, limit=None, stop=stop)
-        assert lines == [b"ready\n", b"told\n"]
+    program = python(code, cwd=tmp_path / "a", grace=ENOUGH, supervised=supervised)
+    with pytest.raises(NoAnswer):
+        stream(program, output, limit=None, stop=stop)
+    assert lines == [b"ready\n", b"told\n"]
 
 
 def test_an_interruption_is_handed_on_as_such() -> None:
