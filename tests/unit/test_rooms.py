@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import fnmatch
 import re
 from pathlib import Path
 
@@ -176,3 +177,12 @@ def test_a_command_is_in_the_file_of_its_name() -> None:
     names = [name for names in SECTIONS.values() for name in names]
     files = {path.stem for path in (PACKAGE / "cli").glob("*.py")}
     assert sorted([*names, "__init__", "console", "faults", "params", "serving"]) == sorted(files)
+
+
+def test_no_room_of_the_tests_is_left_out(pytestconfig: pytest.Config) -> None:
+    tests = Path(__file__).parents[1]
+    rooms = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")}
+    assert {Path("unit/build"), Path("integration/build")} <= rooms
+    patterns = pytestconfig.getini("norecursedirs")
+    parts = {part for room in rooms for part in room.parts}
+    assert not [part for part in parts for pattern in patterns if fnmatch.fnmatch(part, pattern)]
