@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support import memif_worker, switch_program
+from support import memif_worker, quick_torch, switch_program
 from support.waiting import ENOUGH, gone, until
 
 if TYPE_CHECKING:
@@ -52,25 +52,31 @@ def scratch(tmp_path: Path) -> Iterator[Path]:
     assert [*made.iterdir()] == []
 
 
-def command(python: Path, cache: Path, *words: object) -> list[str]:
+@pytest.fixture
+def quick(tmp_path: Path) -> Path:
+    return quick_torch.make(tmp_path)
+
+
+def command(python: Path | str, cache: Path, *words: object) -> list[str]:
     base = [sys.executable, "-m", "patchgen", "run", "--lab", "--way", "stock", "--cache", cache]
     given, separator, own = [*words[: words.index("--")]], "--", words[words.index("--") + 1 :]
     return [*map(str, [*base, *given, separator, python, *own])]
 
 
-def environment(scratch: Path) -> dict[str, str]:
+def environment(scratch: Path, *paths: Path) -> dict[str, str]:
+    """Python finds what is in `paths`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHML_")}
-    return {**kept, "TMPDIR": str(scratch), "PYTHONPATH": str(TESTS)}
+    return {**kept, "TMPDIR": str(scratch), "PYTHONPATH": os.pathsep.join(map(str, paths))}
 
 
 @contextlib.contextmanager
 def staying(
-    command: list[str], directory: Path
+    cache: Path, directory: Path, torch: Path
 ) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
     """A command whose ranks stay, and all processes of it."""
     with subprocess.Popen(
-        command, env=environment(directory / "scratch"), cwd=directory, stderr=subprocess.PIPE,
-        text=True,
+        command(sys.executable, cache, "--workers", 2, "--", "-c", STAYS), cwd=directory,
+        env=environment(directory / "scratch", torch), stderr=subprocess.PIPE, text=True,
     ) as running:  # fmt: skip
         try:
             until(lambda: len([*directory.glob("*.cfg")]) == 2, running)
@@ -88,15 +94,19 @@ def of_session(pid: int) -> list[int]:
 
 @pytest.mark.parametrize("faults", [(), ("--loss", "0", "--seed", "3")], ids=["sound", "faults"])
 def test_workers_send_packets_and_the_table_counts_them(
-    torch_python: Path, cache: Path, scratch: Path, tmp_path: Path, faults: tuple[str, ...]
-) -> None:
+    request: pytest.FixtureRequest, cache: Path, scratch: Path, tmp_path: Path,
+    faults: tuple[str, ...],
+) -> None:  # fmt: skip
+    """Without faults the ranks have a real torch."""
+    python = sys.executable if faults else request.getfixturevalue("torch_python")
+    paths = [TESTS, *([request.getfixturevalue("quick")] if faults else [])]
     script = TESTS / "payload" / "lab_rank.py"
     words = [script, sys.executable, memif_worker.__file__, PACKETS]
     report = tmp_path / "report.json"
     ran = subprocess.run(
-        command(torch_python, cache, "--workers", 3, *faults, "--report", report, "--", *words),
-        env=environment(scratch), capture_output=True, text=True, check=False, timeout=ENOUGH,
-        cwd=tmp_path,
+        command(python, cache, "--workers", 3, *faults, "--report", report, "--", *words),
+        cwd=tmp_path, env=environment(scratch, *paths),
+        capture_output=True, text=True, check=False, timeout=ENOUGH,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count(f"packets {PACKETS} right") == 3
@@ -113,14 +123,11 @@ def test_workers_send_packets_and_the_table_counts_them(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_of_a_command_that_is_ended(
-    torch_python: Path, cache: Path, tmp_path: Path, number: signal.Signals
+    quick: Path, cache: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    with staying(command(torch_python, cache, "--workers", 2, "--", "-c", STAYS), tmp_path) as (
-        running,
-        processes,
-    ):
+    with staying(cache, tmp_path, quick) as (running, processes):
         assert len(processes) >= 5  # two supervisors, the switch, and at least two ranks
         running.send_signal(number)
         running.communicate()
@@ -135,11 +142,8 @@ def test_nothing_is_left_of_a_command_that_is_ended(
 
 
 @pytest.mark.usefixtures("scratch")
-def test_a_switch_that_dies_is_told(torch_python: Path, cache: Path, tmp_path: Path) -> None:
-    with staying(command(torch_python, cache, "--workers", 2, "--", "-c", STAYS), tmp_path) as (
-        running,
-        processes,
-    ):
+def test_a_switch_that_dies_is_told(quick: Path, cache: Path, tmp_path: Path) -> None:
+    with staying(cache, tmp_path, quick) as (running, processes):
         names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes}
         (switch,) = [pid for pid, name in names.items() if name == "switchml-switch"]
         os.kill(switch, signal.SIGKILL)

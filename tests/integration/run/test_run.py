@@ -8,10 +8,12 @@ import re
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support import quick_torch
 from support.waiting import ENOUGH, gone, until
 
 from patchgen.client.simulator_config import simulated
@@ -19,7 +21,6 @@ from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 
@@ -114,20 +115,29 @@ class Runner:
     graft: Path
     directory: Path
     scratch: Path
+    path: Path | None = None
+    """Where Python looks first."""
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {**os.environ, **({"PYTHONPATH": str(self.path)} if self.path else {})}
 
     def command(self, script: str, arguments: Sequence[str], options: Sequence[str]) -> list[str]:
         (self.directory / "a script.py").write_text(script)
         run = [sys.executable, "-m", "patchgen", "run", "--report", "report.json", *options]
         return [*run, "--", str(self.python), "a script.py", *arguments]
 
-    def __call__(
-        self, script: str, *arguments: str, options: Sequence[str], path: Path | None = None
-    ) -> Ran:
+    def quick(self) -> Runner:
+        """With a torch that is imported in no time."""
+        site = quick_torch.make(self.scratch.parent)
+        return replace(self, python=Path(sys.executable), path=site)
+
+    def __call__(self, script: str, *arguments: str, options: Sequence[str]) -> Ran:
         report = self.directory / "report.json"
         report.unlink(missing_ok=True)
         done = subprocess.run(
             self.command(script, arguments, options),
-            cwd=self.directory, env={**os.environ, **({"PYTHONPATH": str(path)} if path else {})},
+            cwd=self.directory, env=self.environ,
             capture_output=True, text=True, check=False, timeout=ENOUGH,
         )  # fmt: skip
         assert not list(self.scratch.iterdir())
@@ -160,7 +170,7 @@ def test_a_training_run_with_a_graft_and_without(run: Runner, tmp_path: Path) ->
     reports = {}
     for way, options in ways.items():
         (run.directory / way).mkdir()
-        ran = run(script, way, "an argument", "--workers", options=options, path=hooks)
+        ran = replace(run, path=hooks)(script, way, "an argument", "--workers", options=options)
         assert ran.code == 0, ran.err
         assert ran.report["way"] == way
         written = [
@@ -190,7 +200,7 @@ def test_a_training_run_with_a_graft_and_without(run: Runner, tmp_path: Path) ->
 
 
 def test_one_rank_fails(run: Runner) -> None:
-    ran = run(GROUP + SLEEP, "fail", options=STOCK)
+    ran = run.quick()(GROUP + SLEEP, "fail", options=STOCK)
     assert ran.code == 1
     assert "[1] " in ran.err
     assert "ValueError: what went wrong" in ran.err
@@ -205,8 +215,9 @@ def test_one_rank_fails(run: Runner) -> None:
     ids=["SIGINT in a group", "SIGTERM", "SIGKILL"],
 )
 def test_no_process_is_left(run: Runner, number: int, script: str) -> None:
+    quick = run.quick()
     running = subprocess.Popen(
-        run.command(script, ["sleep"], STOCK),
+        quick.command(script, ["sleep"], STOCK), env=quick.environ,
         cwd=run.directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True,
     )  # fmt: skip
@@ -266,7 +277,7 @@ def test_a_script_that_starts_its_ranks(run: Runner) -> None:
 
 
 def test_what_cannot_be_run(run: Runner, tmp_path: Path) -> None:
-    graft = str(tmp_path / "none.so")
+    graft, quick = str(tmp_path / "none.so"), run.quick()
     for options, code, told in [
         (["--graft", graft], 3, "none.so: cannot be read"),
         (["--way", "torch"], 2, "is not patched"),
@@ -276,7 +287,7 @@ def test_what_cannot_be_run(run: Runner, tmp_path: Path) -> None:
         (["--torch", "/nowhere/python"], 2, "/nowhere/python: no such interpreter"),
         (["--config", graft], 2, "none.so: No such file"),
     ]:
-        ran = run(ALLREDUCE, options=options)
+        ran = quick(ALLREDUCE, options=options)
         assert ran.code == code, ran.err
         assert told in ran.err
         assert "Traceback" not in ran.err
