@@ -355,16 +355,30 @@ def unwaited(switchml, number):
 
 
 def dropped_in_callback(switchml, store):
-    """The last reference to a group is that of a callback."""
-    options = types.SimpleNamespace(
-        store=dist.FileStore(f"{store}/dropped", WORLD),
-        group_rank=RANK,
-        group_size=WORLD,
-        timeout=dt.timedelta(seconds=60),
-        group_id="dropped",
-        global_ranks_in_group=[],
-    )
-    holder = [switchml._create(options, None)]
+    """The last reference to a group is that of a callback, on one rank after the other."""
+    for number in range(WORLD):
+        own = dist.FileStore(f"{store}/dropped{number}", WORLD)
+        options = types.SimpleNamespace(
+            store=own,
+            group_rank=RANK,
+            group_size=WORLD,
+            timeout=dt.timedelta(seconds=60),
+            group_id="dropped",
+            global_ranks_in_group=[],
+        )
+        holder = [switchml._create(options, None)]
+        tensor = torch.ones(100)
+        if number == RANK:
+            drop_in_callback(switchml, holder, tensor, own)
+        else:
+            own.wait(["attached"])
+            holder.pop().allreduce([tensor]).wait()
+        assert torch.equal(tensor, torch.full((100,), float(WORLD)))
+    return {}
+
+
+def drop_in_callback(switchml, holder, tensor, store):
+    """The other ranks sum when the callback is there, so a thread of the pool calls it."""
     ready, ended = threading.Event(), threading.Event()
 
     def drop(_future):
@@ -374,12 +388,10 @@ def dropped_in_callback(switchml, store):
         assert not switchml.report()["delegating"], "the group has ended here"
         ended.set()
 
-    tensor = torch.ones(100)
     holder[0].allreduce([tensor]).get_future().then(drop)
+    store.set("attached", "yes")
     ready.set()
     assert ended.wait(60)
-    assert torch.equal(tensor, torch.full((100,), float(WORLD)))
-    return {}
 
 
 def forked(switchml):
