@@ -65,11 +65,6 @@ class Tensor {
     const auto from = other.words();
     std::copy(from.begin(), from.end(), words_->begin() + static_cast<std::ptrdiff_t>(begin_));
   }
-  void div_(std::int64_t divisor) {
-    for (auto i = begin_; i < end_; ++i) {
-      (*words_)[i] /= static_cast<std::int32_t>(divisor);
-    }
-  }
   std::vector<std::int32_t> words() const {
     return {words_->begin() + static_cast<std::ptrdiff_t>(begin_),
             words_->begin() + static_cast<std::ptrdiff_t>(end_)};
@@ -329,6 +324,36 @@ void abandoned(const Rank& me) {
   check(error.find("dropped before it was submitted") != std::string::npos, error);
 }
 
+/// On one rank the values of the second part cannot be had, while the first is with the library.
+void interrupted(const Rank& me) {
+  auto group = me.group("interrupted");
+  me.sum(group, 3, true);
+  const auto work = group.make(ints(5000, me.rank, 0), ReduceOp::SUM);
+  const switchml_torch::Parts<Tensor> parts(work->inputs);
+  std::vector<std::int64_t> ends;
+  switchml_torch::Steps steps;
+  if (me.rank == 0) {
+    steps.before = [](std::int64_t first, std::int64_t last) {
+      check(last - first == 1000, "the part that the environment says");
+      if (first == 1000) {
+        throw std::runtime_error("no values");
+      }
+    };
+  }
+  steps.after = [&ends](std::int64_t /*first*/, std::int64_t last) { ends.push_back(last); };
+  std::string error;
+  try {
+    work->ticket.reduce(parts, parts, steps);
+  } catch (const std::runtime_error& thrown) {
+    error = thrown.what();
+  }
+  const auto expected = me.rank == 0 ? "no values" : "SwitchML";
+  check(error.find(expected) != std::string::npos, error);
+  check(ends.size() <= 1, "a part without the other rank is no sum");
+  const auto next = group.allreduce(ints(10, me.rank, 0)).get().error;
+  check(!next.empty() && (me.rank != 0 || next.find("dropped before") != std::string::npos), next);
+}
+
 /// A thread asks for tickets while groups come and go. The library's rule that a group is not used
 /// after its end does not bind it: no ticket is ever taken.
 void readers(const Rank& me) {
@@ -450,6 +475,8 @@ int main(int argc, char** argv) {
     race(me);
   } else if (scenario == "abandoned") {
     abandoned(me);
+  } else if (scenario == "interrupted") {
+    interrupted(me);
   } else if (scenario == "readers") {
     readers(me);
   } else if (scenario == "delegated") {

@@ -253,9 +253,12 @@ def gradient_types(switchml):
     total = [WORLD * t for t in several]
     dist.distributed_c10d.all_reduce_coalesced(several)
     assert all(torch.equal(a, b) for a, b in zip(several, total))
+    same = everyone(2000, torch.int32)
+    dist.distributed_c10d.all_reduce_coalesced([same[RANK], same[RANK]])
+    assert torch.equal(same[RANK], in_rank_order(everyone(2000, torch.int32)))
     report = switchml.report()
-    assert report["calls"] == expected + 1, report
-    assert report["bytes"] == 4 * (expected // 3 * (3001 + 3000 + 3602) + 200), report
+    assert report["calls"] == expected + 2, report
+    assert report["bytes"] == 4 * (expected // 3 * (3001 + 3000 + 3602) + 200 + 4000), report
     assert sum(report["fallbacks"].values()) == 0, report
     if AVERAGES:
         with contextlib.suppress(RuntimeError):  # of Gloo

@@ -218,6 +218,18 @@ inline at::Tensor empty(std::int64_t numel, c10::DeviceIndex index) {
                     numel, 1, 0);
 }
 
+inline at::Tensor slice(const at::Tensor& tensor, std::int64_t /*dimension*/,
+                        c10::optional<std::int64_t> first, c10::optional<std::int64_t> last,
+                        std::int64_t /*step*/) {
+  return elementsOf(tensor.storage(), *last - *first, tensor.stride(0),
+                    tensor.storage_offset() + *first * tensor.stride(0));
+}
+
+/// All tensors of the device are rows.
+inline at::Tensor view(const at::Tensor& tensor, at::IntArrayRef /*sizes*/) {
+  return elementsOf(tensor.storage(), tensor.numel(), tensor.stride(0), tensor.storage_offset());
+}
+
 const c10::impl::DeviceGuardImplRegistrar kGuard(c10::kCUDA, &guard());
 
 }  // namespace registration
@@ -227,4 +239,8 @@ using registration::CUDAHooks;
 REGISTER_CUDA_HOOKS(CUDAHooks);
 }  // namespace at
 
-TORCH_LIBRARY_IMPL(aten, CUDA, library) { library.impl("copy_", &registration::copy); }
+TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+  library.impl("copy_", &registration::copy);
+  library.impl("slice.Tensor", &registration::slice);
+  library.impl("view", &registration::view);
+}

@@ -1,9 +1,10 @@
 // The plugin's allreduce of tensors on a device that has no hardware, for the variants of the
 // plugin in variants.inc.
 //
-// `orders` runs each scenario in every order of what the device does, without any chance. It prints
-// a line for each variant and scenario: in how many orders it ran, in how many of them a result was
-// wrong, and in how many neither allreduce() nor wait() had let the host wait for the device.
+// `orders` runs each scenario in every order of what the device does, without any chance, until a
+// result is wrong. It prints a line for each variant and scenario: in how many orders it ran, in
+// how many of them a result was wrong, in how many neither allreduce() nor wait() had let the host
+// wait for the device, and in how many a part was copied back before the last one was copied out.
 //
 // `threads VARIANT N` runs one variant N times, with the device in a thread of its own and in a
 // random order, and prints how many runs were wrong.
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -45,14 +47,26 @@ class Client {
  public:
   static constexpr float sumOf(float x) { return 2 * x + 1; }
 
-  void reset(bool fails) {
+  using Step = std::function<void(std::int64_t first, std::int64_t last)>;
+
+  /// `fails`: the part that fails, or none.
+  void reset(std::int64_t partNumel = INT64_MAX, int fails = -1) {
     tickets_ = turn_ = 0;
+    partNumel_ = partNumel;
     fails_ = fails;
+    read_.clear();
   }
+
+  /// The values of all parts, as they were read.
+  const std::vector<float>& read() const { return read_; }
+
+  std::uint64_t partNumel() const { return static_cast<std::uint64_t>(partNumel_.load()); }
 
   std::uint64_t takeTicket() noexcept { return tickets_++; }
 
-  void reduce(std::uint64_t ticket, float* data, std::uint64_t numel) {
+  /// Two parts are on the way at most. Their memory is read and written when the second is.
+  void reduce(std::uint64_t ticket, float* data, std::int64_t numel, const Step& before,
+              const Step& after) {
     auto& device = SimulatedDevice::instance();
     device.enter();
     std::unique_lock<std::mutex> lock(mutex_);
@@ -60,27 +74,50 @@ class Client {
     ++turn_;
     changed_.notify_all();
     lock.unlock();
-    device.elapse();
-    device.note("the client reads");
-    std::vector<float> sums(data, data + numel);
-    if (fails_) {
-      throw std::runtime_error("the client has failed");
+    const auto size = std::min(partNumel_.load(), numel);
+    const auto endOf = [&](std::int64_t part) { return std::min((part + 1) * size, numel); };
+    const auto finish = [&](int part) {
+      sum(data + part * size, data + endOf(part), part == fails_);
+      after(part * size, endOf(part));
+    };
+    int ready = 0;
+    int finished = 0;
+    for (; ready * size < numel; ++ready) {
+      before(ready * size, endOf(ready));
+      if (ready > finished) {
+        finish(finished++);
+      }
     }
-    device.elapse();
-    for (auto& value : sums) {
-      value = sumOf(value);
-    }
-    device.note("the client writes");
-    std::copy(sums.begin(), sums.end(), data);
-    device.elapse();
+    finish(finished);
   }
 
  private:
+  void sum(float* first, float* last, bool fails) {
+    auto& device = SimulatedDevice::instance();
+    device.elapse();
+    device.note("the client reads");
+    std::vector<float> sums(first, last);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      read_.insert(read_.end(), sums.begin(), sums.end());
+    }
+    if (fails) {
+      throw std::runtime_error("the client has failed");
+    }
+    device.elapse();
+    std::transform(sums.begin(), sums.end(), sums.begin(), sumOf);
+    device.note("the client writes");
+    std::copy(sums.begin(), sums.end(), first);
+    device.elapse();
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t turn_ = 0;
+  std::vector<float> read_;
   std::atomic<std::uint64_t> tickets_{0};
-  std::atomic<bool> fails_{false};
+  std::atomic<std::int64_t> partNumel_{INT64_MAX};
+  std::atomic<int> fails_{-1};
 };
 
 Client& client() {
@@ -148,6 +185,9 @@ class Run {
     expected_.emplace_back(std::move(found), value);
   }
 
+  /// What the client reads is to have this value.
+  void expectRead(float value) { read_ = value; }
+
   /// What comes on one stream from here on comes after what is on the other now.
   void after(const c10::Stream& later, const c10::Stream& earlier) {
     device_.block(device_.record(earlier), later);
@@ -164,9 +204,13 @@ class Run {
     if (device_.anyLive()) {
       return false;
     }
-    return std::all_of(expected_.begin(), expected_.end(), [](const auto& pair) {
-      return *pair.first == std::vector<float>(kNumel, pair.second);
-    });
+    const auto& read = client().read();
+    return std::all_of(expected_.begin(), expected_.end(),
+                       [](const auto& pair) {
+                         return *pair.first == std::vector<float>(kNumel, pair.second);
+                       }) &&
+           (read_ == 0 || std::count(read.begin(), read.end(), read_) ==
+                              static_cast<std::ptrdiff_t>(read.size()));
   }
 
  private:
@@ -174,6 +218,7 @@ class Run {
   AnyGroup group_;
   SimulatedDevice& device_ = SimulatedDevice::instance();
   std::vector<std::pair<std::shared_ptr<std::vector<float>>, float>> expected_;
+  float read_ = 0;  // 0: of no interest
   int free_ = 0;
 };
 
@@ -281,6 +326,38 @@ void scatteredAway(Run& run) {
   run.expect(next, 5);
 }
 
+/// Three: two are on the way.
+void parts(Run& run) {
+  client().reset(kNumel / 3);
+  waiting(run);
+  run.expectRead(3);
+}
+
+void partsOfStrided(Run& run) {
+  client().reset(kNumel / 2);
+  strided(run);
+  run.expectRead(3);
+}
+
+void partsScattered(Run& run) {
+  client().reset(kNumel + 1);
+  scattered(run);
+  run.expectRead(3);
+}
+
+/// The target lies in the source, but not where its elements come from. What was there is summed.
+void partsAmongSources(Run& run) {
+  client().reset(4);
+  const auto source = registration::empty(2 * kNumel, 0);
+  run.fill(source, 3);
+  const auto target = registration::elementsOf(source.storage(), kNumel, 1, kNumel);
+  const auto work = run.reduceScatter(target, source);
+  run.sum();
+  work->wait();
+  run.expect(target, kSum);
+  run.expectRead(3);
+}
+
 void future(Run& run) {
   const auto tensor = run.tensor();
   run.fill(tensor, 3);
@@ -333,7 +410,7 @@ void unwaited(Run& run) {
 }
 
 void failed(Run& run) {
-  client().reset(true);
+  client().reset(INT64_MAX, 0);
   {
     const auto tensor = run.tensor();
     run.fill(tensor, 3);
@@ -349,6 +426,22 @@ void failed(Run& run) {
   const auto next = run.tensor();
   run.fill(next, 5);
   run.expect(next, 5);
+}
+
+/// The second part fails: what the tensor holds is not said, but it is the caller's again.
+void partsFailed(Run& run) {
+  client().reset(kNumel / 2, 1);
+  const auto tensor = run.tensor();
+  run.fill(tensor, 3);
+  const auto work = run.allreduce(tensor);
+  run.sum();
+  try {
+    work->wait();
+    die("the client has not failed");
+  } catch (const std::runtime_error&) {
+  }
+  run.fill(tensor, 5);
+  run.expect(tensor, 5);
 }
 
 /// A call that not every torch has.
@@ -374,6 +467,11 @@ const std::vector<std::pair<const char*, void (*)(Run&)>> kScenarios{
     {"strided", strided},
     {"scattered", scattered},
     {"scattered_away", scatteredAway},
+    {"parts", parts},
+    {"parts_of_strided", partsOfStrided},
+    {"parts_scattered", partsScattered},
+    {"parts_among_sources", partsAmongSources},
+    {"parts_failed", partsFailed},
     {"future", future},
     {"callback", callback},
     {"dropped", dropped},
@@ -382,7 +480,7 @@ const std::vector<std::pair<const char*, void (*)(Run&)>> kScenarios{
     {"blocked", [](Run& run) { blocked(run, static_cast<c10d::Work*>(nullptr)); }},
 };
 
-/// Every order of a scenario.
+/// Every order of a scenario, up to the first wrong one.
 void explore(const std::string& name, const Variant& variant,
              const std::pair<const char*, void (*)(Run&)>& scenario) {
   auto& device = SimulatedDevice::instance();
@@ -390,10 +488,11 @@ void explore(const std::string& name, const Variant& variant,
   int orders = 0;
   int wrong = 0;
   int free = 0;
+  int overlapped = 0;
   do {
     device.reset(order);
     registration::guard().restart();
-    client().reset(false);
+    client().reset();
     Run run(variant);
     scenario.second(run);
     ++orders;
@@ -401,8 +500,10 @@ void explore(const std::string& name, const Variant& variant,
     if (!run.ended() && ++wrong == 1) {
       std::fprintf(stderr, "%s, %s:\n%s", name.c_str(), scenario.first, device.history().c_str());
     }
-  } while (order.next());
-  std::printf("%s %s %d %d %d\n", name.c_str(), scenario.first, orders, wrong, free);
+    const auto history = device.history();
+    overlapped += history.find("copy from") < history.rfind("copy to") ? 1 : 0;
+  } while (wrong == 0 && order.next());
+  std::printf("%s %s %d %d %d %d\n", name.c_str(), scenario.first, orders, wrong, free, overlapped);
 }
 
 /// Many allreduces in flight, on several streams; some are waited for, in any way, some are not.
@@ -448,7 +549,7 @@ bool rush(const Variant& variant, unsigned seed) {
   RandomOrder program(2 * seed + 1);
   device.reset(order);
   device.open(true);
-  client().reset(false);
+  client().reset();
   std::atomic<bool> over{false};
   std::thread running([&] {
     while (!over) {

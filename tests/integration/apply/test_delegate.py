@@ -47,12 +47,13 @@ def program(
         ("race", 2, GROUP_MS),
         ("readers", 2, GROUP_MS),
         ("abandoned", 2, GROUP_MS),
+        ("interrupted", 2, 2_000),
         ("late", 2, 2_000),
         ("tardy", 2, 2_000),
     ],
 )
 def test_delegate(program: Path, scenario: str, size: int, limit_ms: int, tmp_path: Path) -> None:
-    env = {-1: {"SWITCHML_TIMEOUT_MS": str(limit_ms)}}
+    env = {-1: {"SWITCHML_TIMEOUT_MS": str(limit_ms), "SWITCHML_CHUNK_NUMEL": "1000"}}
     said = run(program, scenario, size, tmp_path, env=env)
     assert "goes to SwitchML" in said[0] or scenario == "race"
 

@@ -131,10 +131,13 @@ def test_case(
     results(launch(f"plugin_cases:{case}", world, arguments=arguments, fresh=fresh))
 
 
-@pytest.mark.parametrize("prepostprocessor", ["bypass", "cpu_exponent_quantizer"])
-def test_reduce_scatter(launch: Launcher, prepostprocessor: str) -> None:
+@pytest.mark.parametrize(
+    ("prepostprocessor", "chunk"), [("bypass", 100), ("cpu_exponent_quantizer", 2**20)]
+)
+def test_reduce_scatter(launch: Launcher, prepostprocessor: str, chunk: int) -> None:
     config = {"prepostprocessor": prepostprocessor}
-    results(launch("plugin_cases:reduce_scattered", 3, config=config))
+    env = {"SWITCHML_CHUNK_NUMEL": str(chunk)}
+    results(launch("plugin_cases:reduce_scattered", 3, config=config, env=env))
 
 
 def test_coalesced_reduce_scatter(launch: Launcher, version: Version) -> None:

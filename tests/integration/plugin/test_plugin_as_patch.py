@@ -35,7 +35,7 @@ def test_sums_are_true_and_delegated(launch: Launcher, world: int, prepostproces
 
 
 def test_gradients_of_every_type(launch: Launcher) -> None:
-    patch.test_gradients_of_every_type(launch, 3, "bypass")
+    patch.test_gradients_of_every_type(launch, 3, "bypass", 700)
 
 
 def test_sums_in_fewer_bits(launch: Launcher) -> None:

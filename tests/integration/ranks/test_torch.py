@@ -54,11 +54,21 @@ def test_everything_else_falls_back_and_is_right(launch: Launcher) -> None:
 
 
 @pytest.mark.parametrize(
-    ("world", "prepostprocessor"), [(2, "bypass"), (3, "cpu_exponent_quantizer")]
+    ("world", "prepostprocessor", "chunk"),
+    [(2, "bypass", 700), (3, "cpu_exponent_quantizer", 2**20)],
 )
-def test_gradients_of_every_type(launch: Launcher, world: int, prepostprocessor: str) -> None:
+def test_gradients_of_every_type(
+    launch: Launcher, world: int, prepostprocessor: str, chunk: int
+) -> None:
     config = {"prepostprocessor": prepostprocessor}
-    results(launch("gradient_types", world, config=config))
+    env = {"SWITCHML_CHUNK_NUMEL": str(chunk)}
+    results(launch("gradient_types", world, config=config, env=env))
+
+
+def test_chunks_that_differ(launch: Launcher) -> None:
+    ranks = launch("outcome", 2, rank_env={1: {"SWITCHML_CHUNK_NUMEL": "7"}})
+    went_to_gloo(ranks)
+    assert "rank 1: SWITCHML_CHUNK_NUMEL=7 where rank 0 has 1048576" in ranks[0].err
 
 
 def test_halves_without_room(launch: Launcher) -> None:
