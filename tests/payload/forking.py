@@ -1,8 +1,8 @@
 """A process that has imported torch once, and forks a rank for each request.
 
 A rank goes on in worker.py as if it had been started with its own command line, directory,
-environment and outputs, and ends as an interpreter ends. What torch reads when it is imported is
-the server's.
+environment and outputs, and ends as an interpreter ends, but for libtorch (see worker.py). What
+torch reads when it is imported is the server's.
 
 Standard library only: it runs under the interpreter of the torch in use.
 """

@@ -53,6 +53,16 @@ def import_before_groups():
         importlib.import_module("torch.distributed.nn")
 
 
+def leave_torch_whole():
+    """A rank that is forked ends without libtorch's own destructors: half of a short rank's time.
+
+    Python has ended by then, and so has what is loaded from here on, as the plugin. A graft, which
+    is loaded before torch, ends in the ranks that are new interpreters.
+    """
+    libc = ctypes.CDLL(None)
+    libc.on_exit(libc._exit, None)  # gets the exit code
+
+
 def import_what_cases_use():
     load_report_module()
     names = ["torch.nn.parallel", "torch.optim"]
@@ -79,6 +89,7 @@ def main():
 
 if __name__ == "__main__":
     if sys.argv[1] == "--serve":
+        leave_torch_whole()
         import_before_groups()
         import_what_cases_use()
         importlib.import_module("forking").serve(int(sys.argv[2]))
