@@ -76,7 +76,8 @@ int main(int argc, char** argv) {
   static auto* const delegate = new switchml_torch::Jobs;
   delegate->start();
   measure("delegate", jobs, [](const JobPtr& job) {
-    const auto entry = delegate->add(switchml_torch::Jobs::prepare(), job);
+    const auto entry = std::make_shared<switchml_torch::Jobs::Entry>();
+    delegate->add(entry, job);
     delegate->wait(*entry, Clock::now() + std::chrono::minutes(30));
   });
   measure("library", jobs, [](const JobPtr& job) { job->WaitToComplete(); });

@@ -1,6 +1,10 @@
 // The delegate without torch: a process group of the same shape (a queue, worker threads, works
 // that hold a ticket) and a Store in a directory, so that every line of it can run under the
-// sanitizers.
+// sanitizers. With OTHER_ABI this file has the old ABI of the C++ library, as many a torch; the
+// delegate has that of the client library.
+#ifdef OTHER_ABI
+#define _GLIBCXX_USE_CXX11_ABI 0
+#endif
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,10 +14,10 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -212,7 +216,7 @@ class Group {
   std::vector<std::shared_ptr<Context>> contexts_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Work>> queue_;
+  std::list<std::shared_ptr<Work>> queue_;  // another one in each ABI
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };
@@ -354,6 +358,29 @@ void interrupted(const Rank& me) {
   check(!next.empty() && (me.rank != 0 || next.find("dropped before") != std::string::npos), next);
 }
 
+/// On one rank the results of a part cannot be taken while the next part is with the library.
+void untaken(const Rank& me) {
+  auto group = me.group("untaken");
+  const auto work = group.make(ints(2000, me.rank, 0), ReduceOp::SUM);
+  const switchml_torch::Parts<Tensor> parts(work->inputs);
+  switchml_torch::Steps steps;
+  steps.after = [&me](std::int64_t /*first*/, std::int64_t /*last*/) {
+    if (me.rank == 0) {
+      throw std::runtime_error("no room");
+    }
+  };
+  std::string error;
+  try {
+    work->ticket.reduce(parts, parts, steps);
+  } catch (const std::runtime_error& thrown) {
+    error = thrown.what();
+  }
+  check(me.rank != 0 || error == "no room", error);
+  const auto next = group.allreduce(ints(10, me.rank, 0)).get().error;
+  check(!next.empty(), "the process uses SwitchML no more");
+  check(me.rank != 0 || next.find("dropped before it was finished") != std::string::npos, next);
+}
+
 /// A thread asks for tickets while groups come and go. The library's rule that a group is not used
 /// after its end does not bind it: no ticket is ever taken.
 void readers(const Rank& me) {
@@ -477,6 +504,8 @@ int main(int argc, char** argv) {
     abandoned(me);
   } else if (scenario == "interrupted") {
     interrupted(me);
+  } else if (scenario == "untaken") {
+    untaken(me);
   } else if (scenario == "readers") {
     readers(me);
   } else if (scenario == "delegated") {

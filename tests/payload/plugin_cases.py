@@ -76,8 +76,14 @@ def reduce_scattered(switchml):
     flat = torch.empty(WORLD * 5)[::WORLD]
     dist.reduce_scatter_tensor(flat, torch.ones(5 * WORLD))
     assert torch.equal(flat, torch.full((5,), float(WORLD)))
+    whole = inputs[RANK].float()  # the part lies where other elements were
+    dist.reduce_scatter_tensor(whole[:700], whole)
+    wide = [t.float() for t in inputs]
+    check_rounded(whole[:700], [t.chunk(WORLD)[RANK] for t in wide], of=wide)
+    assert torch.equal(whole[700:], inputs[RANK][700:].float())
+    elements += WORLD * 700
     report = switchml.report()
-    assert (report["calls"], report["bytes"]) == (expected + 1, 4 * (elements + 5 * WORLD)), report
+    assert (report["calls"], report["bytes"]) == (expected + 2, 4 * (elements + 5 * WORLD)), report
 
     mine = torch.ones(WORLD, dtype=torch.float64) * (RANK + 1)
     part = torch.empty(1, dtype=torch.float64)

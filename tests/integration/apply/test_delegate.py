@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 BUILDS = {
-    "gcc": ("g++",),
+    "gcc": ("g++", "-O0", "-DOTHER_ABI"),
     "clang": ("clang++",),
     "thread": ("g++", SANITIZERS["thread"], *SANITIZED),
     "address": ("g++", SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED),
@@ -48,6 +48,7 @@ def program(
         ("readers", 2, GROUP_MS),
         ("abandoned", 2, GROUP_MS),
         ("interrupted", 2, 2_000),
+        ("untaken", 2, 2_000),
         ("late", 2, 2_000),
         ("tardy", 2, 2_000),
     ],

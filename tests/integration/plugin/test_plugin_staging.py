@@ -65,13 +65,9 @@ FAULTS = {
     "no_wait_for_the_producer": fault(
         STAGING, "    done_.block(out_);\n", wrong=WAITED | FUTURES | PAGEABLE
     ),
-    "no_wait_of_the_host": fault(STAGING, "    await(waiting_);\n", wrong=WAITED | FUTURES),
-    "another_part_awaited": fault(
-        STAGING, "candidate.first >= last", "candidate.first > 0 * last", wrong=CUT
-    ),
-    "given_back_among_sources": fault(
-        STAGING, "    if (!sources.areOne(targets_)) {\n", "    if (false) {\n", wrong=AMONG
-    ),
+    "no_wait_of_the_host": fault(STAGING, "    settle();\n", wrong=WAITED | FUTURES),
+    "another_part_awaited": fault(STAGING, "(last - 1) / size_", "0 * last", wrong=CUT - AMONG),
+    "given_back_among_sources": fault(STAGING, "if (scatters_)", "if (false)", wrong=AMONG),
     "stream_not_recorded": fault(
         STAGING,
         "    c10::impl::VirtualGuardImpl(device_.type())\n"
