@@ -450,7 +450,7 @@ auto blocked(Run& run, AnyWork* /*unused*/)
     -> decltype(std::declval<AnyWork&>().blockCurrentStream()) {
   const auto tensor = run.tensor();
   run.fill(tensor, 3);
-  const auto work = run.allreduce(tensor);
+  const c10::intrusive_ptr<AnyWork> work = run.allreduce(tensor);
   run.sum();
   work->blockCurrentStream();
   run.expect(tensor, kSum);
