@@ -16,7 +16,7 @@ from patchgen.source.faults import survey
 from patchgen.source.fetch import fetch
 from patchgen.source.staging import place
 from patchgen.source.wanted import leave_out
-from patchgen.system import paths
+from patchgen.system import paths, threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +105,7 @@ def several(
         running = {pool.submit(work, one): one for one in repositories}
         done, failed = {}, {}
         try:
-            for future in concurrent.futures.as_completed(running):
+            for future in threads.ended(running):
                 repository = running[future]
                 try:
                     done[repository] = future.result()

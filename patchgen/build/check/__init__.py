@@ -30,7 +30,7 @@ from patchgen.build.check.tools import Tools
 from patchgen.checks import Check
 from patchgen.errors import ToolError
 from patchgen.patch.limits import Limits
-from patchgen.system import files
+from patchgen.system import files, threads
 from patchgen.system.paths import native
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def run(options: Options, pin: Pin, site: Site) -> list[Check]:
         rows = [pool.submit(one, tools) for one in asked]
         interpreter = pool.submit(python.rows, tools)
         configured = pool.submit(_linked, options, pin, client, tools, directory)
+        for ended in threads.ended([interpreter, configured, *rows]):
+            ended.result()
         checks = [client.check, *configured.result(), *(row.result() for row in rows)]
         checks += interpreter.result()
     checks.append(python.tool())

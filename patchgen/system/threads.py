@@ -1,0 +1,26 @@
+"""Waiting for threads, without being deaf to signals."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from concurrent.futures import Future
+
+_STEP = 0.5  # seconds
+
+
+def ended(futures: Iterable[Future[Any]]) -> Iterator[Future[Any]]:
+    """Each of the futures as it ends.
+
+    Waits in steps. Python handles a signal when its main thread runs again, and one that comes just
+    before an endless wait for a lock does not wake that.
+    """
+    pending = set(futures)
+    while pending:
+        done, pending = concurrent.futures.wait(
+            pending, _STEP, return_when=concurrent.futures.FIRST_COMPLETED
+        )
+        yield from done
