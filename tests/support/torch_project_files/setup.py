@@ -1,7 +1,7 @@
 """Builds a package torch the way PyTorch's setup.py does: CMake and Ninja, then the extension.
 
 Of the package, this project compiles libtorch_cpu.so and the extension, and has a few Python files.
-The rest is taken from Debian's python3-torch.
+The rest is Debian's python3-torch, where that is installed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,8 @@ BUILD = ROOT / "build"
 PACKAGE = ROOT / "torch"
 DEBIAN_TORCH = Path("/usr/lib/python3/dist-packages/torch")
 MADE = ("lib/*.so", "bin/*")
-# Half of Debian's Python, which nothing imports in the ranks of a test.
-LEFT_OUT = tuple(
-    f"{name}/"
-    for name in (
-        "ao/ns", "ao/quantization/fx", "ao/sparsity", "backends/_nnapi", "distributed/_shard",
-        "distributed/elastic", "distributed/fsdp", "distributed/optim", "distributed/pipeline",
-        "fx/experimental", "fx/passes", "quantization/fx", "testing/_internal", "utils/benchmark",
-        "utils/hipify", "utils/tensorboard",
-    )
-)  # fmt: skip
+# Each finds the rest of itself where Debian has it: compiled already, and in no wheel.
+WITH_DEBIANS = {"torch": DEBIAN_TORCH, "torch/distributed": DEBIAN_TORCH / "distributed"}
 NOT_BUILDING = {"clean", "egg_info", "sdist", "--help", "-h", "--version"}
 
 
@@ -86,19 +78,18 @@ def run(*command: str) -> None:
 
 
 class BuildPython(build_py):
-    """Debian's Python files, then ours over them, with what CMake installed."""
+    """Our Python files, with what CMake installed."""
 
     def run(self) -> None:
         target = Path(self.build_lib) / "torch"
-        for base, patterns in ((DEBIAN_TORCH, ["**/*.py"]), (PACKAGE, ["**/*.py", *MADE])):
-            for pattern in patterns:
-                for path in sorted(base.glob(pattern)):
-                    name = path.relative_to(base)
-                    if base == DEBIAN_TORCH and name.as_posix().startswith(LEFT_OUT):
-                        continue
-                    copy = target / name
-                    copy.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy(path, copy)
+        for pattern in ("**/*.py", *MADE):
+            for path in sorted(PACKAGE.glob(pattern)):
+                copy = target / path.relative_to(PACKAGE)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, copy)
+        for name, debians in WITH_DEBIANS.items():
+            module = Path(self.build_lib) / name / "__init__.py"
+            module.write_text(f"__path__.append({str(debians)!r})\n{module.read_text()}")
 
 
 if not NOT_BUILDING & set(sys.argv):
@@ -116,6 +107,7 @@ setup(
             library_dirs=[str(PACKAGE / "lib")],
             # In this order: symbols are ours first. It needs none of ours itself.
             extra_link_args=[
+                "-fuse-ld=gold",  # quicker
                 "-Wl,--no-as-needed",
                 "-ltorch_cpu",
                 "-ltorch_python",
