@@ -35,7 +35,8 @@ def program(
         made = sanitized_home(tmp_path_factory, request.param)
     shutil.copy(made.prefix / "switchml.cfg", directory)
     render(directory)
-    sources = [directory / "SwitchMLAllreduce.cpp", CPP / "delegate.cpp"]
+    # The linker takes functions of both from the first, as in a torch.
+    sources = [CPP / "delegate.cpp", directory / "SwitchMLAllreduce.cpp"]
     return compiled("delegate", sources, made.prefix, directory, *BUILDS[request.param])
 
 
