@@ -3,36 +3,17 @@
 //   quantize BYTES     prints the seconds of a copy, then of each step: its name and the seconds
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <random>
 #include <vector>
 
 #include "SwitchMLQuantize.hpp"
-
-namespace {
+#include "timing.hpp"
 
 namespace quantize = switchml_torch::quantize;
-
-constexpr int kRounds = 15;
-
-template <typename Step>
-double best(Step step) {
-  double shortest = std::numeric_limits<double>::max();
-  for (int round = 0; round < kRounds; ++round) {
-    const auto begin = std::chrono::steady_clock::now();
-    step();
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    shortest = std::min(shortest, taken.count());
-  }
-  return shortest;
-}
-
-}  // namespace
 
 int main(int, char** arguments) {
   const std::size_t numel = std::strtoull(arguments[1], nullptr, 10) / sizeof(float);

@@ -2,27 +2,11 @@
 //
 // Prints the seconds of a copy of a float32 tensor of so many bytes, of the delegate's search
 // through it, and of the search on one thread.
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 
 #include "SwitchMLAllreduce.cpp"
-
-namespace {
-
-template <typename Step>
-double best(const Step& step) {
-  double shortest = std::numeric_limits<double>::max();
-  for (int round = 0; round < 15; ++round) {
-    const auto begin = std::chrono::steady_clock::now();
-    step();
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    shortest = std::min(shortest, taken.count());
-  }
-  return shortest;
-}
-
-}  // namespace
+#include "timing.hpp"
 
 int main(int, char** arguments) {
   constexpr std::uint64_t kAlone = 1U << 20U;  // too short for a second thread

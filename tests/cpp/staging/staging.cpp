@@ -409,18 +409,24 @@ void unwaited(Run& run) {
   run.expect(next, 5);
 }
 
+/// An allreduce of the tensor, of which the client is to fail a part.
+void fail(Run& run, const at::Tensor& tensor) {
+  run.fill(tensor, 3);
+  const auto work = run.allreduce(tensor);
+  run.sum();
+  try {
+    work->wait();
+  } catch (const std::runtime_error&) {
+    return;
+  }
+  die("the client has not failed");
+}
+
 void failed(Run& run) {
   client().reset(INT64_MAX, 0);
   {
     const auto tensor = run.tensor();
-    run.fill(tensor, 3);
-    const auto work = run.allreduce(tensor);
-    run.sum();
-    try {
-      work->wait();
-      die("the client has not failed");
-    } catch (const std::runtime_error&) {
-    }
+    fail(run, tensor);
     run.expect(tensor, 3);
   }
   const auto next = run.tensor();
@@ -432,14 +438,7 @@ void failed(Run& run) {
 void partsFailed(Run& run) {
   client().reset(kNumel / 2, 1);
   const auto tensor = run.tensor();
-  run.fill(tensor, 3);
-  const auto work = run.allreduce(tensor);
-  run.sum();
-  try {
-    work->wait();
-    die("the client has not failed");
-  } catch (const std::runtime_error&) {
-  }
+  fail(run, tensor);
   run.fill(tensor, 5);
   run.expect(tensor, 5);
 }
