@@ -19,6 +19,7 @@ WORLD = int(os.environ["WORLD_SIZE"])
 BYPASS = os.environ.get("SWITCHML_TEST_PREPOSTPROCESSOR") == "bypass"
 TIMEOUT = float(os.environ.get("SWITCHML_TEST_TIMEOUT", "60"))
 BACKEND = os.environ.get("SWITCHML_TEST_BACKEND", "gloo")
+HELD = []  # backends, until the case has returned
 
 
 def start(init_method="env://"):
@@ -96,23 +97,31 @@ def calls(switchml):
     return switchml.report()["calls"]
 
 
-def destroy():
-    """Ends all groups.
+def backends():
+    """Python's own references to those of all groups.
 
-    torch 2.6 waits for Gloo's threads with the GIL held, and they for the GIL, unless Python itself
-    holds the object that owns them.
+    Whoever drops the last reference waits for Gloo's threads, which may wait for the GIL to free a
+    tensor. Python lets go of the GIL for that; `Reducer` of DistributedDataParallel does not, nor
+    does torch 2.6.
     """
     world = getattr(dist.distributed_c10d, "_world", None)
     groups = world.pg_map if hasattr(world, "pg_map") else ()
-    held = [group._get_backend(torch.device("cpu")) for group in groups]
+    return [group._get_backend(torch.device("cpu")) for group in groups]
+
+
+def destroy():
+    """Ends all groups."""
+    held = backends()
     dist.destroy_process_group()
     held.clear()
 
 
 def finish(switchml, **more):
+    """Ends all groups, and what a case may still have of them, as a model, when it has returned."""
     report = switchml.report()
     if dist.is_initialized():
-        destroy()
+        HELD.extend(backends())
+        dist.destroy_process_group()
     return dict(report=report, **more)
 
 
@@ -470,6 +479,17 @@ def train(switchml, steps):
         losses.append(float(loss))
     weights = torch.cat([p.detach().flatten() for p in model.parameters()])
     return finish(switchml, losses=losses, weights=weights.tolist())
+
+
+def ends_in_use(switchml, held):
+    """A model and an allreduce that nobody waits for are there when the groups end."""
+    start()
+    parallel = DistributedDataParallel(torch.nn.Linear(2, 2))
+    dist.all_reduce(torch.ones(4_000_000, dtype=torch.float64), async_op=True)  # by Gloo
+    if held:
+        return finish(switchml)
+    dist.destroy_process_group()
+    return {"parameters": len([*parallel.parameters()])}
 
 
 def outcome(switchml, numel=1000):

@@ -83,6 +83,7 @@ def main():
     module, _, case = sys.argv[1].rpartition(":")
     function = getattr(importlib.import_module(module or "cases"), case)
     result = dict(function(load_report_module(), **arguments) or {}, torch=torch.__version__)
+    importlib.import_module("cases").HELD.clear()
     sys.stdout.write("RESULT " + json.dumps(result) + "\n")
     sys.stdout.flush()
 

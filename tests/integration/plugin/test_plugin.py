@@ -201,6 +201,13 @@ def test_communication_hooks(launch: Launcher) -> None:
         assert factors > 8, "PowerSGD sums in the callbacks of its own sums"
 
 
+@pytest.mark.parametrize("preload", [True, False], ids=["plugin", "stock"])
+def test_group_of_a_model_that_outlives_it(launch: Launcher, *, preload: bool) -> None:
+    """The model drops it with the GIL held, which Gloo's threads may wait for; ours may not."""
+    for rank in launch("ends_in_use", 2, arguments={"held": not preload}, preload=preload):
+        assert rank.code == 0, rank.err
+
+
 def test_end_of_the_program_with_work_in_flight(launch: Launcher) -> None:
     number = 30
     for rank in launch("plugin_cases:unwaited", 2, arguments={"number": number}, fresh=True):
