@@ -24,8 +24,22 @@ BUILDS = {
     "address": ("g++", SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED),
 }
 
+SCENARIOS = (
+    ("concurrent", 3, GROUP_MS),
+    ("again", 2, GROUP_MS),
+    ("race", 2, GROUP_MS),
+    ("readers", 2, GROUP_MS),
+    ("abandoned", 2, GROUP_MS),
+    ("interrupted", 2, 2_000),
+    ("untaken", 2, 2_000),
+    ("late", 2, 2_000),
+    ("tardy", 2, 2_000),
+)
+# Clang is there for its warnings, and differs from g++ in nothing that takes a limit to pass.
+MOST = {"clang": 5}
 
-@pytest.fixture(scope="session", params=list(BUILDS))
+
+@pytest.fixture(scope="session")
 def program(
     request: pytest.FixtureRequest, simulator_home: Home, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
@@ -41,18 +55,9 @@ def program(
 
 
 @pytest.mark.parametrize(
-    ("scenario", "size", "limit_ms"),
-    [
-        ("concurrent", 3, GROUP_MS),
-        ("again", 2, GROUP_MS),
-        ("race", 2, GROUP_MS),
-        ("readers", 2, GROUP_MS),
-        ("abandoned", 2, GROUP_MS),
-        ("interrupted", 2, 2_000),
-        ("untaken", 2, 2_000),
-        ("late", 2, 2_000),
-        ("tardy", 2, 2_000),
-    ],
+    ("program", "scenario", "size", "limit_ms"),
+    [(build, *scenario) for build in BUILDS for scenario in SCENARIOS[: MOST.get(build)]],
+    indirect=["program"],
 )
 def test_delegate(program: Path, scenario: str, size: int, limit_ms: int, tmp_path: Path) -> None:
     env = {-1: {"SWITCHML_TIMEOUT_MS": str(limit_ms), "SWITCHML_CHUNK_NUMEL": "1000"}}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support import torch_project
+from support.simulator import FLAGS
 from support.torch import Plugin, plugin_here
 from support.waiting import ENOUGH, gone, read_rest, read_until, until
 
@@ -44,12 +45,17 @@ def command(python: Path, output: Path, cache: Path) -> list[str]:
     return [*demo, *map(str, ["--python", python, "--output", output, "--cache", cache])]
 
 
+def environment(**environ: str) -> dict[str, str]:
+    """The demo's simulator is compiled as all simulators of the run are, which ccache knows."""
+    return {**os.environ, "CXXFLAGS": FLAGS, **environ}
+
+
 def demo(
     python: Path, output: Path, cache: Path, **environ: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(python, output, cache),
-        cwd=output.parent, env={**os.environ, **environ},
+        cwd=output.parent, env=environment(**environ),
         capture_output=True, text=True, check=False, timeout=ENOUGH,
     )  # fmt: skip
 
@@ -132,7 +138,7 @@ def test_ctrl_c_leaves_nothing_running(light: Plugin, cache: Path, tmp_path: Pat
     python = wrapper(tmp_path / "python", light.python, line)
     running = subprocess.Popen(
         command(python, output, cache), stderr=subprocess.PIPE, text=True,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, env=environment(),
     )  # fmt: skip
     with running:
         said = read_until(running, "training with stock Gloo")
