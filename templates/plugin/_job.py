@@ -92,7 +92,10 @@ class Job:
             self._rest = torch.cat([self._values[place] for place in plan.plain])
             tensors.append(self._rest)
         self.payload += sum(4 * len(tensor) for tensor in tensors)
-        self._works = [dist.all_reduce(one, group=self._group, async_op=True) for one in tensors]
+        # A thread of the group frees this job. Had it the last reference to the group, the thread
+        # would wait for its own end, so the job keeps none from here on.
+        group, self._group = self._group, None
+        self._works = [dist.all_reduce(one, group=group, async_op=True) for one in tensors]
         self._done = torch.futures.collect_all([work.get_future() for work in self._works])
         self._done.add_done_callback(lambda _: self._sent.set_result(None))
 

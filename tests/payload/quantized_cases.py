@@ -7,12 +7,14 @@ import json
 import os
 import pickle
 import sys
+import threading
+import time
 import warnings
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from cases import RANK, WORLD, finish, start
+from cases import HELD, RANK, TIMEOUT, WORLD, finish, start
 from plugin_cases import RELEASE, model, same_everywhere, train
 from support import quantize_model
 from torch.nn.parallel import DistributedDataParallel
@@ -156,6 +158,32 @@ def trained(switchml):
     apart = {bits: ((one - whole).norm() / whole.norm()).item() for bits, (_, one) in found.items()}
     sent = {bits: state.report()["bytes"] for bits, (state, _) in found.items()}
     return finish(switchml, apart=apart, sent=sent)
+
+
+def freed_late(switchml, backend):
+    """The groups end while a thread of theirs still frees what was left of a bucket."""
+    start()
+    group = dist.new_group(backend="gloo") if backend == "gloo" else None
+    job = importlib.import_module("torch_switchml._job")
+    freeing = threading.Event()
+
+    class FreedLate(job.Job):
+        def __del__(self):
+            if threading.current_thread() is not threading.main_thread():
+                freeing.set()
+                time.sleep(1)
+
+    job.Job = FreedLate
+    network = DistributedDataParallel(torch.nn.Linear(2000, 1000), process_group=group)
+    state = switchml.QuantizedState(8, process_group=group)
+    network.register_comm_hook(state, switchml.quantized_hook)
+    network(torch.ones(1, 2000)).sum().backward()
+    assert freeing.wait(TIMEOUT)
+    del network, state, group
+    ended = finish(switchml)
+    HELD.clear()
+    time.sleep(2)
+    return ended
 
 
 def whole_types(switchml):

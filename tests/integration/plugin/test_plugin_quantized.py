@@ -40,6 +40,12 @@ def test_training(launch: Launcher) -> None:
         assert rank["sent"]["1"] < 0.1 * rank["sent"]["32"]
 
 
+@pytest.mark.parametrize("backend", ["gloo", "switchml"])
+def test_a_bucket_holds_no_group(launch: Launcher, backend: str) -> None:
+    """A thread of Gloo's that freed the last reference to its own group would end the process."""
+    results(launch("quantized_cases:freed_late", 2, arguments={"backend": backend}))
+
+
 def test_settings_that_differ(launch: Launcher) -> None:
     for rank in results(launch("quantized_cases:differ", 2)):
         at_first, later = rank["told"]
