@@ -31,7 +31,8 @@ def use() -> str | None:
     os.environ["CCACHE_BASEDIR"] = os.path.realpath(tempfile.gettempdir())
     os.environ["CCACHE_NOHASHDIR"] = "1"
     # Sources are often written within the second that they are compiled in; contents are compared.
-    os.environ["CCACHE_SLOPPINESS"] = "include_file_ctime,include_file_mtime"
+    # The locale, which Python sets for some programs and not for others, is in no object.
+    os.environ["CCACHE_SLOPPINESS"] = "include_file_ctime,include_file_mtime,locale"
     os.environ.update(dict.fromkeys(_LAUNCHERS, program))
     return made
 
