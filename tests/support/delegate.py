@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchgen.patch import pins
+from patchgen.patch import render as rendering
 from patchgen.system.ports import free_port
 from support.configs import with_values
 
@@ -23,13 +24,9 @@ TERMS = {"timeout": 1, "timeout_threshold": 100, "timeout_threshold_increment": 
 
 def render(directory: Path) -> None:
     """The C++ as the patch has it for the default pin."""
-    code = (
-        "import sys; from pathlib import Path; from patchgen.patch import pins, render\n"
-        "pin = pins.find(pins.DEFAULT, pins.shipped())\n"
-        "for path, content in render.fixed_files(pin).items():\n"
-        "    (Path(sys.argv[1]) / Path(path).name).write_bytes(content)\n"
-    )
-    subprocess.run([sys.executable, "-c", code, directory], check=True)
+    pin = pins.find(pins.DEFAULT, pins.shipped())
+    for path, content in rendering.fixed_files(pin).items():
+        (directory / Path(path).name).write_bytes(content)
 
 
 def compiled(
