@@ -165,25 +165,32 @@ def freed_late(switchml, backend):
     start()
     group = dist.new_group(backend="gloo") if backend == "gloo" else None
     job = importlib.import_module("torch_switchml._job")
-    freeing = threading.Event()
+    freeing, ended = threading.Event(), threading.Event()
 
     class FreedLate(job.Job):
         def __del__(self):
-            if threading.current_thread() is not threading.main_thread():
+            if threading.current_thread() is not threading.main_thread() and not freeing.is_set():
                 freeing.set()
-                time.sleep(1)
+                ended.wait(TIMEOUT)
 
     job.Job = FreedLate
-    network = DistributedDataParallel(torch.nn.Linear(2000, 1000), process_group=group)
+    network = DistributedDataParallel(torch.nn.Linear(2000, 100), process_group=group)
     state = switchml.QuantizedState(8, process_group=group)
     network.register_comm_hook(state, switchml.quantized_hook)
-    network(torch.ones(1, 2000)).sum().backward()
-    assert freeing.wait(TIMEOUT)
+    on_all = torch.tensor([0])
+    for _ in range(100):  # a sum that is there at once leaves it to this thread
+        network(torch.ones(1, 2000)).sum().backward()
+        on_all.fill_(freeing.is_set())
+        dist.all_reduce(on_all, op=dist.ReduceOp.MIN)
+        if on_all:
+            break
+    assert on_all
+    threading.Timer(1, ended.set).start()
     del network, state, group
-    ended = finish(switchml)
+    told = finish(switchml)
     HELD.clear()
     time.sleep(2)
-    return ended
+    return told
 
 
 def whole_types(switchml):
