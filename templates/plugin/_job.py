@@ -24,13 +24,16 @@ def whole(group, ranks, buffer):
 class Job:
     """Of a bucket that `is_quantized`.
 
+    It keeps no process group: a thread of the group frees it, and one that freed the last reference
+    to its own group would wait for its own end.
+
     Attributes:
         future: its mean, in the bucket's own buffer.
         payload: bytes that this rank gives to collectives, once `send` was called.
     """
 
-    def __init__(self, group, ranks, plan, buffer):
-        self._group, self._ranks, self._plan, self._buffer = group, ranks, plan, buffer
+    def __init__(self, ranks, plan, buffer):
+        self._ranks, self._plan, self._buffer = ranks, plan, buffer
         # The buffer itself where it is float32 in host memory.
         self._values = buffer.detach().to("cpu", torch.float32)
         self._sent = torch.futures.Future(devices=_devices(buffer))
@@ -38,10 +41,11 @@ class Job:
         self.future = self._sent.then(self._received)
         self.payload = 0
 
-    def agree(self, digest, residual_of):
+    def agree(self, group, digest, residual_of):
         """Starts the MAX of the scales, and of what must be the same on all ranks.
 
         Args:
+            group: a process group.
             digest: an int32 that is not negative.
             residual_of: of a layer's key and number of values, the residual; None without error
                 feedback.
@@ -62,13 +66,14 @@ class Job:
         for layer, values in zip(plan.layers, self._sources):
             layer.codec.largest(values, self._scales[layer.scales])
         self._agreeing = dist.all_reduce(
-            self._scales, op=dist.ReduceOp.MAX, group=self._group, async_op=True
+            self._scales, op=dist.ReduceOp.MAX, group=group, async_op=True
         )
 
-    def send(self, key_of):
+    def send(self, group, key_of):
         """Waits for the scales, and starts the sums.
 
         Args:
+            group: the same process group.
             key_of: of a layer's key, that of its random numbers, an uint64.
 
         Raises:
@@ -92,9 +97,6 @@ class Job:
             self._rest = torch.cat([self._values[place] for place in plan.plain])
             tensors.append(self._rest)
         self.payload += sum(4 * len(tensor) for tensor in tensors)
-        # A thread of the group frees this job. Had it the last reference to the group, the thread
-        # would wait for its own end, so the job keeps none from here on.
-        group, self._group = self._group, None
         self._works = [dist.all_reduce(one, group=group, async_op=True) for one in tensors]
         self._done = torch.futures.collect_all([work.get_future() for work in self._works])
         self._done.add_done_callback(lambda _: self._sent.set_result(None))

@@ -147,9 +147,9 @@ class QuantizedState:
             self._waiting = None  # a backward pass that failed may have left it
         buffer = bucket.buffer()
         if _job.is_quantized(buffer):
-            job = _job.Job(group, ranks, self._plan_of(bucket, buffer, ranks), buffer)
+            job = _job.Job(ranks, self._plan_of(bucket, buffer, ranks), buffer)
             feedback = self._layers.residual if self._settings.error_feedback else None
-            job.agree(self._settings.digest(), feedback)
+            job.agree(group, self._settings.digest(), feedback)
             future = job.future
         else:
             job, future = None, _job.whole(group, ranks, buffer)
@@ -165,7 +165,7 @@ class QuantizedState:
 
     def _send(self, job):
         if job is not None:
-            job.send(self._key)
+            job.send(self._compared, self._key)
             self._payload += job.payload
 
     def _key(self, parameter):
