@@ -25,14 +25,11 @@
 #include <vector>
 
 #include "SwitchMLAllreduce.hpp"
+#include "forked.hpp"
 
 extern "C" std::size_t switchml_torch_report(char* buffer, std::size_t capacity);
 
 namespace {
-
-/// A child has none of this process's other threads, and LeakSanitizer takes for a leak what only
-/// their stacks hold.
-bool is_child = false;
 
 using std::chrono::milliseconds;
 
@@ -469,7 +466,6 @@ void forked(const Rank& me) {
   me.sum(group, 3, true);
   const auto child = fork();
   if (child == 0) {
-    is_child = true;
     const auto work = group.make(ints(3, me.rank, 0), ReduceOp::SUM);
     auto inherited = std::string();
     try {
@@ -491,8 +487,6 @@ void forked(const Rank& me) {
 }
 
 }  // namespace
-
-extern "C" int __lsan_is_turned_off() { return is_child ? 1 : 0; }
 
 int main(int argc, char** argv) {
   check(argc == 6, "usage: delegate SCENARIO RANK SIZE STORE TIMEOUT_MS");

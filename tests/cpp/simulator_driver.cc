@@ -19,15 +19,13 @@
 #include <thread>
 #include <vector>
 
+#include "forked.hpp"
+
 #if !SWITCHML_SIMULATOR
 #error "not the simulator's headers"
 #endif
 
 namespace {
-
-// A child has none of this process's other threads, and LeakSanitizer takes for a leak what only
-// their stacks hold.
-bool is_child = false;
 
 using switchml::Context;
 using switchml::DataType;
@@ -193,7 +191,6 @@ std::string Stop(std::istream&) {
 std::string Fork(std::istream&) {
   const pid_t child = fork();
   if (child == 0) {
-    is_child = true;
     int32_t value = 1;
     const auto job = TheContext().AllReduce(&value, &value, 1, switchml::INT32, switchml::SUM);
     TheContext().WaitForAllJobs();
@@ -240,8 +237,6 @@ std::string Stats(std::istream&) {
 }
 
 }  // namespace
-
-extern "C" int __lsan_is_turned_off() { return is_child ? 1 : 0; }
 
 int main() {
   const std::map<std::string, std::function<std::string(std::istream&)>> commands{
