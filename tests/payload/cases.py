@@ -549,28 +549,29 @@ def raised(call, *arguments):
 
 
 def failing_allreduce(switchml):
+    """Two allreduces, the first of which may fail. Ends the group, as a program does that goes on.
+
+    In a process that ends with a group, a thread of Gloo that frees a tensor just then aborts it.
+    """
     begun = time.monotonic()
     tensor = torch.ones(1000)
     first = raised(dist.all_reduce, tensor)
     if first is None:
-        return {"first": None}
+        return finish(switchml, first=None)
     elapsed = time.monotonic() - begun
     begun = time.monotonic()
     second = raised(dist.all_reduce, tensor)
-    return {
-        "first": first,
-        "elapsed": elapsed,
-        "second": second,
-        "second_elapsed": time.monotonic() - begun,
-        "report": switchml.report(),
-    }
+    second_elapsed = time.monotonic() - begun
+    return finish(
+        switchml, first=first, elapsed=elapsed, second=second, second_elapsed=second_elapsed
+    )
 
 
 def mismatch(switchml):
     """The ranks disagree on the number of elements: an exception on every rank, no sum."""
     start()
     allreduce_and_check(1000, torch.float32)
-    return {"first": raised(dist.all_reduce, torch.ones(1000 + RANK))}
+    return finish(switchml, first=raised(dist.all_reduce, torch.ones(1000 + RANK)))
 
 
 def minimum(switchml):
