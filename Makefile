@@ -17,10 +17,10 @@ help: ## Show this list
 # Compiling what is installed takes longer than the installation, and little of it is ever imported.
 INSTALL := $(BIN)/pip install --quiet --no-compile
 
-# pip 21.3 is the first that installs an editable package without setup.py.
+# Older pips need half as long again, and before 21.3 they install no editable package without setup.py.
 $(VENV)/pip:
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) 'pip>=21.3'
+	$(INSTALL) 'pip>=25'
 	@touch $@
 
 $(BIN)/switchml-patch: pyproject.toml | $(VENV)/pip
@@ -81,7 +81,8 @@ packages: ## Install the system packages that the tests need (Debian, as root)
 	@ci/packages
 
 .PHONY: test
-test: packages $(VENV)/dev ## Install what the tests need, then lint and run all of them
+test: packages ## Install what the tests need, then lint and run all of them
+	@PYTHON='$(PYTHON)' ci/downloads >/dev/null 2>&1 & $(MAKE) --no-print-directory $(VENV)/dev
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test
 
 .PHONY: lint

@@ -5,11 +5,16 @@ from __future__ import annotations
 import ast
 import fnmatch
 import re
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import patchgen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PACKAGE = Path(patchgen.__file__).parent
 MODULES = {
@@ -35,24 +40,35 @@ def room(module: str) -> str:
     return module.partition(".")[0]
 
 
+@cache
 def parsed(module: str) -> ast.Module:
     return ast.parse(MODULES[module].read_text(encoding="utf-8"))
 
 
-def at_run_time(tree: ast.Module) -> ast.Module:
+@cache
+def nodes(module: str) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(parsed(module)))
+
+
+@cache
+def attributes(module: str) -> frozenset[str]:
+    return frozenset(ast.unparse(node) for node in nodes(module) if isinstance(node, ast.Attribute))
+
+
+def at_run_time(module: str) -> list[ast.AST]:
     """Without what only a type checker imports."""
-    tree.body = [
+    return [
         node
-        for node in tree.body
-        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        for statement in parsed(module).body
+        if not (isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING")
+        for node in ast.walk(statement)
     ]
-    return tree
 
 
-def imported(tree: ast.Module) -> set[str]:
-    """The modules of the package that a module imports, wherever in it."""
+def imported(among: Iterable[ast.AST]) -> set[str]:
+    """The modules of the package that are imported, wherever in a module."""
     found = set()
-    for node in ast.walk(tree):
+    for node in among:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("patchgen."):
             base = str(node.module).partition(".")[2]
             for alias in node.names:
@@ -64,9 +80,6 @@ def imported(tree: ast.Module) -> set[str]:
                 whole = (alias.name, f"{alias.name}.__init__", "__init__")
                 found.add(next(one for one in whole if one in MODULES))
     return found
-
-
-IMPORTS = {module: imported(parsed(module)) for module in MODULES}
 
 
 def test_the_house_is_small() -> None:
@@ -85,12 +98,12 @@ def test_a_module_is_of_a_size_to_read(module: str) -> None:
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_no_import_runs_upwards(module: str) -> None:
     mine = FLOOR[room(module)]
-    assert [name for name in IMPORTS[module] if FLOOR[room(name)] > mine] == []
+    assert [name for name in imported(nodes(module)) if FLOOR[room(name)] > mine] == []
 
 
 def test_what_runs_in_another_python_imports_nothing_of_ours() -> None:
-    found = {name: IMPORTS[name] for name in MODULES if room(name) == "payload"}
-    assert {name for names in found.values() for name in names} == set()
+    payload = [name for name in MODULES if room(name) == "payload"]
+    assert {name for module in payload for name in imported(nodes(module))} == set()
 
 
 def test_no_import_runs_round() -> None:
@@ -99,7 +112,7 @@ def test_no_import_runs_round() -> None:
     def walk(module: str, path: tuple[str, ...]) -> None:
         assert module not in path, " -> ".join([*path, module])
         if module not in done:
-            for name in sorted(imported(at_run_time(parsed(module)))):
+            for name in sorted(imported(at_run_time(module))):
                 walk(name, (*path, module))
             done.add(module)
 
@@ -113,13 +126,11 @@ def test_only_the_command_line_prints_and_exits(module: str) -> None:
         return
     names = {
         alias.name.partition(".")[0]
-        for node in ast.walk(parsed(module))
+        for node in nodes(module)
         if isinstance(node, ast.Import)
         for alias in node.names
     }
-    calls = {
-        ast.unparse(node.func) for node in ast.walk(parsed(module)) if isinstance(node, ast.Call)
-    }
+    calls = {ast.unparse(node.func) for node in nodes(module) if isinstance(node, ast.Call)}
     assert "click" not in names
     assert not {"print", "exit", "sys.exit"} & calls
 
@@ -134,13 +145,10 @@ HANDED_ON = {
 def test_only_the_command_line_reads_the_environment(module: str) -> None:
     if room(module) in {"cli", "payload"} or module in HANDED_ON:
         return
-    used = {
-        ast.unparse(node) for node in ast.walk(parsed(module)) if isinstance(node, ast.Attribute)
-    }
-    assert not {"os.environ", "os.environb", "os.getenv"} & used
+    assert not {"os.environ", "os.environb", "os.getenv"} & attributes(module)
     imported_names = {
         alias.name
-        for node in ast.walk(parsed(module))
+        for node in nodes(module)
         if isinstance(node, ast.ImportFrom) and node.module == "os"
         for alias in node.names
     }
@@ -159,14 +167,12 @@ def test_only_the_runner_starts_and_ends_processes(module: str) -> None:
     """Of a payload everything may, and to end as it was told is each program's own affair."""
     if module in STARTERS or room(module) == "payload":
         return
-    used = set()
-    for node in ast.walk(parsed(module)):
+    used = set(attributes(module))
+    for node in nodes(module):
         if isinstance(node, ast.Import):
             used |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             used |= {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Attribute):
-            used.add(ast.unparse(node))
     allowed = {"os.kill"} if module == "system.signals" else set()
     assert {name for name in used if STARTS.fullmatch(name)} == allowed
 

@@ -48,15 +48,16 @@ def version(python: str) -> tuple[int, ...]:
 def pythons() -> list[str]:
     """One for each version: of PATH, of the system, and of pyenv."""
     root = Path(os.environ.get("PYENV_ROOT") or Path("~/.pyenv").expanduser())
-    names = [f"python3.{minor}" for minor in range(OLDEST[1], 30)]
     places = [
         sys.executable,
-        *filter(None, map(shutil.which, names)),
         *map(str, Path("/usr/bin").glob("python3.*")),
         *map(str, root.glob("versions/*/bin/python")),
     ]
     usable = [place for place in places if re.fullmatch(r"python[0-9.]*", os.path.basename(place))]
     found = {version(place): place for place in reversed(usable)}
+    minors = {key[:2] for key in found}
+    names = [f"python3.{minor}" for minor in range(OLDEST[1], 30) if (3, minor) not in minors]
+    found |= {version(place): place for place in filter(None, map(shutil.which, names))}
     return [found[key] for key in sorted(found) if key >= OLDEST]
 
 
