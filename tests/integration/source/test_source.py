@@ -351,10 +351,16 @@ def test_killed_while_the_mark_was_written(world: World, tmp_path: Path) -> None
     assert not [*tree.glob(".git/.*.switchml-tmp")]
 
 
+@pytest.fixture(scope="module")
+def fetched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fetched") / "t"
+
+
 @pytest.fixture
-def tree(world: World, tmp_path: Path) -> Path:
-    world.run(tmp_path / "t")
-    return tmp_path / "t"
+def tree(world: World, fetched: Path, tmp_path: Path) -> Path:
+    if not fetched.exists():
+        world.run(fetched)
+    return Path(shutil.copytree(fetched, tmp_path / "t", symlinks=True))
 
 
 def refused(world: World, tree: Path, *named: str) -> None:
