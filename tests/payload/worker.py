@@ -13,6 +13,8 @@ import json
 import os
 import sys
 
+import forking  # before torch: its function is called after those that torch registers for the end
+
 if os.environ.get("SWITCHML_TEST_GRAFT"):
     ctypes.CDLL(os.environ["SWITCHML_TEST_GRAFT"], ctypes.RTLD_GLOBAL)
 
@@ -93,5 +95,6 @@ if __name__ == "__main__":
         leave_torch_whole()
         import_before_groups()
         import_what_cases_use()
-        importlib.import_module("forking").serve(int(sys.argv[2]))
+        forking.leave_whole(but=("torch.distributed", "torch.nn.parallel", "torch_switchml"))
+        forking.serve(int(sys.argv[2]))
     main()
