@@ -20,6 +20,8 @@ from cases import (
     everyone,
     finish,
     start,
+    tell,
+    wait_for,
 )
 from torch import profiler
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
@@ -122,7 +124,7 @@ def lonely(switchml, how):
     start()
     allreduce_and_check(10, torch.float32)
     if RANK != 0:
-        time.sleep(6)
+        wait_for(0)
         return {"report": switchml.report()}
     began = time.monotonic()
     options = dist.AllreduceOptions()
@@ -139,7 +141,7 @@ def lonely(switchml, how):
         error = ""
     except RuntimeError as raised:
         error = str(raised)
-    return {"error": error, "elapsed": time.monotonic() - began}
+    return tell({"error": error, "elapsed": time.monotonic() - began})
 
 
 def barrier_waits(switchml):

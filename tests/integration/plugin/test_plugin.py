@@ -127,8 +127,7 @@ def test_case(
     """The assertions are in the case."""
     if "store" in arguments:
         arguments = {"store": str(tmp_path)}
-    fresh = case == "forked"
-    results(launch(f"plugin_cases:{case}", world, arguments=arguments, fresh=fresh))
+    results(launch(f"plugin_cases:{case}", world, arguments=arguments))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +159,7 @@ def test_limit_of_a_call_and_of_a_group(
     """The group was made with a minute."""
     if how != "call" and version < Version("2.8"):
         pytest.skip("groups can be aborted and limited since torch 2.8: name another one by TORCH")
-    ranks = launch("plugin_cases:lonely", 2, arguments={"how": how}, fresh=True)
+    ranks = launch("plugin_cases:lonely", 2, arguments={"how": how})
     result = ranks[0].result
     assert "SwitchML allreduce failed: " in result["error"]
     assert told in result["error"]

@@ -145,16 +145,14 @@ def test_same_outcome_when_disabled(
         assert summed(rank) == set()
 
 
-def by_torchrun(
-    launch: Launcher, launcher: list[str], directory: Path, *, preload: bool
-) -> Answers:
+def by_torchrun(launch: Launcher, launcher: list[str], directory: Path) -> Answers:
     directory.mkdir()
     arguments = {"directory": str(directory), "only": FEW}
-    ranks = launch.torchrun("table:run", 2, launcher, arguments, preload=preload)
+    ranks = launch.torchrun("table:run", 2, launcher, arguments)
     return answers(ranks, directory, 2)
 
 
-def by_spawn(launch: Launcher, directory: Path, *, preload: bool) -> Answers:
+def by_spawn(launch: Launcher, directory: Path) -> Answers:
     directory.mkdir()
     configs = launch.prepare(2, config={"prepostprocessor": "bypass"})
     arguments = {
@@ -163,8 +161,16 @@ def by_spawn(launch: Launcher, directory: Path, *, preload: bool) -> Answers:
         "world_size": 2,
         "configs": str(configs),
     }
-    ranks = launch("table:spawn", 1, arguments=arguments, preload=preload, fresh=True)
+    ranks = launch("table:spawn", 1, arguments=arguments, fresh=True)
     return answers(ranks, directory, 2)
+
+
+@pytest.fixture(scope="module")
+def few(launch: Launcher, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """What two ranks do in stock, which is the same however they are started."""
+    directory = tmp_path_factory.mktemp("few")
+    arguments = {"directory": str(directory), "only": FEW}
+    return answers(launch("table:run", 2, arguments=arguments, preload=False), directory, 2)
 
 
 def same_few(mine: Answers, stock: Answers) -> None:
@@ -173,11 +179,11 @@ def same_few(mine: Answers, stock: Answers) -> None:
         assert summed(rank) == set(FEW) - {"all_reduce SUM float64", "broadcast float32"}
 
 
-def test_launched(launch: Launcher, torch_launcher: list[str], tmp_path: Path) -> None:
-    mine = by_torchrun(launch, torch_launcher, tmp_path / "mine", preload=True)
-    same_few(mine, by_torchrun(launch, torch_launcher, tmp_path / "stock", preload=False))
+def test_launched(
+    launch: Launcher, torch_launcher: list[str], few: Answers, tmp_path: Path
+) -> None:
+    same_few(by_torchrun(launch, torch_launcher, tmp_path / "mine"), few)
 
 
-def test_spawned(launch: Launcher, tmp_path: Path) -> None:
-    mine = by_spawn(launch, tmp_path / "mine", preload=True)
-    same_few(mine, by_spawn(launch, tmp_path / "stock", preload=False))
+def test_spawned(launch: Launcher, few: Answers, tmp_path: Path) -> None:
+    same_few(by_spawn(launch, tmp_path / "mine"), few)
