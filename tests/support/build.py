@@ -9,9 +9,7 @@ import subprocess
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from patchgen.client.simulator import install
 from support import command, compiler_cache
-from support.simulator import FLAGS
 from support.waiting import ENOUGH, read_rest, read_until
 
 if TYPE_CHECKING:
@@ -110,8 +108,3 @@ def another_client(client: Path, destination: Path) -> Path:
     """The same client library at another path."""
     shutil.copytree(client, destination)
     return destination
-
-
-def client_library(prefix: Path) -> Path:
-    install(prefix, cxxflags=FLAGS)
-    return prefix

@@ -44,15 +44,13 @@ STRICT = ("-std=c++17", "-O1", "-g1", "-Wall", "-Wextra", "-Werror")
 INT32_MAX = 2**31 - 1
 
 
-def build_driver(prefix: Path, flags: str = "") -> Path:
+def build_driver(prefix: Path, driver: Path, flags: str = "") -> None:
     """Compiles the driver, with `flags`, against an installed simulator."""
-    driver = prefix.parent / "driver"
     paths = ["-I", str(prefix / "include"), "-L", str(prefix / "lib"), "-o", str(driver)]
     run(
         ["g++", *STRICT, *flags.split(), str(CPP / "simulator_driver.cc"), *paths, *LINK],
         limit=None,
     )
-    return driver
 
 
 @dataclass
@@ -64,25 +62,37 @@ class Home:
     installed: list[str]
 
 
-def _home(factory: pytest.TempPathFactory, name: str, flags: str, **given: Any) -> Home:
+def _installed(factory: pytest.TempPathFactory, name: str, flags: str, **given: Any) -> Path:
     def make(directory: Path) -> None:
-        prefix = directory / "a home"
-        installed = install(prefix, cxxflags=flags, **given)
-        build_driver(prefix, flags)
+        installed = install(directory / "a home", cxxflags=flags, **given)
         (directory / "installed.json").write_text(json.dumps([*map(str, installed)]))
 
-    made = once(factory, name, make)
+    return once(factory, name, make)
+
+
+def _home(factory: pytest.TempPathFactory, name: str, flags: str, made: Path) -> Home:
+    prefix = made / "a home"
+    driver = once(
+        factory, f"{name}-driver", lambda place: build_driver(prefix, place / "driver", flags)
+    )
     installed = json.loads((made / "installed.json").read_text())
-    return Home(made / "a home", made / "driver", installed)
+    return Home(prefix, driver / "driver", installed)
+
+
+def plain_prefix(factory: pytest.TempPathFactory) -> Path:
+    """An installed simulator without its driver; who installs another one has it in ccache."""
+    made = _installed(factory, "simulator", FLAGS, workers=2, controller_port=1234)
+    return made / "a home"
 
 
 def plain_home(factory: pytest.TempPathFactory) -> Home:
-    return _home(factory, "simulator", FLAGS, workers=2, controller_port=1234)
+    return _home(factory, "simulator", FLAGS, plain_prefix(factory).parent)
 
 
 def sanitized_home(factory: pytest.TempPathFactory, sanitizer: str) -> Home:
     flags = f"-O0 {SANITIZERS[sanitizer]} -fno-sanitize-recover=all"
-    return _home(factory, f"simulator-{sanitizer}", flags, debug=True)
+    name = f"simulator-{sanitizer}"
+    return _home(factory, name, flags, _installed(factory, name, flags, debug=True))
 
 
 class Worker:

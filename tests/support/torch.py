@@ -165,6 +165,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     name = "simulator (of SwitchML)"
 
     def make(directory: Path) -> None:
+        simulator.plain_prefix(tmp_path_factory)  # compiles it, where two would at the same time
         given = ("--workers", "2")
         checked("simulator", "install", directory / name, *given, CXXFLAGS=simulator.FLAGS)
 
