@@ -428,14 +428,16 @@ void forksafe(const Rank& me) {
 void late(const Rank& me) {
   auto group = me.group("late");
   me.sum(group, 3, true);
+  DirectoryStore others(me.root, "others");
   if (me.rank != 0) {
-    std::this_thread::sleep_for(3 * me.limit);
+    others.wait({"done"}, me.timeout);
     return;
   }
   for (int i = 0; i < 3; ++i) {
     const auto error = group.allreduce(ints(10, me.rank, 0)).get().error;
     check(error.find("did not finish within") != std::string::npos, error);
   }
+  others.set("done", {});
 }
 
 /// One rank times out and goes on with its tensor; the other comes late, but within its own
@@ -445,11 +447,13 @@ void tardy(const Rank& me) {
   me.sum(group, 3, true);
   constexpr std::size_t kNumel = 1'000'000;
   auto tensor = ints(kNumel, me.rank, 0);
+  DirectoryStore others(me.root, "others");
   if (me.rank == 0) {
     const auto error = group.allreduce(tensor).get().error;
     check(error.find("did not finish within") != std::string::npos, error);
     tensor.copy_(Tensor(ScalarType::Int, std::vector<std::int32_t>(kNumel, -7)));
-    std::this_thread::sleep_for(2 * me.limit);
+    others.wait({"done"}, me.timeout);
+    std::this_thread::sleep_for(me.limit / 4);
     for (const auto word : tensor.words()) {
       check(word == -7, "the tensor of a failed allreduce is the caller's");
     }
@@ -457,6 +461,7 @@ void tardy(const Rank& me) {
     std::this_thread::sleep_for(me.limit + me.limit / 4);
     const auto outcome = group.allreduce(tensor).get();
     check(!outcome.error.empty(), "a sum without the other rank");
+    others.set("done", {});
   }
 }
 
