@@ -15,7 +15,6 @@ pytestmark = pytest.mark.integration
 
 CPP = Path(__file__).parents[2] / "cpp"
 BUILDS = {
-    "gcc": ("g++", []),
     "clang": ("clang++", []),
     "thread": ("g++", [SANITIZERS["thread"], *SANITIZED]),
     "address": ("g++", [SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED]),
@@ -53,7 +52,7 @@ def test_pool(program: Path, scenario: str) -> None:
     run(program, scenario)
 
 
-@pytest.mark.parametrize("program", ["gcc", "clang", "address"], indirect=True)
+@pytest.mark.parametrize("program", ["clang", "address"], indirect=True)
 def test_pool_in_a_forked_child(program: Path) -> None:
     """Not under ThreadSanitizer, which gives up after a fork of several threads."""
     run(program, "forked")

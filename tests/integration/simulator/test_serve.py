@@ -44,6 +44,7 @@ def driver(simulator_home: Home) -> Path:
 def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """One that has the program, as the command compiles it for an environment with sanitizers."""
     monkeypatch.setenv("CXXFLAGS", SANITIZED)
+    monkeypatch.setenv("CMAKE_BUILD_TYPE", "None")  # of a release, -O3 would come after ours
     return once(
         tmp_path_factory, "aggregator", lambda place: aggregator.build(str(place), os.environ)
     )
