@@ -133,9 +133,30 @@ class Launcher:
         timeout: float = 60,
         limit: float = 360,
     ) -> list[Rank]:
-        """Run `case` on `world` ranks; `timeout` is the group's, `limit` the test's, in seconds.
+        """Run `case` on `world` ranks: `begin`, to the end; `limit` is the test's, in seconds."""
+        begun = self.begin(
+            case, world, arguments=arguments, config=config, per_rank=per_rank, env=env,
+            rank_env=rank_env, preload=preload, fresh=fresh, timeout=timeout,
+        )  # fmt: skip
+        return self.collect(begun, limit)
 
-        Where starting, ending or forking is what is tested, `fresh` ranks are new interpreters.
+    def begin(
+        self,
+        case: str,
+        world: int,
+        *,
+        arguments: Mapping[str, object] | None = None,
+        config: Mapping[str, object] | None = None,
+        per_rank: Mapping[int, Mapping[str, object] | None] | None = None,
+        env: Mapping[str, str] | None = None,
+        rank_env: Mapping[int, Mapping[str, str]] | None = None,
+        preload: bool = True,
+        fresh: bool = False,
+        timeout: float = 60,
+    ) -> list[Started]:
+        """Starts `case` on `world` ranks; `timeout` is the group's, in seconds.
+
+        Where starting or ending is what is tested, `fresh` ranks are new interpreters.
         """
         config = {"prepostprocessor": "bypass", **(config or {})}
         run = self.prepare(world, config=config, per_rank=per_rank)
@@ -155,16 +176,14 @@ class Launcher:
         ]
         if fresh or self.servers is None:
             command = [str(self.python), str(PROGRAMS / "worker.py"), case]
-            started = [
+            return [
                 self._start(command, run / str(rank), environ)
                 for rank, environ in enumerate(environs)
             ]
-        else:
-            started = [
-                self._fork(self.servers, case, run / str(rank), environ, preload=preload)
-                for rank, environ in enumerate(environs)
-            ]
-        return self._collect(started, limit)
+        return [
+            self._fork(self.servers, case, run / str(rank), environ, preload=preload)
+            for rank, environ in enumerate(environs)
+        ]
 
     def torchrun(
         self,
@@ -186,7 +205,7 @@ class Launcher:
             preload=preload,
         )
         command = [str(self.python), "-m", *launcher, str(PROGRAMS / "worker.py"), case]
-        return self._collect([self._start(command, run, env)], 120)
+        return self.collect([self._start(command, run, env)], 120)
 
     def _fork(
         self,
@@ -228,7 +247,8 @@ class Launcher:
         return Started(process, cwd)
 
     @staticmethod
-    def _collect(ranks: Sequence[Started], limit: float) -> list[Rank]:
+    def collect(ranks: Sequence[Started], limit: float = 360) -> list[Rank]:
+        """Waits for the end of the ranks, for so many seconds at most."""
         deadline = time.monotonic() + limit
         hung, codes = [], []
         for number, rank in enumerate(ranks):

@@ -24,8 +24,9 @@ NOT_ALIKE = {
 
 
 def test_same_outcome(launch: Launcher, tmp_path: Path) -> None:
-    stock = of_the_patch.table(launch, tmp_path / "stock", "OFF", preload=False)
-    mine = of_the_patch.table(launch, tmp_path / "mine", "OFF", preload=True)
+    delegating = of_the_patch.begun(launch, tmp_path / "mine", "OFF", preload=True)
+    stock = of_the_patch.table(launch, tmp_path / "stock", "OFF", preload=False)  # meanwhile
+    mine = delegating()
     for ranks in (stock, mine):
         for rank in ranks:
             for name in NOT_ALIKE:

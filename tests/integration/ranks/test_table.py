@@ -11,7 +11,7 @@ import pytest
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from support.launcher import Launcher, Rank
@@ -59,12 +59,23 @@ def answers(ranks: list[Rank], directory: Path, world: int) -> Answers:
     return [json.loads((directory / f"{number}.json").read_text()) for number in range(world)]
 
 
-def table(launch: Launcher, directory: Path, level: str, *, preload: bool, **env: str) -> Answers:
+def cells(directory: Path, level: str, env: Mapping[str, str]) -> dict[str, Any]:
+    """How ranks are launched that leave their answers in a directory, which is made."""
     directory.mkdir()
     arguments = {"directory": str(directory), "ports": [free_port() for _ in range(3)]}
     given = {**({} if level == "OFF" else {"TORCH_DISTRIBUTED_DEBUG": level}), **env}
-    ranks = launch("table:run", WORLD, arguments=arguments, env=given, preload=preload, timeout=120)
+    return {"arguments": arguments, "env": given, "timeout": 120}
+
+
+def table(launch: Launcher, directory: Path, level: str, *, preload: bool, **env: str) -> Answers:
+    ranks = launch("table:run", WORLD, preload=preload, **cells(directory, level, env))
     return answers(ranks, directory, WORLD)
+
+
+def begun(launch: Launcher, directory: Path, level: str, *, preload: bool) -> Callable[[], Answers]:
+    """The same, but what is returned waits for the ranks."""
+    ranks = launch.begin("table:run", WORLD, preload=preload, **cells(directory, level, {}))
+    return lambda: answers(launch.collect(ranks), directory, WORLD)
 
 
 @pytest.fixture(scope="module")
@@ -131,8 +142,10 @@ def test_every_function_is_there_in_stock(stock: Callable[[str], Answers]) -> No
 def test_same_outcome_when_delegating(
     stock: Callable[[str], Answers], launch: Launcher, tmp_path: Path, level: str
 ) -> None:
-    mine = table(launch, tmp_path / "table", level, preload=True)
-    assert differences(mine, stock(level)) == []
+    delegating = begun(launch, tmp_path / "table", level, preload=True)
+    expected = stock(level)  # meanwhile
+    mine = delegating()
+    assert differences(mine, expected) == []
     all_summed(mine)
 
 
