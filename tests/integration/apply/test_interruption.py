@@ -19,19 +19,22 @@ from patchgen.patch import tree as trees
 from patchgen.patch.state import Overall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from support.trees import Tree
 
 pytestmark = pytest.mark.integration
 
-KILL = """
+# Forks a process for each line: the step that a signal comes after, the command and the signal.
+KILLS = """
 import os, signal, sys
 from patchgen import options
 from patchgen.patch import pins, tree
-at, command, root, pin = int(sys.argv[1]), *sys.argv[2:]
-count = 0
+root, pin = sys.argv[1:]
+known = (pins.load(pin),)
+count = at = 0
+number = signal.SIGKILL
 def counted(name):
     real = getattr(os, name)
     def step(*arguments, **keywords):
@@ -39,26 +42,45 @@ def counted(name):
         result = real(*arguments, **keywords)
         count += 1
         if count == at:
-            os.kill(os.getpid(), getattr(signal, os.environ["SIGNAL"]))
+            os.kill(os.getpid(), number)
         return result
     setattr(os, name, step)
 for name in ("replace", "unlink", "fsync"):
     counted(name)
-known = (pins.load(pin),)
-if command == "apply":
-    tree.apply(root, options.resolve({}, {}, "/"), known)
-else:
-    tree.revert(root, known)
-print("done", flush=True)
+for line in sys.stdin:
+    at, command, name = line.split()
+    at, number = int(at), getattr(signal, name)
+    process = os.fork()
+    if process == 0:
+        try:
+            if command == "apply":
+                tree.apply(root, options.resolve({}, {}, "/"), known)
+            else:
+                tree.revert(root, known)
+        except KeyboardInterrupt:
+            os._exit(130)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
 """
+
+
+@pytest.fixture
+def kills(tree: Tree) -> Iterator[subprocess.Popen[str]]:
+    """Kills commands for the tree."""
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLS, str(tree.root), tree.pin_file],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        yield process
 
 
 @pytest.mark.parametrize("command", ["apply", "revert"])
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
 def test_a_kill_at_any_step_is_named_and_mended(
-    tree: Tree, monkeypatch: pytest.MonkeyPatch, command: str, name: str
+    tree: Tree, kills: subprocess.Popen[str], command: str, name: str
 ) -> None:
-    monkeypatch.setenv("SIGNAL", name)
+    assert kills.stdin is not None
+    assert kills.stdout is not None
     known = (tree.pin,)
     ways: dict[str, Callable[[], object]] = {
         "apply": lambda: trees.apply(str(tree.root), resolve({}, {}, "/"), known),
@@ -72,13 +94,12 @@ def test_a_kill_at_any_step_is_named_and_mended(
         ways["revert" if command == "apply" else "apply"]()
         start = clean if command == "apply" else patched
         assert tree.contents() == start
-        done = subprocess.run(
-            [sys.executable, "-c", KILL, str(at), command, str(tree.root), tree.pin_file],
-            check=False, capture_output=True,
-        )  # fmt: skip
-        if b"done" in done.stdout:
+        kills.stdin.write(f"{at} {command} {name}\n")
+        kills.stdin.flush()
+        code = int(kills.stdout.readline())
+        if code == 0:
             break
-        assert done.returncode != 0
+        assert code == (130 if name == "SIGINT" else -signal.SIGKILL)
         found = state.inspect(str(tree.root), known).overall
         if name == "SIGINT":
             assert tree.contents() in (clean, patched)
