@@ -228,13 +228,13 @@ def test_a_worker_killed_while_it_waits(driver: Path, tmp_path: Path) -> None:
 
 
 def test_a_stopped_worker_fails_the_others_at_the_limit(driver: Path, tmp_path: Path) -> None:
-    with job(driver, tmp_path, 3, limit_ms=4000) as group:
+    with job(driver, tmp_path, 3, limit_ms=2000) as group:
         group.start()
         submit(group, [1])
         group[1].process.send_signal(signal.SIGSTOP)
         submit(group, [0, 2])
         wait_failed(group, [0, 2])
-        assert re.search(r"job 0 waited 4000 ms for rank 1", group[0].errors)
+        assert re.search(r"job 0 waited 2000 ms for rank 1", group[0].errors)
         group[1].process.send_signal(signal.SIGCONT)
         wait_failed(group, [1])
 
@@ -242,7 +242,7 @@ def test_a_stopped_worker_fails_the_others_at_the_limit(driver: Path, tmp_path: 
 def test_a_silent_aggregator_fails_the_others_a_little_after_the_limit(
     driver: Path, tmp_path: Path
 ) -> None:
-    with job(driver, tmp_path, 2, limit_ms=4000) as group:
+    with job(driver, tmp_path, 2, limit_ms=2000) as group:
         group.start()
         group[0].process.send_signal(signal.SIGSTOP)
         submit(group, [1])
@@ -312,34 +312,43 @@ def test_different_jobs_fail(
 # Start and stop
 
 
-@pytest.mark.parametrize(
-    ("key", "old", "new"),
-    [
-        ("num_workers", "2", "3"),
-        ("num_worker_threads", "4", "2"),
-        ("packet_numel", "256", "64"),
-        ("max_outstanding_packets", "256", "128"),
-        ("prepostprocessor", "cpu_exponent_quantizer", "bypass"),
-        ("instant_job_completion", "false", "true"),
-    ],
+DISAGREEING = (
+    ("num_workers", "2", "3"),
+    ("num_worker_threads", "4", "2"),
+    ("packet_numel", "256", "64"),
+    ("max_outstanding_packets", "256", "128"),
+    ("prepostprocessor", "cpu_exponent_quantizer", "bypass"),
+    ("instant_job_completion", "false", "true"),
 )
-def test_a_config_that_disagrees_is_refused(
-    driver: Path, tmp_path: Path, key: str, old: str, new: str
-) -> None:
-    with job(driver, tmp_path, 2, limit_ms=1000) as group:
-        config = group[1].directory / "switchml.cfg"
-        text = config.read_text()
-        assert f"\n{key} = {old}\n" in text
-        config.write_text(text.replace(f"\n{key} = {old}\n", f"\n{key} = {new}\n"))
-        assert [group[0].ask("start"), group[1].ask("start")] == ["true", "false"]
-        new, old = (new, old) if new.isdigit() or key == "prepostprocessor" else ("1", "0")
-        assert f"{key} is {new} here and {old} at rank 0" in group[1].errors
-        assert group[1].errors.count("\n") == 1
-        assert group[1].ask("state") == "4"
-        submit(group, [1], numel=1)
-        wait_failed(group, [1])
-        group[0].ask("submit int32 1 1")
-        assert group[0].ask("wait") == "FAILED"
+
+
+def test_a_config_that_disagrees_is_refused(driver: Path, tmp_path: Path) -> None:
+    """Jobs side by side, as each waits for a limit."""
+    with contextlib.ExitStack() as stack:
+        groups = []
+        for key, old, new in DISAGREEING:
+            (tmp_path / key).mkdir()
+            group = stack.enter_context(job(driver, tmp_path / key, 2, limit_ms=1000))
+            groups.append(group)
+            refused(group, key, old, new)
+            group[0].ask("submit int32 1 1")
+            group[0].tell("wait")
+        assert [group[0].answer() for group in groups] == ["FAILED"] * len(groups)
+
+
+def refused(group: Job, key: str, old: str, new: str) -> None:
+    """Rank 1, which has another value than rank 0."""
+    config = group[1].directory / "switchml.cfg"
+    text = config.read_text()
+    assert f"\n{key} = {old}\n" in text
+    config.write_text(text.replace(f"\n{key} = {old}\n", f"\n{key} = {new}\n"))
+    assert [group[0].ask("start"), group[1].ask("start")] == ["true", "false"]
+    new, old = (new, old) if new.isdigit() or key == "prepostprocessor" else ("1", "0")
+    assert f"{key} is {new} here and {old} at rank 0" in group[1].errors
+    assert group[1].errors.count("\n") == 1
+    assert group[1].ask("state") == "4"
+    submit(group, [1], numel=1)
+    wait_failed(group, [1])
 
 
 def test_a_second_process_of_a_rank_is_refused(driver: Path, tmp_path: Path) -> None:
