@@ -97,4 +97,6 @@ if __name__ == "__main__":
         import_what_cases_use()
         forking.leave_whole(but=("torch.distributed", "torch.nn.parallel", "torch_switchml"))
         forking.serve(int(sys.argv[2]))
+        if hasattr(torch.distributed, "set_debug_level_from_env"):  # else it is read when asked for
+            torch.distributed.set_debug_level_from_env()
     main()

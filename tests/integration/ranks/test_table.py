@@ -147,6 +147,9 @@ def test_same_outcome_when_delegating(
     mine = delegating()
     assert differences(mine, expected) == []
     all_summed(mine)
+    for rank in mine:
+        how, told, _ = rank["cells"]["debug_level"]
+        assert told == f"DebugLevel.{level}" or how == "raised", "before torch 1.11"
 
 
 def test_same_outcome_when_disabled(
