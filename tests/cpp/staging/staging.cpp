@@ -1,5 +1,5 @@
 // The plugin's allreduce of tensors on a device that has no hardware, for the variants of the
-// plugin in variants.inc.
+// plugin that variants.inc names.
 //
 // `orders` runs each scenario in every order of what the device does, without any chance, until a
 // result is wrong. It prints a line for each variant and scenario: in how many orders it ran, in
@@ -125,11 +125,17 @@ Client& client() {
   return *instance;
 }
 
-struct Variant {
-  AnyGroup (*group)();
-  void (*drain)();
-};
+/// The variant of the plugin that runs. It is another one only while no thread of the plugin works.
+std::string& variant() {
+  static auto* const instance = new std::string;
+  return *instance;
+}
 
+/// What the plugin's files ask where the variants differ.
+bool variantIs(const char* name) { return variant() == name; }
+
+#include "ProcessGroupSwitchML.cpp"
+#include "client.inc"
 #include "variants.inc"
 
 // No Python is in this program, and the plugin asks whether there is.
@@ -147,7 +153,7 @@ constexpr std::int64_t kNumel = 6;
 /// One run of a scenario.
 class Run {
  public:
-  explicit Run(const Variant& variant) : variant_(variant), group_(variant.group()) {}
+  Run() : group_(switchml_torch::group()) {}
 
   at::Tensor tensor(c10::DeviceIndex device = 0) { return registration::empty(kNumel, device); }
 
@@ -170,7 +176,7 @@ class Run {
   /// What was asked for until now is summed, while this thread does nothing.
   void sum() {
     device_.open(true);
-    variant_.drain();
+    switchml_torch::ProcessGroupSwitchML::drainAll();
     device_.open(false);
   }
 
@@ -214,7 +220,6 @@ class Run {
   }
 
  private:
-  const Variant& variant_;
   AnyGroup group_;
   SimulatedDevice& device_ = SimulatedDevice::instance();
   std::vector<std::pair<std::shared_ptr<std::vector<float>>, float>> expected_;
@@ -480,8 +485,7 @@ const std::vector<std::pair<const char*, void (*)(Run&)>> kScenarios{
 };
 
 /// Every order of a scenario, up to the first wrong one.
-void explore(const std::string& name, const Variant& variant,
-             const std::pair<const char*, void (*)(Run&)>& scenario) {
+void explore(const std::pair<const char*, void (*)(Run&)>& scenario) {
   auto& device = SimulatedDevice::instance();
   EveryOrder order;
   int orders = 0;
@@ -492,17 +496,19 @@ void explore(const std::string& name, const Variant& variant,
     device.reset(order);
     registration::guard().restart();
     client().reset();
-    Run run(variant);
+    Run run;
     scenario.second(run);
     ++orders;
     free += run.neverWaited() ? 1 : 0;
     if (!run.ended() && ++wrong == 1) {
-      std::fprintf(stderr, "%s, %s:\n%s", name.c_str(), scenario.first, device.history().c_str());
+      std::fprintf(stderr, "%s, %s:\n%s", variant().c_str(), scenario.first,
+                   device.history().c_str());
     }
     const auto history = device.history();
     overlapped += history.find("copy from") < history.rfind("copy to") ? 1 : 0;
   } while (wrong == 0 && order.next());
-  std::printf("%s %s %d %d %d %d\n", name.c_str(), scenario.first, orders, wrong, free, overlapped);
+  std::printf("%s %s %d %d %d %d\n", variant().c_str(), scenario.first, orders, wrong, free,
+              overlapped);
 }
 
 /// Many allreduces in flight, on several streams; some are waited for, in any way, some are not.
@@ -542,7 +548,7 @@ void crowd(Run& run, RandomOrder& order) {
 }
 
 /// Whether one run of many allreduces was right.
-bool rush(const Variant& variant, unsigned seed) {
+bool rush(unsigned seed) {
   auto& device = SimulatedDevice::instance();
   RandomOrder order(2 * seed);
   RandomOrder program(2 * seed + 1);
@@ -556,7 +562,7 @@ bool rush(const Variant& variant, unsigned seed) {
       std::this_thread::yield();
     }
   });
-  Run run(variant);
+  Run run;
   crowd(run, program);
   const bool right = run.ended();
   over = true;
@@ -569,21 +575,20 @@ bool rush(const Variant& variant, unsigned seed) {
 int main(int count, char** arguments) {
   const std::vector<std::string> given(arguments + 1, arguments + count);
   if (given == std::vector<std::string>{"orders"}) {
-    for (const auto& variant : kVariants) {
+    for (const auto& name : kVariants) {
+      variant() = name;
       for (const auto& scenario : kScenarios) {
-        explore(variant.first, variant.second, scenario);
+        explore(scenario);
       }
     }
   } else if (given.size() == 3 && given[0] == "threads") {
-    const auto variant =
-        std::find_if(kVariants.begin(), kVariants.end(),
-                     [&](const auto& candidate) { return candidate.first == given[1]; });
-    if (variant == kVariants.end()) {
+    if (std::find(kVariants.begin(), kVariants.end(), given[1]) == kVariants.end()) {
       die("no such variant");
     }
+    variant() = given[1];
     int wrong = 0;
     for (int seed = 0; seed < std::stoi(given[2]); ++seed) {
-      wrong += rush(variant->second, static_cast<unsigned>(seed)) ? 0 : 1;
+      wrong += rush(static_cast<unsigned>(seed)) ? 0 : 1;
     }
     std::printf("%d wrong\n", wrong);
   } else {

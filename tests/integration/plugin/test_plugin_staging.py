@@ -1,7 +1,8 @@
 """How the plugin sums tensors of a device, on one that is simulated: no GPU, and no chance either.
 
-The plugin's own files are compiled, beside copies of them with one fault each. Every order in which
-the device may do its work is tried. SWITCHML_TEST_SANITIZER names a sanitizer, as -fsanitize does.
+The plugin's own files are compiled, with faults that the program turns on one at a time. Every
+order in which the device may do its work is tried. SWITCHML_TEST_SANITIZER names a sanitizer, as
+-fsanitize does.
 """
 
 from __future__ import annotations
@@ -47,17 +48,19 @@ SCENARIOS = {*WAITED, *FUTURES, *PAGEABLE, *REUSED, *SCATTERED, *FAILED}
 
 @dataclass(frozen=True)
 class Fault:
-    """Lines of the plugin, and what is there instead."""
+    """A part of the plugin, statements or an expression, and what is there instead."""
 
     file: str
-    lines: str
+    part: str
     instead: str
     wrong: frozenset[str]
     """The scenarios in which a result is wrong then."""
+    before: str
+    """What stands before the part, and stays."""
 
 
-def fault(file: str, lines: str, instead: str = "", *, wrong: set[str]) -> Fault:
-    return Fault(file, lines, instead, frozenset(wrong))
+def fault(file: str, part: str, instead: str = "", *, wrong: set[str], before: str = "") -> Fault:
+    return Fault(file, part, instead, frozenset(wrong), before)
 
 
 PRESENT = "present"
@@ -67,7 +70,7 @@ FAULTS = {
     ),
     "no_wait_of_the_host": fault(STAGING, "    settle();\n", wrong=WAITED | FUTURES),
     "another_part_awaited": fault(STAGING, "(last - 1) / size_", "0 * last", wrong=CUT - AMONG),
-    "given_back_among_sources": fault(STAGING, "if (scatters_)", "if (false)", wrong=AMONG),
+    "given_back_among_sources": fault(STAGING, "(scatters_)", "(false)", wrong=AMONG),
     "stream_not_recorded": fault(
         STAGING,
         "    c10::impl::VirtualGuardImpl(device_.type())\n"
@@ -76,7 +79,7 @@ FAULTS = {
         wrong=REUSED | SCATTERED,
     ),
     "target_not_recorded": fault(
-        STAGING, "use(tensor, back_);", "use(tensor, out_);", wrong=REUSED | SCATTERED
+        STAGING, "use(tensor, back_)", "use(tensor, out_)", wrong=REUSED | SCATTERED
     ),
     "no_wait_of_the_consumer": fault(GROUP, "      staging_->block();\n", wrong=WAITED | PAGEABLE),
     "future_without_the_stream": fault(
@@ -86,7 +89,7 @@ FAULTS = {
         wrong=FUTURES,
     ),
     "no_wait_after_a_failure": fault(
-        GROUP, "staging_->settle();", "static_cast<void>(0);", wrong={"parts_failed"}
+        GROUP, "staging_->settle()", "static_cast<void>(0)", wrong={"parts_failed"}
     ),
     "event_not_recorded": fault(STAGING, "    done_.record(back_);\n", wrong=WAITED | PAGEABLE),
 }
@@ -101,7 +104,7 @@ VARIANTS: Mapping[str, Fault | None] = {
         "    done_.record(back_);\n    settle();\n",
         wrong=set(),
     ),
-    IN_TURN: fault(STAGING, "        back_(ownStream()),\n", "        back_(out_),\n", wrong=set()),
+    IN_TURN: fault(STAGING, "ownStream()", "out_", before="back_(", wrong=set()),
 }
 
 
@@ -127,36 +130,33 @@ class Explored:
     wrong: str
 
 
-def namespace(name: str, sources: Mapping[str, str], directory: Path) -> str:
-    """Writes a variant of the plugin, and returns what includes it as a namespace of its own."""
-    directory.mkdir()
-    made = VARIANTS[name]
-    for file, text in sources.items():
-        if made and file == made.file:
-            assert text.count(made.lines) == 1, f"{name}: {file} has these lines no more"
-            text = text.replace(made.lines, made.instead)  # noqa: PLW2901
-        # The same header of two variants is one to compilers that look at its text.
-        guard = f"{name}_{file.replace('.', '_')}"
-        guarded = text.replace("#pragma once\n", f"#ifndef {guard}\n#define {guard}\n")
-        (directory / file).write_text(guarded + "#endif\n" * (guarded != text))
-    return (
-        f'#define switchml_torch {name}\n#include "{name}/{GROUP}"\n'
-        '#include "client.inc"\n#undef switchml_torch\n'
-    )
+def varied(file: str, text: str) -> str:
+    """A file of the plugin in which each variant has its own parts."""
+    others: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for name, made in VARIANTS.items():
+        if made and made.file == file:
+            others[made.before, made.part][name] = made.instead
+    for (before, part), instead in others.items():
+        assert text.count(before + part) == 1, f"{file} has this no more: {before}{part}"
+        whole = part
+        for name, other in instead.items():
+            runs = f'::variantIs("{name}")'
+            if part.endswith(";\n"):
+                whole = f"    if ({runs}) {{\n{other}    }} else {{\n{whole}    }}\n"
+            else:
+                whole = f"({runs} ? {other} : {whole})"
+        text = text.replace(before + part, before + whole)
+    return text
 
 
 def compiled(torch: Torch, scratch: Path) -> Path:
-    """All variants in one program, for torch's headers take longer than all of them."""
+    """All variants in one program, for the compiler takes far longer than the program."""
     wanted = target.inspect(torch)
-    sources = {
-        name: content.decode()
-        for name, content in project.sources(resolve({}, {}, "/nowhere"), wanted).items()
-        if name.endswith((".cpp", ".hpp", ".inc"))
-    }
-    parts = [namespace(name, sources, scratch / name) for name in VARIANTS]
-    table = ", ".join(f'{{"{name}", {name}::kVariant}}' for name in VARIANTS)
-    parts.append(f"const std::vector<std::pair<std::string, Variant>> kVariants{{{table}}};\n")
-    (scratch / "variants.inc").write_text("\n".join(parts))
+    for name, content in project.sources(resolve({}, {}, "/nowhere"), wanted).items():
+        if name.endswith((".cpp", ".hpp", ".inc")):
+            (scratch / name).write_text(varied(name, content.decode()))
+    table = ", ".join(f'"{name}"' for name in VARIANTS)
+    (scratch / "variants.inc").write_text(f"const std::vector<std::string> kVariants{{{table}}};\n")
     headers = [*torch.include_dirs, torch.python_include]
     done = subprocess.run(
         [
