@@ -41,7 +41,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
         check=True, capture_output=True,
     )  # fmt: skip
     client = another_client(plain_prefix(tmp_path_factory), root / "client")
-    return Site(root / "first", project, lock, client)
+    # As deep as those of single tests, so that one compile of what names the client is for all.
+    return Site(tmp_path_factory.mktemp("first") / "place", project, lock, client)
 
 
 @pytest.fixture(scope="module")
