@@ -150,15 +150,21 @@ def test_large_tensors_and_several_outstanding_jobs(
         assert group.ask("stats")[0] == f"122 122 {6 * MIB + 20 * 70000 + 100 * 300}"
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 7, 256, 1000])
-def test_quantizer_is_defined_for_every_float(
-    tmp_path: Path, rng: np.random.Generator, workers: int
-) -> None:
-    program = tmp_path / "vectors"
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The quantizer, under sanitizers."""
+    program = tmp_path_factory.mktemp("quantizer") / "vectors"
     source = Path(simulator.__file__).parent / "src"
     sanitizer = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     sources = [CPP / "quantize_vectors.cc", source / "quantize.cc"]
     run(["g++", *STRICT, *sanitizer, "-I", source, *sources, "-o", program], limit=None)
+    return program
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7, 256, 1000])
+def test_quantizer_is_defined_for_every_float(
+    vectors: Path, rng: np.random.Generator, workers: int
+) -> None:
     small = [0, -0.0, 1e-45, 1.1754944e-38, 1e-30, 2**-98, 2**-97, 0.5, 0.99999994, 1, -1]
     large = [16777215, 8.5e37, 1.7014118e38, 3.4028235e38, -3.4028235e38, np.inf, -np.inf, np.nan]
     special = np.array([*small, *large], np.float32)
@@ -173,7 +179,7 @@ def test_quantizer_is_defined_for_every_float(
         axis=1,
     )
     numel = tensors.shape[1]
-    stdout = run([program, str(workers), "8"], stdin=tensors.tobytes(), limit=None)
+    stdout = run([vectors, str(workers), "8"], stdin=tensors.tobytes(), limit=None)
     expected = fixed_point_sum(list(tensors), packets(numel, threads=1, packet_numel=8))
     assert stdout == expected.tobytes()
 
