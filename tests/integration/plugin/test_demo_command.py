@@ -134,7 +134,7 @@ def test_a_rank_that_fails(light: Plugin, cache: Path, tmp_path: Path) -> None:
 
 def test_ctrl_c_leaves_nothing_running(light: Plugin, cache: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    line = f'[ -z "${{RANK:-}}" ] || {{ echo $$ >"{tmp_path}/$RANK.pid"; sleep 1000; }}'
+    line = f'[ -z "${{RANK:-}}" ] || {{ echo $$ >"{tmp_path}/$RANK.pid"; exec sleep 1000; }}'
     python = wrapper(tmp_path / "python", light.python, line)
     running = subprocess.Popen(
         command(python, output, cache), stderr=subprocess.PIPE, text=True,
