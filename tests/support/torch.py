@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from packaging.version import Version
 
 from patchgen.payload import graft_hook
 from patchgen.ranks.exits import CRASHES
@@ -135,8 +136,8 @@ def plugin_launcher(plugin: Plugin, home: Path, scratch: Path, servers: Servers)
 @pytest.fixture(scope="session")
 def torch_python() -> Path:
     python = Path(os.environ.get("SWITCHML_TEST_PYTHON", "/usr/bin/python3"))
-    probe = subprocess.run([python, "-c", "import torch"], capture_output=True, check=False)
-    if probe.returncode != 0:
+    find = "import importlib.util as util, sys; sys.exit(not util.find_spec('torch'))"
+    if subprocess.run([python, "-c", find], capture_output=True, check=False).returncode != 0:
         pytest.skip(
             f"{python} has no torch: apt-get install python3-torch libtorch-dev libgloo-dev"
         )
@@ -223,13 +224,14 @@ def launch(
 @pytest.fixture(scope="session")
 def torch_launcher(torch_python: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """torchrun where this torch has it, else its forerunner."""
-    code = "import torch.distributed.run; torch.distributed.TCPStore('127.0.0.1', 0, 1, True)"
-    has_run = subprocess.run(
-        [torch_python, "-c", code], capture_output=True, text=True, check=False
-    )
-    if "libuv" in has_run.stderr:
-        pytest.skip("this torch was built without libuv, which its torchrun needs")
-    if has_run.returncode == 0:
+    if Version(version_of(torch_python)) >= Version("2.4"):
+        code = "import torch.distributed as dist; dist.TCPStore('127.0.0.1', 0, 1, True)"
+        store = subprocess.run(
+            [torch_python, "-c", code], capture_output=True, text=True, check=False
+        )
+        if "libuv" in store.stderr:
+            pytest.skip("this torch was built without libuv, which its torchrun needs")
+    if (located(torch_python) / "distributed" / "run.py").exists():
         # Without redirection, torch 1.13 fails under Python 3.11 before it starts a rank.
         logs = ["--redirects=1", "--tee=1", f"--log_dir={tmp_path_factory.mktemp('torchrun')}"]
         port = f"--master_port={free_port()}"

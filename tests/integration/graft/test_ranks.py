@@ -48,7 +48,11 @@ def python(torch_python: Path, graft: Path, tmp_path_factory: pytest.TempPathFac
     directory = tmp_path_factory.mktemp("installed") / "a venv"
     subprocess.run([torch_python, "-m", "venv", "--without-pip", directory], check=True)
     found = directory / "bin" / "python"
-    code = "import numpy, os, torch; [print(os.path.dirname(*m.__path__)) for m in (torch, numpy)]"
+    code = (
+        "import importlib.util as util, os\n"
+        "for name in ('torch', 'numpy'):\n"
+        "    print(os.path.dirname(*util.find_spec(name).submodule_search_locations))\n"
+    )
     where = subprocess.check_output([torch_python, "-c", code], text=True)
     (site,) = directory.glob("lib/python*/site-packages")
     (site / "torch-in-use.pth").write_text(where)
