@@ -95,7 +95,8 @@ if __name__ == "__main__":
         leave_torch_whole()
         import_before_groups()
         import_what_cases_use()
-        forking.leave_whole(but=("torch.distributed", "torch.nn.parallel", "torch_switchml"))
+        if RELEASE >= 2:  # `else nobody ends the groups before Python, whose threads may abort it
+            forking.leave_whole(but=("torch.distributed", "torch.nn.parallel", "torch_switchml"))
         forking.serve(int(sys.argv[2]))
         if hasattr(torch.distributed, "set_debug_level_from_env"):  # else it is read when asked for
             torch.distributed.set_debug_level_from_env()
