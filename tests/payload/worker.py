@@ -95,7 +95,7 @@ if __name__ == "__main__":
         leave_torch_whole()
         import_before_groups()
         import_what_cases_use()
-        if RELEASE >= 2:  # `else nobody ends the groups before Python, whose threads may abort it
+        if RELEASE >= 2:  # else a group ends with Python, and so soon its threads may abort it
             forking.leave_whole(but=("torch.distributed", "torch.nn.parallel", "torch_switchml"))
         forking.serve(int(sys.argv[2]))
         if hasattr(torch.distributed, "set_debug_level_from_env"):  # else it is read when asked for
