@@ -1,45 +1,20 @@
 """A process that has imported torch once, and forks a rank for each request.
 
 A rank goes on in worker.py as if it had been started with its own command line, directory,
-environment and outputs, and ends as an interpreter ends, but for libtorch (see worker.py) and for
-the modules that `leave_whole` names. What torch reads when it is imported is the server's.
+environment and outputs, and ends as an interpreter ends, but for libtorch (see worker.py). What
+torch reads when it is imported is the server's.
 
 Standard library only: it runs under the interpreter of the torch in use.
 """
 
-import atexit
-import ctypes
 import gc
 import json
 import os
 import select
 import socket
 import sys
-import weakref
 
 LARGEST = 1 << 20  # of a request, in bytes
-WHOLE = []  # the modules that a rank leaves as they are when it ends
-
-
-@atexit.register
-def keep():
-    """What nobody frees is not copied, which takes two thirds of a short rank's time."""
-    for name in WHOLE:
-        if name in sys.modules:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(sys.modules.pop(name)))
-
-
-def leave_whole(but):
-    """Ranks end without taking apart the modules that they have from this process.
-
-    Args:
-        but: prefixes of the names of those that may come to hold what a rank makes, as its groups.
-            They end as in any interpreter, as does what the rank imports itself.
-    """
-    ending = (*but, "__main__", "builtins", "sys")
-    WHOLE.extend(name for name in sys.modules if not name.startswith(ending))
-    for finalizer in weakref.finalize._registry:
-        finalizer.atexit = False
 
 
 def serve(descriptor):
@@ -58,7 +33,7 @@ def serve(descriptor):
                 continue
             request = connection.recv(LARGEST)
             if not request:
-                os._exit(0)
+                sys.exit()
             asked = json.loads(request)
             if "kill" in asked:
                 if asked["kill"] in ranks.values():  # else the number may be another's by now

@@ -13,8 +13,6 @@ import json
 import os
 import sys
 
-import forking  # before torch: its function is called after those that torch registers for the end
-
 if os.environ.get("SWITCHML_TEST_GRAFT"):
     ctypes.CDLL(os.environ["SWITCHML_TEST_GRAFT"], ctypes.RTLD_GLOBAL)
 
@@ -95,9 +93,7 @@ if __name__ == "__main__":
         leave_torch_whole()
         import_before_groups()
         import_what_cases_use()
-        if RELEASE >= 2:  # else a group ends with Python, and so soon its threads may abort it
-            forking.leave_whole(but=("torch.distributed", "torch.nn.parallel", "torch_switchml"))
-        forking.serve(int(sys.argv[2]))
+        importlib.import_module("forking").serve(int(sys.argv[2]))
         if hasattr(torch.distributed, "set_debug_level_from_env"):  # else it is read when asked for
             torch.distributed.set_debug_level_from_env()
     main()

@@ -96,27 +96,3 @@ def test_nothing_is_left_when_servers_are_closed(ranks: Ranks) -> None:
     assert os.path.exists(f"/proc/{server}")
     ranks.servers.close()
     assert not os.path.exists(f"/proc/{server}")
-
-
-MODULES = """
-import forking, os, sys, types
-class End:
-    def __init__(self, name):
-        self.name = name
-    def __del__(self, write=os.write):
-        write(1, self.name.encode())
-def module(name):
-    sys.modules[name] = types.ModuleType(name)
-    sys.modules[name].end = End(f"end of {name},")
-module("shared")
-module("holding.groups")
-if sys.argv[1] == "--serve":
-    forking.leave_whole(but=("holding",))
-"""
-
-
-def test_a_rank_ends_what_is_its_own_or_may_hold_something(ranks: Ranks) -> None:
-    rank = ranks.start("module('own')", before=MODULES)
-    assert rank.wait() == 0, ranks.told()
-    ends = sorted(ranks.told()[0].rpartition("\n")[2].split(","))
-    assert ends == ["", "end of holding.groups", "end of own"]
