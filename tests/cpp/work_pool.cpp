@@ -108,7 +108,7 @@ void waiting() {
 
 /// Several threads submit and drain; the pool ends with jobs in its queue.
 void crowd() {
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 50; ++round) {
     std::atomic<int> ran{0};
     {
       WorkPool pool(2);

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-HUNG = 1  # seconds
+HUNG = 2  # seconds
 ADVICE = "; give the path of one, such as /usr/bin/python3"
 SAYS = {
     "ls": "is no Python interpreter (ended with exit code 2: ",
@@ -108,5 +108,5 @@ def test_no_interpreter(
         assert told.endswith(ADVICE)
     assert "import json" not in done.output
     pids = tmp_path / "pids"
-    assert not pids.exists() or all(gone(pid) for pid in pids.read_text().split())
+    assert all(gone(pid) for pid in pids.read_text().split()) if pids.exists() else kind != "hangs"
     assert not os.path.exists(tmp_path / "cache" / "run")

@@ -18,6 +18,7 @@ from test_torch import (
     test_rank_that_never_comes,
     test_required_but_not_possible,
     test_subgroups_stay_with_gloo,
+    test_torchs_own_launcher,
 )
 
 if TYPE_CHECKING:
@@ -51,9 +52,3 @@ def test_no_config_on_one_rank(launch: Launcher) -> None:
 
 def test_rank_killed(launch: Launcher) -> None:
     patch.test_rank_killed(launch, 0)
-
-
-def test_torchs_own_launcher(launch: Launcher, torch_launcher: list[str]) -> None:
-    (log,) = launch.torchrun("sums", 2, torch_launcher, {"sizes": [1, 1000]})
-    assert log.code == 0, log.out + log.err
-    assert log.out.count("RESULT ") == 2

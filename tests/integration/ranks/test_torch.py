@@ -269,6 +269,12 @@ def test_init_methods(launch: Launcher, tmp_path: Path, method: str) -> None:
     results(launch("sums", 2, arguments=arguments))
 
 
+def test_torchs_own_launcher(launch: Launcher, torch_launcher: list[str]) -> None:
+    (log,) = launch.torchrun("sums", 2, torch_launcher, {"sizes": [1, 1000]})
+    assert log.code == 0, log.out + log.err
+    assert log.out.count("RESULT ") == 2
+
+
 def test_debug_detail(launch: Launcher) -> None:
     env = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
     results(launch("sums", 2, arguments={"sizes": [1, 1000]}, env=env))

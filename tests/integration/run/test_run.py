@@ -263,10 +263,10 @@ def test_configurations_that_do_not_fit(run: Runner, tmp_path: Path) -> None:
     why = "rank 1: switchml.cfg has rank = 0, the process has rank 1"
     assert why in ran.report["reason"]
     assert f"warning: nothing was delegated: {ran.report['reason']}" in ran.err
-    ran = run.grafted(ALLREDUCE, options=(configs[0], "--workers", "1", "--require"))
+    ran = run.grafted(ALLREDUCE, options=(*configs, "--require"))
     assert ran.code == 1
     assert "RuntimeError" in ran.err
-    assert "rank 0: switchml.cfg has num_workers = 2, the group has 1 rank" in ran.err
+    assert why in ran.err
 
 
 def test_a_script_that_starts_its_ranks(run: Runner) -> None:

@@ -202,8 +202,8 @@ def test_it_is_killed_where_it_does_not_end(tmp_path: Path, *, supervised: bool)
     path = tmp_path / "pid"
     deaf = 'trap "" TERM; ' + HANGS
     program = Program(["sh", "-c", deaf, path], supervised=supervised, grace=0.5)
-    with pytest.raises(NoAnswer, match="no answer in 1 s"):
-        capture(program, limit=1)
+    with pytest.raises(NoAnswer, match="no answer in 2 s"):
+        capture(program, limit=2)
     assert not path.exists() or gone(path.read_text().strip())
 
 
@@ -303,9 +303,9 @@ def test_how_each_ended_is_told_in_words() -> None:
 
 def test_one_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
     path = tmp_path / "pid"
-    (ended,) = side_by_side([Program(["sh", "-c", HANGS, path])], limit=1, grace=1)
-    assert ended.how == "did not end within 1 s"
-    assert not path.exists() or gone(path.read_text().strip())
+    (ended,) = side_by_side([Program(["sh", "-c", HANGS, path])], limit=5, grace=1)
+    assert ended.how == "did not end within 5 s"
+    assert gone(path.read_text().strip())
 
 
 def test_where_one_fails_the_others_have_a_moment_left() -> None:
