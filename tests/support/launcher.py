@@ -119,27 +119,9 @@ class Launcher:
             env |= self.loading
         return env | dict(extra)
 
-    def __call__(
-        self,
-        case: str,
-        world: int,
-        *,
-        arguments: Mapping[str, object] | None = None,
-        config: Mapping[str, object] | None = None,
-        per_rank: Mapping[int, Mapping[str, object] | None] | None = None,
-        env: Mapping[str, str] | None = None,
-        rank_env: Mapping[int, Mapping[str, str]] | None = None,
-        preload: bool = True,
-        fresh: bool = False,
-        timeout: float = 60,
-        limit: float = 360,
-    ) -> list[Rank]:
-        """Run `case` on `world` ranks: `begin`, to the end; `limit` is the test's, in seconds."""
-        begun = self.begin(
-            case, world, arguments=arguments, config=config, per_rank=per_rank, env=env,
-            rank_env=rank_env, preload=preload, fresh=fresh, timeout=timeout,
-        )  # fmt: skip
-        return self.collect(begun, limit)
+    def __call__(self, case: str, world: int, *, limit: float = 360, **given: Any) -> list[Rank]:
+        """`begin`, with what is `given` to it, and `collect`."""
+        return self.collect(self.begin(case, world, **given), limit)
 
     def begin(
         self,
