@@ -16,6 +16,8 @@ help: ## Show this list
 
 # Compiling what is installed takes longer than the installation, and little of it is ever imported.
 INSTALL := $(BIN)/pip install --quiet --no-compile
+# setuptools warns of each editable package, which is what is wanted here.
+EDITABLE := PYTHONWARNINGS='ignore:Editable installation' $(INSTALL) --editable
 
 # Older pips need half as long again, and before 21.3 they install no editable package without setup.py.
 $(VENV)/pip:
@@ -24,11 +26,11 @@ $(VENV)/pip:
 	@touch $@
 
 $(BIN)/switchml-patch: pyproject.toml | $(VENV)/pip
-	$(INSTALL) --editable .
+	$(EDITABLE) .
 	@touch $@
 
 $(VENV)/dev: pyproject.toml | $(VENV)/pip
-	$(INSTALL) --editable '.[dev]'
+	$(EDITABLE) '.[dev]'
 	@touch $(BIN)/switchml-patch $@
 
 .PHONY: patch
@@ -36,11 +38,11 @@ patch: $(BIN)/switchml-patch ## Set up switchml-patch and write the patch
 	@$(BIN)/switchml-patch generate
 
 $(VENV)/build: pyproject.toml | $(BIN)/switchml-patch
-	$(INSTALL) --editable '.[build]'
+	$(EDITABLE) '.[build]'
 	@touch $@
 
 $(VENV)/plots: pyproject.toml | $(BIN)/switchml-patch
-	$(INSTALL) --editable '.[plots]'
+	$(EDITABLE) '.[plots]'
 	@touch $@
 
 .PHONY: demo
