@@ -11,7 +11,7 @@ import click
 
 from patchgen.cli import params
 from patchgen.cli.console import Command, print_json, progress, say_all
-from patchgen.cli.faults import FAULTS, fault_options
+from patchgen.cli.packet_faults import FAULTS, fault_options
 from patchgen.cli.params import json_option, read_options, simulating_options
 from patchgen.errors import OptionsError, file_errors
 from patchgen.options import DEV_ROOT, VARIABLES

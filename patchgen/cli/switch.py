@@ -9,7 +9,7 @@ import click
 
 from patchgen.cli import params
 from patchgen.cli.console import Command, progress
-from patchgen.cli.faults import FAULTS, fault_options
+from patchgen.cli.packet_faults import FAULTS, fault_options
 from patchgen.cli.serving import counters_option, listen_option, run
 
 
