@@ -48,6 +48,6 @@ class Commands(Main):
 def main() -> None:
     """Patches PyTorch so that Gloo's allreduce runs in the network through SwitchML.
 
-    An option comes from the command line, else from the environment, else it has its default;
-    default paths are under the dev root.
+    An option comes from the command line, else from the environment, else it has its default.
+    Default paths are under the current directory, or under --dev-root.
     """

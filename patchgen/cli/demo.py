@@ -54,7 +54,7 @@ _PICTURE, _DATA = "loss.png", "demo.json"
 def demo(  # noqa: PLR0913  # one for each option
     output: str, ranks: int, epochs: int, python: str | None, cache: str | None, *, as_json: bool
 ) -> None:
-    """Trains a small network twice, with stock Gloo and through SwitchML, and compares.
+    """Trains a small network with stock Gloo and through SwitchML, and compares.
 
     Builds what that needs, a simulated switch and the plugin for the torch, unless it is there from
     an earlier run. Fails where nothing was delegated, or the weights differ by more than rounding

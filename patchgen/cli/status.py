@@ -22,10 +22,11 @@ from patchgen.system import interpreter, paths
 @json_option
 @click.pass_context
 def status(ctx: click.Context, target: str, pytorch: str | None, *, as_json: bool) -> None:
-    """Tells whether a tree, or the torch of an interpreter or in a wheel, is patched, and how.
+    """Tells whether a PyTorch tree, an installed torch or a wheel is patched.
 
-    A tree is clean, patched, partly patched, or something else. Of an interpreter also: whether a
-    graft is installed, whether it fits, and whether the plugin is there.
+    A tree is clean, patched, partly patched, or something else. Of an installed torch, which its
+    interpreter stands for, also: whether a graft is installed, whether it fits, and whether the
+    plugin is there.
 
     Exits with 0 where all that is there fits, and with 3 where something does not.
     """

@@ -40,6 +40,7 @@ def test_commands_are_listed_by_what_a_newcomer_needs_first() -> None:
     places = [text.index(f"\n{section}:") for section in SECTIONS]
     assert places == sorted(places)
     assert all(f"\n  {name} " in text for names in SECTIONS.values() for name in names)
+    assert not [line for line in text.splitlines() if line.startswith("  ") and "..." in line]
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
