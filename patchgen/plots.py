@@ -29,25 +29,7 @@ GREY = "#666666"
 _DPI = 160
 _TITLE = 55  # characters over a panel
 _PANEL = (5.4, 4.2)  # inches
-_LOOK: Any = {  # matplotlib's own type of it differs between versions
-    "axes.axisbelow": True,
-    "axes.edgecolor": GREY,
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10.5,
-    "axes.titleweight": "bold",
-    "font.size": 9.5,
-    "grid.color": "#DDDDDD",
-    "grid.linewidth": 0.6,
-    "legend.fontsize": 9,
-    "legend.frameon": False,
-    "legend.columnspacing": 1.2,
-    "legend.handlelength": 2.4,
-    "lines.linewidth": 1.8,
-    "lines.markersize": 5,
-}
+_LOOK = os.path.join(os.path.dirname(__file__), "plots.mplstyle")
 
 
 def require() -> None:
@@ -115,7 +97,7 @@ def png(path: str, panels: int = 1, title: str = "") -> Iterator[list[Axes]]:
 
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(_LOOK)
+        mpl.rcParams.update(mpl.rc_params_from_file(_LOOK, use_default_template=False))
         width, height = _PANEL
         figure = Figure(figsize=(panels * width, height), dpi=_DPI, layout="constrained")
         FigureCanvasAgg(figure)
