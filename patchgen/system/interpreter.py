@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from patchgen.errors import OptionsError, ToolError
 from patchgen.payload import probe
 from patchgen.system import paths
-from patchgen.system.process import ERR, LIMIT, OUT, Ended, NoAnswer, Program, stream
+from patchgen.system.process import ERR, KEPT, LIMIT, OUT, Ended, Kept, NoAnswer, Program, stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -214,15 +214,15 @@ def _questions() -> bytes:
 
 
 def _run(program: Program, limit: float, stop: Event | None) -> Ended:
-    said: dict[str, list[bytes]] = {OUT: [], ERR: []}
+    kept = {OUT: Kept(KEPT), ERR: Kept(KEPT)}
     code, killed = 0, ""
     try:
-        code = stream(program, lambda name, line: said[name].append(line), limit=limit, stop=stop)
+        code = stream(program, lambda name, line: kept[name](line), limit=limit, stop=stop)
     except NoAnswer:
         killed = f"no answer within {limit:g} s"
     except ToolError as error:
         killed = str(error).rpartition(": ")[2].partition(";")[0]
-    return Ended(code, b"".join(said[OUT]), b"".join(said[ERR]), killed)
+    return Ended(code, bytes(kept[OUT]), bytes(kept[ERR]), killed)
 
 
 def _read(ended: Ended) -> tuple[dict[str, Any], dict[str, str]]:

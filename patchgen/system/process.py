@@ -25,17 +25,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from threading import Event
 
-__all__ = ["ERR", "LIMIT", "OUT", "Ended", "NoAnswer", "Program", "capture", "run", "shell_code",
-           "side_by_side", "stream", "without_git"]  # fmt: skip
+__all__ = ["ERR", "KEPT", "LIMIT", "OUT", "Ended", "Kept", "NoAnswer", "Program", "capture", "run",
+           "shell_code", "side_by_side", "stream", "without_git"]  # fmt: skip
 
 LIMIT = 60.0
 """Seconds for a program that is only asked something: many times what any takes."""
 OUT, ERR = "out", "err"
+KEPT = 1 << 20
+"""Bytes that are kept of what a program writes that is not trusted, from its end."""
 
 _TAIL = 20  # lines of a failed program's stderr that are shown
 _POLL = 0.2  # seconds
 _GRACE = 10.0  # seconds that the others have to notice that one has failed
-_KEPT = 1 << 20  # bytes of what each of several programs writes, from its end
 
 
 class NoAnswer(ToolError):  # noqa: N818  # that is what there is
@@ -150,7 +151,7 @@ def side_by_side(
     Raises:
         ToolError: one cannot be started.
     """
-    kept = [(Kept(_KEPT), Kept(_KEPT)) for _ in programs]
+    kept = [(Kept(KEPT), Kept(KEPT)) for _ in programs]
     killed = [""] * len(programs)
     with contextlib.ExitStack() as stack:
         pipes = stack.enter_context(closing(Pipes()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -110,3 +111,17 @@ def test_no_interpreter(
     pids = tmp_path / "pids"
     assert all(gone(pid) for pid in pids.read_text().split()) if pids.exists() else kind != "hangs"
     assert not os.path.exists(tmp_path / "cache" / "run")
+
+
+def test_what_one_writes_without_end_is_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "python3"
+    path.write_text("#!/bin/sh\nyes $(printf %01000d 0) | head -c 33554432\n")
+    path.chmod(0o755)
+    tracemalloc.start()
+    try:
+        with pytest.raises(interpreter.NoInterpreter, match="gave no answer"):
+            interpreter.ask(str(path), os.environ)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 << 20
