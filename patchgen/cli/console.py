@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchgen.checks import hold
-from patchgen.errors import EXIT_CODES, CheckError, InterruptedRun, PatchgenError
+from patchgen.errors import EXIT_CODES, CheckError, FileError, InterruptedRun, PatchgenError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +32,17 @@ _SHOWN = 10  # problems of one check
 
 class Main(click.Group):
     """Turns what a user can mend into one or two lines and an exit code."""
+
+    def main(self, *args: Any, **given: Any) -> Any:  # as in click
+        """Runs the program and ends it."""
+        try:
+            return super().main(*args, **given)
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            with contextlib.suppress(OSError):  # it may be the same full disk
+                say(f"error: the output cannot be written: {error.strerror}")
+            sys.exit(FileError.exit_code)
 
     def invoke(self, ctx: click.Context) -> Any:  # as in click
         """Runs a command."""

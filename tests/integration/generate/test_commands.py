@@ -34,8 +34,9 @@ def test_generate_writes_where_it_is_told(tmp_path: Path) -> None:
     tool("generate", "--pytorch", "2.0", cwd=tmp_path, code=2)
 
 
-def test_a_full_or_closed_standard_output(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "patchgen", "generate", "-o", "-"]
+@pytest.mark.parametrize("arguments", ["generate -o -", "--help", "pins", "pins --json"])
+def test_a_full_standard_output(tmp_path: Path, arguments: str) -> None:
+    command = [sys.executable, "-m", "patchgen", *arguments.split()]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, check=False
