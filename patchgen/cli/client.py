@@ -172,6 +172,8 @@ def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
     from patchgen.errors import TreeError, file_errors
 
     place = paths.from_native(home)
+    if not os.path.lexists(library.path(place)):
+        raise TreeError(f"{paths.printable(place)}: no client library, which is {library.ARCHIVE}")
     try:
         with file_errors():
             archive = library.read(place)
