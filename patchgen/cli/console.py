@@ -160,12 +160,12 @@ class Steps(logging.Handler):
         tenth = int(10 * done / total) if total else 0
         if left is None and done:
             left = (time.monotonic() - self._begun) / done * (total - done)
+        about = f", about {_minutes(left)} left" if left is not None and left >= 1 else ""
         if self._shown is not None:
             (task,) = self._shown.task_ids
-            about = "" if left is None else f", about {_minutes(left)} left"
             self._shown.update(task, description=f"{self._step} {done:.0f}/{total:.0f}{about}")
         elif tenth != self._tenth:
-            say(f"  {done:.0f} of {total:.0f}")
+            say(f"  {done:.0f} of {total:.0f}{about}")
         self._tenth = tenth
 
     def _finish(self) -> None:

@@ -72,3 +72,12 @@ def test_steps_are_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixtur
     LOGGER.info("nobody listens")
     tenths = [f"  {20 * tenth} of 200" for tenth in range(11)]
     assert capsys.readouterr().err.splitlines() == ["first", "second", *tenths]
+
+
+def test_the_time_left_is_in_lines_too(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress():
+        for left in (3600.0, 45.0, 0.4):
+            LOGGER.info("step")
+            LOGGER.info("", extra={"done": 1, "total": 10, "left": left})
+    said = capsys.readouterr().err.splitlines()[1::2]
+    assert said == ["  1 of 10, about 60 min left", "  1 of 10, about 45 s left", "  1 of 10"]
