@@ -111,7 +111,9 @@ def _job(command: tuple[str, ...], given: dict[str, Any]) -> Job:
     configs = given["configs"] or tuple(filter(None, [os.environ.get(_CONFIG)]))
     if given["once"] and given["workers"]:
         raise OptionsError("--once: the command starts its ranks itself; drop --workers")
-    if given["lab"]:
+    faults = _faults(given)
+    lab = True if faults else given["lab"]
+    if lab:
         if given["configs"]:
             raise OptionsError("--lab: it makes the configurations; drop --config")
         configs = ()
@@ -128,8 +130,8 @@ def _job(command: tuple[str, ...], given: dict[str, Any]) -> Job:
         graft=os.path.abspath(given["graft"]) if given["graft"] else None,
         configs=[os.path.abspath(path) for path in configs],
         require=given["require"],
-        lab=given["lab"],
-        faults=_faults(given),
+        lab=lab,
+        faults=faults,
     )
 
 

@@ -12,6 +12,8 @@ from patchgen.ranks.lab import MOST
 from patchgen.ranks.way import STOCK
 
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from patchgen.ranks.run.job import Job, Setup
 
 NOTE = "lab: the real client library through a software switch, on this machine"
@@ -34,12 +36,21 @@ def with_switch(job: Job, setup: Setup) -> Setup:
     return dataclasses.replace(setup, switch=program, notes=[*setup.notes, NOTE])
 
 
+def refuse(library: str) -> NoReturn:
+    """Says that a client library cannot be connected to a switch.
+
+    Raises:
+        OptionsError: always.
+    """
+    raise OptionsError(
+        f"--lab: {library} has no DPDK; make one by: switchml-patch client build --dpdk -o DIR; "
+        "then give --switchml-home DIR --dpdk"
+    )
+
+
 def _wanted(job: Job, setup: Setup) -> bool:
     able = setup.way == STOCK or "DPDK" in setup.flags.split()
     if job.lab and not able:
-        raise OptionsError(
-            f"--lab: the client library of {setup.why} has no DPDK; make one by: switchml-patch "
-            "client build --dpdk -o DIR; then give --switchml-home DIR --dpdk"
-        )
+        refuse(f"the client library of {setup.why}")
     named = job.options is not None and not job.configs and setup.way != STOCK
     return (named and able) if job.lab is None else job.lab

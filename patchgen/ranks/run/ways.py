@@ -78,6 +78,8 @@ def _found(job: Job) -> Setup:
             f"the torch {torch.version} of {_shown(job.python)} is not patched; "
             "drop --way, or build one with: switchml-patch build"
         )
+    if job.lab and not (job.options and job.options.dpdk):
+        around.refuse("the simulator" if job.options is None else "what is built without --dpdk")
     options = _options(job)
     make = _with_plugin if way == PLUGIN else _with_graft
     return _tried(job, make(job, torch, options))

@@ -159,6 +159,8 @@ def test_a_switch_that_dies_is_told(quick: Path, cache: Path, tmp_path: Path) ->
     [
         (("--lab", "--config", "x.cfg"), "--lab: it makes the configurations; drop --config"),
         (("--no-lab", "--loss", "0.1"), "--loss is of the lab; drop --no-lab"),
+        (("--loss", "0.1", "--config", "x.cfg"), "--lab: it makes the configurations"),
+        (("--delay", "5", "--cache", "cache"), "--lab: the simulator has no DPDK; make one by:"),
         (("--lab", "--way", "stock", "--workers", "33"), "the switch has room for 32"),
     ],
 )
@@ -169,6 +171,7 @@ def test_what_cannot_be(
     ran = subprocess.run(given, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 2
     assert told in ran.stderr
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_library_without_dpdk_has_no_lab(torch_python: Path, graft: Path, tmp_path: Path) -> None:
