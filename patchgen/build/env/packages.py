@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from patchgen.errors import PatchgenError, ToolError, TreeError, file_errors
+from patchgen.errors import FileError, PatchgenError, ToolError, TreeError, file_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,10 +64,10 @@ async def _fetch_all(packages: Sequence[Package], store: str) -> dict[Package, s
     for failure in failures:
         if not isinstance(failure, PatchgenError):
             raise failure
-    for family in (TreeError, ToolError, PatchgenError):  # the gravest first
+    for family in (TreeError, FileError, ToolError):  # the gravest first
         lines = [str(failure) for failure in failures if isinstance(failure, family)]
         if lines:
-            raise family("\n".join(lines))
+            raise family("\n".join(dict.fromkeys(lines)))
     return dict(zip(packages, map(str, results)))
 
 

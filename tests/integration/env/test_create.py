@@ -441,6 +441,13 @@ def test_a_prefix_that_cannot_be_written_is_named(site: Site) -> None:
     assert re.search(r"file/x: Not a directory", said)
 
 
+def test_a_cache_that_cannot_be_written_is_named_once(site: Site) -> None:
+    said = site.run(
+        "create", site.prefix, "--lock", site.lock_file, "--cache", "/proc/cache", code=5
+    )
+    assert said.count("/proc/cache") == 1
+
+
 def test_the_default_cache_is_below_xdg_cache_home(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
