@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
 import click
 
 from patchgen import __version__
 from patchgen.cli.console import EPILOG, Main
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 SECTIONS = {
     "Try": ("demo", "run", "simulator", "switch", "accuracy"),
@@ -33,14 +37,9 @@ class Commands(Main):
         command: click.Command = getattr(module, cmd_name)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the list of commands, with a heading for each section."""
-        for section, names in SECTIONS.items():
-            commands = [(name, self.get_command(ctx, name)) for name in names]
-            with formatter.section(section):
-                formatter.write_dl(
-                    [(name, one.get_short_help_str(80)) for name, one in commands if one]
-                )
+    def sections(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
+        """The commands, by what a newcomer needs first."""
+        return SECTIONS
 
 
 @click.group(cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchgen.cli import params
-from patchgen.cli.console import Command, print_json, progress, say
+from patchgen.cli.console import Command, Group, print_json, progress, say
 from patchgen.client import checkout
 from patchgen.options import VARIABLES
 from patchgen.system import paths
@@ -35,7 +35,7 @@ def _options(command: Any) -> Any:  # as in click
     return params.these_variables(command, own)
 
 
-@click.group()
+@click.group(cls=Group)
 def client() -> None:
     """SwitchML's client library: its source, mended, compiled and installed."""
 

@@ -15,7 +15,7 @@ from patchgen.checks import hold
 from patchgen.errors import EXIT_CODES, CheckError, FileError, InterruptedRun, PatchgenError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.progress import Progress
 
@@ -27,10 +27,28 @@ EPILOG = "\b\nExit codes:\n" + "\n".join(
 
 _LOGGER = logging.getLogger("patchgen")
 _SHORT = 90  # seconds, which are not told in minutes
+_SENTENCE = 80  # characters of what a command is for
 _SHOWN = 10  # problems of one check
 
 
-class Main(click.Group):
+class Group(click.Group):
+    """Lists its commands with what each is for, uncut."""
+
+    def sections(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
+        """The names of the commands, by the headings of the list."""
+        return {"Commands": self.list_commands(ctx)}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the list of commands."""
+        for heading, names in self.sections(ctx).items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(name, one.get_short_help_str(_SENTENCE)) for name, one in commands if one]
+                )
+
+
+class Main(Group):
     """Turns what a user can mend into one or two lines and an exit code."""
 
     def main(self, *args: Any, **given: Any) -> Any:  # as in click
@@ -63,12 +81,13 @@ GROUPS = {
     ),
     "Source": ("pytorch", "source", "mirrors", "references", "without", "everything"),
     "Places": ("work", "lock_file", "cache", "builddir", "dev_root", "cuda_home"),
-    "Switch": ("lab", "loss", "duplicate", "reorder", "delay"),
+    "Switch": ("lab", "loss", "duplicate", "reorder", "delay", "seed"),
     "Values": ("copies", "distribution", "scale", "numel", "seed"),
     "SwitchML": ("packet_numel", "num_worker_threads"),
     "Buckets": ("bits", "bucket_numel", "skip_incomplete", "requantize", "stochastic"),
 }  # fmt: skip
-"""The options of long commands, by the name of their parameter. Others are not in a group."""
+"""The options of long commands, by the name of their parameter. Others are not in a group; one that
+is in several is listed in the group that has most options of its command."""
 
 _MANY = 10  # options that are read as one list
 
@@ -84,7 +103,9 @@ class Command(click.Command):
             if isinstance(parameter, click.Option)
             and (record := parameter.get_help_record(ctx)) is not None
         ]
-        groups = {name: heading for heading, names in GROUPS.items() for name in names}
+        present = {name for name, _ in records}
+        fewest = sorted(GROUPS, key=lambda heading: len(present.intersection(GROUPS[heading])))
+        groups = {name: heading for heading in fewest for name in GROUPS[heading]}
         if len(records) <= _MANY:
             groups = {}
         for heading in ("Options", *GROUPS):

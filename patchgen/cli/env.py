@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 from patchgen.cli import params
-from patchgen.cli.console import Command, progress, say, show_checks
+from patchgen.cli.console import Command, Group, progress, say, show_checks
 from patchgen.cli.params import json_option
 
 
-@click.group()
+@click.group(cls=Group)
 def env() -> None:
     """The conda environment of the build; no conda is needed."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from patchgen.cli.console import Command, print_json, say
+from patchgen.cli.console import Command, Group, print_json, say
 from patchgen.cli.params import json_option, known_pins, pytorch_option
 from patchgen.errors import TreeError, file_errors
 from patchgen.patch import pins as known
@@ -12,7 +12,7 @@ from patchgen.patch import report
 from patchgen.system import files, paths
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Group, invoke_without_command=True)
 @json_option
 @click.pass_context
 def pins(ctx: click.Context, *, as_json: bool) -> None:

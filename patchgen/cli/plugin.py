@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from patchgen.cli import params
-from patchgen.cli.console import Command, progress, say
+from patchgen.cli.console import Command, Group, progress, say
 from patchgen.cli.params import read_options, variable_options, warn
 
 
-@click.group()
+@click.group(cls=Group)
 def plugin() -> None:
     """The backend "switchml" for an installed torch, without a patch."""
 

@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from patchgen.cli import params
-from patchgen.cli.console import Command, progress, say
+from patchgen.cli.console import Command, Group, progress, say
 from patchgen.cli.serving import counters_option, listen_option, run
 
 
-@click.group()
+@click.group(cls=Group)
 def simulator() -> None:
     """A SwitchML client library whose switch is a process."""
 
@@ -67,7 +67,7 @@ def install(prefix: str, **given: Any) -> None:  # the options above
 @counters_option
 @params.cache_option
 def serve(listen: str, workers: int, target: str | None, cache: str | None) -> None:
-    """Sums for ranks with the simulator, session after session, until Ctrl-C or SIGTERM.
+    """Sums for ranks with the simulator, until Ctrl-C or SIGTERM.
 
     It is the switch instead of rank 0, for ranks whose switchml.cfg says so; `simulator install
     --aggregator` writes such files. What was counted is told at the end.

@@ -40,7 +40,19 @@ def test_commands_are_listed_by_what_a_newcomer_needs_first() -> None:
     places = [text.index(f"\n{section}:") for section in SECTIONS]
     assert places == sorted(places)
     assert all(f"\n  {name} " in text for names in SECTIONS.values() for name in names)
-    assert not [line for line in text.splitlines() if line.startswith("  ") and "..." in line]
+
+
+@pytest.mark.parametrize("name", ["", *(name for name in COMMANDS if " " not in name)])
+def test_no_line_of_help_is_cut(name: str) -> None:
+    lines = said(*name.split()).splitlines()
+    assert not [line for line in lines if line.startswith("  ") and line.endswith("...")]
+
+
+@pytest.mark.parametrize("command", ["run", "switch", "accuracy"])
+def test_a_seed_is_where_its_choices_are(command: str) -> None:
+    lines = said(command).splitlines()
+    (at,) = [number for number, line in enumerate(lines) if line.startswith("  --seed ")]
+    assert lines[at - 1].startswith("  "), "the first of its group"
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
