@@ -94,8 +94,11 @@ def run(options: Options, pin: Pin, site: Site) -> list[Check]:
 
 def _counted(check: Check, site: Site) -> Check:
     """A row that does not count where the user accepts what it says."""
-    accepted = check.name in {ACCEPTABLE[name] for name in site.accepted}
-    return replace(check, required=False) if accepted else check
+    for name in site.accepted:
+        if check.name == ACCEPTABLE[name] and not check.ok:
+            found = ", ".join(filter(None, [check.found, f"accepted by --accept {name}"]))
+            return replace(check, found=found, required=False)
+    return check
 
 
 def _linked(

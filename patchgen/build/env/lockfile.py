@@ -151,7 +151,8 @@ def read(path: str) -> Lock:
     except PatchgenError:
         raise
     except Exception as error:  # of YAML, pydantic and conda-lock alike
-        reason = " ".join(str(error).split()) or type(error).__name__
+        other = isinstance(error, (AttributeError, TypeError))  # as YAML it is no mapping
+        reason = "not what conda-lock writes" if other else " ".join(str(error).split())
         raise OptionsError(f"{path}: no conda-lock.yml: {reason}") from error
     meta = parsed.metadata
     if len(meta.platforms) != 1:

@@ -377,6 +377,7 @@ def test_blas_and_lapack(
     rows = check(*arguments, "--accept", "no-blas", cwd=tmp_path)
     assert problems(rows, "BLAS and LAPACK")[-1] == INSTALL
     assert not rows["BLAS and LAPACK"]["required"]
+    assert rows["BLAS and LAPACK"]["found"].endswith("libopenblas.so, accepted by --accept no-blas")
 
 
 @pytest.mark.skipif(

@@ -183,7 +183,12 @@ def test_a_channel_without_hashes_is_refused(site: Site, alpha: Channel, gone: s
 
 @pytest.mark.parametrize(
     ("content", "named"),
-    [("", "no conda-lock.yml"), ("version: 7", "version 7"), ("a: [", "no conda-lock.yml")],
+    [
+        ("", "no conda-lock.yml: not what conda-lock writes"),
+        ("junk", "no conda-lock.yml: not what conda-lock writes"),
+        ("version: 7", "version 7"),
+        ("a: [", "no conda-lock.yml"),
+    ],
 )
 def test_what_is_no_lock_is_refused(site: Site, content: str, named: str) -> None:
     site.lock_file.write_text(content)
