@@ -102,7 +102,7 @@ _reference_option = click.option(
     multiple=True,
     type=click.Path(),
     metavar="PATH",
-    help="Clone of PyTorch to copy objects from, for it and its submodules.",
+    help="Clone to copy objects from; one of PyTorch serves its submodules as well.",
 )
 
 

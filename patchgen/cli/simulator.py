@@ -19,7 +19,12 @@ def simulator() -> None:
 
 @simulator.command(cls=Command)
 @click.argument("prefix", type=click.Path())
-@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Write a config per rank.")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Write a switchml.cfg for each of N ranks.",
+)
 @click.option(
     "--controller-port",
     type=click.IntRange(1, 65535),

@@ -21,7 +21,8 @@ from patchgen.cli.serving import counters_option, listen_option, run
     metavar="KIND:NAME",
     multiple=True,
     required=True,
-    help="Port of a worker: memif:PATH, a socket for DPDK's net_memif, or packet:INTERFACE.",
+    help="Port of a worker, one for each: memif:PATH, a socket for DPDK's net_memif, or "
+    "packet:INTERFACE.",
 )
 @click.option(
     "--wait",

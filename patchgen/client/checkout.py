@@ -94,7 +94,9 @@ def reference(directory: str) -> str:
     """
     path = os.path.abspath(directory)
     if not is_repository(path):
-        raise OptionsError(f"{directory}: not a git repository; switchml-patch client source DIR")
+        raise OptionsError(
+            f"{directory}: not a git repository; make one with: switchml-patch client source DIR"
+        )
     return path
 
 

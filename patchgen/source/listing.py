@@ -15,6 +15,7 @@ from patchgen.source.repository import submodules
 from patchgen.source.wanted import SETUP, inactive, setup_of
 from patchgen.system import paths
 from patchgen.system.git import GitError
+from patchgen.tables import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ def needed(git: Git, root: Repository, wanted: Wanted, cache: str) -> list[Neede
     found: list[Needed] = []
     level = [root]
     while level:
-        what = "PyTorch" if level == [root] else f"{len(level)} submodules"
+        what = "PyTorch" if level == [root] else counted(len(level), "submodule")
         _LOGGER.info("looking at %s", what)
         understood, failed = several(git, wanted.jobs, read, level, lambda *_: None)
         if root in failed:
