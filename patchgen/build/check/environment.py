@@ -58,6 +58,9 @@ def look(site: Site) -> Environment:
     if source is not None:
         found = f"{shown(path)} will be made from {shown(source)}"
         return Environment(Check("environment", tuple(problems), found))
+    if not os.path.exists(path):
+        problems.append(f"{shown(path)}: No such file or directory{_remedy(site)}")
+        return Environment(Check("environment", tuple(problems)))
     try:
         lock = _read(path)
     except ToolError as error:
@@ -87,6 +90,14 @@ def _source(site: Site, lock: str) -> str | None:
     source = site.path(site.environment)
     makes = os.path.isfile(source) and os.path.isdir(os.path.dirname(lock))
     return source if makes else None
+
+
+def _remedy(site: Site) -> str:
+    """What to do where there is no lock, and none will be made."""
+    if site.environment is None or os.path.isfile(site.path(site.environment)):
+        return f"; {_MAKE}"
+    source = shown(site.path(site.environment))
+    return f", nor {source} to make it from; name a lock with --lock; {_OTHERWISE}"
 
 
 def _read(path: str) -> Lock:

@@ -271,6 +271,21 @@ def test_a_lock_that_cannot_be_used(tmp_path: Path, text: str | None, problem: s
     assert found.prefix is None
 
 
+def test_all_that_is_missing_is_named_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise ToolError("py-rattler: not installed")
+
+    monkeypatch.setattr(env, "require", refuse)
+    site = Site("work", None, "lock.yml", {}, str(tmp_path), environment="environment.yml")
+    other = "or --python PYTHON builds without an environment"
+    packages, lock = environment.look(site).check.problems
+    assert packages == f"py-rattler: not installed; {other}"
+    nowhere = f"{tmp_path}/lock.yml: No such file or directory, nor {tmp_path}/environment.yml to"
+    assert lock == f"{nowhere} make it from; name a lock with --lock; {other}"
+
+
 @pytest.mark.usefixtures("able")
 @pytest.mark.parametrize("file", ["environment.yml", "other.yml"])
 def test_a_lock_that_a_build_will_make(tmp_path: Path, file: str) -> None:
