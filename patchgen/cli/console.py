@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import sys
@@ -26,6 +27,7 @@ EPILOG = "\b\nExit codes:\n" + "\n".join(
 )
 
 _LOGGER = logging.getLogger("patchgen")
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _SHORT = 90  # seconds, which are not told in minutes
 _SENTENCE = 80  # characters of what a command is for
 _SHOWN = 10  # problems of one check
@@ -56,7 +58,7 @@ class Main(Group):
         try:
             return super().main(*args, **given)
         except OSError as error:
-            if error.filename is not None:
+            if error.filename is not None or error.errno not in _UNWRITABLE:
                 raise
             with contextlib.suppress(OSError):  # it may be the same full disk
                 say(f"error: the output cannot be written: {error.strerror}")
@@ -105,9 +107,8 @@ class Command(click.Command):
         ]
         present = {name for name, _ in records}
         fewest = sorted(GROUPS, key=lambda heading: len(present.intersection(GROUPS[heading])))
-        groups = {name: heading for heading in fewest for name in GROUPS[heading]}
-        if len(records) <= _MANY:
-            groups = {}
+        used = fewest if len(records) > _MANY else []
+        groups = {name: heading for heading in used for name in GROUPS[heading]}
         for heading in ("Options", *GROUPS):
             mine = [one for name, one in records if groups.get(name or "", "Options") == heading]
             if mine:
