@@ -60,7 +60,7 @@ class Main(Group):
         except OSError as error:
             if error.filename is not None or error.errno not in _UNWRITABLE:
                 raise
-            with contextlib.suppress(OSError):  # it may be the same full disk
+            with contextlib.suppress(OSError), contextlib.closing(sys.stdout):  # else tried again
                 say(f"error: the output cannot be written: {error.strerror}")
             sys.exit(FileError.exit_code)
 

@@ -92,7 +92,9 @@ def test_nobody_has_it(made: client_source.Made, tmp_path: Path) -> None:
 
 
 def test_a_reference_that_is_no_clone(tmp_path: Path) -> None:
-    with pytest.raises(OptionsError, match="not a git repository; switchml-patch client source"):
+    with pytest.raises(
+        OptionsError, match="not a git repository; make one with: switchml-patch client"
+    ):
         checkout.reference(str(tmp_path))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -37,9 +38,10 @@ def test_generate_writes_where_it_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", ["generate -o -", "--help", "pins", "pins --json"])
 def test_a_full_standard_output(tmp_path: Path, arguments: str) -> None:
     command = [sys.executable, "-m", "patchgen", *arguments.split()]
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, check=False
+            command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, env=environ, check=False
         )
     assert done.returncode == 5
     assert b"No space left" in done.stderr
