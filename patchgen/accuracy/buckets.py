@@ -48,11 +48,11 @@ class Buckets:
 
     @property
     def name(self) -> str:
-        """In a table."""
+        """Name of the method in tables."""
         return f"CGX, {counted(self.levels_bits, 'bit')}"
 
     def chunks(self, numel: int) -> Iterator[range]:
-        """What each worker owns: an equal share of what is left, rounded up to whole vectors."""
+        """Range of elements that each worker owns: equal shares, rounded up to whole vectors."""
         if not self.requantize:
             yield range(numel)
             return
@@ -64,7 +64,7 @@ class Buckets:
             begin = end
 
     def bits(self, numel: int) -> float:
-        """Of an element as it is sent: levels, minima and units."""
+        """Bits of an element as it is sent, with its share of minima and units."""
         total = 0
         for chunk in self.chunks(numel):
             whole, rest = divmod(len(chunk), self.bucket_numel)
@@ -101,7 +101,7 @@ class Buckets:
     def _received(
         self, values: NDArray[np.float32], random: np.random.Generator
     ) -> NDArray[np.float32]:
-        """What is left of values, float32 [numel], once they were sent."""
+        """Values as they arrive after being sent in levels, float32 [numel]."""
         whole = len(values) - len(values) % self.bucket_numel
         result = values.copy()
         full = self._quantized(values[:whole].reshape(-1, self.bucket_numel), random)
@@ -113,7 +113,7 @@ class Buckets:
     def _quantized(
         self, values: NDArray[np.float32], random: np.random.Generator
     ) -> NDArray[np.float32]:
-        """Of buckets, float32 [buckets, numel]. NaN where a bucket holds inf or NaN."""
+        """Rounds buckets, float32 [buckets, numel]. A bucket that holds inf or NaN becomes NaN."""
         highest = np.float32(2**self.levels_bits - 1)
         least = values.min(axis=1, keepdims=True)
         unit = (values.max(axis=1, keepdims=True) - least) / highest

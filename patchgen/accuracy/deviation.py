@@ -1,4 +1,4 @@
-"""How far results are from exact sums, collected block by block."""
+"""Deviation of results from exact sums, collected block by block."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Binade:
     exponent: int
     count: int
     rms: float
-    """Of their errors."""
+    """Root mean square of their errors."""
 
 
 @dataclass

@@ -54,11 +54,11 @@ class Random:
 
     @property
     def origin(self) -> str:
-        """What the values are."""
+        """Description of the values."""
         return f"{self.distribution}, scale {self.scale:g}, seed {self.seed}"
 
     def read(self, cuts: Iterable[Block]) -> Iterator[NDArray[np.float32]]:
-        """Each block, float32 [workers, numel]; the values do not depend on the cuts."""
+        """Yields the blocks, float32 [workers, numel]; the values do not depend on the cuts."""
         draw = DISTRIBUTIONS[self.distribution]
         seeds = np.random.SeedSequence(self.seed).spawn(self.workers)
         generators = [np.random.default_rng(seed) for seed in seeds]

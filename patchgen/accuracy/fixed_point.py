@@ -39,7 +39,7 @@ class FixedPoint:
     name = "SwitchML"
 
     def bits(self, numel: int) -> float:  # noqa: ARG002  # as of all methods
-        """Of an element as it is sent."""
+        """Bits of an element as it is sent, with its share of the exponents."""
         return 32 + _EXPONENT_BITS / self.packet_numel
 
     def sent(self, numel: int) -> float:
@@ -107,7 +107,7 @@ def _factor(field: NDArray[np.uint32], workers: int) -> NDArray[np.float32]:
 
 
 def may_overflow(workers: int) -> bool:
-    """Whether workers of the real library can send int32 whose sum is no int32.
+    """True where the real library's workers may send int32 values whose sum overflows int32.
 
     They round the factor to float32, a value times it to float32 and that to an integer, and clamp
     nothing. The largest value below 2^e on every worker is the worst case, whatever e is.

@@ -38,7 +38,7 @@ class Lanes:
 
     @property
     def name(self) -> str:
-        """In a table."""
+        """Name of the method in tables."""
         return f"SwitchML, {counted(self.levels_bits, 'bit')}"
 
     @property
@@ -57,7 +57,7 @@ class Lanes:
         return words * _WORD, scales * _WORD
 
     def bits(self, numel: int) -> float:
-        """Of an element as it is sent: words and scales."""
+        """Bits of an element as it is sent, with its share of the scales."""
         return sum(self._parts(numel)) / numel
 
     def sent(self, numel: int) -> float:
@@ -87,7 +87,7 @@ class Lanes:
     def _summed(
         self, values: NDArray[np.float32], random: np.random.Generator
     ) -> NDArray[np.float32]:
-        """Of buckets, float32 [workers, buckets, numel]. NaN where a bucket holds inf or NaN."""
+        """Rounds buckets, float32 [workers, buckets, numel]. inf or NaN makes its bucket NaN."""
         highest = np.float32(max(1, 2 ** (self.levels_bits - 1) - 1))
         scale = self._scales(values)
         up = np.where(scale < _TINY, _UP, np.float32(1))
@@ -116,7 +116,7 @@ class Lanes:
     def _multiples(
         self, units: NDArray[np.float32], highest: np.float32, random: np.random.Generator
     ) -> NDArray[np.float32]:
-        """What a value is rounded to, in units."""
+        """Rounds values, in units."""
         one_bit = self.levels_bits == 1
         if self.stochastic:
             drawn = random.random(units.shape, np.float32) - np.float32(0.5)

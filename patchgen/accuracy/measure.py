@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measured:
-    """One way to sum some tensors."""
+    """Result of one method on some tensors."""
 
     method: Method
     bits: float
-    """Of an element as it is sent."""
+    """Bits of an element as it is sent."""
     sent: float
     """Bits that a worker sends for each element in the whole allreduce."""
     deviation: Deviation

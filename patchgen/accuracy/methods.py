@@ -22,10 +22,10 @@ class Method(Protocol):
 
     @property
     def name(self) -> str:
-        """In a table."""
+        """Name of the method in tables."""
 
     def bits(self, numel: int) -> float:
-        """Of an element of a tensor of `numel` as it is sent, without headers of packets."""
+        """Bits of an element as it is sent, in a tensor of `numel`, without packet headers."""
 
     def sent(self, numel: int) -> float:
         """Bits that a worker sends for each element in the whole allreduce."""
@@ -46,15 +46,15 @@ class Float32:
     name = "float32"
 
     def bits(self, numel: int) -> float:  # noqa: ARG002  # as of all methods
-        """As it is."""
+        """Bits of a float32."""
         return 32
 
     def sent(self, numel: int) -> float:
-        """In a ring: all but one part twice."""
+        """Bits that a worker sends for each element in a ring: all but one part twice."""
         return self.bits(numel) * 2 * (self.workers - 1) / self.workers
 
     def blocks(self, numel: int, most: int) -> Iterator[Block]:
-        """Anywhere."""
+        """Yields blocks of any size up to `most`."""
         return blocks.cut([range(numel)], 1, most)
 
     def sum(self, values: NDArray[np.float32], block: Block) -> NDArray[np.float32]:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""What was measured: lines for people, plain data for scripts."""
+"""Report of the measurements: lines for people, plain data for scripts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEADER = (
 
 
 def lines(tensors: Tensors, measured: Sequence[Measured]) -> Iterator[str]:
-    """For people: a table, and what it does not say."""
+    """Lines for people: a table, and notes below it."""
     yield f"{tensors.numel} elements on {tensors.workers} workers: {tensors.origin}"
     yield ""
     yield from tables.lines(_HEADER, [_row(one) for one in measured])
@@ -55,7 +55,7 @@ def _figure(value: float) -> str:
 
 
 def data(tensors: Tensors, measured: Sequence[Measured]) -> dict[str, Any]:
-    """For scripts; None where a ratio has no value."""
+    """Plain data for scripts; None where a ratio has no value."""
     return {
         "values": tensors.origin,
         "workers": tensors.workers,

@@ -27,11 +27,11 @@ _TORCH = (".pt", ".pth")
 
 
 class Tensors(Protocol):
-    """One tensor for each worker, all of the same number of elements."""
+    """Tensors of the workers, all with the same number of elements."""
 
     @property
     def workers(self) -> int:
-        """How many."""
+        """Number of workers."""
 
     @property
     def numel(self) -> int:
@@ -39,10 +39,10 @@ class Tensors(Protocol):
 
     @property
     def origin(self) -> str:
-        """What the values are, in words."""
+        """Description of the values."""
 
     def read(self, cuts: Iterable[Block]) -> Iterator[NDArray[np.float32]]:
-        """Each of ascending blocks without a gap, float32 [workers, numel]."""
+        """Yields ascending blocks without a gap, float32 [workers, numel]."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Stored:
 
     origin: str
     parts: Sequence[NDArray[Any]]
-    """Of each worker, flat; any type of float."""
+    """Flat tensor of each worker; any type of float."""
 
     @property
     def workers(self) -> int:
-        """How many."""
+        """Number of workers."""
         return len(self.parts)
 
     @property
@@ -64,7 +64,7 @@ class Stored:
         return len(self.parts[0])
 
     def read(self, cuts: Iterable[Block]) -> Iterator[NDArray[np.float32]]:
-        """Each block, float32 [workers, numel]."""
+        """Yields the blocks, float32 [workers, numel]."""
         for cut in cuts:
             values = np.empty((self.workers, cut.end - cut.begin), np.float32)
             with np.errstate(over="ignore", under="ignore", invalid="ignore"):

@@ -24,15 +24,15 @@ _PACKAGES = "nvidia-cuda-runtime, -cuda-nvcc, -cublas, -cusparse and -cusolver"
 
 @dataclass(frozen=True)
 class Cuda:
-    """What a graft that takes CUDA tensors is compiled with."""
+    """CUDA headers that a graft for CUDA tensors is compiled with."""
 
     include_dirs: tuple[str, ...]
     version: str
-    """Of the headers, as 11.7."""
+    """Version of the headers, such as 11.7."""
 
 
 def find(torch: Torch, home: str | None) -> Cuda | None:
-    """What there is for a torch; None where there are no headers, and where it has no CUDA.
+    """CUDA headers for a torch; None where there are none, and where the torch has no CUDA.
 
     Args:
         torch: that the graft is for.
@@ -59,7 +59,7 @@ def find(torch: Torch, home: str | None) -> Cuda | None:
 
 
 def advice(torch: Torch) -> str:
-    """What to do for CUDA tensors where there are no headers."""
+    """Advice for CUDA tensors where there are no headers."""
     return (
         f"this torch has CUDA {torch.cuda}, but there are no headers of CUDA: the graft takes CPU "
         "tensors only, and a collective of CUDA tensors raises; for those give --cuda-home (a "

@@ -1,4 +1,4 @@
-"""What a graft says of itself: the torch that it is for, and what it was made with."""
+"""Identity of a graft: the torch that it is for, and the options it was made with."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Identity:
     format: int = graft_hook.FORMAT
 
     def to_json(self) -> str:
-        """One line of ASCII."""
+        """Identity as one line of ASCII."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @property
     def title(self) -> str:
-        """Its torch, in a few words."""
+        """Name of its torch, in a few words."""
         return f"torch {self.torch['version']} (commit {self.torch['commit'][:12]})"
 
 
@@ -60,7 +60,7 @@ def of(torch: Torch, pin: Pin, options: Options, *, cuda: bool) -> Identity:
 
 
 def read(library: str) -> Identity:
-    """What a graft says of itself, read without loading it.
+    """Reads the identity of a graft without loading it.
 
     Raises:
         TreeError: it is not there, or no graft of this version.
@@ -72,5 +72,5 @@ def read(library: str) -> Identity:
 
 
 def misfit(identity: Identity, root: str) -> str:
-    """Why a graft is not for the torch whose __init__.py is in `root`; empty where it is."""
+    """Reason why a graft is not for the torch whose __init__.py is in `root`, or empty."""
     return graft_hook.misfit(asdict(identity), root)

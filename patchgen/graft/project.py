@@ -80,7 +80,7 @@ def files(  # noqa: PLR0913  # each is a part of it
 
 
 def _linked(torch: Torch, cuda: Cuda | None) -> list[str]:
-    """What the linker is told: torch's libraries, and where they are when the graft is loaded."""
+    """Linker arguments: torch's libraries and the run path."""
     if _EXPANDED.search(torch.lib_dir):
         raise OptionsError(
             f"{paths.printable(torch.lib_dir)}: ld.so cannot take this in a run path; give an "

@@ -1,4 +1,4 @@
-"""What a graft is compiled from: the patched process group, and headers that torch lacks."""
+"""Source files of a graft: the patched process group, and headers that torch lacks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ADVICE = (
 
 @dataclass(frozen=True)
 class Origin:
-    """Where files come from: a cache directory of ours, then places, then the network."""
+    """Origin of files: a cache directory of ours, then places, then the network."""
 
     cache: str
     places: Places
@@ -77,7 +77,7 @@ def check_version(torch: Torch, pin: Pin) -> None:
 
 
 def _is_of(torch: Torch, pin: Pin) -> bool:
-    """By the commit; a distribution's torch may not know its own.
+    """True where the torch is of the pin's commit; a distribution's torch may not know its own.
 
     Then the release must be the same, as far as version.txt of that commit tells it.
     """
@@ -110,7 +110,7 @@ def from_tree(source: str, torch: Torch, known: Sequence[Pin]) -> tuple[Pin, dic
 
 
 def fetched(pin: Pin, torch: Torch, origin: Origin, *, gloo_only: bool) -> dict[str, bytes]:
-    """What a graft takes of the pin's commit and of its gloo, by path.
+    """Files that a graft needs of the pin's commit and of its gloo, by path.
 
     Args:
         pin: of the torch's source.
@@ -162,7 +162,7 @@ def _hooked(pin: Pin) -> HookedFile:
 
 
 def gloo_directory(torch: Torch) -> str | None:
-    """Where gloo's headers are installed with the torch; None where they are not.
+    """Directory of the gloo headers installed with the torch; None where there are none.
 
     A distribution's torch uses the distribution's gloo; any other has a gloo of its own inside.
 
@@ -183,5 +183,5 @@ def gloo_directory(torch: Torch) -> str | None:
 
 
 def has_system_gloo() -> bool:
-    """Whether a gloo is installed where compilers look, of whatever version."""
+    """True where any gloo is installed in the compilers' own include path."""
     return os.path.exists(os.path.join(_SYSTEM, _GLOO_HEADER))

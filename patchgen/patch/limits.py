@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 EXIT = "python's exit"
-"""In the limits of a release that crashes at the exit of a process under another Python."""
+"""Key for releases that crash at the exit of a process under another Python."""
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one PyTorch builds with."""
+    """Versions that one PyTorch builds with."""
 
     of: str
-    """Its name, for people."""
+    """Name of that PyTorch, for people."""
     specifiers: Mapping[str, str] = field(default_factory=dict)
-    """By program or Python package, as PEP 440 has it."""
+    """PEP 440 specifiers by program or Python package."""
 
     def text(self, name: str) -> str:
         """The specifier, or nothing."""
@@ -31,7 +31,7 @@ class Limits:
     def problems(
         self, name: str, version: str, advice: str, limit: str | None = None
     ) -> tuple[str, ...]:
-        """Why a version does not do: one line, or none.
+        """Objection to a version: one line, or none.
 
         Args:
             name: of the program or package, for people.

@@ -46,7 +46,7 @@ def build(options: Options, pin: Pin) -> bytes:
 
 
 def read(content: bytes, pins: Sequence[Pin], name: str) -> tuple[Options, Pin]:
-    """What `build` made `content` from.
+    """Reads the options and the pin that `build` made `content` from.
 
     Args:
         content: a patch.

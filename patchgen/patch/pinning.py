@@ -57,7 +57,7 @@ def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
 
 
 def check(pin: Pin, tree: str, like: Pin) -> list[str]:
-    """What differs between a pin and the one that the tree would give; empty when all agrees.
+    """Differences between a pin and the one that the tree would give; empty when all agrees.
 
     Raises:
         FileError: a file cannot be read.

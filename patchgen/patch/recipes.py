@@ -1,4 +1,4 @@
-"""What building a pinned PyTorch needs: versions, variables, room."""
+"""Recipes for building a pinned PyTorch: versions, variables, room."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 _PATH = re.compile(r"[\w/.,+@-]+", re.ASCII)
 
 PATH_RULE = "PyTorch's build takes only letters, digits and / . , + @ - _ in its path"
-"""Why a directory is refused, for people."""
+"""Reason for refusing a directory, for people."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one PyTorch is built. The default is for one that nothing is known about."""
+    """Recipe of one PyTorch. The default is for one that nothing is known about."""
 
     limits: Mapping[str, str] = field(default_factory=dict)
     """Versions that it builds with, as PEP 440 has it, by program or package; "" is any."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Of its setup.py, where the user says nothing."""
+    """Variables of its setup.py, where the user says nothing."""
     disk: float = 0
     """GiB for the source, the objects and the wheel; the environment comes on top."""
     memory: float = 0
@@ -32,5 +32,5 @@ class Recipe:
 
 
 def takes(path: str) -> bool:
-    """Whether PyTorch's build, of any release, can be made in a directory of that name."""
+    """True where PyTorch of any release can be built in a directory of that name."""
     return _PATH.fullmatch(path) is not None

@@ -1,4 +1,4 @@
-"""One line in a patched tree that says what it was patched with, and that is read back."""
+"""Record in a patched tree, one line, of the options it was patched with."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONTENT = tuple(field.name for field in fields(Options) if field.compare)
 
 @dataclass(frozen=True)
 class Record:
-    """What a patch was made from."""
+    """Pin, version and options that a patch was made from."""
 
     pin: str
     version: str
@@ -28,7 +28,7 @@ class Record:
 
 
 def dump(options: Options, pin: Pin) -> str:
-    """One line of ASCII JSON with sorted keys. Lossless: lone surrogates are escaped."""
+    """Writes a record as one line of ASCII JSON. Lossless: lone surrogates are escaped."""
     values = {name: getattr(options, name) for name in _CONTENT}
     return json.dumps({"pin": pin.name, "version": __version__, **values}, sort_keys=True)
 

@@ -99,7 +99,7 @@ def flags_file(options: Options, pin: Pin) -> bytes:
 
 
 def new_files(options: Options, pin: Pin) -> dict[str, bytes]:
-    """All new files: path in the tree to content."""
+    """New files of the patch: path in the tree to content."""
     return {**fixed_files(pin), flags_path(pin): flags_file(options, pin)}
 
 

@@ -1,4 +1,4 @@
-"""What the commands about a patch tell: lines for people, plain data for scripts."""
+"""Reports of the commands about a patch: lines for people, plain data for scripts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def pin_line(pin: Pin) -> str:
 def generate_data(
     output: str, digest: str, pin: Pin, options: Options, warnings: Sequence[str]
 ) -> dict[str, Any]:
-    """What generate did, for scripts."""
+    """Result of generate, for scripts."""
     return {
         "patch": output,
         "sha256": digest,
@@ -68,7 +68,7 @@ def generate_data(
 def generate_lines(
     output: str, size: int, digest: str, pin: Pin, options: Options
 ) -> Iterator[str]:
-    """What generate did, for people."""
+    """Result of generate, for people."""
     name = paths.printable(output)
     yield f"{name}: {size} bytes, sha256 {digest}"
     yield f"for PyTorch {pin.version} ({pin.commit[:12]}), {options_line(options)}"
@@ -79,7 +79,7 @@ def generate_lines(
 
 
 def head_note(state: State) -> str | None:
-    """What git says against the pin; the files decide, so it is never an error."""
+    """Note where git's HEAD is not the pin; the files decide, so it is never an error."""
     if state.head is None or state.pin is None or state.head.commit == state.pin.commit:
         return None
     if state.head.commit is None:
@@ -135,7 +135,7 @@ def state_lines(state: State) -> Iterator[str]:
 
 
 def result_lines(result: Result, done: str) -> Iterator[str]:
-    """What apply or revert did."""
+    """Lines about the result of apply or revert."""
     root = paths.printable(result.before.root)
     if result.changed:
         yield f"{root}: {done} ({result.pin.name}); {len(result.changed)} changed:"

@@ -1,4 +1,4 @@
-"""What state a PyTorch tree is in. Reads the hooked and the new files only, changes nothing."""
+"""State of a PyTorch tree. Reads the hooked and the new files only, changes nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEMPORARY = ".switchml-tmp"  # what a run that was killed leaves beside a file
 
 
 class Kind(str, Enum):
-    """What a file of the tree is."""
+    """State of one file of the tree."""
 
     PRE = "pre-image"
     POST = "post-image"
@@ -40,7 +40,7 @@ class Kind(str, Enum):
 
 
 class Overall(str, Enum):
-    """What the tree is."""
+    """State of the whole tree."""
 
     CLEAN = "clean"
     PATCHED = "patched"
@@ -52,7 +52,7 @@ class Overall(str, Enum):
 
 @dataclass(frozen=True)
 class FileState:
-    """One file: its content where it could be read, and what is wrong with it in words."""
+    """State of a file: its content where it could be read, and its fault in words."""
 
     path: str
     kind: Kind
@@ -136,7 +136,7 @@ def inspect(tree: str, pins: Sequence[Pin]) -> State:
 
 
 def _agreement(hooked: Sequence[FileState]) -> tuple[int, int]:
-    """How many files are those of the pin, and how many are there at all."""
+    """Number of files that are those of the pin, and number of files that exist."""
     agreeing = sum(file.kind in {Kind.PRE, Kind.POST, Kind.CRLF} for file in hooked)
     return agreeing, sum(file.kind is not Kind.ABSENT for file in hooked)
 
@@ -171,7 +171,7 @@ def _hooked(root: str, file: HookedFile, pins: Sequence[Pin]) -> FileState:
 
 
 def _of_a_patched_tree(file: FileState, hooked: HookedFile) -> FileState:
-    """What is expected there is the post-image."""
+    """State of a file in a patched tree, where the post-image is expected."""
     edited = file.kind is Kind.FOREIGN and file.detail == _EDITED
     detail = "has a foreign edit on top of the patch" if edited else file.detail
     return replace(file, expected=hooked.post, detail=detail)
@@ -219,7 +219,7 @@ def _read(root: str, path: str) -> tuple[Kind, bytes | None, str]:
 
 
 def refusal(state: State) -> str:
-    """Why a tree can be neither patched nor reverted: a line for each file, and what to do."""
+    """Reasons why a tree can be neither patched nor reverted, by file, and what to do."""
     root = paths.printable(state.root)
     if state.overall is Overall.NOT_PYTORCH:
         return f"{root}: not a PyTorch tree: it has no {state.hooked[0].path}"
@@ -232,7 +232,7 @@ def refusal(state: State) -> str:
 
 
 def explain(file: FileState) -> str:
-    """One line on a file that is not what it must be."""
+    """Line about a file that is not what it must be."""
     ids = ""
     if file.found:
         ids = (

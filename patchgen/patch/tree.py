@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run did: the state it found, the pin, and the files it wrote or removed, in order."""
+    """Result of a run: the state it found, the pin, the files it wrote or removed, in order."""
 
     before: State
     pin: Pin

@@ -54,7 +54,7 @@ class Anchor:
 
 @dataclass(frozen=True)
 class Pin:
-    """All that is needed to patch one commit of PyTorch with no PyTorch at hand.
+    """Data to patch one commit of PyTorch with no PyTorch at hand.
 
     The fields from `source_dir` on are for the templates. `hooks_sha256` is over the rendered
     hooks: the post-images hold for these texts only. `layout` names the releases that have the
