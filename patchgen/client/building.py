@@ -30,20 +30,20 @@ _GENERATED = ("switchml.pb.h", "switchml.grpc.pb.h")
 
 @dataclass(frozen=True)
 class Wish:
-    """How the library is to be built. Homes are absolute paths as text, empty for packages."""
+    """Choices for a build of the library. Homes are absolute paths, empty for packages."""
 
     flags: tuple[str, ...]
-    """Of DPDK, MLX5, MLX4, RDMA and DEBUG."""
+    """Flags that are set, of DPDK, MLX5, MLX4, RDMA and DEBUG."""
     mends: tuple[Mend, ...]
     dpdk_home: str = ""
     grpc_home: str = ""
     cxx11_abi: bool | None = None
-    """Of the C++ library; None for the compiler's own."""
+    """ABI of the C++ library; None for the compiler's own."""
     commit: str = COMMIT
 
     @property
     def grpc(self) -> bool:
-        """Whether the library needs gRPC."""
+        """True where the library needs gRPC."""
         return bool({"DPDK", "RDMA"} & {*self.flags})
 
 
@@ -94,7 +94,7 @@ def project(wish: Wish, whole: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def contents(wish: Wish, whole: Mapping[str, bytes], build: str) -> dict[str, bytes]:
-    """What is installed, by path in the home, once the project is built.
+    """Files to install once the project is built, by path in the home.
 
     Raises:
         OSError: it is not.
@@ -128,7 +128,7 @@ def _settings(wish: Wish) -> bytes:
 
 
 def _headers(wish: Wish, sources: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
-    """Those of the parts that are compiled, as upstream installs them."""
+    """Yields the headers of the compiled parts, at the paths where upstream installs them."""
     backends = [_BACKENDS[flag] for flag in wish.flags if flag in _BACKENDS]
     wanted = {posixpath.join(checkout.LIBRARY, part) for part in ("", *_PARTS, *backends)}
     for path, content in sources.items():

@@ -29,7 +29,7 @@ _SUFFIXES = (".cc", ".h", ".inc", ".proto")
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the commit comes from: a cache directory of ours, then places, then the network."""
+    """Origin of the commit: a cache directory of ours, then places, then the network."""
 
     cache: str
     places: Places

@@ -31,13 +31,13 @@ _NO_SUMS = {
 
 @dataclass(frozen=True)
 class Config:
-    """What a file says. The rank and the number of workers are within the library's limits."""
+    """Configuration of a rank. Rank and number of workers are within the library's limits."""
 
     rank: int
     workers: int
     backend: str
     values: Mapping[str, str]
-    """All that the file has, by section and key, as `general.rank`."""
+    """Values of the file by section and key, such as `general.rank`."""
 
     @property
     def without_hugepages(self) -> bool:
@@ -49,7 +49,7 @@ class Config:
         return "--no-huge" in options
 
     def doubts(self, library: Archive | None) -> tuple[str, ...]:
-        """What will not sum over the ranks, and what to do about it, a line each.
+        """Reasons why ranks will not sum, and what to do about each, a line each.
 
         Args:
             library: the client library that reads the file; None where it is not known.
@@ -65,7 +65,7 @@ class Config:
             yield f"rank = {self.rank}: ranks are 0 to {most}; each has its own file"
 
     def _of_library(self, library: Archive) -> Iterator[str]:
-        """What the real library refuses, or does not sum with."""
+        """Yields settings that the real library refuses, or does not sum with."""
         if self.backend.upper() not in library.backends:
             built = ", ".join(library.backends).lower()
             yield f"backend = {self.backend}: the client library has {built}; take one of them"
@@ -78,7 +78,7 @@ class Config:
 
 
 def places(named: str | None, host: str, cwd: str, etc: str = "/etc") -> list[str]:
-    """Where the client library looks; the first file that is there counts.
+    """Paths where the client library looks; the first file that exists counts.
 
     Args:
         named: the value of SWITCHML_CONFIG, which then is the only place.
@@ -115,12 +115,12 @@ def save(path: str, text: str) -> None:
 class _Line(NamedTuple):
     text: str
     section: str
-    """That the line begins or is in, with a dot at its end; empty before the first."""
+    """Section that the line begins or is in, with a dot at its end; empty before the first."""
     begins: bool
     key: str
-    """With its section; empty where the line gives no value."""
+    """Key with its section; empty where the line gives no value."""
     value: str
-    """Of the key, or what stands there instead; empty but for a comment."""
+    """Value of the key, or the text that stands there instead; empty but for a comment."""
 
 
 def _scan(text: str) -> Iterator[_Line]:
@@ -156,7 +156,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def read(text: str) -> Config:
-    """What a text says.
+    """Reads the text of a configuration.
 
     Raises:
         ValueError: the library would refuse it; the message says what.

@@ -1,4 +1,4 @@
-"""What configure will look for in the homes, so that its absence is told early."""
+"""Files that configure will look for in the homes, so that missing ones are named early."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
 
 
 def missing(options: Options) -> list[str]:
-    """One line for each file that will be looked for and is not there."""
+    """Lines about files that will be looked for and are missing."""
     lines = []
     for variable, home, names in _needed(options):
         candidates = [os.path.join(home, name) for name in names]

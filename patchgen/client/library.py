@@ -1,4 +1,4 @@
-"""What a client library is: its files in a SWITCHML_HOME, and what it was built with.
+"""Client library in a SWITCHML_HOME: its files, and the flags it was built with.
 
 The marks are those that switchml.cmake reads when PyTorch is configured.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ARCHIVE = "lib/libswitchml-client.a"
 MODULE = "lib/pkgconfig/switchml-client.pc"
-"""What a program links with besides; only `client build` writes it."""
+"""Module with what else a program links with; only `client build` writes it."""
 HEADER = "include/switchml/context.h"
 
 _ENTRY = b"8switchml7Context11GetInstance"  # switchml::Context::GetInstance()
@@ -40,37 +40,37 @@ _MARK = re.compile(
 
 
 class ArchiveError(Exception):
-    """It cannot be used; the message says why, without the path."""
+    """Archive that cannot be used; the message says why, without the path."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What `client build` writes into the archives that it makes."""
+    """Mark that `client build` writes into its archives."""
 
     commit: str
-    """Of the source, 40 hexadecimal digits."""
+    """Commit of the source, 40 hexadecimal digits."""
     flags: tuple[str, ...]
-    """Of DPDK, MLX5, MLX4, RDMA, DEBUG, DUMMY and TIMEOUTS."""
+    """Flags that were set, of DPDK, MLX5, MLX4, RDMA, DEBUG, DUMMY and TIMEOUTS."""
     mends: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Archive:
-    """What a client library is."""
+    """Build of a client library, read from its archive."""
 
     backends: tuple[str, ...]
-    """Of DPDK, RDMA and DUMMY."""
+    """Backends compiled in, of DPDK, RDMA and DUMMY."""
     timeouts: bool
     cxx11_abi: bool
     debug: bool | None = None
-    """Without optimization; None where it does not say."""
+    """True where built without optimization; None where it is unknown."""
     simulator: bool = False
     mark: Mark | None = None
-    """None where something else than `client build` made it."""
+    """Mark of `client build`; None where something else made the archive."""
 
     @property
     def about(self) -> str:
-        """For people."""
+        """Description for people."""
         if self.simulator:
             return "the simulator, which stands in for every backend"
         words = ["built with", ", ".join(self.backends) or "no backend"]
@@ -111,7 +111,7 @@ def _open(name: str) -> Data:
 
 
 def examine(data: Data, *, simulator: bool = False) -> Archive:
-    """What an archive says of itself.
+    """Reads how an archive was built.
 
     Raises:
         ArchiveError: it is no client library.
@@ -160,7 +160,7 @@ def _check_whole(data: Data) -> None:
 
 
 def links(home: str) -> tuple[str, ...] | None:
-    """What a SWITCHML_HOME says it links with: names with versions, and where each comes from.
+    """Libraries that a SWITCHML_HOME links with: names, versions and directories.
 
     None where it does not say, since `client build` did not make it.
 

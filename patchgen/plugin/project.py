@@ -38,7 +38,7 @@ _ANSWERED = (
 
 @dataclass(frozen=True)
 class _Place:
-    """What the templates of the patch ask of a pin."""
+    """Fields of a pin that the templates of the patch read."""
 
     version: str
     target: str

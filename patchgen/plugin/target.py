@@ -25,18 +25,18 @@ _OLDEST_STANDARD = 17  # of our own files
 
 @dataclass(frozen=True)
 class Target:
-    """What is compiled for a torch, and how."""
+    """Target of a plugin build: a torch, and how to compile for it."""
 
     torch: Torch
     base: str
     """The class that a process group is made of: Backend, before torch 2 ProcessGroup."""
     methods: tuple[Method, ...]
     standard: int
-    """Of C++, as the headers of this torch need it."""
+    """C++ standard that the headers of this torch need, such as 17."""
     definitions: tuple[str, ...]
     suffix: str
     tag: str
-    """Of the wheel: interpreter, ABI and platform."""
+    """Tag of the wheel: interpreter, ABI and platform."""
 
     @property
     def release(self) -> str:

@@ -1,4 +1,4 @@
-"""One bucket of DistributedDataParallel on its way: scales are agreed on, packed values are summed.
+"""Job for one bucket of DistributedDataParallel: agrees on scales, then sums packed values.
 
 Only the methods that the hook calls start collectives, so these come in the order of the calls.
 What a thread of the process group runs when a sum is there is local.
@@ -11,7 +11,7 @@ _QUANTIZED = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def is_quantized(buffer):
-    """Whether a bucket with this buffer may be sent in fewer bits."""
+    """True where a bucket with this buffer may be sent in fewer bits."""
     return buffer.layout == torch.strided and buffer.dtype in _QUANTIZED
 
 
@@ -22,7 +22,7 @@ def whole(group, ranks, buffer):
 
 
 class Job:
-    """Of a bucket that `is_quantized`.
+    """Job for a bucket that `is_quantized`.
 
     It keeps no process group: a thread of the group frees it, and one that freed the last reference
     to its own group would wait for its own end.

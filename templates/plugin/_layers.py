@@ -16,7 +16,7 @@ class Layers:
 
     @property
     def named(self):
-        """Whether the model is known."""
+        """True where the model is known."""
         return bool(self._names)
 
     def name(self, model):
@@ -29,7 +29,7 @@ class Layers:
         self._numbers = {parameter: number for number, parameter in enumerate(self._names)}
 
     def name_of(self, parameter):
-        """None where the model is not known.
+        """Name of a parameter's layer; None where the model is not known.
 
         Raises:
             ValueError: the parameter is not one of the model.
@@ -45,11 +45,11 @@ class Layers:
             raise ValueError(f"{pattern!r} is no layer of the model, whose layers are {some}, ...")
 
     def number(self, parameter):
-        """Of a layer, the same on all ranks: in the model, else in the order of their coming."""
+        """Number of a layer, the same on all ranks: its place in the model, else by first use."""
         return self._numbers.setdefault(parameter, len(self._numbers))
 
     def residual(self, parameter, numel):
-        """What the last step rounded off, float32 [numel] in host memory; at first zeros."""
+        """Residual of the last step's rounding, float32 [numel] in host memory; zeros at first."""
         known = self._residuals.get(parameter)
         if known is None:
             known = self._loaded.pop(self._names.get(parameter), None)

@@ -1,4 +1,4 @@
-"""Where the layers of one of DistributedDataParallel's buckets go.
+"""Plan of the layers in one bucket of DistributedDataParallel.
 
 Each layer is a range of the bucket's buffer. Its first values are quantized, or none of them; what
 is left of all layers is one tensor, which is summed as it is.
@@ -20,7 +20,7 @@ class Layer(NamedTuple):
 
 
 class Plan:
-    """Of one bucket.
+    """Plan of one bucket.
 
     Attributes:
         layers: those that are quantized.

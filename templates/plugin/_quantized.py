@@ -11,7 +11,7 @@ _MOST_PLANS = 4096  # that are kept: bits may change from step to step
 
 
 class QuantizedState:
-    """How `quantized_hook` averages the gradients of one model.
+    """State of `quantized_hook` for one model: settings, residuals and counters.
 
     All ranks give the same arguments, but for `model` and `process_group`, which are each rank's
     own.
@@ -95,7 +95,7 @@ class QuantizedState:
         self.set_bits(name, _settings.WHOLE)
 
     def report(self):
-        """What this rank has given to collectives so far.
+        """Counters of what this rank has given to collectives so far.
 
         Returns:
             steps; values that were averaged; bytes of these (4 for each) and of what was sent for
@@ -109,7 +109,7 @@ class QuantizedState:
         }
 
     def state_dict(self):
-        """For a checkpoint of this rank: residuals by the layers' names, and the step.
+        """State for a checkpoint of this rank: residuals by the layers' names, and the step.
 
         Raises:
             ValueError: there are residuals, and the layers have no names.
@@ -169,7 +169,7 @@ class QuantizedState:
             self._payload += job.payload
 
     def _key(self, parameter):
-        """Of the random numbers of a layer in this step on this rank."""
+        """Key of the random numbers of a layer in this step on this rank."""
         if not self._settings.stochastic:
             return 0
         rank, number = dist.get_rank(self._compared), self._layers.number(parameter)
@@ -200,7 +200,7 @@ class QuantizedState:
         return _plan.Plan(self._settings, layers, codec)
 
     def _compare(self, group, ranks):
-        """All ranks see whether their settings are the same.
+        """Compares the settings of all ranks.
 
         Raises:
             ValueError: they are not, or the group cannot sum, on all ranks.
@@ -220,7 +220,7 @@ class QuantizedState:
 
 
 def quantized_hook(state, bucket):
-    """For `model.register_comm_hook(state, quantized_hook)` of DistributedDataParallel.
+    """Hook for `model.register_comm_hook(state, quantized_hook)` of DistributedDataParallel.
 
     Collectives are started here, in the thread of the backward pass, and nowhere else, so their
     order is that of the buckets on all ranks: the MAX of this bucket's scales, then the sums of the

@@ -1,4 +1,4 @@
-"""What decides how gradients are summed in fewer bits, the same on all ranks.
+"""Settings of sums in fewer bits, the same on all ranks.
 
 Knows nothing of torch.
 """
@@ -76,7 +76,7 @@ class Settings:
         self.rules.append((pattern, bits_of(bits)))
 
     def layer_bits(self, name):
-        """Of a layer, by its name; None is one without a name."""
+        """Bits of a layer by its name; None is a layer without a name."""
         found = self.bits
         for pattern, bits in self.rules:
             if name is not None and fnmatch.fnmatchcase(name, pattern):
@@ -84,7 +84,7 @@ class Settings:
         return found
 
     def quantized(self, name, numel):
-        """How many of the first values of a layer are sent in fewer bits, and in how many.
+        """Number of a layer's first values that are sent in fewer bits, and their bits.
 
         Returns:
             The number of values and the bits; 0 values for a layer that stays as it is.
@@ -95,16 +95,16 @@ class Settings:
         return numel - (numel % self.bucket_size if self.skip_incomplete else 0), bits
 
     def text(self):
-        """All of it, for a comparison between ranks."""
+        """Settings as text, for a comparison between ranks."""
         return json.dumps(vars(self), sort_keys=True)
 
     def digest(self):
-        """Of the text: an int32 that is not negative."""
+        """Checksum of the text: an int32 that is not negative."""
         return zlib.crc32(self.text().encode()) >> 1
 
 
 def difference(texts):
-    """What differs between the ranks' settings, in words; None where nothing does.
+    """Differences between the ranks' settings, in words; None where there are none.
 
     Args:
         texts: of all ranks, in their order.

@@ -1,4 +1,4 @@
-"""What an aggregator has counted, as lines for people."""
+"""Report of an aggregator's counters, as lines for people."""
 
 from __future__ import annotations
 
