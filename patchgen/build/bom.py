@@ -85,7 +85,7 @@ def _wheel(provenance: Provenance) -> Component:
 
 
 def _repositories(provenance: Provenance, linked: Linked) -> list[Component]:
-    """Those that were compiled; all of them, and a property that says so, where that is unknown."""
+    """Repositories that were compiled; all, marked as such, where that is unknown."""
     compiled = linked.repositories
     found = [
         _repository(provenance, path)
@@ -144,7 +144,7 @@ def _client(provenance: Provenance) -> list[Component]:
 
 
 def _beside(linked: Linked, packages: Mapping[str, Component]) -> list[Component]:
-    """What has the shared objects that the wheel needs, but for the packages of the lock."""
+    """Components with shared objects that the wheel needs, but for the packages of the lock."""
     found: dict[str, Component] = {}
     for library in linked.libraries:
         if library.conda in packages:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Kind(enum.Enum):
-    """What differs. Of these only the first three change what is installed."""
+    """Kind of a difference. Only the first three change what is installed."""
 
     PRESENCE = "presence"
     CONTENTS = "contents"
@@ -33,7 +33,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file holds: its size in bytes and its SHA-256 in hex."""
+    """Contents of a file: its size in bytes and its SHA-256 in hex."""
 
     size: int
     sha256: str
@@ -44,10 +44,10 @@ Value = Union[str, Contents, None]
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that differs, and what it is on each side; None where it is not there."""
+    """Difference between two archives: the value on each side, None where it is absent."""
 
     path: str
-    """Of the file in the archives; empty for the archives themselves."""
+    """Path of the file in the archives; empty for the archives themselves."""
     kind: Kind
     left: Value
     right: Value
@@ -56,7 +56,7 @@ class Difference:
 
     @property
     def of_file(self) -> bool:
-        """Whether what is installed differs, and not only the archives."""
+        """True where the installed files differ, and not only the archives."""
         return self.kind in {Kind.PRESENCE, Kind.CONTENTS, Kind.MODE}
 
 
@@ -100,7 +100,7 @@ def _of_entry(one: Archive, two: Archive, name: str) -> Iterator[Difference]:
 def _contents(
     one: Archive, two: Archive, name: str
 ) -> tuple[Contents | None, Contents | None, int | None]:
-    """What each side holds, read once, and the first byte that differs."""
+    """Contents of each side, read once, and the offset of the first byte that differs."""
     digests = hashlib.sha256(), hashlib.sha256()
     sizes = [0, 0]
     offset = None
@@ -127,7 +127,7 @@ def _metadata(info: zipfile.ZipInfo) -> tuple[str, str, str]:
 
 
 def _order(one: Archive, two: Archive) -> Iterator[Difference]:
-    """Only the first, as one entry moved displaces all behind it."""
+    """Yields the first entry out of order, as one entry moved displaces all behind it."""
     left = [name for name in one.entries if name in two.entries]
     right = [name for name in two.entries if name in one.entries]
     for mine, theirs in zip(left, right):

@@ -31,7 +31,7 @@ class Delivered:
     beside: tuple[str, ...]
     commands: tuple[str, ...]
     kept: str | None
-    """Where the wheel is that had this name before, if it was built from something else."""
+    """Path of the previous wheel of this name, if it was built from other inputs."""
 
 
 def deliver(made: Made) -> Delivered:

@@ -1,4 +1,4 @@
-"""What a failed build says: the first real error of its log, and what that usually means."""
+"""Diagnosis of a failed build: the first real error of its log, and its usual meaning."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def diagnose(lines: Iterable[str]) -> Diagnosis | None:
 
 
 def meaning(error: str) -> str | None:
-    """What an error usually means, and what to do."""
+    """Usual meaning of an error, and what to do."""
     with open(_MEANINGS, encoding="utf-8") as file:
         known = json.load(file)
     return next((entry["means"] for entry in known if re.search(entry["error"], error)), None)

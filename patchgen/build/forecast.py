@@ -1,4 +1,4 @@
-"""How much of a compile by ninja is left, and for how long: steps are weighed by their kind.
+"""Forecast of a compile by ninja: time left, with steps weighed by their kind.
 
 What a build has to do is in build.ninja, and how long each step took in .ninja_log, also that of
 earlier runs. Of both only what lies open is read: https://ninja-build.org/manual.html.
@@ -131,7 +131,7 @@ def _kind(rule: str) -> str:
 
 
 def ran(lines: Sequence[str]) -> Iterator[Ran]:
-    """What the lines of a .ninja_log say."""
+    """Yields the steps that the lines of a .ninja_log record."""
     for line in lines:
         columns = line.rstrip("\n").split("\t")
         if len(columns) == _COLUMNS and columns[0].isdecimal() and columns[1].isdecimal():
@@ -145,7 +145,7 @@ def progress(
     counted: tuple[int, int],
     workers: int,
 ) -> Progress:
-    """How far a compile is.
+    """Progress of a compile.
 
     Steps that ninja does not repeat are done. Those that are left are taken to be like the ones
     that were never run, or like all where each was run once.
@@ -172,7 +172,7 @@ def progress(
 
 
 def _seconds(kinds: Mapping[str, str], log: Sequence[Ran]) -> dict[str, float]:
-    """What a step of each kind takes: as usual, and more and more as it did here."""
+    """Seconds for a step of each kind: usual ones at first, then those measured here."""
     usual = {kind: _USUAL.get(kind, _USUAL["CXX"]) for kind in {*kinds.values(), "other"}}
     sums = {kind: _STEADY * one for kind, one in usual.items()}
     numbers = dict.fromkeys(usual, _STEADY)

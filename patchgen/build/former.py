@@ -1,4 +1,4 @@
-"""What to do with the wheel that is where another one of its name is to go."""
+"""Previous wheel of the same name: kept elsewhere, or replaced."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def keep(wheel: str, origin: Provenance) -> str | None:
 
 
 def _asked(wheel: str, digest: str) -> object:
-    """What a wheel was built from, as its provenance says; None where there is none of it."""
+    """Inputs that a wheel was built from, by its provenance; None where it has none."""
     try:
         with open(wheel + provenance.SUFFIX, encoding="utf-8") as file:
             statement: Any = json.load(file)

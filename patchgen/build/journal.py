@@ -1,4 +1,4 @@
-"""What was done already, on the disk: a value for each stage, with a digest of its inputs."""
+"""Journal of finished stages on the disk: a value each, with a digest of its inputs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Journal:
             pass  # it says nothing, so everything is looked at again
 
     def get(self, kind: type[Value], inputs: str | None = None) -> Value | None:
-        """What a stage has made.
+        """Value that a stage has recorded.
 
         Args:
             kind: of its value.

@@ -1,4 +1,4 @@
-"""What a wheel consists of, and what it is linked against: read from the build and the wheel."""
+"""Contents of a wheel and its shared libraries, read from the build and the wheel."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Library:
     """A shared object that files of the wheel need, and that is not in it."""
 
     name: str
-    """As the dynamic linker looks for it."""
+    """Name that the dynamic linker looks for."""
     conda: str | None = None
     """The package of the conda environment that has it."""
     debian: DebianPackage | None = None
@@ -162,7 +162,7 @@ def _needed(path: str) -> list[str]:
 
 
 def _resolved(objects: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Where the dynamic linker finds shared objects, by name."""
+    """Paths where the dynamic linker finds shared objects, by name."""
     ldd = shutil.which("ldd", path=environ.get("PATH"))
     if ldd is None or not objects:
         return {}

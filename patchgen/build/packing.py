@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def path(request: Request, wheel: Wheel) -> str:
-    """Where the wheel is before it is delivered."""
+    """Path of the wheel before it is delivered."""
     return os.path.join(request.work, "wheel", wheel.name)
 
 

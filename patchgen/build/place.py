@@ -1,4 +1,4 @@
-"""Where one run of a build works: it has the directory for itself."""
+"""Work directory of a build, locked for one run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Place:
 
 @contextlib.contextmanager
 def taken(request: Request) -> Iterator[Place]:
-    """The work directory for this run alone, also against what a killed one has left running.
+    """Locks the work directory for this run, also against what a killed one left running.
 
     Raises:
         TreeError: another run is at work there.

@@ -1,4 +1,4 @@
-"""What a wheel was made from and with, beside it: an in-toto Statement with SLSA provenance.
+"""Provenance of a wheel, beside it: an in-toto Statement with SLSA provenance.
 
 Formats: in-toto Attestation Framework, Statement v1 and ResourceDescriptor; SLSA Build Provenance
 v1. It is not signed: whoever publishes the wheel does that.
@@ -37,33 +37,33 @@ _BUILDER = "urn:switchml-patch"
 
 @dataclass(frozen=True)
 class Provenance:
-    """All that the bytes of a wheel depend on."""
+    """Inputs that the bytes of a wheel depend on."""
 
     wheel: Artifact
     version: str
     pin: Pin
     commits: Mapping[str, str]
-    """Of every repository of the source by path; the empty path is PyTorch itself."""
+    """Commits of the source's repositories by path; the empty path is PyTorch itself."""
     addresses: Mapping[str, str]
-    """Their recorded URLs, likewise."""
+    """Recorded URLs of the repositories by path."""
     patch_sha256: str
     options: Options
     client_sha256: str | None
-    """Of the archive of the client library; None where it was not found."""
+    """SHA-256 of the client library's archive; None where it was not found."""
     simulator: bool
-    """Whether the client library is the simulator."""
+    """True where the client library is the simulator."""
     lock_sha256: str | None
-    """Of conda-lock.yml; None where the user named an interpreter."""
+    """SHA-256 of conda-lock.yml; None where the user named an interpreter."""
     toolchain: Mapping[str, object]
     """The interpreter, the compiler, cmake and ninja: paths and what they say of their version."""
     variables: Mapping[str, str]
-    """Of the build."""
+    """Environment variables of the build."""
     epoch: int
     """SOURCE_DATE_EPOCH, in seconds since 1970."""
     build_path: str
     """The directory of the source: it is in the objects."""
     accepted: tuple[str, ...] = ()
-    """What the user let the build go on without."""
+    """Missing things that the user accepted."""
 
 
 def write(wheel: str, provenance: Provenance) -> str:
@@ -86,7 +86,7 @@ def write(wheel: str, provenance: Provenance) -> str:
 
 
 def written(wheel: str, provenance: Provenance) -> bool:
-    """Whether `write` has written these very values already.
+    """True where `write` has written these very values already.
 
     Raises:
         FileError: the file cannot be read.
@@ -125,7 +125,7 @@ def statement(provenance: Provenance) -> dict[str, object]:
 
 
 def asked(provenance: Provenance) -> dict[str, object]:
-    """What the user chose, as JSON has it."""
+    """Choices of the user, as JSON."""
     options = provenance.options
     return {
         "pin": {"name": provenance.pin.name, "commit": provenance.pin.commit},
@@ -141,7 +141,7 @@ def asked(provenance: Provenance) -> dict[str, object]:
 
 
 def _resolved(provenance: Provenance) -> dict[str, object]:
-    """What followed from it on this machine."""
+    """Values that followed from the choices on this machine."""
     return {
         "version": provenance.version,
         "toolchain": dict(provenance.toolchain),
@@ -151,7 +151,7 @@ def _resolved(provenance: Provenance) -> dict[str, object]:
 
 
 def _materials(provenance: Provenance) -> list[dict[str, object]]:
-    """What went into it, as ResourceDescriptors."""
+    """Inputs of the wheel, as ResourceDescriptors."""
     found: list[dict[str, object]] = [
         {
             "name": paths.printable(path) or "pytorch",

@@ -1,4 +1,4 @@
-"""What is to be built, from what and where: one frozen value."""
+"""Request for a build: one frozen value."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _LAUNCHERS = ("sccache", "ccache")
 
 @dataclass(frozen=True)
 class Request:
-    """One build. Paths are absolute, as `os` takes them."""
+    """Request for one build. Paths are absolute, as `os` takes them."""
 
     pin: Pin
     options: Options
     work: str
     """Source, environment, objects and the record of what is done."""
     output: str
-    """Where the wheel goes when it is verified."""
+    """Directory for the verified wheel."""
     python: str | None
     """An interpreter with all that the build needs, instead of an environment from the lock."""
     lock: str
@@ -40,9 +40,9 @@ class Request:
     environment: str
     """An environment file."""
     cache: str
-    """Of channels and packages."""
+    """Cache directory of channels and packages."""
     environ: Mapping[str, str]
-    """Of the user."""
+    """Environment of the user."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Variables of the build from the command line."""
     places: Places = field(default_factory=Places)
@@ -53,7 +53,7 @@ class Request:
     configs: tuple[str, ...] = ()
     """The switchml.cfg of each rank, for the verification."""
     accepted: tuple[str, ...] = ()
-    """What the build goes on without, of `check.accepted`."""
+    """Missing things that the user accepted, of `check.accepted`."""
 
     def __post_init__(self) -> None:
         """Refuses what PyTorch's build would stumble over.
@@ -101,17 +101,17 @@ class Request:
 
     @property
     def version(self) -> str:
-        """Of the wheel."""
+        """Version of the wheel."""
         return build_version(self.pin, self.options)
 
     @property
     def recipe(self) -> recipes.Recipe:
-        """What is known of building this pin."""
+        """Recipe of this pin."""
         return self.pin.recipe
 
     @property
     def workers(self) -> int:
-        """How many compilers run at once."""
+        """Number of compilers that run at once."""
         given = self.jobs or int(self.environ.get("MAX_JOBS") or 0)
         return given or machine.jobs(self.recipe.memory)
 
@@ -122,7 +122,7 @@ class Request:
         return next((name for name in _LAUNCHERS if shutil.which(name, path=path)), None)
 
     def variables(self, cuda_home: str | None) -> dict[str, str]:
-        """Of the build.
+        """Environment variables of the build.
 
         Args:
             cuda_home: of the environment, where it has CUDA.

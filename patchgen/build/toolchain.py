@@ -1,4 +1,4 @@
-"""What a build is made with: the interpreter, the compiler and the programs, by version."""
+"""Toolchain of a build: the interpreter, the compiler and the programs, by version."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Toolchain:
     programs: Mapping[str, str]
     """First line of what the program says of its version, by name; missing ones are left out."""
     compiler: str
-    """Of C++, by its path."""
+    """Path of the C++ compiler."""
     c_compiler: str
 
     def data(self) -> dict[str, object]:
-        """For the record and the provenance."""
+        """Plain data for the record and the provenance."""
         return {
             "python": self.python,
             "python_version": self.python_version,

@@ -1,4 +1,4 @@
-"""What each stage of a build makes of what the stages before it have made."""
+"""Values of a build's stages, each made from those before it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Environment:
     """SHA-256 of conda-lock.yml, likewise."""
     toolchain: Toolchain
     variables: Mapping[str, str]
-    """Of the build, as the provenance names them."""
+    """Variables of the build, as the provenance names them."""
     environ: Mapping[str, str]
-    """All of the environment that setup.py sees, but for what the build itself sets."""
+    """Environment that setup.py sees, but for what the build itself sets."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,17 @@ class Patched:
     """The tree with the patch."""
 
     sha256: str
-    """Of the patch."""
+    """SHA-256 of the patch."""
     new_files: tuple[str, ...]
     client: str | None
     """SHA-256 of the client library's archive; None where there is none."""
     simulator: bool
-    """Whether the client library is the simulator."""
+    """True where the client library is the simulator."""
 
 
 @dataclass(frozen=True)
 class Configured:
-    """What the objects that are there were begun with: digests."""
+    """Digests of the inputs that the present objects were begun with."""
 
     toolchain: str
     variables: str
@@ -54,7 +54,7 @@ class Configured:
 
 @dataclass(frozen=True)
 class Objects:
-    """What is compiled, to the end."""
+    """Compiled objects, complete."""
 
     inputs: str
     """Digest of all that it was made from."""
@@ -75,16 +75,16 @@ class Verified:
     """The wheel sums."""
 
     checks: tuple[str, ...]
-    """What was found to hold."""
+    """Checks that passed."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """All that a build has made, of what was asked for."""
+    """Results of all stages of a request."""
 
     request: Request
     lock: Lock | None
-    """None where the user named an interpreter."""
+    """Lock of the environment; None where the user named an interpreter."""
     source: Source
     environment: Environment
     patched: Patched

@@ -35,7 +35,7 @@ def _inputs(place: Place, environment: Environment, wheel: Wheel) -> str:
 
 
 def look(place: Place, environment: Environment, wheel: Wheel) -> Verified | None:
-    """What was found, where it was this wheel."""
+    """Recorded result of the verification of this wheel, or None."""
     return place.journal.get(Verified, _inputs(place, environment, wheel))
 
 

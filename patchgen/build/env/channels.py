@@ -1,4 +1,4 @@
-"""Where packages come from: a channel's name, a URL, or a name for a URL."""
+"""Channels that packages come from: a name, a URL, or a name for a URL."""
 
 from __future__ import annotations
 

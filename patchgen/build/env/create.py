@@ -51,7 +51,7 @@ def create(
 
 
 def _create(lock: Lock, prefix: str, cache: str, environ: Mapping[str, str] | None) -> None:
-    """Without an environment no script runs."""
+    """Fills a prefix. No link script runs where `environ` is None."""
     state = _state(lock, prefix)
     if not state.linked:
         for path in Path(prefix, "conda-meta").glob("*.json"):
@@ -79,7 +79,7 @@ def _create(lock: Lock, prefix: str, cache: str, environ: Mapping[str, str] | No
 
 
 def _state(lock: Lock, prefix: str) -> Marker:
-    """What was done already.
+    """State of the prefix: the steps that are done.
 
     Raises:
         TreeError: the prefix is not ours to fill.
@@ -130,7 +130,7 @@ async def _link(lock: Lock, archives: Mapping[Package, str], prefix: str, cache:
 
 
 async def _record(package: Package, path: str) -> RepoDataRecord:
-    """What an archive says of itself, which must be what the lock says of it."""
+    """Record in an archive, which must agree with the lock."""
     import rattler
 
     record = await rattler.RepoDataRecord.from_package_archive(path)

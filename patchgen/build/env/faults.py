@@ -1,4 +1,4 @@
-"""Whether a prefix is what its lock says."""
+"""Differences between a prefix and its lock."""
 
 from __future__ import annotations
 
@@ -124,14 +124,14 @@ def _files(prefix: str, records: Records, *, contents: bool) -> Iterator[str]:
 
 
 def _changed(path: str, wanted: str | None) -> bool:
-    """Whether a file has another hash; one that was compiled while linking has none."""
+    """True where a file has another hash; a file compiled while linking has none."""
     if not os.path.isfile(path):
         return True
     return wanted is not None and sha256(path) != wanted
 
 
 def _nvcc(prefix: str, package: Package) -> str | None:
-    """Its package brings no CUDA: a post-link script downloads it."""
+    """Fault of nvcc: its package brings no CUDA, a post-link script downloads it."""
     nvcc = os.path.join(prefix, "bin", "nvcc")
     if not os.path.exists(nvcc):
         return f"{nvcc}: missing: the post-link script of {package.name} has not run"

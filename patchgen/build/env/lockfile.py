@@ -29,7 +29,7 @@ _HEADER = """\
 
 @dataclass(frozen=True)
 class Package:
-    """One package of a solution."""
+    """Package of a solution."""
 
     name: str
     version: str
@@ -197,7 +197,7 @@ def source_of(lock: Lock, path: str) -> str:
 
 
 def stale(lock: Lock, path: str) -> str | None:
-    """Why a lock is not one of its environment file any more, or None.
+    """Reason why a lock no longer matches its environment file, or None.
 
     A lock whose environment file is not there is not stale: it says all by itself.
 
@@ -214,10 +214,10 @@ def stale(lock: Lock, path: str) -> str | None:
 
 
 def relative_source(source: str, path: str) -> str:
-    """How a lock at `path` names its environment file."""
+    """Path of the environment file as a lock at `path` names it."""
     return os.path.relpath(os.path.abspath(source), os.path.dirname(os.path.abspath(path)))
 
 
 def sorted_packages(packages: Sequence[Package]) -> tuple[Package, ...]:
-    """By name, as a lock lists them."""
+    """Packages sorted by name, as a lock lists them."""
     return tuple(sorted(packages, key=lambda package: package.name))

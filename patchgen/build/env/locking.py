@@ -1,4 +1,4 @@
-"""From an environment file to a lock."""
+"""Making a lock from an environment file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a prefix is ours, and whole: a file that is written first, and last."""
+"""Marker of a prefix that is ours: a file that is written first, and when it is whole."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ NAME = os.path.join("conda-meta", "switchml-patch")
 
 @dataclass(frozen=True)
 class Marker:
-    """What a prefix is being made of."""
+    """Progress of making a prefix from a lock."""
 
     lock: str
     """Lock.identity."""
     linked: bool = False
-    """All packages are in place."""
+    """True once all packages are in place."""
     scripts: tuple[str, ...] = ()
     """Packages whose post-link script has run."""
     whole: bool = False
-    """There is nothing left to do."""
+    """True once nothing is left to do."""
 
 
 def read(prefix: str) -> Marker | None:

@@ -107,7 +107,7 @@ async def _copy(url: str, path: str, client: Client) -> None:
 
 
 def _problem(package: Package, path: str) -> str | None:
-    """What is wrong with an archive, or None."""
+    """Fault of an archive, or None."""
     sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
     try:
         with open(path, "rb") as file:

@@ -30,7 +30,7 @@ _KNOWN = {"name", "channels", "dependencies", KEY}
 
 @dataclass(frozen=True)
 class Environment:
-    """What an environment file asks for."""
+    """Request of an environment file: channels and dependencies."""
 
     path: str
     channels: tuple[str, ...]
