@@ -200,6 +200,86 @@ def test_strangers_have_no_effect(driver: Path, tmp_path: Path, served: Served) 
     assert served.end()[1]["sessions"] == 1
 
 
+HELLO, WELCOME, REFUSED, JOB = 0x5357FF01, 0x5357FF02, 0x5357FF03, 0x5357FF04
+FAILED = 0x5357FF08
+FIRST_JOB = struct.Struct("=IIQ").pack(JOB, 16, 0)
+
+
+def hello(rank: int = 0, packet_numel: int = 256, outstanding: int = 256, threads: int = 4) -> bytes:
+    """What a worker of two opens its connection with."""
+    values = (0x736D6C2D73696D31, 60_000, packet_numel, 2, outstanding, rank, 2, threads, 1, 0)
+    return struct.pack("=IIQQQQIIHHHBB", HELLO, 40, 0, *values)
+
+
+def answered(connection: socket.socket) -> tuple[int, str]:
+    """The kind of the next frame, and its text."""
+    kind, size, _ = struct.unpack("=IIQ", received(connection, 16))
+    return kind, received(connection, size).rstrip(b"\0").decode()
+
+
+def received(connection: socket.socket, size: int) -> bytes:
+    found = connection.recv(size, socket.MSG_WAITALL) if size else b""
+    assert len(found) == size
+    return found
+
+
+def connected(stack: contextlib.ExitStack, served: Served) -> socket.socket:
+    host, port = served.address.split(":")
+    connection = socket.create_connection((host, int(port)), timeout=ENOUGH)
+    return stack.enter_context(connection)
+
+
+def test_a_hello_with_impossible_values_is_refused(
+    driver: Path, tmp_path: Path, served: Served
+) -> None:
+    """Whoever is the first of a session, the values are those that a switchml.cfg may have."""
+    with contextlib.ExitStack() as stack:
+        for given, reason in (
+            (hello(packet_numel=0), "packet_numel 0 is not within 1 and 4194304"),
+            (hello(packet_numel=2**30), "packet_numel 1073741824 is not within 1 and 4194304"),
+            (hello(packet_numel=2**64 - 1), f"packet_numel {2**64 - 1} is not within 1"),
+            (hello(threads=0), "num_worker_threads is 0"),
+            (hello(outstanding=3), "max_outstanding_packets 3 is less than num_worker_threads 4"),
+        ):
+            stranger = connected(stack, served)
+            stranger.sendall(given)
+            kind, told = answered(stranger)
+            assert (kind, told[: len(reason)]) == (REFUSED, reason)
+            assert not stranger.recv(1)
+        with job(driver, tmp_path, 2, aggregator=served.address) as group:
+            group.start()
+            group.ask("submit int32 10 1")
+            assert group.ask("wait") == ["FINISHED=2"] * 2
+    counters, told = served.end()[1:]
+    assert (counters["sessions"], counters["refused"]) == (1, 5)
+    assert "refused rank 0: packet_numel 0 is not within 1 and 4194304" in told
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ((2**64 - 1, 1, 0), "more elements than memory can hold"),
+        ((10, 7, 0), "unknown data type"),
+        ((10, 1, 3), "unknown operation"),
+    ],
+)
+def test_an_impossible_job_ends_its_own_session_only(
+    driver: Path, tmp_path: Path, served: Served, values: tuple[int, int, int], reason: str
+) -> None:
+    with contextlib.ExitStack() as stack:
+        members = [connected(stack, served) for _ in range(2)]
+        for rank, member in enumerate(members):
+            member.sendall(hello(rank) + FIRST_JOB + struct.pack("=QII", *values))
+            assert answered(member) == (WELCOME, "")
+        for member in members:
+            assert answered(member) == (FAILED, f"job 0: {reason}")
+        with job(driver, tmp_path, 2, aggregator=served.address) as group:
+            group.start()
+            group.ask("submit int32 10 1")
+            assert group.ask("wait") == ["FINISHED=2"] * 2
+    assert served.end()[1]["sessions"] == 2
+
+
 def test_a_machine_that_vanishes_is_looked_for(served: Served) -> None:
     host, port = served.address.split(":")
     with socket.create_connection((host, int(port))) as worker:

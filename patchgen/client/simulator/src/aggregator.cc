@@ -1,6 +1,8 @@
 #include "aggregator.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "log.h"
@@ -59,7 +61,10 @@ bool Aggregator::Serve(const Fd& end) {
   lobby_.Watch(entries_);
   const int timeout = deadline == TimePoint::max() ? -1 : PollTimeout(deadline);
   if (poll(entries_.data(), entries_.size(), timeout) < 0) {
-    return true;  // interrupted by a signal
+    if (errno != EINTR) {
+      throw LinkError(std::string("poll: ") + std::strerror(errno));
+    }
+    return true;
   }
   if (entries_[0].revents != 0) {
     return false;

@@ -11,13 +11,12 @@
 #include <vector>
 
 #include "log.h"
+#include "protocol.h"
 
 namespace switchml {
 namespace {
 
 namespace po = boost::program_options;
-
-constexpr uint64_t kMaxPacketNumel = 1 << 22;
 
 po::options_description Options(GeneralConfig& general, BackendConfig& backend) {
   po::options_description options;
@@ -101,15 +100,11 @@ bool Config::LoadFromFile(std::string path) {
 void Config::Validate() {
   const GeneralConfig& g = general_;
   const auto text = [](uint64_t value) { return " " + std::to_string(value); };
-  Require(g.num_workers > 0, "num_workers is 0");
-  Require(g.rank < g.num_workers,
-          "rank" + text(g.rank) + " is not below num_workers" + text(g.num_workers));
-  Require(g.num_worker_threads > 0, "num_worker_threads is 0");
-  Require(g.max_outstanding_packets >= g.num_worker_threads,
-          "max_outstanding_packets" + text(g.max_outstanding_packets) +
-              " is less than num_worker_threads" + text(g.num_worker_threads));
-  Require(g.packet_numel > 0 && g.packet_numel <= kMaxPacketNumel,
-          "packet_numel" + text(g.packet_numel) + " is not within 1 and" + text(kMaxPacketNumel));
+  Require(std::isfinite(g.timeout) && g.timeout > 0 && g.timeout_threshold > 0 &&
+              g.timeout_threshold_increment > 0,
+          "timeout, timeout_threshold and timeout_threshold_increment must be greater than 0");
+  const std::string invalid = Invalid(MakeHello(g));
+  Require(invalid.empty(), invalid);
   Require(g.backend == "dummy" || g.backend == "dpdk" || g.backend == "rdma",
           "backend " + g.backend + " is none of dummy, dpdk, rdma");
   Require(g.backend == "dummy" || g.packet_numel == 64 || g.packet_numel == 256,
@@ -120,9 +115,6 @@ void Config::Validate() {
       g.prepostprocessor == "bypass" || g.prepostprocessor == "cpu_exponent_quantizer",
       "prepostprocessor " + g.prepostprocessor + " is neither bypass nor cpu_exponent_quantizer");
   Require(g.controller_port > 0, "controller_port is 0");
-  Require(std::isfinite(g.timeout) && g.timeout > 0 && g.timeout_threshold > 0 &&
-              g.timeout_threshold_increment > 0,
-          "timeout, timeout_threshold and timeout_threshold_increment must be greater than 0");
 }
 
 void Config::PrintConfig() {

@@ -6,6 +6,11 @@
 #include <utility>
 
 namespace switchml {
+namespace {
+
+constexpr int kMostDiscards = 256;  // 16 MiB, more than a worker ever has on the way
+
+}  // namespace
 
 SharedFrame TextFrame(FrameKind kind, const std::string& text) {
   auto frame = std::make_shared<Frame>();
@@ -57,11 +62,12 @@ void Connection::Release() {
 
 bool Connection::Discard() {
   std::array<char, 65536> waste;
-  TransferResult result{};
-  do {
+  TransferResult result{Transfer::kDone, 0};
+  // Bounded: a peer that never stops sending must not hold up the others.
+  for (int reads = 0; reads < kMostDiscards && result.status == Transfer::kDone; ++reads) {
     result = Receive(fd_, waste.data(), waste.size());
-  } while (result.status == Transfer::kDone);
-  return result.status == Transfer::kBlocked;
+  }
+  return result.status != Transfer::kClosed;
 }
 
 bool Connection::Flush() {

@@ -44,7 +44,7 @@ class Connection {
   bool InFrame() const { return received_ > 0; }
   void Release();
 
-  // Reads and forgets; false once the peer has closed.
+  // Reads some of what is there and forgets it; false once the peer has closed.
   bool Discard();
 
   void Queue(SharedFrame frame) { queue_.push_back(std::move(frame)); }

@@ -7,27 +7,16 @@
 #include <utility>
 
 #include "log.h"
+#include "protocol.h"
 #include "session.h"
 
 namespace switchml {
 namespace {
 
-// Bytes of a larger tensor would not fit 64 bits.
-constexpr Numel kMaxNumel = Numel{1} << 60;
-
 std::string Invalid(const Tensor& tensor, AllReduceOperation operation) {
-  if (DataTypeSize(tensor.data_type) == 0) {
-    return "unknown data type";
-  }
-  if (operation != SUM) {
-    return "unknown operation";
-  }
-  if (tensor.numel > kMaxNumel) {
-    return "more elements than memory can hold";
-  }
-  return tensor.numel > 0 && (tensor.in_ptr == nullptr || tensor.out_ptr == nullptr)
-             ? "null pointer"
-             : "";
+  const std::string invalid = Invalid(MakeJobHeader(tensor, operation));
+  const bool null = tensor.in_ptr == nullptr || tensor.out_ptr == nullptr;
+  return invalid.empty() && tensor.numel > 0 && null ? "null pointer" : invalid;
 }
 
 }  // namespace

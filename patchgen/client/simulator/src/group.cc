@@ -59,16 +59,19 @@ void Group::Advance() {
 
 void Group::Watch(std::vector<pollfd>& entries) const {
   for (const auto& worker : workers_) {
+    if (!worker) {
+      continue;
+    }
     // A worker whose frame waits for the others is not read, but its death must be seen.
-    const short in = worker && worker->HasFrame() && !over() ? POLLRDHUP : POLLIN;
-    const short out = worker && worker->Queued() > 0 ? POLLOUT : 0;
-    entries.push_back({worker ? worker->fd().get() : -1, static_cast<short>(in | out), 0});
+    const short in = worker->HasFrame() && !over() ? POLLRDHUP : POLLIN;
+    const short out = worker->Queued() > 0 ? POLLOUT : 0;
+    entries.push_back({worker->fd().get(), static_cast<short>(in | out), 0});
   }
 }
 
 const pollfd* Group::Serve(const pollfd* entries) {
-  for (uint16_t rank = 0; rank < workers_.size(); ++rank, ++entries) {
-    if ((entries->revents & ~POLLOUT) != 0) {
+  for (uint16_t rank = 0; rank < workers_.size(); ++rank) {
+    if (workers_[rank] && (entries++->revents & ~POLLOUT) != 0) {
       Read(rank);
     }
   }
@@ -177,6 +180,10 @@ SharedFrame Group::CombineJobs() {
             Describe(other) + " at " + Rank(rank));
       return nullptr;
     }
+  }
+  if (const std::string invalid = Invalid(job_); !invalid.empty()) {
+    Break("job " + std::to_string(jobs_) + ": " + invalid);
+    return nullptr;
   }
   plan_ = MakePlan(job_, reference_);
   step_ = 0;

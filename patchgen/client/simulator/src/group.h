@@ -40,7 +40,7 @@ class Group {
   // Combines what is complete, and sends what the sockets take.
   void Advance();
 
-  // Appends what to poll for, an entry for each rank.
+  // Appends what to poll for, an entry for each worker that is there.
   void Watch(std::vector<pollfd>& entries) const;
   // Takes the entries that Watch() appended, and reads what has arrived. Returns the one after.
   const pollfd* Serve(const pollfd* entries);

@@ -8,6 +8,9 @@ namespace {
 constexpr uint64_t kMagic = 0x736d6c2d73696d31;
 
 constexpr uint32_t kWordBytes = 4;
+constexpr uint64_t kMaxPacketNumel = 1 << 22;
+// Bytes of a larger tensor would not fit 64 bits.
+constexpr uint64_t kMaxNumel = uint64_t{1} << 60;
 
 constexpr double kYear = 365.0 * 24 * 3600 * 1000;  // milliseconds
 
@@ -42,6 +45,27 @@ Hello MakeHello(const GeneralConfig& config) {
   return hello;
 }
 
+std::string Invalid(const Hello& hello) {
+  const auto text = [](uint64_t value) { return " " + std::to_string(value); };
+  if (hello.num_workers == 0) {
+    return "num_workers is 0";
+  }
+  if (hello.rank >= hello.num_workers) {
+    return RankName(hello.rank) + " is not below num_workers" + text(hello.num_workers);
+  }
+  if (hello.num_worker_threads == 0) {
+    return "num_worker_threads is 0";
+  }
+  if (hello.max_outstanding_packets < hello.num_worker_threads) {
+    return "max_outstanding_packets" + text(hello.max_outstanding_packets) +
+           " is less than num_worker_threads" + text(hello.num_worker_threads);
+  }
+  return hello.packet_numel > 0 && hello.packet_numel <= kMaxPacketNumel
+             ? ""
+             : "packet_numel" + text(hello.packet_numel) + " is not within 1 and" +
+                   text(kMaxPacketNumel);
+}
+
 std::string Misfit(const Hello& hello, uint16_t num_workers, const std::string& where) {
   if (hello.magic != kMagic) {
     return "not a worker, or one with another byte order";
@@ -53,9 +77,7 @@ std::string Misfit(const Hello& hello, uint16_t num_workers, const std::string& 
       return text;
     }
   }
-  return hello.rank < num_workers
-             ? ""
-             : RankName(hello.rank) + " is not below num_workers " + std::to_string(num_workers);
+  return Invalid(hello);
 }
 
 std::string Disagreement(const Hello& ours, const Hello& theirs) {
@@ -84,6 +106,16 @@ std::string Disagreement(const Hello& ours, const Hello& theirs) {
 
 JobHeader MakeJobHeader(const Tensor& tensor, AllReduceOperation operation) {
   return {tensor.numel, static_cast<uint32_t>(tensor.data_type), static_cast<uint32_t>(operation)};
+}
+
+std::string Invalid(const JobHeader& job) {
+  if (job.data_type != FLOAT32 && job.data_type != INT32) {
+    return "unknown data type";
+  }
+  if (job.operation != SUM) {
+    return "unknown operation";
+  }
+  return job.numel <= kMaxNumel ? "" : "more elements than memory can hold";
 }
 
 std::string Describe(const JobHeader& job) {

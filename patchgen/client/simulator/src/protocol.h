@@ -66,10 +66,16 @@ static_assert(std::has_unique_object_representations_v<JobHeader>);
 
 Hello MakeHello(const GeneralConfig& config);
 
+// The value of a configuration, or of the hello made from it, that no worker can have; empty where
+// there is none.
+std::string Invalid(const Hello& hello);
+
 // Why a worker with hello `theirs` does not fit to one with `ours`; empty where it does.
 std::string Disagreement(const Hello& ours, const Hello& theirs);
 
 JobHeader MakeJobHeader(const Tensor& tensor, AllReduceOperation operation);
+// The value of a job that cannot be carried out; empty where there is none.
+std::string Invalid(const JobHeader& job);
 std::string Describe(const JobHeader& job);
 JobPlan MakePlan(const JobHeader& job, const Hello& hello);
 
