@@ -70,6 +70,11 @@ bool Faults::Take(Time now, Parcel parcel) {
   return true;
 }
 
+void Faults::Drop() {
+  line_.clear();
+  held_.clear();
+}
+
 void Faults::Give(Time now, const std::function<void(const Parcel&)>& out) {
   for (auto held = held_.begin(); held != held_.end();) {
     if (held->until <= now) {

@@ -45,6 +45,9 @@ class Faults {
   // other, as a switch that sums needs a worker's packets for a slot in their order.
   bool Take(Time now, Parcel parcel);
 
+  // Forgets the frames that are on their way.
+  void Drop();
+
   // Gives out what is due.
   void Give(Time now, const std::function<void(const Parcel&)>& out);
 

@@ -1,6 +1,7 @@
 // switchml-switch: sums the packets of SwitchML's client libraries.
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <csignal>
@@ -95,6 +96,14 @@ void Write(const std::string& path, const std::string& text) {
   if (!file) throw std::runtime_error(path + ": cannot be written");
 }
 
+// A client brings an eventfd for each ring: all of them together may need more than the usual limit.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // Ends the plane's thread with the block, however that ends.
 class Working {
  public:
@@ -133,6 +142,7 @@ int main(int count, char** arguments) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, number);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  RaiseDescriptorLimit();
   try {
     Serve(Read({arguments + 1, arguments + count}), ends);
   } catch (const std::exception& error) {

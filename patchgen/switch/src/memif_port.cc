@@ -94,10 +94,14 @@ void MemifPort::Accept() {
   hello.hello.last_region = MemifLink::kMaxRegions - 1;
   hello.hello.last_to_client = hello.hello.last_to_server = MemifLink::kMaxRings - 1;
   hello.hello.log2_slots = MemifLink::kMaxLog2Slots;
-  if (!Write(client, hello)) return;
-  controlling_ = poller_.Add(client, EPOLLIN, [this] { Read(); });
+  try {
+    controlling_ = poller_.Add(client, EPOLLIN, [this] { Read(); });
+  } catch (const std::runtime_error& full) {
+    return Refuse(client, full.what());
+  }
   control_ = std::move(client);
   link_.emplace();
+  if (!Write(control_, hello)) Drop("");
 }
 
 void MemifPort::Read() {
@@ -128,9 +132,9 @@ void MemifPort::Read() {
     try {
       if (bytes != static_cast<ssize_t>(sizeof message)) throw MemifFault("wrong message size");
       Understand(message, descriptors.empty() ? Descriptor() : std::move(descriptors.front()));
-    } catch (const MemifFault& fault) {
-      Refuse(control_, fault.what());
-      return Drop(fault.what());
+    } catch (const std::runtime_error& error) {  // a MemifFault, or the poller is full
+      Refuse(control_, error.what());
+      return Drop(error.what());
     }
   }
 }

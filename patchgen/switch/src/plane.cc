@@ -81,6 +81,8 @@ void Plane::Apply(std::shared_ptr<const Session> session, bool fresh) {
   Do([&] {
     if (fresh) {
       core_.Begin(std::move(session));
+      // A frame names no session: a late one would be summed in this one.
+      for (Faults* faults : {&inwards_, &outwards_}) faults->Drop();
       bound_.fill({});
       broken_ = false;
       ++counters_.sessions;

@@ -17,7 +17,7 @@ std::uint64_t Poller::Add(const Descriptor& descriptor, std::uint32_t events, Ac
   event.events = events;
   event.data.u64 = next_;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor.get(), &event) != 0) {
-    throw std::runtime_error(Failure("epoll_ctl"));
+    throw std::runtime_error(Failure("the switch cannot poll another descriptor"));
   }
   actions_.emplace(next_, std::move(action));
   return next_++;

@@ -20,7 +20,7 @@ class Poller {
   Poller();
 
   // Does `action` when `descriptor` is ready, as `events` of epoll(7) say; the action may be
-  // empty. Returns a name for Remove. Throws std::runtime_error.
+  // empty. Returns a name for Remove. Throws std::runtime_error where the system has no room.
   std::uint64_t Add(const Descriptor& descriptor, std::uint32_t events, Action action);
 
   // To be called before the descriptor is closed.

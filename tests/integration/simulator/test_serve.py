@@ -205,7 +205,9 @@ FAILED = 0x5357FF08
 FIRST_JOB = struct.Struct("=IIQ").pack(JOB, 16, 0)
 
 
-def hello(rank: int = 0, packet_numel: int = 256, outstanding: int = 256, threads: int = 4) -> bytes:
+def hello(
+    rank: int = 0, packet_numel: int = 256, outstanding: int = 256, threads: int = 4
+) -> bytes:
     """What a worker of two opens its connection with."""
     values = (0x736D6C2D73696D31, 60_000, packet_numel, 2, outstanding, rank, 2, threads, 1, 0)
     return struct.pack("=IIQQQQIIHHHBB", HELLO, 40, 0, *values)

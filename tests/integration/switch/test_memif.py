@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import struct
+import subprocess
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -91,6 +95,25 @@ def test_a_new_session_finds_empty_slots(start: Switches) -> None:
     until(lambda: clients[0].idle(0))
     switch.join(2, ADDRESSES[:2])
     summed(switch, clients)
+
+
+def test_a_new_session_gets_no_frame_of_an_old_one(start: Switches) -> None:
+    """Not on the way to the switch, and not on the way back."""
+    delay = 0.4
+    switch = start(2, f"--delay={1000 * delay}")
+    clients = [switch.client(rank) for rank in range(2)]
+    switch.join(1, ADDRESSES[:2])
+    for rank, client in enumerate(clients):
+        client.send(packet(rank, 1))
+    time.sleep(1.2 * delay)  # now their sum is on the way back
+    clients[0].send(packet(0, number=7))
+    until(lambda: clients[0].idle(0))
+    switch.join(2, ADDRESSES[:2])
+    for client in clients:  # where this machine was slow
+        while not client.nothing():
+            client.receive()
+    summed(switch, clients)
+    assert all(client.nothing() for client in clients)
 
 
 def test_a_killed_client_connects_again(start: Switches) -> None:
@@ -232,6 +255,55 @@ def test_what_is_no_eventfd_is_refused(start: Switches) -> None:
     client.close()
     for number in (ends[0], event):
         os.close(number)
+
+
+@pytest.mark.parametrize("missing", ["control", "interrupt"])
+def test_a_client_that_the_poller_has_no_room_for_is_refused(
+    start: Switches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """The others are served on, and it may come again."""
+    clients = 6
+    library = tmp_path / "full_poller.so"
+    source = Path(__file__).parents[2] / "cpp" / "full_poller.c"
+    subprocess.run(["gcc", "-shared", "-fPIC", source, "-o", library, "-ldl"], check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    others = 2 * (clients - 1)  # of each client the socket, and the interrupt of a queue
+    listeners = clients + 1  # and the bell
+    monkeypatch.setenv("POLLER_ROOM", str(listeners + others + (missing == "interrupt")))
+    switch = start(clients)
+    monkeypatch.delenv("LD_PRELOAD")
+    served = [switch.client(rank) for rank in range(clients - 1)]
+    switch.join(1, ADDRESSES[: clients - 1])
+    summed(switch, served)
+    told = "the switch cannot poll another descriptor: No space left on device"
+    for _ in range(3):
+        refused = MemifClient(switch.sockets[-1])
+        if missing == "control":
+            assert refused.hear() == DISCONNECT
+        else:
+            assert refused.connect() == DISCONNECT
+        assert refused.reason == told
+        refused.close()
+    summed(switch, served, slot=1)
+    assert f"memif:{switch.sockets[-1]}: refused: {told}" in switch.errors.read_text()
+    served.pop().close()
+    until(lambda: "the client has gone" in switch.errors.read_text(), switch.process)
+    served.append(switch.client(clients - 1))
+    switch.join(2, ADDRESSES[: clients - 1])
+    summed(switch, served, slot=2)
+
+
+def test_all_rings_of_all_clients_have_their_descriptors(start: Switches) -> None:
+    """More than the usual limit of a process, which it may raise."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (150, hard))  # of the switch as well
+    try:
+        switch = start(3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    clients = [switch.client(rank, queues=32, log2=2) for rank in range(3)]
+    switch.join(1, ADDRESSES[:3])
+    summed(switch, clients, queue=31)
 
 
 def lone(switch: Switch) -> MemifClient:
