@@ -11,7 +11,8 @@ import click
 
 from patchgen.cli.console import say_all
 from patchgen.errors import ToolError, file_errors
-from patchgen.system import files
+from patchgen.system import files, signals
+from patchgen.system.ports import split_address
 from patchgen.system.process import Program, stream
 
 if TYPE_CHECKING:
@@ -27,11 +28,20 @@ counters_option = click.option(
 
 
 def listen_option(address: str) -> Callable[[Command], Command]:
-    """Where the program listens, for an address of that form."""
+    """Option of the address where the program listens, for an address of that form."""
     return click.option(
         "--listen", metavar="ADDR", default="127.0.0.1:50099", show_default=True,
+        callback=lambda _context, _option, given: _address(given),
         help=f"{address}; port 0 takes a free one.",
     )  # fmt: skip
+
+
+def _address(text: str) -> str:
+    try:
+        split_address(text, lowest=0)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return text
 
 
 def run(
@@ -40,7 +50,7 @@ def run(
     lines: Callable[[Mapping[str, Any]], Iterable[str]],
     name: str,
 ) -> None:
-    """Runs a program to its end.
+    """Runs a program until Ctrl-C or a signal ends it, which is its usual end.
 
     Args:
         command: it writes its counters into the file of --json when it ends.
@@ -50,7 +60,7 @@ def run(
 
     Raises:
         FileError: the file cannot be written.
-        ToolError: the program ended by itself.
+        ToolError: the program ended by itself, or without its counters.
     """
     with files.scratch("counters") as directory:
         counters = os.path.abspath(target) if target else os.path.join(directory, "counters.json")
@@ -58,14 +68,17 @@ def run(
             os.stat(os.path.dirname(counters))  # rather now than after hours
         before = _written(counters)
         program = Program([*command, f"--json={counters}"], supervised=True, grace=_GRACE)
-        try:
-            code = stream(program, _show, limit=None)
-        finally:  # it is a signal that ends it
-            if _written(counters) != before:
-                with file_errors(), open(counters, encoding="utf-8") as file:
-                    say_all(["", *lines(json.load(file))])
-        if code:
-            raise ToolError(f"{name} has ended; why stands above")
+        told = True
+        with signals.serving():
+            stream(program, _show, limit=None)
+            told = False
+        written = _written(counters) != before
+        if written:
+            with file_errors(), open(counters, encoding="utf-8") as file:
+                say_all(["", *lines(json.load(file))])
+        if not (told and written):
+            how = "without its counters" if told else "by itself"
+            raise ToolError(f"{name} has ended {how}; why stands above")
 
 
 def _show(source: str, line: bytes) -> None:

@@ -75,7 +75,7 @@ def serve(listen: str, workers: int, target: str | None, cache: str | None) -> N
     """Sums for ranks with the simulator, until Ctrl-C or SIGTERM.
 
     It is the switch instead of rank 0, for ranks whose switchml.cfg says so; `simulator install
-    --aggregator` writes such files. What was counted is told at the end.
+    --aggregator` writes such files. What was counted is told at the end, and the exit code is 0.
     """
     from patchgen.client.simulator import aggregator, report
 

@@ -13,6 +13,18 @@ from patchgen.cli.packet_faults import FAULTS, fault_options
 from patchgen.cli.serving import counters_option, listen_option, run
 
 
+_MOST_BYTES = 107  # of a socket's path
+
+
+def _port(text: str) -> str:
+    kind, _, name = text.partition(":")
+    if kind not in {"memif", "packet"} or not name:
+        raise click.BadParameter(f"{text}: not memif:PATH or packet:INTERFACE")
+    if kind == "memif" and len(os.fsencode(name)) > _MOST_BYTES:
+        raise click.BadParameter(f"{name}: the path of a socket has at most {_MOST_BYTES} bytes")
+    return text
+
+
 @click.command(cls=Command)
 @listen_option("HOST:PORT of the controller")
 @click.option(
@@ -21,6 +33,7 @@ from patchgen.cli.serving import counters_option, listen_option, run
     metavar="KIND:NAME",
     multiple=True,
     required=True,
+    callback=lambda _context, _option, given: tuple(_port(port) for port in given),
     help="Port of a worker, one for each: memif:PATH, a socket for DPDK's net_memif, or "
     "packet:INTERFACE.",
 )
@@ -37,7 +50,7 @@ def switch(ports: tuple[str, ...], listen: str, target: str | None, **given: Any
     """Sums the packets of SwitchML's client library, until Ctrl-C or SIGTERM.
 
     It does what a Tofino does with SwitchML's program, for workers on this machine. What it has
-    counted is told at the end.
+    counted is told at the end, and the exit code is 0.
     """
     from patchgen import switch as builder  # no other command needs it
     from patchgen.switch import report

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from patchgen.client.config import DEFAULT_PORT, MAX_WORKERS, PREPOSTPROCESSORS
+from patchgen.client.config import DEFAULT_PORT, PREPOSTPROCESSORS
 from patchgen.errors import OptionsError
+from patchgen.system.ports import split_address
 
 _EXTERNAL = """
 [backend.simulator]
@@ -34,15 +35,11 @@ def simulated(
     """
     if aggregator is None:
         return _text(rank, workers, "127.0.0.1", controller_port, prepostprocessor)
-    return _text(rank, workers, *_address(aggregator), prepostprocessor) + _EXTERNAL
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    host = host[1:-1] if host[:1] + host[-1:] == "[]" else host
-    if not host or not (port.isascii() and port.isdigit() and 1 <= int(port) <= MAX_WORKERS):
-        raise OptionsError(f"{text}: no address of an aggregator; give HOST:PORT")
-    return host, int(port)
+    try:
+        address = split_address(aggregator)
+    except ValueError as error:
+        raise OptionsError(f"the address of the aggregator: {error}") from None
+    return _text(rank, workers, *address, prepostprocessor) + _EXTERNAL
 
 
 def _text(rank: int, workers: int, host: str, port: int, prepostprocessor: str) -> str:

@@ -1,8 +1,10 @@
-"""TCP ports for programs that must be told theirs before they start."""
+"""TCP addresses as users write them, and free ports."""
 
 from __future__ import annotations
 
 import socket
+
+HIGHEST = 0xFFFF
 
 _LOOPBACK = "127.0.0.1"
 
@@ -21,3 +23,20 @@ def free_port() -> int:
         with socket.create_connection((_LOOPBACK, port)):
             listener.accept()[0].close()
     return port
+
+
+def split_address(text: str, lowest: int = 1) -> tuple[str, int]:
+    """Host and port of HOST:PORT; an address of IPv6 may stand in brackets.
+
+    Args:
+        text: the address.
+        lowest: port; with 0, the system may choose one.
+
+    Raises:
+        ValueError: it is no such address.
+    """
+    host, _, port = text.rpartition(":")
+    host = host[1:-1] if host[:1] + host[-1:] == "[]" else host
+    if not host or not (port.isascii() and port.isdigit() and lowest <= int(port) <= HIGHEST):
+        raise ValueError(f"{text}: not HOST:PORT with a port from {lowest} to {HIGHEST}")
+    return host, int(port)

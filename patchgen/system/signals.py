@@ -43,3 +43,8 @@ def cleaning_up() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
     if told is not None:
         os.kill(os.getpid(), told)
+
+
+def serving() -> contextlib.AbstractContextManager[None]:
+    """Lets Ctrl-C and the signals of `cleaning_up` end a block as its usual end, and nothing else."""
+    return contextlib.suppress(KeyboardInterrupt, _Terminated)

@@ -56,6 +56,7 @@ def delegated(program: Path, scenario: str, size: int, limit_ms: int, scratch: P
 def test_delegate(program: Path, scenario: str, size: int, tmp_path: Path) -> None:
     said = delegated(program, scenario, size, GROUP_MS, tmp_path)
     assert "goes to SwitchML" in said[0] or scenario == "race"
+    assert "backend=" not in said[0], "the simulator has none"
 
 
 def test_limits(program: Path, tmp_path: Path) -> None:
