@@ -12,7 +12,6 @@ from patchgen.cli.console import Command, progress
 from patchgen.cli.packet_faults import FAULTS, fault_options
 from patchgen.cli.serving import counters_option, listen_option, run
 
-
 _MOST_BYTES = 107  # of a socket's path
 
 

@@ -46,5 +46,5 @@ def cleaning_up() -> Iterator[None]:
 
 
 def serving() -> contextlib.AbstractContextManager[None]:
-    """Lets Ctrl-C and the signals of `cleaning_up` end a block as its usual end, and nothing else."""
+    """Lets Ctrl-C and the signals of `cleaning_up` end a block, and go on behind it."""
     return contextlib.suppress(KeyboardInterrupt, _Terminated)

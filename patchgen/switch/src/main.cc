@@ -96,7 +96,8 @@ void Write(const std::string& path, const std::string& text) {
   if (!file) throw std::runtime_error(path + ": cannot be written");
 }
 
-// A client brings an eventfd for each ring: all of them together may need more than the usual limit.
+// A client brings an eventfd for each ring: all of them together may need more than the usual
+// limit.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
