@@ -71,10 +71,17 @@ class Served:
 @pytest.fixture
 def served(cache: Path, tmp_path: Path) -> Iterator[Served]:
     """For two workers."""
-    target = tmp_path / "counters.json"
-    command = [sys.executable, "-m", "patchgen", "simulator", "serve", "--cache", str(cache)]
+    with serving(cache, tmp_path / "counters.json", 2) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def serving(cache: Path, target: Path, workers: int, *before: str) -> Iterator[Served]:
+    """A command that is ready; `before` starts it."""
+    command = [*before, sys.executable, "-m", "patchgen", "simulator", "serve"]
+    command += ["--cache", str(cache), "--workers", str(workers)]
     with subprocess.Popen(
-        [*command, "--workers", "2", "--listen", "127.0.0.1:0", "--json", str(target)],
+        [*command, "--listen", "127.0.0.1:0", "--json", str(target)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     ) as process:  # fmt: skip
         try:
@@ -206,10 +213,12 @@ FIRST_JOB = struct.Struct("=IIQ").pack(JOB, 16, 0)
 
 
 def hello(
-    rank: int = 0, packet_numel: int = 256, outstanding: int = 256, threads: int = 4
-) -> bytes:
-    """What a worker of two opens its connection with."""
-    values = (0x736D6C2D73696D31, 60_000, packet_numel, 2, outstanding, rank, 2, threads, 1, 0)
+    rank: int = 0, packet_numel: int = 256, outstanding: int = 256, threads: int = 4,
+    workers: int = 2,
+) -> bytes:  # fmt: skip
+    """What a worker opens its connection with."""
+    versions = (2, outstanding, rank, workers, threads, 1, 0)
+    values = (0x736D6C2D73696D31, 60_000, packet_numel, *versions)
     return struct.pack("=IIQQQQIIHHHBB", HELLO, 40, 0, *values)
 
 
@@ -255,6 +264,17 @@ def test_a_hello_with_impossible_values_is_refused(
     counters, told = served.end()[1:]
     assert (counters["sessions"], counters["refused"]) == (1, 5)
     assert "refused rank 0: packet_numel 0 is not within 1 and 4194304" in told
+
+
+def test_workers_that_have_not_come_need_no_descriptor(cache: Path, tmp_path: Path) -> None:
+    """Also where the system polls no more of them than a process may have."""
+    limited = ("prlimit", "--nofile=100:100")
+    with contextlib.ExitStack() as stack:
+        served = stack.enter_context(serving(cache, tmp_path / "counters", 200, *limited))
+        for rank in range(3):
+            worker = connected(stack, served)
+            worker.sendall(hello(rank, workers=200))
+            assert answered(worker) == (WELCOME, "")
 
 
 @pytest.mark.parametrize(
