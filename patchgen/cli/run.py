@@ -33,7 +33,7 @@ _HOME = "SWITCHML_HOME"
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Ranks to start. [default: one for each --config, else 2]",
+    help="Ranks to start, 255 at most. [default: one for each --config, else 2]",
 )
 @click.option("--once", is_flag=True, help="Start COMMAND once; it starts its ranks itself.")
 @click.option(

@@ -4,7 +4,8 @@ A program of its own, given to an interpreter: `supervisor.py STOP TOLD COMMAND.
 reading end of a pipe whose other end the parent holds, so that it closes however the parent ends.
 TOLD is the writing end of a pipe: it gets an error number where the command cannot be started, and
 is closed. SIGINT and SIGTERM are handed on to the command. Processes of the command whose own
-parent is gone become children of the supervisor, which ends as the command did.
+parent is gone become children of the supervisor, which ends as the command did, or with 1 where it
+fails itself; in either case nothing of the command is left.
 """
 
 import contextlib
@@ -26,14 +27,11 @@ def _children() -> "list[int]":
 
 def _end_all() -> None:
     """Ends all children, and theirs, which are ours as soon as their parent is gone."""
-    while True:
-        children = _children()
-        if not children:
-            return
-        for pid in children:
-            os.kill(pid, signal.SIGKILL)
-        for pid in children:
-            os.waitpid(pid, 0)
+    with contextlib.suppress(ChildProcessError):  # there is none
+        while True:
+            for pid in _children():
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(-1, 0)
 
 
 def _started(told: int) -> "subprocess.Popen[bytes]":
@@ -67,15 +65,19 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: handed.append(number))
     signal.set_wakeup_fd(wake)
+    waiting = select.poll()  # select() takes no descriptor above 1023
+    for descriptor in (stop, woken):
+        waiting.register(descriptor, select.POLLIN)
     command = _started(int(sys.argv[2]))
-    while command.poll() is None:
-        ready, _, _ = select.select([stop, woken], [], [])
-        if stop in ready:
-            break
-        os.read(woken, 4096)
-        while handed:
-            command.send_signal(handed.pop(0))
-    _end_all()
+    try:
+        while command.poll() is None:
+            if any(ready == stop for ready, _ in waiting.poll()):
+                break
+            os.read(woken, 4096)
+            while handed:
+                command.send_signal(handed.pop(0))
+    finally:
+        _end_all()
     _end_as(-signal.SIGKILL if command.returncode is None else command.returncode)
 
 

@@ -134,10 +134,12 @@ class Session:
 
     def kill(self) -> None:
         """Ends it, with all that is in its session or under its supervisor."""
-        if self._hold is not None:
-            self._hold.close()
-        elif self._running.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            if self._hold is not None:
+                self._hold.close()
+                # A supervisor that was killed itself has left what is in its session.
+                os.waitid(os.P_PID, self._running.pid, os.WEXITED | os.WNOWAIT)
+            if self._running.returncode is None:
                 os.killpg(self._running.pid, signal.SIGKILL)
         self._running.wait()
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from patchgen.system.interpreter import Torch
 
 DEFAULT_WORKERS = 2
+MOST_WORKERS = 255
+"""Ranks of a job. With more, the fixed point of the client library may overflow."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
 from patchgen.options import Options
 from patchgen.ranks import installation
 from patchgen.ranks.run import around, configs
-from patchgen.ranks.run.job import Setup
+from patchgen.ranks.run.job import MOST_WORKERS, Setup
 from patchgen.ranks.way import AUTO, GRAFT, PLUGIN, STOCK, TORCH
 from patchgen.system import cache, files, interpreter, paths
 from patchgen.templates import DIRECTORY
@@ -48,6 +48,11 @@ def prepare(job: Job) -> Setup:
         ToolError: the interpreter has no torch with Gloo, or something could not be built.
         FileError: the cache or a temporary directory cannot be written.
     """
+    if job.workers > MOST_WORKERS:
+        raise OptionsError(
+            f"--workers {job.workers}: SwitchML's fixed point is for {MOST_WORKERS} ranks at most, "
+            "since it may overflow with more; take fewer"
+        )
     configs.check(job.configs, job.workers)
     return around.with_switch(job, _found(job))
 

@@ -283,6 +283,7 @@ def test_what_cannot_be_run(run: Runner, tmp_path: Path) -> None:
         (["--way", "torch"], 2, "is not patched"),
         (["--way", "plugin", "--graft", graft], 2, "drop one of them"),
         (["--once", "--workers", "2"], 2, "drop --workers"),
+        (["--workers", "256"], 2, "--workers 256: SwitchML's fixed point is for 255 ranks at most"),
         (["--rdma"], 2, "name that with --switchml-home"),
         (["--torch", "/nowhere/python"], 2, "/nowhere/python: no such interpreter"),
         (["--config", graft], 2, "none.so: No such file"),

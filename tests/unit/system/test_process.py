@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import pytest
 from support.waiting import ENOUGH, gone, read_rest, until
 
 from patchgen.errors import ToolError
+from patchgen.payload import supervisor
 from patchgen.system.process import (
     ERR,
     LIMIT,
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
 REVERSED = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read()[::-1])"
 WAIT = "import time; time.sleep(600)"
+FD_SETSIZE = 1024  # of select(2)
 # Tells the process that it starts, and waits for it in vain.
 HANGS = 'sleep 600 & echo "$!" >"$0.part"; mv "$0.part" "$0"; wait'
 # The same, but what it starts has a session of its own and nobody who waits for it.
@@ -154,6 +158,69 @@ def test_a_program_is_ended_when_it_is_told_to_stop(
 def test_what_a_supervised_program_leaves_ends_with_it(tmp_path: Path) -> None:
     path = tmp_path / "pid"
     run(["sh", "-c", DETACHED, path], limit=None, supervised=True)
+    assert gone(path.read_text().strip())
+
+
+@supervised
+def test_descriptors_above_those_of_select(*, supervised: bool) -> None:
+    with contextlib.ExitStack() as stack:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard != resource.RLIM_INFINITY and hard < 2 * FD_SETSIZE:
+            pytest.skip(f"needs {2 * FD_SETSIZE} descriptors; the limit is {hard}")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * FD_SETSIZE), hard))
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(FD_SETSIZE):
+            stack.enter_context(open(os.devnull, "rb"))
+        code = "print('one')"
+        assert run([sys.executable, "-c", code], limit=LIMIT, supervised=supervised) == b"one\n"
+        lines: list[tuple[str, bytes]] = []
+        program = python(code, supervised=supervised)
+        assert stream(program, lambda *line: lines.append(line), limit=LIMIT) == 0
+        assert lines == [(OUT, b"one\n")]
+
+
+FAILING = """
+import os, runpy, select, sys, time
+class Poll:
+    def register(self, *_): pass
+    def poll(self):
+        while not os.path.exists(sys.argv[-1]): time.sleep(0.01)
+        raise OSError("poll")
+select.poll = Poll
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+
+def test_a_supervisor_that_fails_leaves_no_process(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    (stop, hold), (_, tells) = os.pipe(), os.pipe()
+    command = ["sh", "-c", ESCAPES + "sleep 600", str(path)]
+    failing = [sys.executable, "-c", FAILING, supervisor.__file__, str(stop), str(tells), *command]
+    done = subprocess.run(
+        failing, pass_fds=[stop, tells], capture_output=True, text=True, check=False, timeout=ENOUGH
+    )
+    for descriptor in (stop, hold, _, tells):
+        os.close(descriptor)
+    assert done.returncode == 1
+    assert "OSError: poll" in done.stderr
+    assert gone(path.read_text().strip())
+
+
+def test_what_a_supervisor_leaves_that_was_killed_ends_with_the_run(tmp_path: Path) -> None:
+    path, lines = tmp_path / "pid", []
+    code = (
+        "import os, signal, time\n"
+        "print(os.getpid(), flush=True); os.kill(os.getppid(), signal.SIGKILL); time.sleep(600)"
+    )
+
+    def output(_: str, line: bytes) -> None:
+        lines.append(line)
+        path.write_bytes(line)
+
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    with pytest.raises(NoAnswer):
+        stream(python(code, supervised=True), output, limit=None, stop=stop)
     assert gone(path.read_text().strip())
 
 
