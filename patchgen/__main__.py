@@ -11,12 +11,27 @@ from patchgen.system import signals
 
 def main() -> None:
     """Runs switchml-patch and ends the process."""
+    _open_streams()
     try:
         _run()
     except SystemExit as ended:
         if "rattler" in sys.modules and isinstance(ended.code, int):
             _leave(ended.code)
         raise
+
+
+def _open_streams() -> None:
+    """Opens the standard streams that are closed, before other files take their numbers.
+
+    What is written to such a stdout fails, and is told; what is written to such a stderr is lost.
+    """
+    for descriptor, flags in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
+        if not os.path.exists(f"/dev/fd/{descriptor}"):
+            os.set_inheritable(os.open(os.devnull, flags), True)  # noqa: FBT003  # has no keyword
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            mode = "w" if descriptor else "r"
+            setattr(sys, name, open(descriptor, mode, closefd=False))  # noqa: SIM115
 
 
 def _leave(code: int) -> None:

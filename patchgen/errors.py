@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from typing import TYPE_CHECKING, ClassVar
 
@@ -76,12 +77,17 @@ EXIT_CODES: dict[int, str] = {
 }
 
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 @contextlib.contextmanager
 def file_errors() -> Iterator[None]:
     """Turns an OSError into a FileError that names the file."""
     try:
         yield
     except OSError as error:
-        name = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else ""
+        # Of a copy both files are known, and it is the second that has no room.
+        path = error.filename2 if error.errno in _NO_ROOM and error.filename2 else error.filename
+        name = os.fsdecode(path) if isinstance(path, (str, bytes)) else ""
         reason = error.strerror or str(error)
         raise FileError(f"{name}: {reason}" if name else reason) from error

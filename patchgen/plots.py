@@ -42,18 +42,15 @@ def require() -> None:
 
 
 def check(path: str) -> None:
-    """Checks before a long run what can be known about the file of its plot.
+    """Checks before a long run the name of the file of its plot.
 
     Raises:
-        OptionsError: its name does not end with .png, or its directory is not there.
+        OptionsError: it does not end with .png.
         ToolError: what draws is not installed.
     """
     require()
     if not path.endswith(".png"):
         raise OptionsError(f"{path}: plots are written as PNG; give a name that ends with .png")
-    directory = os.path.dirname(path) or "."
-    if not os.path.isdir(directory):
-        raise OptionsError(f"{path}: there is no directory {directory}; make it first")
 
 
 def style(index: int) -> dict[str, Any]:

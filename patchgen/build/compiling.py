@@ -15,7 +15,7 @@ from patchgen.build.forecast import Forecast
 from patchgen.build.journal import digest
 from patchgen.build.values import Configured, Objects
 from patchgen.errors import FileError, ToolError
-from patchgen.system import process
+from patchgen.system import files, process
 from patchgen.system.process import Program
 
 if TYPE_CHECKING:
@@ -149,7 +149,9 @@ def setup_py(
     }
     stage, command = _STAGES[arguments[0]], [environment.python, "setup.py", *arguments]
     path = os.path.join(request.logs, LOG)
-    with open(path, "a+b") as log:
+    # A compiler that is killed leaves its temporary files behind.
+    with files.scratch("build") as temporary, open(path, "a+b") as log:
+        environ["TMPDIR"] = temporary
         _begin(log, f"==> {stage}, {time.strftime('%Y-%m-%d %H:%M:%S')}: {shlex.join(command)}\n")
         begun = log.tell()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen import __version__
-from patchgen.cli.console import EPILOG, Main
+from patchgen.cli.program import EPILOG, Main
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from patchgen.cli import path_types
 from patchgen.cli.console import Command, print_json, progress, say
 from patchgen.cli.params import json_option
 from patchgen.errors import OptionsError
@@ -93,7 +94,9 @@ _LONG = 2**28  # values of all workers: beyond, it is shown how many are done
     help="Quantize the sums as well, but for those of SwitchML. [default: yes]",
 )
 @click.option("--stochastic", is_flag=True, help="Round up or down at random.")
-@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Picture of what was measured.")
+@click.option(
+    "--plot", type=path_types.OUTPUT_FILE, metavar="FILE.png", help="Picture of what was measured."
+)
 @json_option
 def accuracy(
     files: tuple[str, ...],

@@ -80,7 +80,7 @@ def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # Request
 
     options = read_options(given)
     pin = chosen_pin(given["pytorch"])
-    cwd = params.directory()
+    cwd = os.getcwd()
     return Request(
         pin=pin,
         options=options,

@@ -50,7 +50,7 @@ def check(
         python=interpreter,
         lock=None if interpreter else lock_file,
         environ=dict(os.environ),
-        cwd=params.directory(),
+        cwd=os.getcwd(),
         accepted=frozenset(given["accepted"]),
         environment=params.ENVIRONMENT,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.cli import params
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, print_json, progress, say
 from patchgen.client import checkout
 from patchgen.options import VARIABLES
@@ -65,7 +65,7 @@ def source(directory: str, **given: Any) -> None:  # the options above
 @click.option(
     "-o",
     "--output",
-    type=click.Path(),
+    type=path_types.OUTPUT_DIRECTORY,
     metavar="HOME",
     help="Directory to install into. [default: SWITCHML_HOME]",
 )
@@ -122,7 +122,7 @@ def build(
 @click.option(
     "-o",
     "--output",
-    type=click.Path(),
+    type=path_types.OUTPUT_FILE,
     metavar="FILE",
     help="File for the patch. [default: stdout]",
 )

@@ -1,19 +1,18 @@
-"""What people and scripts see: lines, data, progress, checks, and errors as exit codes."""
+"""What people and scripts see: help, lines, data, progress and checks."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from patchgen.checks import hold
-from patchgen.errors import EXIT_CODES, CheckError, FileError, InterruptedRun, PatchgenError
+from patchgen.errors import CheckError, FileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,12 +21,7 @@ if TYPE_CHECKING:
 
     from patchgen.checks import Check
 
-EPILOG = "\b\nExit codes:\n" + "\n".join(
-    f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items()
-)
-
 _LOGGER = logging.getLogger("patchgen")
-_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _SHORT = 90  # seconds, which are not told in minutes
 _SENTENCE = 80  # characters of what a command is for
 _SHOWN = 10  # problems of one check
@@ -48,32 +42,6 @@ class Group(click.Group):
                 formatter.write_dl(
                     [(name, one.get_short_help_str(_SENTENCE)) for name, one in commands if one]
                 )
-
-
-class Main(Group):
-    """Turns what a user can mend into one or two lines and an exit code."""
-
-    def main(self, *args: Any, **given: Any) -> Any:  # as in click
-        """Runs the program and ends it."""
-        try:
-            return super().main(*args, **given)
-        except OSError as error:
-            if error.filename is not None or error.errno not in _UNWRITABLE:
-                raise
-            with contextlib.suppress(OSError), contextlib.closing(sys.stdout):  # else tried again
-                say(f"error: the output cannot be written: {error.strerror}")
-            sys.exit(FileError.exit_code)
-
-    def invoke(self, ctx: click.Context) -> Any:  # as in click
-        """Runs a command."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            error: PatchgenError = InterruptedRun("interrupted")
-        except PatchgenError as caught:
-            error = caught
-        say(str(error) if isinstance(error, InterruptedRun) else f"error: {error}")
-        return ctx.exit(error.exit_code)
 
 
 GROUPS = {
@@ -125,6 +93,26 @@ def say_all(lines: Iterable[str]) -> None:
     """Lines for people."""
     for line in lines:
         say(line)
+
+
+def unwritable(error: OSError) -> FileError:
+    """The error of standard output that could not be written, which is closed."""
+    with contextlib.suppress(OSError):
+        sys.stdout.close()  # else what is left in it is tried again
+    return FileError(f"the output cannot be written: {error.strerror}")
+
+
+def write_bytes(stream: TextIO, content: bytes) -> None:
+    """Writes bytes to a standard stream.
+
+    Raises:
+        FileError: it cannot be written.
+    """
+    try:
+        stream.buffer.write(content)
+        stream.buffer.flush()
+    except OSError as error:
+        raise unwritable(error) from error
 
 
 def print_json(data: object) -> None:

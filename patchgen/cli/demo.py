@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from patchgen.cli import params
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, print_json, progress
 from patchgen.cli.params import json_option
 from patchgen.errors import file_errors
@@ -23,7 +23,7 @@ _PICTURE, _DATA = "loss.png", "demo.json"
 @click.command(cls=Command)
 @click.option(
     "--output",
-    type=click.Path(),
+    type=path_types.OUTPUT_DIRECTORY,
     default=os.path.join("build", "demo"),
     metavar="DIR",
     help="Directory for the plot and the measurements. [default: build/demo]",
@@ -68,7 +68,7 @@ def demo(  # noqa: PLR0913  # one for each option
     from patchgen.ranks.demo import report as telling
 
     request = demonstration.Request(
-        output=os.path.normpath(os.path.join(params.directory(), output)),
+        output=os.path.normpath(os.path.join(os.getcwd(), output)),
         cache=params.cache(cache),
         python=interpreter.located(python or _python()),
         environ=dict(os.environ),

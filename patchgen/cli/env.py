@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from patchgen.cli import params
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, progress, say, show_checks
 from patchgen.cli.params import json_option
 
@@ -33,7 +33,7 @@ def env() -> None:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(),
+    type=path_types.OUTPUT_FILE,
     default=params.LOCK,
     metavar="FILE",
     help=f"Lock to write. [default: {params.LOCK}]",
@@ -76,7 +76,7 @@ def lock(source: str, output: str, cache: str | None, **given: Any) -> None:
 
 
 @env.command(cls=Command)
-@click.argument("prefix", type=click.Path())
+@click.argument("prefix", type=path_types.OUTPUT_DIRECTORY)
 @params.lock_option
 @click.option(
     "--link-scripts/--no-link-scripts",

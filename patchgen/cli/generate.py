@@ -9,8 +9,15 @@ from typing import Any
 
 import click
 
-from patchgen.cli.console import Command, print_json, say_all
-from patchgen.cli.params import json_option, pytorch_option, read_options, variable_options, warn
+from patchgen.cli import path_types
+from patchgen.cli.console import Command, print_json, say_all, write_bytes
+from patchgen.cli.params import (
+    json_option,
+    pytorch_option,
+    read_options,
+    variable_options,
+    warn,
+)
 from patchgen.errors import file_errors
 from patchgen.patch import patchfile, pins, report
 from patchgen.system import files, paths
@@ -24,7 +31,7 @@ _NAME = "switchml_pytorch.patch"
 @click.option(
     "-o",
     "--output",
-    type=click.Path(allow_dash=True),
+    type=path_types.OUTPUT_FILE,
     metavar="FILE",
     help=f"File to write, - for stdout. [default: BUILDDIR/{_NAME}]",
 )
@@ -56,8 +63,7 @@ def generate(
 def _write(content: bytes, output: str | None, builddir: str) -> str:
     """Writes the patch where it belongs and returns where that is."""
     if output == "-":
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
+        write_bytes(sys.stdout, content)
         return output
     if output is None:
         os.makedirs(paths.encode(builddir), exist_ok=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.cli import params
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, progress, say
 from patchgen.cli.params import known_pins, read_options, variable_options, warn
-from patchgen.errors import TreeError, file_errors
+from patchgen.errors import TreeError
 from patchgen.options import VARIABLES
 from patchgen.system import files, interpreter, paths
 
@@ -47,7 +47,7 @@ _VARIABLES = (*(variable.field for variable in VARIABLES), "dev_root")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(),
+    type=path_types.OUTPUT_FILE,
     metavar="LIB.so",
     help=f"File to write. [default: BUILDDIR/{_NAME}]",
 )
@@ -116,9 +116,7 @@ def _options(given: dict[str, Any]) -> Options:
 def _output(output: str | None, options: Options) -> str:
     """Where the graft goes."""
     if output is not None:
-        return os.path.join(params.directory(), output)
-    with file_errors():
-        os.makedirs(paths.encode(options.builddir), exist_ok=True)
+        return os.path.join(os.getcwd(), output)
     return os.fsdecode(paths.encode(os.path.join(options.builddir, _NAME)))
 
 

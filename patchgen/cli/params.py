@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import click
 
+from patchgen.cli import path_types
 from patchgen.cli.console import say
 from patchgen.client import homes
 from patchgen.errors import OptionsError
@@ -37,25 +38,15 @@ pytorch_option = click.option(
 )
 
 
-class _Named(click.Path):
-    """A path that is not empty, as that of a variable of a script that was not set."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:  # as in click
-        """Refuses what names nothing."""
-        if not value:
-            self.fail("it is empty; name one, or drop the option", param, ctx)
-        return super().convert(value, param, ctx)
-
-
 work_option = click.option(
     "--work",
-    type=_Named(),
+    type=path_types.Named(),
     metavar="DIR",
     help="Directory for source, environment and objects. Its path becomes part of the wheel: keep "
     "it to get the same bytes. [default: /var/tmp/switchml-patch/VERSION]",
 )
 python_option = click.option(
-    "--python", "interpreter", type=_Named(), metavar="PYTHON",
+    "--python", "interpreter", type=path_types.Named(), metavar="PYTHON",
     help="Build with this interpreter and the compiler on PATH, without conda.",
 )  # fmt: skip
 torch_option = click.option(
@@ -63,7 +54,7 @@ torch_option = click.option(
     metavar="PYTHON", help="Interpreter that imports the torch.",
 )  # fmt: skip
 lock_option = click.option(
-    "--lock", "lock_file", type=_Named(), default=LOCK, metavar="FILE",
+    "--lock", "lock_file", type=path_types.Named(), default=LOCK, metavar="FILE",
     help=f"Lock of the conda environment, as env lock writes it. [default: {LOCK}]",
 )  # fmt: skip
 accept_option = click.option(
@@ -72,7 +63,7 @@ accept_option = click.option(
     "this PyTorch crashes at exit. May be repeated.",
 )  # fmt: skip
 cache_option = click.option(
-    "--cache", type=_Named(), metavar="DIR",
+    "--cache", type=path_types.Named(), metavar="DIR",
     help="Directory for downloads and reusable builds. [default: switchml-patch under ~/.cache]",
 )  # fmt: skip
 config_option = click.option(
@@ -207,23 +198,11 @@ def torch_of(python: str) -> Torch:
     return interpreter.ask(python, environ, torch=True).with_gloo()
 
 
-def directory() -> str:
-    """The current one.
-
-    Raises:
-        OptionsError: it was removed.
-    """
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        raise OptionsError("the current directory no longer exists; change to another") from None
-
-
 def work(given: str | None, pin: Pin) -> str:
     """The absolute path of the directory to build in."""
     from patchgen.build import check  # no other command needs it
 
-    return os.path.normpath(os.path.join(directory(), given or check.default_work(pin)))
+    return os.path.normpath(os.path.join(os.getcwd(), given or check.default_work(pin)))
 
 
 def cache(given: str | None) -> str:
@@ -231,7 +210,7 @@ def cache(given: str | None) -> str:
     if given is None:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         given = os.path.join(base, "switchml-patch")
-    return os.path.normpath(os.path.join(directory(), given))
+    return os.path.normpath(os.path.join(os.getcwd(), given))
 
 
 def sources(mirrors: Sequence[str], references: Sequence[str]) -> Places:

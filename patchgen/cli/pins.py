@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from patchgen.cli import path_types
 from patchgen.cli.console import Command, Group, print_json, say
 from patchgen.cli.params import json_option, known_pins, pytorch_option
 from patchgen.errors import TreeError, file_errors
@@ -38,7 +39,11 @@ def pins(ctx: click.Context, *, as_json: bool) -> None:
 @click.option("--name", required=True, metavar="NAME", help="Name of the pin, such as v1.7.1.")
 @click.option("--commit", required=True, metavar="ID", help="Commit, all 40 digits.")
 @click.option(
-    "-o", "--output", type=click.Path(), metavar="FILE", help="File to write. [default: stdout]"
+    "-o",
+    "--output",
+    type=path_types.OUTPUT_FILE,
+    metavar="FILE",
+    help="File to write. [default: stdout]",
 )
 def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> None:
     """Makes a pin from an unpatched checkout."""

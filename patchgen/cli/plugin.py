@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patchgen.cli import params
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, progress, say
 from patchgen.cli.params import read_options, variable_options, warn
 
@@ -22,7 +22,7 @@ def plugin() -> None:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(),
+    type=path_types.OUTPUT_DIRECTORY,
     metavar="DIR",
     help="Directory for the wheel. [default: BUILDDIR]",
 )

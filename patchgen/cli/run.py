@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.cli import params
-from patchgen.cli.console import Command, print_json, progress, say_all
+from patchgen.cli import params, path_types
+from patchgen.cli.console import Command, print_json, progress, say_all, write_bytes
 from patchgen.cli.packet_faults import FAULTS, fault_options
 from patchgen.cli.params import json_option, read_options, simulating_options
 from patchgen.errors import OptionsError, file_errors
@@ -71,7 +71,9 @@ _HOME = "SWITCHML_HOME"
 )
 @fault_options
 @params.cache_option
-@click.option("--report", type=click.Path(), metavar="FILE", help="Write the result as JSON.")
+@click.option(
+    "--report", type=path_types.OUTPUT_FILE, metavar="FILE", help="Write the result as JSON."
+)
 @json_option
 @simulating_options
 def run(command: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
@@ -166,7 +168,6 @@ class _Printer:
         self._quiet = quiet
 
     def __call__(self, line: Line) -> None:
-        stream = (sys.stderr if line.error or self._quiet else sys.stdout).buffer
+        stream = sys.stderr if line.error or self._quiet else sys.stdout
         prefix = b"[%d] " % line.rank if self._several and line.rank is not None else b""
-        stream.write(prefix + line.text)
-        stream.flush()
+        write_bytes(stream, prefix + line.text)

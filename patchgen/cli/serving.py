@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.cli.console import say_all
+from patchgen.cli import path_types
+from patchgen.cli.console import say_all, write_bytes
 from patchgen.errors import ToolError, file_errors
 from patchgen.system import files, signals
 from patchgen.system.ports import split_address
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _GRACE = 10.0  # seconds
 
 counters_option = click.option(
-    "--json", "target", type=click.Path(), metavar="FILE", help="Write the counters."
+    "--json", "target", type=path_types.OUTPUT_FILE, metavar="FILE", help="Write the counters."
 )
 
 
@@ -64,8 +65,6 @@ def run(
     """
     with files.scratch("counters") as directory:
         counters = os.path.abspath(target) if target else os.path.join(directory, "counters.json")
-        with file_errors():
-            os.stat(os.path.dirname(counters))  # rather now than after hours
         before = _written(counters)
         program = Program([*command, f"--json={counters}"], supervised=True, grace=_GRACE)
         told = True
@@ -82,9 +81,7 @@ def run(
 
 
 def _show(source: str, line: bytes) -> None:
-    out = (sys.stderr if source == "err" else sys.stdout).buffer
-    out.write(line)
-    out.flush()
+    write_bytes(sys.stderr if source == "err" else sys.stdout, line)
 
 
 def _written(path: str) -> int | None:

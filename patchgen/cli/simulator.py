@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
-from patchgen.cli import params
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, progress, say
 from patchgen.cli.serving import counters_option, listen_option, run
+from patchgen.client.config import MAX_WORKERS
+from patchgen.system import ports
 
 
 @click.group(cls=Group)
@@ -18,16 +20,16 @@ def simulator() -> None:
 
 
 @simulator.command(cls=Command)
-@click.argument("prefix", type=click.Path())
+@click.argument("prefix", type=path_types.OUTPUT_DIRECTORY)
 @click.option(
     "--workers",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, MAX_WORKERS),
     metavar="N",
     help="Write a switchml.cfg for each of N ranks.",
 )
 @click.option(
     "--controller-port",
-    type=click.IntRange(1, 65535),
+    type=click.IntRange(1, ports.HIGHEST),
     metavar="PORT",
     help="Port on which rank 0 listens. [default: 50099]",
 )
@@ -64,7 +66,7 @@ def install(prefix: str, **given: Any) -> None:  # the options above
 @listen_option("HOST:PORT")
 @click.option(
     "--workers",
-    type=click.IntRange(1, 65535),
+    type=click.IntRange(1, MAX_WORKERS),
     metavar="N",
     required=True,
     help="Ranks that sum together.",

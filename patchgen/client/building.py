@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from patchgen.client import checkout, config, installed, library, mends
 from patchgen.client.mends import COMMIT
 from patchgen.errors import file_errors
-from patchgen.system import cmake, files, paths
+from patchgen.system import cmake, files, outputs, paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,7 +77,7 @@ def install(wish: Wish, sources: Mapping[str, bytes], home: str) -> list[str]:
     whole = mended(wish, sources)
     with cmake.built(project(wish, whole), "the client library") as build, file_errors():
         found = contents(wish, whole, build)
-    with file_errors():
+    with outputs.directory(paths.native(home)), file_errors():
         for name, content in found.items():
             target = paths.encode(posixpath.join(home, name))
             os.makedirs(os.path.dirname(target), exist_ok=True)

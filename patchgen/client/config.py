@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchgen.payload.rank_hook import RANK_MARK, WORLD_MARK
+from patchgen.system import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -108,8 +109,7 @@ def save(path: str, text: str) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
+    files.write(path, text.encode("utf-8", "surrogateescape"))
 
 
 class _Line(NamedTuple):

@@ -24,7 +24,7 @@ from patchgen.graft.sources import (
 from patchgen.graft.trying import attempt
 from patchgen.patch import pins
 from patchgen.source import Places
-from patchgen.system import cmake, files
+from patchgen.system import cmake, files, outputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,7 +97,7 @@ def build(  # noqa: PLR0913  # each is an option of the command
         library = os.path.join(directory, "graft.so")
         _LOGGER.info("trying it: a process group in torch %s", torch.version)
         attempt(library, torch, environ)
-        with open(library, "rb") as file:
+        with open(library, "rb") as file, outputs.directory(os.path.dirname(output)):
             files.replace(os.fsencode(output), file.read())
     return made
 

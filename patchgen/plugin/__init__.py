@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from patchgen.errors import file_errors
 from patchgen.patch.version import local_version
 from patchgen.plugin import project, target, wheel
-from patchgen.system import cmake, paths
+from patchgen.system import cmake, outputs
 
 if TYPE_CHECKING:
     from patchgen.options import Options
@@ -40,22 +40,17 @@ def build(options: Options, torch: Torch, directory: str) -> str:
     wanted = target.inspect(torch)
     version = f"{wanted.release}+{local_version(options)}"
     path = os.path.join(directory, wheel.file_name(version, wanted.tag))
-    with file_errors():
-        os.makedirs(paths.encode(directory), exist_ok=True)
     with cmake.built(
         project.sources(options, wanted), "the process group and the delegate"
     ) as built:
         with file_errors(), open(os.path.join(built, project.library(wanted)), "rb") as file:
             library = file.read()
         _LOGGER.info("writing the wheel")
-        wheel.write(
-            path,
-            {
-                **project.modules(wanted),
-                f"{wheel.PACKAGE}/{project.library(wanted)}": library,
-            },
-            version=version,
-            tag=wanted.tag,
-            requires=f"torch=={wanted.release}",
-        )
+        contents = {
+            **project.modules(wanted),
+            f"{wheel.PACKAGE}/{project.library(wanted)}": library,
+        }
+        requires = f"torch=={wanted.release}"
+        with outputs.directory(directory):
+            wheel.write(path, contents, version=version, tag=wanted.tag, requires=requires)
     return path

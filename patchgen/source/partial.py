@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
-import tempfile
 from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError, TreeError
 from patchgen.source.fetch import NowhereError, fetch, fetch_objects
 from patchgen.source.repository import submodules
+from patchgen.system import leftovers
 from patchgen.system.git import MODULES, GitError
 from patchgen.system.objects import entries, object_id, tree_of
 
@@ -163,7 +163,7 @@ class Commit:
         """Puts a new clone into the place, where there is none or the lacking one."""
         base = os.path.dirname(self.git_dir)
         os.makedirs(base, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=base) as draft:
+        with leftovers.owned("clone", base, hidden=True) as draft:
             made = os.path.join(draft, "made")
             os.mkdir(made)
             self._git("init", "-q", "--bare", "--template=", "--object-format=sha1", git_dir=made)

@@ -6,12 +6,12 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen import __version__
 from patchgen.errors import file_errors
-from patchgen.system import files
+from patchgen.system import files, leftovers, outputs, signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,8 +21,20 @@ _COMPILERS = {"CC": "cc", "CXX": "c++"}
 _FLAGS = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")
 
 
-def kept(cache: str, kind: str, inputs: object, make: Callable[[str], None]) -> str:
+@dataclass(frozen=True)
+class Kept:
+    """A directory of the cache."""
+
+    path: str
+    new: bool
+    """Whether it was made just now."""
+
+
+def kept(cache: str, kind: str, inputs: object, make: Callable[[str], None]) -> Kept:
     """A directory of the cache; it is made where it is not there.
+
+    A cache that cannot be written is refused before anything is made for it. One that has the
+    directory is only read.
 
     Args:
         cache: the directory of all that is kept.
@@ -38,20 +50,16 @@ def kept(cache: str, kind: str, inputs: object, make: Callable[[str], None]) -> 
     cache = os.path.join(cache, "run")
     path = os.path.join(cache, f"{kind}-{name}")
     if os.path.isdir(path):
-        return path
-    with files.scratch(kind) as directory, file_errors():
-        made = os.path.join(directory, kind)
-        os.mkdir(made)
-        make(made)
+        return Kept(path, new=False)
+    outputs.try_directory(cache)
+    with signals.cleaning_up(), file_errors():
         os.makedirs(cache, exist_ok=True)
-        beside = tempfile.mkdtemp(prefix=f".{kind}-", dir=cache)
-        try:
-            whole = os.path.join(beside, kind)
-            shutil.copytree(made, whole)
-            _rename(whole, path)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-    return path
+        with leftovers.owned(kind, cache, hidden=True) as draft:
+            made = os.path.join(draft, kind)
+            os.mkdir(made)
+            make(made)
+            _rename(made, path)
+    return Kept(path, new=True)
 
 
 def _rename(source: str, target: str) -> None:

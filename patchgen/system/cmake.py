@@ -36,8 +36,7 @@ def place(project: Mapping[str, bytes], directory: str) -> None:
         for path, content in project.items():
             target = os.path.join(directory, path)
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "wb") as file:
-                file.write(content)
+            files.write(target, content)
 
 
 @contextlib.contextmanager
@@ -85,7 +84,7 @@ def _configure(source: str, build: str, options: Sequence[str], what: str) -> No
     if shutil.which("cmake") is None:
         raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
     try:
-        run(["cmake", "-S", source, "-B", build, *options], limit=_LIMIT, supervised=True)
+        _run(["cmake", "-S", source, "-B", build, *options], build)
     except ToolError as error:
         if _NO_COMPILER in str(error):
             raise ToolError(
@@ -104,5 +103,12 @@ def _configure(source: str, build: str, options: Sequence[str], what: str) -> No
 
 def _compile(build: str, what: str, *, jobs: int) -> None:
     _LOGGER.info("compiling %s", what)
-    command = ["cmake", "--build", build, "--parallel", str(jobs)]
-    run(command, limit=_LIMIT, supervised=True)
+    _run(["cmake", "--build", build, "--parallel", str(jobs)], build)
+
+
+def _run(command: Sequence[str], build: str) -> None:
+    """Runs cmake. What a compiler that is killed leaves behind goes with the build's directory."""
+    temporary = os.path.join(build, "tmp")
+    with file_errors():
+        os.makedirs(temporary, exist_ok=True)
+    run(["env", f"TMPDIR={temporary}", *command], limit=_LIMIT, supervised=True)

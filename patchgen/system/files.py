@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from patchgen.errors import file_errors
-from patchgen.system import signals
+from patchgen.system import leftovers, signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +58,38 @@ def sha256(path: str) -> str:
         return digest.hexdigest()
 
 
+def write(path: str, content: bytes) -> None:
+    """Writes a file of a directory that nobody else looks into yet.
+
+    Raises:
+        OSError: it names the file, also where the disk is full.
+    """
+    with _named(path), open(path, "wb") as file:
+        file.write(content)
+
+
+def copy(source: str, target: str) -> None:
+    """Copies a small file, without its mode.
+
+    Raises:
+        OSError: it names the file that cannot be read, or written.
+    """
+    with open(source, "rb") as file:
+        content = file.read()
+    write(target, content)
+
+
+@contextlib.contextmanager
+def _named(path: str | bytes) -> Iterator[None]:
+    """Names the file in an error of a block that writes it, which the system does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = path
+        raise
+
+
 def write_new(path: bytes, content: bytes, mode: int = 0o666) -> None:
     """Creates a file that must not exist, and waits until it is on the disk.
 
@@ -66,7 +98,7 @@ def write_new(path: bytes, content: bytes, mode: int = 0o666) -> None:
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
-        with open(descriptor, "wb") as file:
+        with _named(path), open(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -89,7 +121,7 @@ def replace(path: bytes, content: bytes) -> None:
     else:
         mode = stat.S_IMODE(status.st_mode)
         if not stat.S_ISREG(status.st_mode):
-            with open(path, "wb") as file:
+            with _named(path), open(path, "wb") as file:
                 file.write(content)
             return
     try:
@@ -100,7 +132,7 @@ def replace(path: bytes, content: bytes) -> None:
         error.filename = path
         raise
     try:
-        with open(descriptor, "wb") as file:
+        with _named(path), open(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fchmod(file.fileno(), mode)
@@ -139,17 +171,23 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
 
 
 @contextlib.contextmanager
-def scratch(purpose: str) -> Iterator[str]:
-    """A new directory under TMPDIR, removed at the end, after Ctrl-C, SIGTERM and SIGHUP.
+def scratch(purpose: str, place: str | None = None) -> Iterator[str]:
+    """A new directory, removed at the end, after Ctrl-C, SIGTERM and SIGHUP.
+
+    After SIGKILL, which leaves no time for that, a later run removes it.
 
     Args:
         purpose: a word of its name.
+        place: where it is made; None: TMPDIR.
 
     Raises:
         FileError: there is no room, or the file system refused otherwise.
     """
-    prefix = f"switchml-{purpose}-"
-    with signals.cleaning_up(), file_errors(), tempfile.TemporaryDirectory(prefix=prefix) as path:
+    with (
+        signals.cleaning_up(),
+        file_errors(),
+        leftovers.owned(purpose, place or tempfile.gettempdir()) as path,
+    ):
         yield os.path.realpath(path)
 
 

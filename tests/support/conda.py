@@ -28,8 +28,8 @@ from click.testing import CliRunner
 from rattler.index import index_fs
 
 from patchgen.build.env import lockfile
-from patchgen.cli.console import Main
 from patchgen.cli.env import env
+from patchgen.cli.program import Main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

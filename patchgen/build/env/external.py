@@ -6,11 +6,11 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 from typing import TYPE_CHECKING
 
 from patchgen.build.env import lockfile
 from patchgen.errors import ToolError, file_errors
+from patchgen.system import files
 from patchgen.system.process import run
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def solve(  # noqa: PLR0913  # the arguments of the other solver, and the progra
         "dependencies": [_with_location(text, channels) for text in specs],
     }
     packages = {f"__{name}": version.replace("=", " ") for name, version in virtual.items()}
-    with tempfile.TemporaryDirectory(prefix="switchml-lock-") as directory, file_errors():
+    with files.scratch("lock") as directory, file_errors():
         names = {name: os.path.join(directory, name) for name in ("environment.yml", "virtual.yml")}
         for name, data in {
             "environment.yml": asked,

@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import os
 import sys
-import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,7 +113,7 @@ def write(lock: Lock, path: str) -> None:
             custom_metadata={key: value for key, value in custom.items() if value},
         ),
     )
-    with tempfile.TemporaryDirectory() as directory, file_errors():
+    with files.scratch("lock") as directory, file_errors():
         written = Path(directory, "conda-lock.yml")
         conda_lock.lockfile.write_conda_lock_file(content, written, None, include_help_text=False)
         header = _HEADER.format(source=os.path.basename(lock.source))

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 from pathlib import Path
 
 from patchgen.client import config, library
 from patchgen.client.simulator_config import simulated
 from patchgen.errors import file_errors
-from patchgen.system import cmake, files
+from patchgen.system import cmake, files, outputs, ports
 
 _LOGGER = logging.getLogger(__name__)
 _SOURCE = Path(__file__).parent
@@ -51,7 +50,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
     """
     if not 1 <= workers <= config.MAX_WORKERS:
         raise ValueError(f"workers: {workers} is not within 1 and {config.MAX_WORKERS}")
-    if not 1 <= controller_port <= config.MAX_WORKERS:
+    if not 1 <= controller_port <= ports.HIGHEST:
         raise ValueError(f"controller_port: {controller_port} is no port")
     if prepostprocessor not in config.PREPOSTPROCESSORS:
         raise ValueError(
@@ -68,7 +67,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
         ).encode()
 
     texts = [text(rank) for rank in range(workers)]
-    with tempfile.TemporaryDirectory(prefix="switchml-simulator-") as directory:
+    with files.scratch("simulator") as directory:
         archive = _build(Path(directory), debug=debug, cxxflags=cxxflags)
         contents = {
             Path("include/switchml", header.name): header.read_bytes()
@@ -81,7 +80,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
             contents[Path("ranks", str(rank), config.NAME)] = content
 
     _LOGGER.info("installing into %s", prefix)
-    with file_errors():
+    with outputs.directory(str(prefix)), file_errors():
         for name, content in contents.items():
             (prefix / name).parent.mkdir(parents=True, exist_ok=True)
             files.replace(os.fsencode(prefix / name), content)

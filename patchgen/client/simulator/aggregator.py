@@ -42,4 +42,4 @@ def build(cache: str, environ: Mapping[str, str]) -> str:
                 shutil.copy2(os.path.join(place, PROGRAM), directory)
 
     inputs = [kept.digest(_SOURCE, only=_SOURCES), kept.compiler(environ)]
-    return os.path.join(kept.kept(cache, "aggregator", inputs, make), PROGRAM)
+    return os.path.join(kept.kept(cache, "aggregator", inputs, make).path, PROGRAM)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from patchgen.ranks.demo.outcome import Outcome
 from patchgen.ranks.run.report import reason
 from patchgen.ranks.run.ways import stock
 from patchgen.ranks.way import AUTO
-from patchgen.system import lock, paths
+from patchgen.system import files, lock, paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +62,7 @@ def run(request: Request) -> Outcome:
         os.makedirs(request.output, exist_ok=True)
     with lock.held(paths.from_native(request.output)):
         with file_errors():
-            shutil.copyfile(_SOURCE, request.script)
+            files.copy(_SOURCE, request.script)
         # What cannot be built is known before anything is trained.
         setup = running.prepare(_job(request, AUTO, "switchml"))
         outcome = Outcome(

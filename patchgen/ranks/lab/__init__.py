@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import re
-import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from patchgen import switch as switches
 from patchgen.client import lab_config
 from patchgen.errors import OptionsError, ToolError
 from patchgen.payload.rank_hook import RANK_MARK
+from patchgen.system import files
 from patchgen.system.companion import beside
 from patchgen.system.process import Program
 
@@ -134,7 +134,7 @@ def cpus() -> Sequence[str]:
 def _directory() -> Iterator[str]:
     """One whose path fits into a socket's address and into DPDK's options."""
     for place in (None, "/tmp", "/var/tmp"):  # noqa: S108  # a directory of ours is made in it
-        with tempfile.TemporaryDirectory(prefix="switchml-lab-", dir=place) as path:
+        with files.scratch("lab", place) as path:
             longest = os.fsencode(_socket(path, MOST))
             if _PLAIN.fullmatch(path) and len(longest) <= _SOCKET_PATH:
                 yield path

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import shutil
 from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import ToolError, file_errors
@@ -81,10 +80,10 @@ def _prepared(job: Job, setup: Setup, lab: Lab | None, directory: str) -> list[s
         os.mkdir(os.path.join(directory, name))
     # Python imports from the directory of its program first, so that has no other file.
     program = os.path.join(directory, "program", "launcher.py")
-    shutil.copyfile(launcher.__file__, program)
+    files.copy(launcher.__file__, program)
     site = os.path.join(directory, "site")
-    shutil.copyfile(sitecustomize.__file__, os.path.join(site, f"{sitecustomize.NAME}.py"))
-    shutil.copyfile(rank_hook.__file__, os.path.join(site, f"{sitecustomize.PREFIX}run.py"))
+    files.copy(sitecustomize.__file__, os.path.join(site, f"{sitecustomize.NAME}.py"))
+    files.copy(rank_hook.__file__, os.path.join(site, f"{sitecustomize.PREFIX}run.py"))
     data: dict[str, Any] = {
         "command": list(job.command),
         "workers": job.workers,
@@ -98,8 +97,7 @@ def _prepared(job: Job, setup: Setup, lab: Lab | None, directory: str) -> list[s
     if data["files"] or data["template"]:
         data["environ"].pop(rank_hook.CONFIG, None)
     path = os.path.join(directory, "job.json")
-    with open(path, "w", encoding="ascii") as file:
-        json.dump(data, file)
+    files.write(path, json.dumps(data).encode("ascii"))
     return [program, path]
 
 

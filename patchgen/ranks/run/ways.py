@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from patchgen.ranks.run.job import Job
+    from patchgen.system.cache import Kept
     from patchgen.system.interpreter import Interpreter, Torch
 
 SIMULATED = "the switch is simulated: rank 0's process adds, over TCP on this machine"
@@ -173,7 +174,7 @@ def _options(job: Job) -> Options:
         simulator.install(Path(directory))
 
     inputs = [cache.digest(os.path.dirname(simulator.__file__)), cache.compiler(job.environ)]
-    home = cache.kept(job.cache, "simulator", inputs, make)
+    home = cache.kept(job.cache, "simulator", inputs, make).path
     return Options(
         dpdk=False, mlx5=False, mlx4=False, rdma=False, debug=False,
         switchml_home=paths.from_native(home), grpc_home="", dpdk_home="",
@@ -188,9 +189,9 @@ def _with_plugin(job: Job, torch: Torch, options: Options) -> Setup:
         os.unlink(wheel)
 
     inputs = _inputs(job, torch, options, os.path.dirname(plugin.__file__))
-    directory = cache.kept(job.cache, "plugin", inputs, make)
-    path = interpreter.search_path(directory, job.environ)
-    why = "the plugin, built by this command"
+    kept = cache.kept(job.cache, "plugin", inputs, make)
+    path = interpreter.search_path(kept.path, job.environ)
+    why = f"the plugin, {_origin(kept)}"
     return Setup(torch, PLUGIN, why, environ={**_NO_GRAFT, "PYTHONPATH": path})
 
 
@@ -202,9 +203,12 @@ def _with_graft(job: Job, torch: Torch, options: Options) -> Setup:
         graft.build(options, torch, None, output, cache=job.cache, environ=job.environ)
 
     inputs = _inputs(job, torch, options, os.path.dirname(graft.__file__))
-    directory = cache.kept(job.cache, "graft", inputs, make)
-    why = "a graft, built by this command"
-    return Setup(torch, GRAFT, why, graft=os.path.join(directory, name))
+    kept = cache.kept(job.cache, "graft", inputs, make)
+    return Setup(torch, GRAFT, f"a graft, {_origin(kept)}", graft=os.path.join(kept.path, name))
+
+
+def _origin(kept: Kept) -> str:
+    return "built by this command" if kept.new else "taken from the cache"
 
 
 def _inputs(job: Job, torch: Torch, options: Options, package: str) -> list[object]:

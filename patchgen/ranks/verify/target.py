@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from patchgen.payload import verify_rank, verify_work
 from patchgen.payload.verify_rank import MARK
-from patchgen.system import interpreter
+from patchgen.system import files, interpreter
 from patchgen.system.process import Program, side_by_side
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def run(
     program = os.path.join(target.scratch, name, "program")
     os.makedirs(program)
     for path in _WORKER:
-        shutil.copy(path, program)
+        files.copy(path, os.path.join(program, os.path.basename(path)))
     programs = []
     for number, (job, own) in enumerate(zip(jobs, environs)):
         directory = os.path.join(target.scratch, name, str(number))

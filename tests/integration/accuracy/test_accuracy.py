@@ -174,7 +174,7 @@ def test_a_group_that_stays_with_gloo_is_told() -> None:
         (["none.npy", "--numel", "5"], 2, "--numel is for random values"),
         (["none.npy", "--workers", "2", "--copies", "2"], 2, "give one of them"),
         (["--plot", "plot.pdf"], 2, "ends with .png"),
-        (["--plot", "none/plot.png"], 2, "there is no directory none"),
+        (["--plot", "none/plot.png"], 5, "none/plot.png: No such file or directory"),
         (["--bits", "9"], 2, "9 is not in the range"),
         (["--workers", "65536"], 2, "65536 is not in the range"),
         (["--scale", "nan"], 2, "--scale nan: give a number above 0"),

@@ -18,6 +18,8 @@ from patchgen.patch.tree import apply as apply_to_tree
 
 pytestmark = pytest.mark.integration
 
+GONE = "error: the current directory no longer exists; change to another\n"
+
 
 def test_generate_writes_where_it_is_told(tmp_path: Path) -> None:
     tool("generate", cwd=tmp_path)
@@ -49,6 +51,64 @@ def test_a_full_standard_output(tmp_path: Path, arguments: str) -> None:
     assert b"Exception ignored" not in done.stderr
 
 
+@pytest.mark.parametrize("arguments", ["generate -o -", "--help", "pins", "pins --json"])
+def test_a_closed_standard_output(tmp_path: Path, arguments: str) -> None:
+    done = closed(">&-", tmp_path, *arguments.split())
+    assert (done.returncode, done.stdout) == (5, "")
+    assert done.stderr.endswith("error: the output cannot be written: Bad file descriptor\n")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("streams", ["2>&-", "<&- 2>&-"])
+def test_closed_streams_that_are_not_needed(tmp_path: Path, streams: str) -> None:
+    done = closed(streams, tmp_path, "generate", "-o", "-")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == tool("generate", "-o", "-", cwd=tmp_path).stdout
+    assert closed(streams, tmp_path, "status", "none").returncode == 3
+
+
+def closed(streams: str, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["sh", "-c", f'exec "$@" {streams}', "sh", sys.executable, "-m", "patchgen"]
+    return subprocess.run(
+        [*command, *arguments], cwd=directory, check=False, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "accuracy --plot none/x.png",
+        "client build -o file/x",
+        "client patch -o none/x",
+        "demo --output file/x",
+        "env create file/x",
+        "env lock -o none/x",
+        "generate -o none/x",
+        "graft -o none/x",
+        f"pins make . --layout c10d-lib --name v0 --commit {miniature.COMMIT} -o none/x",
+        "plugin build -o file/x",
+        "run --report none/x -- true",
+        "simulator install file/x",
+        "simulator serve --workers 2 --json none/x",
+        "switch --port memif:x --json none/x",
+    ],
+)
+def test_what_cannot_be_written_is_told_before_anything_is_done(
+    tmp_path: Path, arguments: str
+) -> None:
+    (tmp_path / "file").touch()
+    done = tool(*arguments.split(), cwd=tmp_path, code=5)
+    (path,) = [word for word in arguments.split() if word.startswith(("none/", "file/"))]
+    why = "Not a directory" if path.startswith("file") else "No such file or directory"
+    assert (done.stdout, done.stderr) == ("", f"error: {path}: {why}\n")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_workers_that_no_configuration_can_hold(tmp_path: Path) -> None:
+    done = tool("simulator", "install", "--workers", "65536", "home", cwd=tmp_path, code=2)
+    assert "65536 is not in the range" in done.stderr
+
+
 def in_a_directory_that_is_gone(
     directory: Path, *arguments: str
 ) -> subprocess.CompletedProcess[str]:
@@ -71,7 +131,17 @@ def test_what_is_built_needs_a_current_directory(tmp_path: Path, command: str) -
     arguments = [*command.split(), "--dev-root", "/d", "--work", "w"]
     done = in_a_directory_that_is_gone(tmp_path / "gone", *arguments)
     assert done.returncode == 2
-    assert done.stderr == ("error: the current directory no longer exists; change to another\n")
+    assert done.stderr == GONE
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["run -- true", "demo", "status x", "source x", "simulator install x", "accuracy --plot x.png",
+     "client source", "run --report x -- true", "plugin build -o x --dev-root /d"],
+)  # fmt: skip
+def test_what_needs_a_current_directory_says_so(tmp_path: Path, command: str) -> None:
+    done = in_a_directory_that_is_gone(tmp_path / "gone", *command.split())
+    assert (done.returncode, done.stderr) == (2, GONE)
 
 
 @pytest.mark.parametrize("command", ["check", "build", "run"])

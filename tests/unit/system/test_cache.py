@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchgen.errors import OptionsError
+from patchgen.errors import FileError, OptionsError
 from patchgen.system import cache
 
 if TYPE_CHECKING:
@@ -23,12 +23,14 @@ def test_what_was_built_is_kept(tmp_path: Path) -> None:
             file.write("content")
 
     first = cache.kept(str(tmp_path / "a cache"), "thing", ["x", 1], make)
-    assert cache.kept(str(tmp_path / "a cache"), "thing", ["x", 1], make) == first
+    assert first.new
+    again = cache.kept(str(tmp_path / "a cache"), "thing", ["x", 1], make)
+    assert again == cache.Kept(first.path, new=False)
     other = cache.kept(str(tmp_path / "a cache"), "thing", ["x", 2], make)
-    assert len({first, other}) == len(made) == 2
-    assert os.listdir(other) == ["file"]
-    assert sorted(os.listdir(os.path.dirname(first))) == sorted(
-        map(os.path.basename, (first, other))
+    assert len({first.path, other.path}) == len(made) == 2
+    assert os.listdir(other.path) == ["file"]
+    assert sorted(os.listdir(os.path.dirname(first.path))) == sorted(
+        map(os.path.basename, (first.path, other.path))
     )
 
 
@@ -38,7 +40,26 @@ def test_nothing_is_kept_of_what_failed(tmp_path: Path) -> None:
 
     with pytest.raises(OptionsError):
         cache.kept(str(tmp_path), "thing", [], make)
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path / "run") == []
+
+
+def test_a_cache_that_cannot_be_written_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    def make(directory: str) -> None:
+        raise AssertionError(directory)
+
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match=f"^{tmp_path}/file/run: Not a directory"):
+        cache.kept(str(tmp_path / "file"), "thing", [], make)
+
+
+def test_a_cache_that_has_it_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cache.kept(str(tmp_path), "thing", [], lambda _: None)
+
+    def refuse(path: str) -> None:
+        raise FileError(path)
+
+    monkeypatch.setattr("patchgen.system.outputs.try_directory", refuse)
+    assert cache.kept(str(tmp_path), "thing", [], refuse).path == made.path
 
 
 def test_another_run_was_quicker(tmp_path: Path) -> None:
@@ -46,10 +67,10 @@ def test_another_run_was_quicker(tmp_path: Path) -> None:
         open(os.path.join(directory, "mine"), "w", encoding="ascii").close()
         if not entered:
             entered.append(directory)
-            nested.append(cache.kept(str(tmp_path), "thing", [], make))
+            nested.append(cache.kept(str(tmp_path), "thing", [], make).path)
 
     entered: list[str] = []
     nested: list[str] = []
-    assert cache.kept(str(tmp_path), "thing", [], make) == nested[0]
+    assert cache.kept(str(tmp_path), "thing", [], make).path == nested[0]
     assert os.listdir(nested[0]) == ["mine"]
     assert len(os.listdir(tmp_path / "run")) == 1

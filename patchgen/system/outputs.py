@@ -1,0 +1,77 @@
+"""Where a command writes: tried before the work, and made for what comes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import tempfile
+from typing import TYPE_CHECKING
+
+from patchgen.errors import file_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def directory(path: str) -> Iterator[None]:
+    """A directory for what the block writes. Where that raises, what was made for it is removed.
+
+    Raises:
+        FileError: it cannot be made.
+    """
+    missing = []
+    above = os.path.abspath(path)
+    while not os.path.lexists(above):
+        missing.append(above)
+        above = os.path.dirname(above)
+    with file_errors():
+        os.makedirs(path, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # it holds something by now
+            for made in missing:
+                os.rmdir(made)
+        raise
+
+
+def try_file(path: str) -> None:
+    """Refuses a path that no file can be written to. Nothing is changed.
+
+    Raises:
+        FileError: why.
+    """
+    place = os.path.dirname(os.path.realpath(path))
+    with file_errors():
+        if os.path.isdir(path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if not os.path.exists(path) or os.path.isfile(path):
+            _try(place, path)
+        elif not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+
+def try_directory(path: str) -> None:
+    """Refuses a path at which there can be no directory with files. Nothing is changed.
+
+    Raises:
+        FileError: why.
+    """
+    place = os.path.realpath(path)
+    while not os.path.lexists(place):
+        place = os.path.dirname(place)
+    with file_errors():
+        _try(place, path)
+
+
+def _try(place: str, path: str) -> None:
+    """Writes a byte into a file without a name, in a directory that may have to have `path`."""
+    try:
+        os.stat(os.path.join(place, ""))  # tempfile tells a file from a directory only by luck
+        with tempfile.TemporaryFile(dir=place, buffering=0) as file:
+            file.write(b"\0")
+    except OSError as error:
+        error.filename = path
+        raise

@@ -1,0 +1,120 @@
+"""What a killed run has left is removed by the next, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from patchgen.system import files, leftovers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOLDS = """
+import sys, time
+from patchgen.system import files
+with files.scratch("run") as directory:
+    open(directory + "/file", "w").close()
+    print(directory, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    leftovers.sweep.cache_clear()
+    yield tmp_path
+    leftovers.sweep.cache_clear()
+
+
+def names(place: Path) -> list[str]:
+    return sorted(entry.name for entry in place.iterdir())
+
+
+def test_a_killed_run_is_cleaned_up_after_and_a_living_one_is_left_alone(place: Path) -> None:
+    environ = {**os.environ, "TMPDIR": str(place)}
+    runs, theirs = [], []
+    for _ in range(2):
+        runs.append(
+            subprocess.Popen([sys.executable, "-c", HOLDS], env=environ, stdout=subprocess.PIPE)
+        )
+        assert runs[-1].stdout is not None
+        theirs.append(os.path.basename(runs[-1].stdout.readline().decode().strip()))
+    try:
+        runs[0].kill()
+        runs[0].wait()
+        assert names(place) == sorted(theirs)
+        with files.scratch("verify") as ours:
+            assert names(place) == sorted([theirs[1], os.path.basename(ours)])
+        assert names(place) == [theirs[1]]
+        runs[1].send_signal(signal.SIGTERM)
+        runs[1].wait()
+        assert names(place) == []
+    finally:
+        for run in runs:
+            run.kill()
+            run.communicate()
+
+
+def test_what_is_not_ours_stays(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [
+        "switchml-run-abcdefgh",
+        "switchml-commands-ab_cdef1",
+        "switchml-run.abc",
+        "run.abcd1234",
+    ]
+    for name in [*others, "target", "switchml-left.abcdefgh"]:
+        (place / name).mkdir()
+    (place / "switchml-file.abcdefgh").touch()
+    (place / "switchml-link.abcdefgh").symlink_to("target")
+    with monkeypatch.context() as context:
+        context.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        with files.scratch("run"):
+            pass
+    assert "switchml-left.abcdefgh" in names(place)  # of another user
+    leftovers.sweep.cache_clear()
+    with files.scratch("run"):
+        pass
+    left = {"switchml-file.abcdefgh", "switchml-link.abcdefgh", "target", *others}
+    assert {*names(place)} == left
+
+
+def test_a_new_directory_is_not_taken_for_a_left_one(place: Path) -> None:
+    """Between its making and its lock another run may look: nobody is left without a directory."""
+    end = threading.Event()
+
+    def sweep() -> None:
+        while not end.is_set():
+            leftovers.sweep.__wrapped__(str(place))
+
+    sweeping = threading.Thread(target=sweep)
+    sweeping.start()
+    try:
+        for _ in range(300):
+            with files.scratch("run") as directory:
+                with open(os.path.join(directory, "file"), "w", encoding="ascii"):
+                    pass
+                assert os.listdir(directory) == ["file"]
+    finally:
+        end.set()
+        sweeping.join()
+    assert names(place) == []
+
+
+def test_without_locks_nothing_is_swept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    (place / "switchml-left.abcdefgh").mkdir()
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    with files.scratch("run") as directory:
+        assert os.path.isdir(directory)
+    assert names(place) == ["switchml-left.abcdefgh"]

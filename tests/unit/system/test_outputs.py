@@ -1,0 +1,86 @@
+"""Outputs that are tried before the work, and directories that are made for them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from support import unprivileged
+
+from patchgen.errors import FileError
+from patchgen.system import outputs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_what_can_be_written_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("old")
+    for name in ("there", "new", "."):
+        if name != ".":
+            outputs.try_file(str(tmp_path / name))
+    outputs.try_file("/dev/null")
+    for name in ("", "new", "a/b/c"):
+        outputs.try_directory(str(tmp_path / name))
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+    assert (tmp_path / "there").read_text() == "old"
+
+
+def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    cases = [
+        (outputs.try_file, "none/x", "No such file or directory"),
+        (outputs.try_file, "file/x", "Not a directory"),
+        (outputs.try_file, "", "Is a directory"),
+        (outputs.try_directory, "file", "Not a directory"),
+        (outputs.try_directory, "file/x/y", "Not a directory"),
+    ]
+    for trial, name, why in cases:
+        path = os.path.join(tmp_path, name)
+        with pytest.raises(FileError) as caught:
+            trial(path)
+        assert str(caught.value) == f"{path}: {why}"
+
+
+def test_permission_counts() -> None:
+    with unprivileged.directory() as place:
+        os.chmod(place, 0o555)  # noqa: S103
+        with unprivileged.user():
+            for trial in (outputs.try_file, outputs.try_directory):
+                with pytest.raises(FileError, match=f"^{place}/x: Permission denied"):
+                    trial(f"{place}/x")
+
+
+def test_a_full_disk_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    with pytest.raises(FileError, match=f"^{tmp_path}/x: No space left"):
+        outputs.try_file(str(tmp_path / "x"))
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt, OSError])
+def test_a_directory_that_stays_empty_is_removed(
+    tmp_path: Path, error: type[BaseException] | None
+) -> None:
+    (tmp_path / "there").mkdir()
+
+    def fill(path: Path, *, wrote: bool) -> None:
+        with outputs.directory(str(path)):
+            assert path.is_dir()
+            if wrote:
+                (path / "file").touch()
+            if error is not None:
+                raise error
+
+    for path, wrote in (("a/b", False), ("c/d", True), ("there", False)):
+        if error is None:
+            fill(tmp_path / path, wrote=wrote)
+        else:
+            with pytest.raises(error):
+                fill(tmp_path / path, wrote=wrote)
+    left = {"c", "c/d", "c/d/file", "there"} | ({"a", "a/b"} if error is None else set())
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == left
