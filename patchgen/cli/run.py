@@ -21,7 +21,7 @@ from patchgen.system import files
 if TYPE_CHECKING:
     from patchgen.options import Options
     from patchgen.ranks.lab import Faults
-    from patchgen.ranks.run import Job, Line
+    from patchgen.ranks.run import Job, Line, Result
 
 _CONFIG = "SWITCHML_CONFIG"
 _HOME = "SWITCHML_HOME"
@@ -86,21 +86,30 @@ def run(command: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
     go through a switch in software.
     """
     from patchgen.ranks import run as running  # no other command needs it
-    from patchgen.ranks.run import report as telling
 
     job = _job(command, given)
     with progress():
         setup = running.prepare(job)
     say_all(setup.notes)
-    result = running.start(job, setup, _Printer(job.workers, quiet=as_json))
-    say_all(["", *telling.lines(result)])
-    if given["report"]:
-        with file_errors():
-            text = json.dumps(telling.data(result), indent=2) + "\n"
-            files.replace(os.fsencode(given["report"]), text.encode())
-    if as_json:
-        print_json(telling.data(result))
+    try:
+        result = running.start(job, setup, _Printer(job.workers, quiet=as_json))
+    except running.Interrupted as interrupted:
+        _show(interrupted.result, given["report"], as_json=as_json)
+        raise
+    _show(result, given["report"], as_json=as_json)
     sys.exit(result.code)
+
+
+def _show(result: Result, path: str | None, *, as_json: bool) -> None:
+    from patchgen.ranks.run import report
+
+    say_all(["", *report.lines(result)])
+    data = report.data(result)
+    if path is not None:
+        with file_errors():
+            files.replace(os.fsencode(path), (json.dumps(data, indent=2) + "\n").encode())
+    if as_json:
+        print_json(data)
 
 
 def _job(command: tuple[str, ...], given: dict[str, Any]) -> Job:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchgen.ranks.run.job import Job, Line, Rank, Result, Setup
+from patchgen.ranks.run.job import Interrupted, Job, Line, Rank, Result, Setup
 from patchgen.ranks.run.starting import start
 from patchgen.ranks.run.ways import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Job", "Line", "Rank", "Result", "Setup", "prepare", "run", "start"]
+__all__ = ["Interrupted", "Job", "Line", "Rank", "Result", "Setup", "prepare", "run", "start"]
 
 
 def run(job: Job, output: Callable[[Line], None]) -> Result:

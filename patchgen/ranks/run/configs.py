@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from patchgen.ranks.run.job import Job, Setup
 
 
+_TRUE = {"true", "yes", "on", "1"}  # for boost::program_options
+
+
 def check(files: Sequence[str], workers: int) -> None:
     """Refuses configurations that cannot be those of the ranks.
 
@@ -50,6 +53,30 @@ def of(job: Job, setup: Setup, lab: Lab | None = None) -> dict[str, Any]:
         return _known(files=job.configs)
     made = simulated(controller_port=free_port())
     return _known(template=config.template(made) if setup.simulated else None)
+
+
+def notes(job: Job, setup: Setup) -> list[str]:
+    """Lines on a simulated switch: who adds.
+
+    Raises:
+        OptionsError: a configuration cannot be read.
+    """
+    if not setup.simulated:
+        return []
+    adder = "rank 0's process adds"
+    if not job.configs:
+        # The command may name another file for its ranks, which is not known before.
+        unless = "" if job.workers else ", unless the command has its own switchml.cfg"
+        return [f"the switch is simulated: {adder}, over TCP on this machine{unless}"]
+    try:
+        values = config.parse(_read(job.configs[0]))
+    except ValueError:  # the ranks say what is wrong with it
+        return ["the switch is simulated"]
+    if values.get("backend.simulator.external_aggregator", "").lower() in _TRUE:
+        adder = "an aggregator of its own adds"
+    host = values.get("general.controller_ip", "127.0.0.1")
+    port = values.get("general.controller_port", config.DEFAULT_PORT)
+    return [f"the switch is simulated: {adder}, at {host}:{port}"]
 
 
 def _known(

@@ -102,6 +102,13 @@ class Rank:
     final: bool
     """Whether it is of the end; else of the last time that a group was made or destroyed."""
 
+    @property
+    def delegated(self) -> tuple[int, int]:
+        """The allreduces that SwitchML has summed with other ranks, and their bytes."""
+        if self.report is None or self.world == 1:
+            return 0, 0
+        return self.report["calls"], self.report["bytes"]
+
 
 @dataclass(frozen=True)
 class Result:
@@ -121,5 +128,13 @@ class Result:
 
     @property
     def delegated(self) -> bool:
-        """Whether any allreduce went to SwitchML."""
-        return any(rank.report and rank.report["calls"] for rank in self.ranks)
+        """Whether SwitchML has summed any allreduce."""
+        return any(rank.delegated[0] for rank in self.ranks)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, after which the ranks have ended."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__()
+        self.result = result

@@ -13,7 +13,7 @@ from patchgen.ranks.way import STOCK
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from patchgen.ranks.run.job import Rank, Result
+    from patchgen.ranks.run.job import Rank, Result, Setup
 
 
 def data(result: Result) -> dict[str, Any]:
@@ -24,6 +24,7 @@ def data(result: Result) -> dict[str, Any]:
         "python": setup.torch.python,
         "way": setup.way,
         "simulated": setup.simulated,
+        "notes": list(setup.notes),
         "lab": result.counters,
         "code": result.code,
         "failed": {str(rank): code for rank, code in result.failed.items()},
@@ -50,8 +51,7 @@ def lines(result: Result) -> Iterator[str]:
     setup = result.setup
     if any(-code in exits.CRASHES for code in result.failed.values()):
         yield from filter(None, [exits.cause(setup.torch)])
-    yield f"torch {setup.torch.version}: {setup.why}"
-    yield from (f"  {note}" for note in setup.notes)
+    yield f"torch {setup.torch.version}: {setup.why}{_switch(setup)}"
     counted = [rank for rank in result.ranks if rank.report is not None]
     if counted:
         yield from _table(counted, result.counters)
@@ -61,8 +61,12 @@ def lines(result: Result) -> Iterator[str]:
     why = reason(result)
     if why:
         yield f"warning: nothing was delegated: {why}"
-    else:  # what the ranks agreed on is told in full when the group is made
-        yield from dict.fromkeys(rank.group.partition(" (")[0] for rank in counted)
+
+
+def _switch(setup: Setup) -> str:
+    if setup.switch is not None:
+        return "; the switch is in software"
+    return "; the switch is simulated" if setup.simulated else ""
 
 
 def _table(ranks: Sequence[Rank], counters: Mapping[str, Any] | None) -> Iterator[str]:
@@ -77,8 +81,7 @@ def _table(ranks: Sequence[Rank], counters: Mapping[str, Any] | None) -> Iterato
     rows = [
         [
             str(rank.rank) + ("" if rank.final else "*"),
-            f"{report['calls']:,}",
-            f"{report['bytes']:,}",
+            *(f"{number:,}" for number in rank.delegated),
             *(f"{report['fallbacks'][name]:,}" for name in reasons),
             *packets.get(rank.rank, ["0"] * len(headings)),
         ]
@@ -104,6 +107,8 @@ def reason(result: Result) -> str:
 
 
 def _of_group(rank: Rank) -> str:
+    if rank.world == 1:
+        return "the process group has 1 rank, which has nobody to sum with"
     if not rank.group or rank.report is None:
         return f"the process group's backend is {rank.backend}; SwitchML is reached by gloo"
     if rank.report["failure"]:

@@ -8,11 +8,11 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from patchgen.errors import ToolError, file_errors
+from patchgen.errors import InterruptedRun, ToolError, file_errors
 from patchgen.payload import launcher, rank_hook, sitecustomize
 from patchgen.ranks import lab as labs
 from patchgen.ranks.run import configs, results, ways
-from patchgen.ranks.run.job import Line
+from patchgen.ranks.run.job import Interrupted, Line
 from patchgen.system import files, interpreter
 from patchgen.system.ports import free_port
 from patchgen.system.process import ERR, OUT, NoAnswer, Program, shell_code, stream
@@ -31,6 +31,8 @@ _SHOWN = 3  # last lines of a launcher that failed
 _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 # Lines come as they are written, and a machine's own name need not resolve to an address.
 _DEFAULTS = {"PYTHONUNBUFFERED": "1", "GLOO_SOCKET_IFNAME": "lo"}
+# The client library logs by glog, which else leaves files in TMPDIR. Errors are on stderr as well.
+_GOOGLE_LOGS, _LOGS = "GOOGLE_LOG_DIR", "logs"
 
 
 def start(job: Job, setup: Setup, output: Output) -> Result:
@@ -44,6 +46,7 @@ def start(job: Job, setup: Setup, output: Output) -> Result:
     Raises:
         OptionsError: a configuration cannot be used.
         ToolError: the ranks could not be started.
+        Interrupted: the user has ended them.
         FileError: the temporary directory cannot be written.
     """
     with files.scratch("run") as directory, file_errors():
@@ -54,14 +57,22 @@ def start(job: Job, setup: Setup, output: Output) -> Result:
                 last[:] = [*last[1 - _SHOWN :], line.text.decode(errors="replace").strip()]
             output(line)
 
+        interrupted = False
         with _lab(job, setup) as lab:
             program = [setup.torch.python, *_prepared(job, setup, lab, directory)]
-            code = _run(job, program, directory, seen, lab)
+            try:
+                code = _run(job, program, directory, seen, lab)
+            except KeyboardInterrupt:
+                code, interrupted = InterruptedRun.exit_code, True
         failed = results.failed(directory)
-        if failed is None:
+        if failed is None and not interrupted:
             raise ToolError("\n".join(["the ranks could not be started:", *last]))
-        result = results.collect(setup, directory, code, failed)
-        return result if lab is None else dataclasses.replace(result, counters=lab.counters)
+        result = results.collect(setup, directory, code, failed or {})
+        if lab is not None:
+            result = dataclasses.replace(result, counters=lab.counters)
+        if interrupted:
+            raise Interrupted(result)
+        return result
 
 
 @contextlib.contextmanager
@@ -76,7 +87,7 @@ def _lab(job: Job, setup: Setup) -> Iterator[Lab | None]:
 
 def _prepared(job: Job, setup: Setup, lab: Lab | None, directory: str) -> list[str]:
     """Writes what the launcher and the ranks read; returns the launcher with its argument."""
-    for name in ("program", "site", "graft", "ranks"):
+    for name in ("program", "site", "graft", "ranks", _LOGS):
         os.mkdir(os.path.join(directory, name))
     # Python imports from the directory of its program first, so that has no other file.
     program = os.path.join(directory, "program", "launcher.py")
@@ -104,6 +115,8 @@ def _prepared(job: Job, setup: Setup, lab: Lab | None, directory: str) -> list[s
 def _environ(job: Job, setup: Setup, directory: str) -> dict[str, str]:
     """That of the ranks."""
     own = {**_DEFAULTS, **(_ONE_THREAD if job.workers > 1 else {})}
+    if _GOOGLE_LOGS not in job.environ:
+        own["GLOG_log_dir"] = os.path.join(directory, _LOGS)
     graft = os.path.join(directory, "graft")
     wanted = {**job.environ, **setup.environ}
     environ = {**own, **ways.environment(wanted, setup.graft, graft)}

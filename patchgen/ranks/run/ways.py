@@ -14,7 +14,7 @@ from patchgen.client import homes, library, simulator
 from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
 from patchgen.options import Options
 from patchgen.ranks import installation
-from patchgen.ranks.run import around, configs
+from patchgen.ranks.run import around, configs, launchers
 from patchgen.ranks.run.job import MOST_WORKERS, Setup
 from patchgen.ranks.way import AUTO, GRAFT, PLUGIN, STOCK, TORCH
 from patchgen.system import cache, files, interpreter, paths
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from patchgen.system.cache import Kept
     from patchgen.system.interpreter import Interpreter, Torch
 
-SIMULATED = "the switch is simulated: rank 0's process adds, over TCP on this machine"
 _LOGGER = logging.getLogger(__name__)
 _NO_GRAFT = {"SWITCHML_GRAFT": "0"}  # one that is installed is not loaded
 _FOUND = {
@@ -55,7 +54,9 @@ def prepare(job: Job) -> Setup:
             "since it may overflow with more; take fewer"
         )
     configs.check(job.configs, job.workers)
-    return around.with_switch(job, _found(job))
+    setup = around.with_switch(job, _found(job))
+    about = [*launchers.warnings(job.environ, job.workers), *configs.notes(job, setup)]
+    return dataclasses.replace(setup, notes=[*about, *setup.notes])
 
 
 def _found(job: Job) -> Setup:
@@ -154,9 +155,8 @@ def environment(
 
 def _known(setup: Setup, report: Mapping[str, Any], *, ignored: bool = False) -> Setup:
     """A setup with what the report says of the client library."""
-    notes = [SIMULATED] if report["simulator"] else []
-    if ignored:
-        notes.append(f"{setup.why} has its own client library: the variables have no effect")
+    own = f"{setup.why} has its own client library: the variables have no effect"
+    notes = [own] if ignored else []
     simulated, flags = report["simulator"], report["flags"]
     return dataclasses.replace(setup, simulated=simulated, flags=flags, notes=notes)
 

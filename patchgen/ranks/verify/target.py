@@ -24,7 +24,8 @@ LIMIT = 120.0
 
 _WORKER = (verify_rank.__file__, verify_work.__file__)
 _REMOVED = ("SWITCHML_", "GLOO_", "PYTHONINSPECT", "LD_TRACE_LOADED_OBJECTS")
-_FIXED = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+# glog, by which the client library logs, leaves its files where the program runs.
+_FIXED = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "GLOG_log_dir": "."}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import quick_torch
+from support.disks import small
 from support.waiting import ENOUGH, gone, until
 
 from patchgen.client.simulator_config import simulated
@@ -229,6 +230,12 @@ def test_no_process_is_left(run: Runner, number: int, script: str) -> None:
     assert ("interrupted" in said) == (number == signal.SIGINT)
     if number != signal.SIGKILL:
         assert not list(run.scratch.iterdir())
+    report = run.directory / "report.json"
+    assert report.exists() == (number == signal.SIGINT)
+    if report.exists():
+        told = json.loads(report.read_text())
+        assert (told["code"], [rank["world"] for rank in told["ranks"]]) == (130, [2, 2])
+        assert said.index(": Gloo alone") < said.index("interrupted")
 
 
 def test_a_script_without_a_group(run: Runner) -> None:
@@ -274,6 +281,50 @@ def test_a_script_that_starts_its_ranks(run: Runner) -> None:
     assert ran.code == 0, ran.err
     assert [report["calls"] for report in ran.reports] == [1, 1, 1]
     assert [rank["world"] for rank in ran.report["ranks"]] == [3, 3, 3]
+
+
+def test_the_variables_of_another_launcher(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1"}.items():
+        monkeypatch.setenv(name, value)
+    ran = run.quick()(GROUP, "", options=(*STOCK, "--workers", "1"))
+    assert ran.code == 0, ran.err
+    assert "warning: RANK, WORLD_SIZE and MASTER_ADDR of another launcher: overridden" in ran.err
+    assert [(rank["rank"], rank["world"]) for rank in ran.report["ranks"]] == [(0, 1)]
+    assert ran.report["notes"][0].startswith("warning: RANK")
+
+
+LOGS = """
+import ctypes, ctypes.util, os
+glog = ctypes.CDLL(ctypes.util.find_library("glog"))
+glog._ZN6google17InitGoogleLoggingEPKc(b"SwitchML")
+message = ctypes.create_string_buffer(4096)
+glog._ZN6google10LogMessageC1EPKcii(message, b"file.cc", 1, 0)
+glog._ZN6google10LogMessageD1Ev(message)
+(place,) = {os.environ.get("GLOG_log_dir"), os.environ.get("GOOGLE_LOG_DIR")} - {None}
+print(sum(name.startswith("SwitchML.") for name in os.listdir(place)) > 0)
+"""
+
+
+def test_logs_of_the_client_library_are_not_left(
+    run: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = run.quick()
+    ran = quick(LOGS, options=(*STOCK, "--workers", "1"))
+    assert (ran.code, ran.out) == (0, "True\n"), ran.err
+    monkeypatch.setenv("GOOGLE_LOG_DIR", str(run.directory))  # those that the user wants stay
+    ran = quick(LOGS, options=(*STOCK, "--workers", "1"))
+    assert (ran.code, ran.out) == (0, "True\n"), ran.err
+    assert [*run.directory.glob("SwitchML.*")]
+
+
+def test_a_full_disk_is_told_with_the_file_that_lacks_room(run: Runner) -> None:
+    quick = run.quick()
+    with small(run.scratch, "16k"):
+        ran = quick(GROUP, "", options=STOCK)
+    assert ran.code == 5, ran.err
+    (told,) = [line for line in ran.err.splitlines() if line.startswith("error: ")]
+    assert told.startswith(f"error: {run.scratch}/switchml-run.")
+    assert told.endswith(": No space left on device")
 
 
 def test_what_cannot_be_run(run: Runner, tmp_path: Path) -> None:

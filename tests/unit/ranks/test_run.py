@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.demo_outcomes import NO_FALLBACKS, TORCH
 
+from patchgen.client import simulator_config
 from patchgen.errors import OptionsError
-from patchgen.ranks.run import command, configs
+from patchgen.ranks.run import command, configs, launchers
 from patchgen.ranks.run import report as telling
 from patchgen.ranks.run.job import Job, Rank, Result, Setup
 
@@ -135,8 +136,72 @@ def test_what_is_told_of_ranks_that_delegated() -> None:
         "0                    1,200  4,800            0",
         "1*                       7     28            3",
         "* was ended from outside: as of when it last made or destroyed a group",
-        GROUP.removesuffix(" (a=1)"),
     ]
+
+
+def test_a_rank_that_is_alone_delegates_nothing() -> None:
+    ended = result(dataclasses.replace(rank(0, calls=9, bytes=36), world=1))
+    assert not ended.delegated
+    assert telling.data(ended)["delegated"] is False
+    assert [*telling.lines(ended)][3] == "0                        0      0"
+
+
+@pytest.mark.parametrize(
+    ("setup", "line"),
+    [
+        ({"simulated": True}, "torch 2.9.0: why; the switch is simulated"),
+        ({"switch": "/switch"}, "torch 2.9.0: why; the switch is in software"),
+        ({"notes": ["a note"]}, "torch 2.9.0: why"),
+    ],
+)
+def test_the_switch_and_no_note_again(setup: dict[str, Any], line: str) -> None:
+    ended = Result(Setup(TORCH, "plugin", "why", **setup), 0, {}, [rank(0, calls=1)])
+    lines = [*telling.lines(ended)]
+    assert lines[0] == line
+    assert "a note" not in lines
+    assert telling.data(ended)["notes"] == setup.get("notes", [])
+
+
+OWN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "workers", "told"),
+    [
+        ({}, 1, []),
+        ({"PMI_SIZE": "1", "SLURM_NTASKS": "8"}, 1, []),
+        (OWN, 0, []),
+        ({"OMPI_COMM_WORLD_SIZE": "2"}, 0, []),
+        (OWN, 1, ["RANK, WORLD_SIZE and MASTER_ADDR of another launcher", "1 rank, which sums"]),
+        ({"RANK": "0"}, 3, ["warning: RANK of another launcher: overridden", "3 ranks of its own"]),
+        ({"OMPI_COMM_WORLD_SIZE": "2"}, 1, ["mpirun has started 2 of this command", "1 rank"]),
+        ({"SLURM_STEP_NUM_TASKS": "4"}, 2, ["srun has started 4 of this command", "2 ranks"]),
+        ({**OWN, "PMI_SIZE": "2"}, 1, ["overridden", "mpirun has started 2", "1 rank"]),
+    ],
+)
+def test_another_launcher_is_told(environ: dict[str, str], workers: int, told: list[str]) -> None:
+    lines = [*launchers.warnings(environ, workers)]
+    assert len(lines) == len(told)
+    assert all(words in line for words, line in zip(told, lines))
+
+
+def test_who_adds_in_a_simulated_switch(tmp_path: Path) -> None:
+    simulated = Setup(TORCH, "plugin", "", simulated=True)
+    path = tmp_path / "a.cfg"
+    path.write_text(simulator_config.simulated(aggregator="10.0.0.9:50099"))
+    aggregator = "the switch is simulated: an aggregator of its own adds, at 10.0.0.9:50099"
+    assert configs.notes(job(0, [str(path)]), simulated) == [aggregator]
+    assert configs.notes(job(2, [str(path)] * 2), simulated) == [aggregator]
+    path.write_text(simulator_config.simulated(controller_port=1234))
+    (told,) = configs.notes(job(2, [str(path)]), simulated)
+    assert told == "the switch is simulated: rank 0's process adds, at 127.0.0.1:1234"
+    (told,) = configs.notes(job(2, ()), simulated)
+    assert told == "the switch is simulated: rank 0's process adds, over TCP on this machine"
+    (once,) = configs.notes(job(0, ()), simulated)
+    assert once == f"{told}, unless the command has its own switchml.cfg"
+    path.write_text("no line of a configuration")
+    assert configs.notes(job(2, [str(path)]), simulated) == ["the switch is simulated"]
+    assert configs.notes(job(2, ()), Setup(TORCH, "plugin", "")) == []
 
 
 @pytest.mark.parametrize("code", [-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGKILL, 1])
@@ -159,6 +224,7 @@ def test_why_a_rank_crashed_at_its_end(code: int, python: str) -> None:
         ([rank(0, failure="lost")], {}, "SwitchML was given up: lost"),
         ([rank(0, group="g: allreduce stays with Gloo: why")], {}, "g: allreduce stays with"),
         ([rank(0, calls=1)], {}, ""),
+        ([dataclasses.replace(rank(0, calls=9), world=1)], {}, "1 rank, which has nobody to sum"),
         ([], {"way": "stock"}, ""),
     ],
 )
