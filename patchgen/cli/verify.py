@@ -1,4 +1,4 @@
-"""verify: is this torch patched, with which flags, and does it sum?"""
+"""verify: what has this torch of SwitchML, with which flags, and does it sum?"""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ from patchgen.errors import OptionsError
 def verify(
     target: str, interpreter: str | None, configs: tuple[str, ...], timeout: float, *, as_json: bool
 ) -> None:
-    """Imports a torch, and sums on several ranks. Exits with 0 only if all holds, else with 6."""
+    """Imports a torch, and sums on several ranks with the patch, graft or plugin that it has.
+
+    Exits with 0 only if all holds, else with 6.
+    """
     from patchgen.ranks import verify as verifying  # no other command needs it
 
     with progress():

@@ -30,13 +30,17 @@ class Rank:
     def __init__(self, job: "dict[str, Any]") -> None:
         import torch
         import torch.distributed as dist
-        from torch.distributed import switchml
 
         tempfile.tempdir = os.getcwd()  # where the next import leaves a directory
         # DistributedDataParallel imports it, and after a group is made its defaults would hold that
         # for ever, so that Gloo's threads outlive the interpreter.
         with contextlib.suppress(ImportError):
             importlib.import_module("torch.distributed.nn")
+        plugin = job["way"] == "plugin"
+        self.backend = "switchml" if plugin else "gloo"
+        switchml = importlib.import_module(
+            "torch_switchml" if plugin else "torch.distributed.switchml"
+        )  # type: Any
         self.torch, self.dist, self.report = torch, dist, switchml.report
         self.work = importlib.import_module("verify_work")  # type: Any  # beside this file
         self.rank, self.world, self.equal = job["rank"], job["world"], job["equal"]
@@ -50,7 +54,7 @@ class Rank:
         self.groups += 1
         store = self.dist.FileStore(os.path.join("..", f"store-{self.groups}"), self.world)
         self.dist.init_process_group(
-            "gloo", store=store, rank=self.rank, world_size=self.world, timeout=self.timeout
+            self.backend, store=store, rank=self.rank, world_size=self.world, timeout=self.timeout
         )
         return self.report()
 

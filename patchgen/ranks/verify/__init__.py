@@ -1,7 +1,8 @@
-"""Whether a torch is patched, with which flags, and whether it sums."""
+"""Whether a torch has SwitchML, with which flags, and whether it sums."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 from typing import TYPE_CHECKING
@@ -96,18 +97,19 @@ def wheel(  # noqa: PLR0913  # each is a part of what is verified
 def _verify(verified: Target, expected: Expected | None, configs: Sequence[str]) -> list[Check]:
     _LOGGER.info("importing torch in %s", verified.interpreter)
     imported = importing.check(verified, expected)
-    if imported.simulator is None:
-        return imported.checks
-    return [
-        *imported.checks,
-        *summing.check(
+    checks = [*imported.checks]
+    for way, simulated in imported.ways.items():
+        found = summing.check(
             verified,
+            way,
             configs,
-            simulated=imported.simulator,
+            simulated=simulated,
             cause=imported.cause,
             may_crash=expected is not None and expected.may_crash,
-        ),
-    ]
+        )
+        label = f"{way}: " if len(imported.ways) > 1 else ""
+        checks += [dataclasses.replace(check, name=label + check.name) for check in found]
+    return checks
 
 
 def _check_configs(configs: Sequence[str]) -> None:

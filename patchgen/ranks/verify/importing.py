@@ -1,28 +1,35 @@
-"""Whether torch imports, is patched, and is what was asked for."""
+"""Whether torch imports, what it has of SwitchML, and whether that is what was asked for."""
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from patchgen.checks import Check
 from patchgen.patch.version import flags_of
 from patchgen.payload import probe
-from patchgen.ranks import exits
+from patchgen.ranks import exits, installation
 from patchgen.ranks.report import client
 from patchgen.ranks.verify import expected as expecting
 from patchgen.ranks.verify import libraries
 from patchgen.ranks.verify.expected import Expected
 from patchgen.ranks.verify.target import environment
+from patchgen.ranks.way import PLUGIN, TORCH
 from patchgen.system import interpreter
 from patchgen.system.interpreter import NoInterpreter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from patchgen.ranks.verify.target import Target
     from patchgen.system.interpreter import Interpreter, Torch
 
+_NOTHING = (
+    "no: there is no patch, graft or plugin; for PyTorch 1.13 and newer make one with: "
+    "switchml-patch plugin build"
+)
 _LONGEST = 300  # characters of a message
 _HINTS = (
     (r"undefined symbol: \S*(switchml|rte_|grpc|google|protobuf|ibv_|mlx)",
@@ -36,10 +43,11 @@ _HINTS = (
 
 @dataclass(frozen=True)
 class Imported:
-    """What came of it. `simulator` is None where the ranks need not be started."""
+    """The checks of an import, and what its ranks have to prove."""
 
     checks: list[Check]
-    simulator: bool | None = None
+    ways: Mapping[str, bool] = field(default_factory=dict)
+    """Whether the client library is the simulator, by the way that SwitchML comes in."""
     cause: str = ""
     """Why a rank that has trained may fail when it ends, where that is known."""
 
@@ -75,17 +83,46 @@ def check(target: Target, expected: Expected | None) -> Imported:
         return Imported([Check("torch imports", (problem,)), linked])
     where = f"{torch.version} in {root}, Python {asked.version}"
     checks = [Check("torch imports", (), where), linked]
+    reports = dict(installation.reports(asked))
+    if expected is not None or target.unpacked is not None:
+        reports.pop(PLUGIN, None)  # it is the torch itself that is to be proved
+        plugin = []
+    else:
+        plugin = [*_plugin(asked, reports.get(PLUGIN))]
+    checks += [*plugin, *_patch(target, asked, torch, expected, alone=not plugin)]
+    ways = {way: report["simulator"] for way, report in reports.items()}
+    return Imported(checks, ways, exits.cause(torch))
+
+
+def _plugin(asked: Interpreter, report: Mapping[str, Any] | None) -> Iterator[Check]:
+    """The check of the plugin, where it is installed."""
+    if report is not None:
+        yield Check("plugin", (), _about(report))
+    elif probe.PLUGIN in asked.problems:
+        yield Check("plugin", (f"torch_switchml: {_why(asked.problems[probe.PLUGIN])}",))
+
+
+def _patch(
+    target: Target, asked: Interpreter, torch: Torch, expected: Expected | None, *, alone: bool
+) -> Iterator[Check]:
+    """The checks of a patch or a graft; one has to be there if nothing else is."""
     report = asked.found.get(probe.PATCH)
     if report is None:
-        return Imported([*checks, Check("patched", (_unpatched(asked, torch),))])
-    told = f"{expecting.told(report['flags'].split())}, {client(report)}"
-    checks += [Check("patched", (), told), _symbols(target, asked.found.get(probe.LIBRARY) or "")]
+        problem = installation.problem(asked, TORCH)
+        if alone or problem:
+            yield Check("patched", (_why(problem) if problem else _unpatched(asked, torch),))
+        return
+    yield Check("patched", (), _about(report))
+    yield _symbols(target, asked.found.get(probe.LIBRARY) or "")
     wanted = expected or Expected(None, flags_of(expecting.normal(torch.version)))
     if (wanted.version, wanted.flags) != (None, None):
         problems = expecting.problems(wanted, torch.version, report["flags"])
         told = f"{wanted.version or torch.version}, {expecting.told(report['flags'].split())}"
-        checks.append(Check("version and flags as expected", problems, told))
-    return Imported(checks, report["simulator"], exits.cause(torch))
+        yield Check("version and flags as expected", problems, told)
+
+
+def _about(report: Mapping[str, Any]) -> str:
+    return f"{expecting.told(report['flags'].split())}, {client(report)}"
 
 
 def _why(problem: str) -> str:
@@ -96,13 +133,11 @@ def _why(problem: str) -> str:
 
 
 def _unpatched(asked: Interpreter, torch: Torch) -> str:
-    """Why this torch is not a patched one."""
-    if probe.PATCH in asked.problems:
-        return _why(asked.problems[probe.PATCH])
+    """Why this torch has nothing of SwitchML."""
     if not torch.gloo:
         return "this torch has no Gloo process group; build with USE_DISTRIBUTED=1 and USE_GLOO=1"
     if probe.PATCH not in asked.found:
-        return "no: it has no torch.distributed.switchml; build one with: switchml-patch build"
+        return _NOTHING
     return (
         "no: torch.distributed.switchml is there, but no library has switchml_torch_report: "
         "what was compiled is not the patched source; build again"

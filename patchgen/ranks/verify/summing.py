@@ -39,8 +39,9 @@ _DUMMY = (
 )
 
 
-def check(
+def check(  # noqa: PLR0913  # each is a part of what is verified
     target: Target,
+    way: str,
     configs: Sequence[str],
     *,
     simulated: bool,
@@ -50,7 +51,8 @@ def check(
     """Starts the ranks and tells what they found, first without SwitchML.
 
     Args:
-        target: a patched torch.
+        target: a torch that has SwitchML.
+        way: how that comes into it, of `ranks.way.WAYS`.
         configs: the switchml.cfg of each rank; without, two ranks get one from here.
         simulated: the client library is the simulator.
         cause: why a rank that has trained may fail when it ends, where that is known.
@@ -68,7 +70,9 @@ def check(
     if dummy:
         own = [{**one, "SWITCHML_ALLOW_FAKE_SUMS": "1"} for one in own]
     names = {**_ALONE, "gloo": f"{many} without SwitchML"}
-    answers = run(target, "ranks", _jobs(target, [*names, *_STEPS], world, equal=dummy), own)
+    shared = {"way": way, "steps": [*names, *_STEPS], "world": world, "equal": dummy}
+    jobs = [{**shared, "rank": rank, "timeout": target.limit / 2} for rank in range(world)]
+    answers = run(target, f"ranks-{way}", jobs, own)
     checks = merged(answers, names)
     before = checks[: len(names)]  # the end of the ranks is told once
     if not hold(before):
@@ -108,11 +112,6 @@ def merged(
     problems = _labelled(ends)
     causes = (cause,) if problems and cause else ()
     return [*checks, Check("the end of the ranks", (*problems, *causes))]
-
-
-def _jobs(target: Target, steps: list[str], world: int, *, equal: bool) -> list[Event]:
-    shared = {"steps": steps, "world": world, "equal": equal, "timeout": target.limit / 2}
-    return [{**shared, "rank": rank} for rank in range(world)]
 
 
 def _written(scratch: str, world: int, *, dummy: bool) -> list[str]:

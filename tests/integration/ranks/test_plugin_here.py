@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 import test_torch as patch
 from support.hosts import LEADERS, check_training
-from support.torch import plugin_here, plugin_launcher, results, version_of
+from support.torch import plugin_here, plugin_launcher, results, switchml_patch, version_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +33,18 @@ def plugged(
 
 def test_sums_are_true_and_delegated(plugged: Launcher) -> None:
     patch.test_sums_are_true_and_delegated(plugged, 3, "cpu_exponent_quantizer")
+
+
+def test_verify_sums_with_the_plugin(plugged: Launcher) -> None:
+    done = switchml_patch("verify", plugged.python, "--json")
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert [check for check in checks.values() if not check["ok"]] == []
+    assert done.returncode == 0
+    assert checks["plugin"]["found"] == "no flags, the simulator"
+    assert "patched" not in checks
+    assert checks["counters"]["found"] == "10 calls, 806152 bytes"
+    assert checks["2 ranks through SwitchML"]["found"] == "the switch is the simulator"
+    assert "destroyed and made again" in checks
 
 
 def test_callbacks_that_wait(plugged: Launcher) -> None:

@@ -291,8 +291,19 @@ def test_a_line_for_each_check(torch_python: Path) -> None:
     assert [line[:20] for line in lines[:3]] == [
         "[x] torch imports: " + lines[0][19:20], "[x] libraries: " + lines[1][15:20], "[ ] patched"
     ]  # fmt: skip
-    assert lines[3].strip().endswith("build one with: switchml-patch build")
+    assert lines[3].strip().startswith("no: there is no patch, graft or plugin; for PyTorch 1.13 ")
+    assert lines[3].endswith(" make one with: switchml-patch plugin build")
     assert len(lines) == 4
+
+
+def test_a_plugin_of_another_torch(torch_python: Path, tmp_path: Path) -> None:
+    """It is told; a patch is not asked for."""
+    (tmp_path / "torch_switchml.py").write_text("raise ImportError('undefined symbol: _ZN3c10x')")
+    done = verify(torch_python, PYTHONPATH=str(tmp_path))
+    assert done.code == 6
+    told = "torch_switchml: ImportError: undefined symbol: _ZN3c10x; its libraries are not of one"
+    assert done.failed["plugin"].startswith(told)
+    assert {"patched", "2 ranks through SwitchML"}.isdisjoint(done.checks)
 
 
 def test_a_folder_of_that_name_where_the_user_is(
@@ -389,7 +400,7 @@ def test_products_that_are_wrong(torch: Patched) -> None:
     done = verify(torch.interpreter)
     assert done.code == 6
     assert done.failed["matrix product"].startswith("wrong by 1, allowed is ")
-    assert "2 ranks through SwitchML" not in done.checks
+    assert {"patched", "2 ranks through SwitchML"}.isdisjoint(done.checks)
 
 
 def test_a_process_that_crashes_after_its_training(

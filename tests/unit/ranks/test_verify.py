@@ -183,7 +183,7 @@ def test_a_crash_of_a_known_cause_can_be_accepted(
 
     monkeypatch.setattr(summing, "run", run)
     one = Target("python", None, str(tmp_path), 1, {})
-    checks = summing.check(one, (), simulated=True, cause=cause, may_crash=may_crash)
+    checks = summing.check(one, "torch", (), simulated=True, cause=cause, may_crash=may_crash)
     assert checks[-1].problems[0] == "died of SIGSEGV"
     assert hold(checks) is holds
 
@@ -202,7 +202,9 @@ def test_what_is_wrong_without_switchml_is_told_alone(
         return [answer(*alone, *wrong) for _ in jobs]
 
     monkeypatch.setattr(summing, "run", run)
-    checks = summing.check(Target("python", None, str(tmp_path), 1, {}), (), simulated=True)
+    checks = summing.check(
+        Target("python", None, str(tmp_path), 1, {}), "torch", (), simulated=True
+    )
     assert [(check.name, check.problems) for check in checks] == [
         ("matrix product", ()),
         ("singular values", ()),
