@@ -77,6 +77,7 @@ def fetch(
         if lacking is not None and not (files and lacking):
             return place
         reasons.append(f"{place.address}: does not have this commit")
+    reasons = [*repository.mirrors_without(places), *reasons]
     raise NowhereError("\n    ".join([f"{repository.title}:", *reasons]))
 
 

@@ -76,6 +76,8 @@ def fill(git: Git, root: Repository, found: Survey, wanted: Wanted) -> dict[str,
         fetched.update({paths.from_native(one.path): source.address
                         for one, source in brought.items() if source is not None})  # fmt: skip
         level = survey(git, [*brought], wanted).sound(root)
+        for repository in {*brought}.intersection(level.absent):
+            raise ToolError(f"{repository.title}: git reports no error, but has not checked it out")
         found.add(level)
     if failed:
         raise ToolError(summary([str(error) for error in failed]))

@@ -43,19 +43,16 @@ class Places:
         """
         for reference in self.references:
             yield from _referenced(reference, path, names)
-        addresses = known(url)
-        plain = {owner_and_name(address)[1].lower() for address in addresses}
-        plain.add(os.path.basename(path).lower())
         for one in self.mirrors:
-            if os.path.isdir(one):
-                found = [Place(one)] if is_repository(one) else _in_directory(one, addresses, plain)
-                yield from found
-            elif os.path.isfile(one):
-                if not path or _plain(os.path.basename(one))[1] in plain:
-                    yield Place(one, bundle=True)
-            else:
-                yield from (Place(f"{one}/{name}") for name in _served(addresses))
-        yield from map(Place, addresses)
+            yield from _mirrored(one, url, path)
+        yield from map(Place, known(url))
+
+    def without(self, url: str, path: str = "") -> Iterator[str]:
+        """The mirrors that have nothing of the name of a repository, each with that name."""
+        names = " or ".join(sorted(_names(url, path)))
+        for one in self.mirrors:
+            if not any(_mirrored(one, url, path)):
+                yield f"{one}: --mirror has no clone or bundle named {names}"
 
 
 def mirror(given: str) -> str:
@@ -83,6 +80,27 @@ def reference(given: str) -> str:
     if not is_repository(path):
         raise OptionsError(f"--reference {given}: not a git repository")
     return path
+
+
+def _mirrored(mirror: str, url: str, path: str) -> Iterator[Place]:
+    """What a mirror may have of a repository, by its name."""
+    names = _names(url, path)
+    if os.path.isdir(mirror):
+        if is_repository(mirror):
+            yield Place(mirror)
+        else:
+            yield from _in_directory(mirror, known(url), names)
+    elif os.path.isfile(mirror):
+        if not path or _plain(os.path.basename(mirror))[1] in names:
+            yield Place(mirror, bundle=True)
+    else:
+        yield from (Place(f"{mirror}/{name}") for name in _served(known(url)))
+
+
+def _names(url: str, path: str) -> set[str]:
+    """The names of a repository, in lower case and without their owner."""
+    names = {owner_and_name(address)[1].lower() for address in known(url)}
+    return {*names, os.path.basename(path).lower()} - {""}
 
 
 def _referenced(base: str, path: str, names: Sequence[str]) -> Iterator[Place]:

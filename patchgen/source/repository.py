@@ -64,6 +64,10 @@ class Repository:
         """Where to look for it."""
         return places.of(self.url, self.path, self.names)
 
+    def mirrors_without(self, places: Places) -> Iterator[str]:
+        """The mirrors that have nothing of its name, in words."""
+        return places.without(self.url, self.path)
+
 
 def root(directory: str, commit: str) -> Repository:
     """PyTorch's own, in a directory."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.errors import FileError, ToolError
-from patchgen.system import files, objects, paths
+from patchgen.system import files, git_program, objects, paths
 from patchgen.system.process import NoAnswer, Program, capture, without_git
 
 if TYPE_CHECKING:
@@ -148,14 +148,14 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class Git:
-    """Runs git from any thread, until it is stopped.
+    """Runs git from any thread, until it is stopped. Without a terminal ssh cannot ask.
 
-    Without a terminal ssh cannot ask. `guard` is a locked descriptor that each inherits, so that
-    the lock tells of those that a killed run has left.
+    `guard` is a locked descriptor that each inherits: the lock tells of those left by a kill.
     """
 
     def __init__(self, guard: int | None = None) -> None:
         self._environ = environment(os.environ)
+        git_program.prove(self._environ)
         self._passed = () if guard is None else (guard,)
         self._stop = threading.Event()
 

@@ -486,6 +486,38 @@ def test_two_at_once(world: World, tmp_path: Path) -> None:
     world.check(tree)
 
 
+NO_GIT = """#!/bin/sh
+case "$*" in {real}) exec {git} "$@" ;; esac
+echo git version 2.11.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("real", "told"),
+    [
+        ("none", "git: hash-object gives 'git version 2.11.0', as no git does"),
+        ("*hash-object*", "git reports no error, but has not checked it out"),
+    ],
+)
+def test_a_git_that_does_nothing(world: World, tmp_path: Path, real: str, told: str) -> None:
+    (tmp_path / "bin").mkdir()
+    path = tmp_path / "bin" / "git"
+    path.write_text(NO_GIT.format(real=real, git=shutil.which("git")))
+    path.chmod(0o755)
+    search = f"{path.parent}{os.pathsep}{os.environ['PATH']}"
+    done = world.run(tmp_path / "t", code=4, PATH=search)
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_mirror_that_has_nothing_of_the_name_is_told(world: World, tmp_path: Path) -> None:
+    world.offline()
+    mirror = tmp_path / "mirror"
+    (mirror / "another").mkdir(parents=True)
+    done = world.run(tmp_path / "t", "--mirror", str(mirror), code=4)
+    assert f"{mirror}: --mirror has no clone or bundle named pytorch" in done.stderr
+
+
 def test_without_git(world: World, tmp_path: Path) -> None:
     told = world.run(tmp_path / "t", code=4, PATH=os.path.dirname(sys.executable)).stderr
     assert "is it installed" in told

@@ -94,6 +94,16 @@ def test_a_reference_is_a_tree_or_what_git_keeps_of_one(tmp_path: Path) -> None:
     assert [place.address for place in of][:3] == [str(kept), str(bare), str(there)]
 
 
+def test_mirrors_without_the_repository(tmp_path: Path) -> None:
+    for name in ("has", "lacks"):
+        (tmp_path / name).mkdir()
+    clone(tmp_path / "has" / "tbb")
+    clone(tmp_path / "lacks" / "six")
+    mirrors = [str(tmp_path / "has"), str(tmp_path / "lacks"), "https://m/git"]
+    told = [*Places(mirrors=mirrors).without(TBB, "third_party/tbb")]
+    assert told == [f"{tmp_path}/lacks: --mirror has no clone or bundle named onetbb or tbb"]
+
+
 def test_what_cannot_be_a_mirror_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("text")
     for path in (tmp_path / "text", tmp_path / "nothing"):

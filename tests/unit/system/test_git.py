@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from typing import TYPE_CHECKING
 
@@ -18,13 +19,34 @@ if TYPE_CHECKING:
 
 
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Git:
-    """A program in the place of git."""
+    """A program in the place of git, which shows only what it does to repositories."""
     path = tmp_path / "bin/git"
     path.parent.mkdir()
-    path.write_text(f"#!/bin/sh\n{text}\n")
+    proof = f'[ "$1" != hash-object ] || exec {shutil.which("git")} "$@"'
+    path.write_text(f"#!/bin/sh\n{proof}\n{text}\n")
     path.chmod(0o755)
     monkeypatch.setenv("PATH", str(path.parent), prepend=":")
     return Git()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("echo git version 2.11.0", "'git version 2.11.0'"),
+        ("echo broken >&2; exit 1", "'broken'"),
+        ("yes | head -c 1000000", "'y"),
+        ("", "''"),
+    ],
+)
+def test_a_program_that_is_no_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
+) -> None:
+    path = tmp_path / "git"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(ToolError, match=f"^git: hash-object gives {told}.*as no git does"):
+        Git()
 
 
 def test_the_environment_keeps_ways_to_servers_only() -> None:
