@@ -41,7 +41,11 @@ _CACHE = pytest.StashKey["str | None"]()
 
 
 def pytest_configure() -> None:
-    """Programs do not inherit that a signal is ignored, as under nohup or in the background."""
+    """Programs do not inherit that a signal is ignored, as under nohup or in the background.
+
+    Nor that files of the tests can be written by others: no rank takes such a configuration.
+    """
+    os.umask(0o022)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         ignored = signal.getsignal(number) is signal.SIG_IGN
         if ignored and threading.current_thread() is threading.main_thread():

@@ -1,6 +1,6 @@
 // What the delegate has against the configuration in the file that it is given, or else what it
 // tells the other ranks. With a second argument, instead: a line for every num_workers that is
-// refused.
+// refused, from 2 on.
 #include <cstdint>
 #include <iostream>
 #include <string>
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     std::cout << (wrong.empty() ? switchml_torch::termsOf(config, {}) : wrong) << "\n";
     return 0;
   }
-  for (std::uint32_t workers = 1; workers <= UINT16_MAX; ++workers) {
+  for (std::uint32_t workers = 2; workers <= UINT16_MAX; ++workers) {
     config.general_.num_workers = static_cast<std::uint16_t>(workers);
     if (const auto wrong = switchml_torch::objection(config); !wrong.empty()) {
       std::cout << workers << ": " << wrong << "\n";

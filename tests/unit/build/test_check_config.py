@@ -43,6 +43,30 @@ def test_the_first_place_counts(tmp_path: Path) -> None:
         assert found.rank == rank
 
 
+@pytest.mark.parametrize("name", ["", "switchml.cfg"])
+def test_a_file_that_others_could_have_written(tmp_path: Path, name: str) -> None:
+    """As the delegate sees it: what the user or the administrator has named is taken."""
+    etc, cwd = tmp_path / "etc", tmp_path / "cwd"
+    for directory in (etc, cwd):
+        directory.mkdir()
+        (directory / "switchml.cfg").write_text("[general]\nnum_workers = 2\nbackend = dpdk\n")
+        (directory / name).chmod(0o777)
+    named = {"SWITCHML_CONFIG": "switchml.cfg"}
+    assert config.check(at(cwd, **named), REAL, "node1", str(etc))[0].ok
+    assert config.check(at(cwd), REAL, "node1", str(etc))[0].ok
+    (etc / "switchml.cfg").unlink()
+    row, found = config.check(at(cwd), REAL, "node1", str(etc))
+    one = cwd / name
+    (problem,) = row.problems
+    assert problem == (
+        f"{cwd}/switchml.cfg: {one} can be written by others; run `chmod go-w {one}`, or name the "
+        "file in SWITCHML_CONFIG; no rank takes it"
+    )
+    assert found is None
+    (cwd / name).chmod(0o755)
+    assert config.check(at(cwd), REAL, "node1", str(etc))[0].ok
+
+
 @pytest.mark.parametrize(
     ("lines", "archive", "problems"),
     [
