@@ -5,6 +5,8 @@
 #ifdef OTHER_ABI
 #define _GLIBCXX_USE_CXX11_ABI 0
 #endif
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -108,6 +110,10 @@ class DirectoryStore {
         std::this_thread::sleep_for(milliseconds(1));
       }
     }
+  }
+  bool check(const std::vector<std::string>& keys) const {
+    return std::all_of(keys.begin(), keys.end(),
+                       [&](const auto& key) { return std::filesystem::exists(file(key)); });
   }
   /// Takes as long as the environment says: a rank may be later than the others.
   std::vector<std::uint8_t> get(const std::string& key) const {
@@ -491,6 +497,58 @@ void forked(const Rank& me) {
   me.sum(group, 3, true);
 }
 
+/// A thread is in the middle of making a group when the process forks: it reads a configuration
+/// that does not end. The child has no such thread, and can do all that a new process can.
+void midway(const Rank& me) {
+  const auto pipe = std::filesystem::current_path() / "pipe";
+  check(mkfifo(pipe.c_str(), 0600) == 0, "a pipe");
+  setenv("SWITCHML_CONFIG", pipe.c_str(), 1);
+  std::thread other([&me] {
+    DirectoryStore store(me.root, "other" + std::to_string(me.rank));
+    std::vector<std::shared_ptr<Context>> contexts{std::make_shared<Context>()};
+    switchml_torch::join(store, contexts, 0, 1, me.timeout);
+  });
+  int end = -1;
+  while ((end = open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  unsetenv("SWITCHML_CONFIG");
+  const auto child = fork();
+  if (child == 0) {
+    close(end);
+    alarm(60);
+    std::vector<char> buffer(4096);
+    switchml_torch_report(buffer.data(), buffer.size());
+    {
+      auto group = me.group("child");
+      me.sum(group, 3, true);
+    }
+    switchml_torch_report(buffer.data(), buffer.size());
+    check(std::string(buffer.data()).find("goes to SwitchML") != std::string::npos, buffer.data());
+    std::exit(23);
+  }
+  int status = 0;
+  check(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 23,
+        "the child makes a group, and ends");
+  std::vector<char> buffer(4096);
+  switchml_torch_report(buffer.data(), buffer.size());
+  check(std::string(buffer.data()).find("\"group\": \"\"") != std::string::npos,
+        "a report while a group is made");
+  close(end);
+  other.join();
+}
+
+/// One of the attempts over a Store that is not theirs alone.
+void attempt(const Rank& me) {
+  const auto value = [](const char* name) {
+    const char* const given = std::getenv(name);
+    return given == nullptr ? 0 : std::atoi(given);
+  };
+  std::this_thread::sleep_for(milliseconds(value("LATE_MS")));
+  auto group = me.group("attempt");
+  me.sum(group, 3, value("DELEGATES") != 0);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -526,6 +584,10 @@ int main(int argc, char** argv) {
     tardy(me);
   } else if (scenario == "forked") {
     forked(me);
+  } else if (scenario == "midway") {
+    midway(me);
+  } else if (scenario == "attempt") {
+    attempt(me);
   } else {
     check(false, "unknown scenario " + scenario);
   }

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint64_t kPacket = 64;
 constexpr std::uint64_t kNumel = 40 * kPacket + 1;
+constexpr std::uint64_t kSeed = 0x0123456789abcdef;
 
 void check(bool holds, const std::string& what) {
   if (!holds) {
@@ -30,10 +31,10 @@ template <typename Value>
 using Tensors = std::vector<std::vector<Value>>;
 
 template <typename Value>
-Tensors<Value> patterns(std::uint32_t ranks) {
+Tensors<Value> patterns(std::uint32_t ranks, std::uint64_t seed = kSeed) {
   Tensors<Value> all(ranks, std::vector<Value>(kNumel));
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    Probe(rank, ranks, kPacket).fill(all[rank]);
+    Probe(rank, ranks, kPacket, seed).fill(all[rank]);
   }
   return all;
 }
@@ -84,7 +85,7 @@ std::vector<float> summed(const Tensors<float>& all, int shift = 0) {
 
 template <typename Value>
 void wrongs(std::uint32_t ranks, const std::string& name) {
-  const Probe probe(0, ranks, kPacket);
+  const Probe probe(0, ranks, kPacket, kSeed);
   const auto all = patterns<Value>(ranks);
   const auto right = summed(all);
   check(probe.objection(right).empty(), name + ": " + probe.objection(right));
@@ -115,6 +116,42 @@ void wrongs(std::uint32_t ranks, const std::string& name) {
   }
 }
 
+bool isRight(const Probe& probe, std::uint64_t i, std::int32_t sum) {
+  return sum == probe.int32Sum(i);
+}
+
+bool isRight(const Probe& probe, std::uint64_t i, float sum) {
+  return std::fabs(sum - probe.float32Sum(i)) <= probe.tolerance(i);
+}
+
+/// Two groups of the same size with another seed each. In every packet it shows that a rank of the
+/// one is summed with those of the other.
+template <typename Value>
+void crossed(std::uint32_t ranks, std::uint64_t seed, const std::string& name) {
+  const Probe probe(0, ranks, kPacket, kSeed);
+  const auto mine = patterns<Value>(ranks);
+  const auto theirs = patterns<Value>(ranks, seed);
+  const auto shows = [&](const std::vector<Value>& sums, const std::string& what) {
+    check(!probe.objection(sums).empty(), name + " notices " + what);
+    for (std::uint64_t begin = 0; begin + kPacket <= kNumel; begin += kPacket) {
+      std::uint64_t right = 0;
+      for (auto i = begin; i < begin + kPacket; ++i) {
+        right += isRight(probe, i, sums[i]) ? 1 : 0;
+      }
+      check(right < kPacket / 8, name + " notices in each packet " + what);
+    }
+  };
+  shows(summed(theirs), "the sums of another group");
+  for (std::uint32_t from = 1; from < ranks; from = 4 * from + 1) {
+    auto mixed = mine;
+    std::copy(theirs.begin() + from, theirs.end(), mixed.begin() + from);
+    shows(summed(mixed), "the last ranks of another group");
+    std::copy_n(theirs.begin(), from, mixed.begin());
+    std::copy(mine.begin() + from, mine.end(), mixed.begin() + from);
+    shows(summed(mixed), "the first ranks of another group");
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -125,7 +162,11 @@ int main() {
       wrongs<std::int32_t>(ranks, name + ", int32");
       wrongs<float>(ranks, name + ", float32");
     }
-    const Probe probe(0, ranks, kPacket);
+    for (const auto seed : {kSeed ^ 1, kSeed ^ (std::uint64_t{1} << 63)}) {
+      crossed<std::int32_t>(ranks, seed, name + ", int32");
+      crossed<float>(ranks, seed, name + ", float32");
+    }
+    const Probe probe(0, ranks, kPacket, kSeed);
     const auto all = patterns<float>(ranks);
     const auto fixed = summed(all);
     check(probe.objection(fixed).empty(), name + ": " + probe.objection(fixed));

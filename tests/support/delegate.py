@@ -13,7 +13,7 @@ from patchgen.system.ports import free_port
 from support.configs import with_values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 CPP = Path(__file__).parents[1] / "cpp"
 STRICT = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror")
@@ -61,6 +61,8 @@ def run(
     timeout_ms: int = GROUP_MS,
     env: Mapping[int, Mapping[str, str]] | None = None,
     config: Mapping[str, object] | None = None,
+    store: Path | None = None,
+    prepared: Callable[[Path], None] | None = None,
 ) -> list[str]:
     """What every rank wrote to stderr; all must end well.
 
@@ -69,6 +71,8 @@ def run(
         timeout_ms: of the group.
         env: more for the environment of a rank, by rank; that of rank -1 is for all.
         config: other values for switchml.cfg.
+        store: the directory of the Store, which may have been used before.
+        prepared: called with the directory of each rank, which has its switchml.cfg.
     """
     template = (program.parent / "switchml.cfg").read_text()
     port, given = free_port(), env or {}
@@ -79,7 +83,10 @@ def run(
         values = {"rank": rank, "num_workers": size, "controller_port": port, **TERMS}
         text = with_values(template, {**values, **(config or {})})
         (directory / "switchml.cfg").write_text(text)
-        arguments = [scenario, str(rank), str(size), str(scratch / "store"), str(timeout_ms)]
+        if prepared is not None:
+            prepared(directory)
+        kept = str(store or scratch / "store")
+        arguments = [scenario, str(rank), str(size), kept, str(timeout_ms)]
         processes.append(
             subprocess.Popen(
                 [program, *arguments],

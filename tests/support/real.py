@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from patchgen.client import lab_config
@@ -117,8 +117,26 @@ class LabLauncher(Launcher):
         text = self.settings.config(self.labs[-1], rank, workers)
         return with_values(text, {k: v for k, v in values.items() if k != "controller_port"})
 
+    def crossed(self, case: str, **given: Any) -> list[list[Rank]]:
+        """Two jobs of two ranks, of which each has its rank 1 at the switch of the other."""
+        around = lab.running(self.switch, 2, self.faults), lab.running(self.switch, 2, self.faults)
+        with around[0] as one, around[1] as other:
+            begun = [
+                Crossed(**{**vars(self), "labs": labs}).begin(case, 2, **given)
+                for labs in ([one, other], [other, one])
+            ]
+            return [self.collect(ranks) for ranks in begun]
+
     def __call__(self, case: str, world: int, **given: Any) -> list[Rank]:
         config = {"prepostprocessor": "cpu_exponent_quantizer", **given.pop("config", {})}
         with lab.running(self.switch, world, self.faults) as running:
             self.labs.append(running)
             return super().__call__(case, world, config=config, **given)
+
+
+class Crossed(LabLauncher):
+    """A rank's switch is the lab of its number."""
+
+    def config(self, values: Mapping[str, object]) -> str:
+        own = self.labs[int(str(values["rank"]))]
+        return LabLauncher.config(replace(self, labs=[own]), values)

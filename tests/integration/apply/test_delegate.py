@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from support.delegate import CPP, GROUP_MS, STRICT, compiled, render, run
 from support.simulator import SANITIZED, SANITIZERS, sanitized_home
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from support.simulator import Home
@@ -76,6 +78,91 @@ def test_forked_child(program: Path, tmp_path: Path) -> None:
     run(program, "forked", 2, tmp_path)
 
 
+@pytest.mark.parametrize("program", ["clang", "address"], indirect=True)
+def test_a_child_of_a_process_that_makes_a_group(program: Path, tmp_path: Path) -> None:
+    """A lock that a thread of the parent holds is nobody's in the child."""
+    said = run(program, "midway", 2, tmp_path)
+    assert "process group of 2 ranks: allreduce(SUM, AVG)" in said[0]
+
+
+DISABLED = {"SWITCHML_DISABLE": "1"}
+RESTARTED = {"TORCHELASTIC_RESTART_COUNT": "1"}
+
+
+@pytest.mark.parametrize("late", [0, 1])
+@pytest.mark.parametrize("program", ["clang"], indirect=True)
+def test_attempts_over_one_store(program: Path, late: int, tmp_path: Path) -> None:
+    """The answers of an attempt are not taken for those of the next, whichever rank is later."""
+
+    def attempt(name: str, *, delegates: bool, rank_1: dict[str, str], **more: str) -> str:
+        (tmp_path / name).mkdir()
+        env = {-1: {"DELEGATES": str(int(delegates)), **more}, 1: rank_1}
+        env[late] = {**env.get(late, {}), "LATE_MS": "300"}
+        store = tmp_path / "store"
+        return run(program, "attempt", 2, tmp_path / name, env=env, store=store)[0]
+
+    said = attempt("refused", delegates=False, rank_1=DISABLED)
+    assert "rank 1: SWITCHML_DISABLE is set" in said
+    assert "restart" not in said
+    said = attempt("agreed", delegates=True, rank_1={}, **RESTARTED)
+    assert "goes to SwitchML" in said
+    assert said.count("set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun") == 1
+    apart = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    said = attempt("refused again", delegates=False, rank_1=DISABLED, **RESTARTED, **apart)
+    assert "rank 1: SWITCHML_DISABLE is set" in said
+    assert "restart" not in said
+
+
+def all_may_write(name: str) -> Callable[[Path], None]:
+    return lambda directory: (directory / name).chmod(0o777)
+
+
+def somebody_elses(name: str) -> Callable[[Path], None]:
+    return lambda directory: os.chown(directory / name, 12_345, -1)
+
+
+def linked(directory: Path) -> None:
+    """The rank's own directory is safe, that of the file is not."""
+    shared = directory / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    file = directory / "switchml.cfg"
+    file.rename(shared / "one.cfg")
+    file.symlink_to(shared / "one.cfg")
+
+
+@pytest.mark.parametrize(
+    ("prepared", "why"),
+    [
+        (all_may_write("."), "{here} can be written by others; run `chmod go-w {here}`, or name"),
+        (all_may_write("switchml.cfg"), "{here}/switchml.cfg can be written by others; run `chm"),
+        (somebody_elses("."), "{here} belongs to user 12345; name the file in SWITCHML_CONFIG"),
+        (somebody_elses("switchml.cfg"), "{here}/switchml.cfg belongs to user 12345; name the"),
+        (linked, "{here}/shared can be written by others; run `chmod go-w {here}/shared`, or"),
+    ],
+)
+@pytest.mark.parametrize("program", ["clang"], indirect=True)
+def test_a_configuration_that_others_could_have_written(
+    program: Path, prepared: Callable[[Path], None], why: str, tmp_path: Path
+) -> None:
+    """It can name code to load. What the user names is used all the same."""
+    (tmp_path / "found").mkdir()
+    said = run(program, "refused", 2, tmp_path / "found", prepared=prepared)
+    told = "a switchml.cfg that others could have written"
+    assert f"stays with Gloo: ranks 0-1: {told}\n" in said[0]
+    for rank, line in enumerate(said):
+        here = tmp_path / "found" / str(rank)
+        mend = why.format(here=here)
+        assert f"warning: rank {rank}: {told} ({here}/switchml.cfg: {mend}" in line
+    (tmp_path / "named").mkdir()
+    named = {
+        rank: {"SWITCHML_CONFIG": str(tmp_path / "named" / str(rank) / "switchml.cfg")}
+        for rank in range(2)
+    }
+    said = run(program, "delegated", 2, tmp_path / "named", prepared=prepared, env=named)
+    assert "goes to SwitchML" in said[0]
+
+
 def test_header_is_cxx14(tmp_path: Path) -> None:
     """ProcessGroupGloo.cpp is C++14 in PyTorch 1.7.1."""
     render(tmp_path)
@@ -85,12 +172,13 @@ def test_header_is_cxx14(tmp_path: Path) -> None:
         subprocess.run([*command, "-fsyntax-only", "user.cpp"], cwd=tmp_path, check=True)
 
 
-def test_the_sums_of_the_probe(tmp_path: Path) -> None:
-    """Right sums are accepted with any number of ranks, and wrong ones of many kinds are not."""
+@pytest.mark.parametrize("name", ["probe", "agreement"])
+def test_without_a_library(name: str, tmp_path: Path) -> None:
+    """The probe takes right sums and no wrong ones; ranks agree in any order of their accesses."""
     render(tmp_path)
-    out = str(tmp_path / "probe")
+    out = str(tmp_path / name)
     command = ["g++", *STRICT, "-fsanitize=undefined", "-fno-sanitize-recover=all"]
-    source = str(CPP / "probe.cpp")
-    subprocess.run([*command, f"-I{tmp_path}", source, "-o", out], check=True)
-    done = subprocess.run([out], capture_output=True, text=True, check=False)
+    source = str(CPP / f"{name}.cpp")
+    subprocess.run([*command, f"-I{tmp_path}", source, "-o", out, "-pthread"], check=True)
+    done = subprocess.run([out], capture_output=True, text=True, check=False, timeout=300)
     assert (done.stdout, done.stderr) == ("ok\n", "")

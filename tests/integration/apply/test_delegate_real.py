@@ -245,6 +245,21 @@ def test_wrong_sums_are_found_before_a_group_delegates(
     assert GLOO + "ranks 0-1: SwitchML was given up: " in later
 
 
+def test_two_jobs_whose_packets_cross(built: Path, tmp_path: Path) -> None:
+    """Each switch has one rank 0 and one rank 1, but of two jobs: none of them delegates."""
+    switches = [{"FAULT_PORT": str(free_port())} for _ in range(2)]
+    with ThreadPoolExecutor() as pool:
+        jobs = []
+        for number in range(2):
+            (tmp_path / str(number)).mkdir()
+            env = {0: switches[number], 1: switches[1 - number]}
+            jobs.append(pool.submit(ranks, built, "refused", tmp_path / str(number), env))
+        for job in jobs:
+            said = job.result()[0]
+            for rank in range(2):
+                assert f"rank {rank}: SwitchML summed the probe wrongly: " in said
+
+
 def test_a_probe_that_does_not_end(built: Path, tmp_path: Path) -> None:
     """As where no packet arrives: Gloo, within the group's timeout, and the process ends."""
     said = ranks(built, "refused", tmp_path, {-1: {"FAULT": "hang"}}, timeout_ms=4_000)

@@ -223,6 +223,16 @@ def test_what_keeps_a_group_with_gloo(
     assert reason in ranks[0].err
 
 
+def test_two_jobs_whose_packets_cross(launch: LabLauncher) -> None:
+    """Each switch has one rank 0 and one rank 1, but of two jobs: none of them delegates."""
+    config = {"prepostprocessor": "cpu_exponent_quantizer"}
+    for ranks in launch.crossed("outcome", config=config):
+        for result in results(ranks):
+            assert result["report"]["calls"] == 0
+        for rank in range(2):
+            assert f"rank {rank}: SwitchML summed the probe wrongly: " in ranks[0].err
+
+
 def test_required_but_not_possible(launch: LabLauncher) -> None:
     env = {"SWITCHML_REQUIRE": "1"}
     for result in results(launch("refused", 2, config=NOWHERE, env=env)):

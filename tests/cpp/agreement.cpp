@@ -1,0 +1,410 @@
+// The negotiation of ranks without a library, over a Store in memory: ranks take turns at random,
+// and time passes only where all of them wait. Prints ok.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "SwitchMLAgreement.hpp"
+
+using switchml_torch::Exchange;
+using switchml_torch::kProtocol;
+using switchml_torch::Message;
+using switchml_torch::Negotiation;
+using switchml_torch::Offer;
+
+namespace {
+
+using Value = std::vector<std::uint8_t>;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTimeout = std::chrono::hours(1);
+constexpr milliseconds kWork = kTimeout / 2;  // a rank takes for a round at most
+constexpr milliseconds kLag = std::chrono::seconds(1);
+constexpr std::uint64_t kNever = UINT64_MAX;
+
+void check(bool holds, const std::string& what) {
+  if (!holds) {
+    std::fprintf(stderr, "not so: %s\n", what.c_str());
+    std::_Exit(1);
+  }
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// The time of the attempt that runs.
+struct Clock {
+  using duration = milliseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<Clock>;
+  static constexpr bool is_steady = true;
+  static time_point now() { return time_point(milliseconds(passed)); }
+  static inline std::atomic<rep> passed{0};
+};
+
+/// The process has been killed.
+struct Killed {};
+
+/// Ranks of one attempt, each a thread, of which one runs at a time; and the Store.
+class Attempt {
+ public:
+  /// All ranks are killed after `accesses` to the Store.
+  Attempt(std::map<std::string, Value>& store, int size, std::uint64_t random,
+          std::uint64_t accesses = kNever)
+      : store_(store), ranks_(static_cast<std::size_t>(size)), random_(random), left_(accesses) {
+    Clock::passed = 0;
+  }
+
+  /// Runs `rank(r, exchange)` on all but the `missing` ranks.
+  template <typename Rank>
+  void run(const Rank& rank, const std::set<int>& missing = {}) {
+    std::vector<std::thread> threads;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      ranks_[r].ended = missing.count(static_cast<int>(r)) != 0;
+    }
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (!ranks_[r].ended) {
+        threads.emplace_back([this, r, &rank] {
+          try {
+            rank(static_cast<int>(r), exchange(r));
+          } catch (const Killed&) {
+          }
+          std::lock_guard<std::mutex> lock(mutex_);
+          ranks_[r].ended = true;
+          next();
+        });
+      }
+    }
+    for (auto& thread : threads) {
+      thread.join();
+    }
+  }
+
+  std::uint64_t accesses(int rank) const { return ranks_[static_cast<std::size_t>(rank)].accesses; }
+
+ private:
+  struct State {
+    bool arrived = false;  // at an access, and waits for its turn
+    bool ended = false;
+    bool late = false;    // the time for the key is over
+    std::string awaited;  // the key, where it waits for one
+    Clock::time_point until;
+    std::uint64_t accesses = 0;
+  };
+
+  Exchange exchange(std::size_t rank) {
+    Exchange made;
+    made.set = [this, rank](const char* key, const Value& value) {
+      const auto turn = enter(rank, "", {});
+      store_[key] = value;
+    };
+    made.get = [this, rank](const char* key, milliseconds limit) {
+      check(limit.count() > 0, "a wait without a limit");
+      const auto turn = enter(rank, key, limit);
+      if (ranks_[rank].late) {
+        ranks_[rank].late = false;
+        throw std::runtime_error("no key");
+      }
+      return store_.at(key);
+    };
+    made.has = [this, rank](const char* key) {
+      const auto turn = enter(rank, "", {});
+      return store_.count(key) != 0;
+    };
+    return made;
+  }
+
+  /// Waits until it is the rank's turn, which lasts until its next access.
+  std::unique_lock<std::mutex> enter(std::size_t rank, const std::string& key, milliseconds limit) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    auto& mine = ranks_[rank];
+    mine.awaited = key;
+    // Rank 0 is later than the others.
+    mine.until = Clock::now() + limit + (rank == 0 ? kLag : milliseconds(0));
+    mine.arrived = true;
+    running_ = running_ == rank ? ranks_.size() : running_;
+    next();
+    changed_.wait(lock, [&] { return running_ == rank; });
+    mine.arrived = false;
+    ++mine.accesses;
+    if (left_ == 0) {
+      throw Killed();
+    }
+    left_ -= left_ == kNever ? 0 : 1;
+    return lock;
+  }
+
+  bool canGoOn(const State& one) const {
+    return one.awaited.empty() || store_.count(one.awaited) != 0 || left_ == 0;
+  }
+
+  /// Gives the turn to one of the ranks that can go on, once all have come to their next access.
+  void next() {
+    std::vector<std::size_t> ready;
+    std::vector<std::size_t> waiting;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (ranks_[r].ended) {
+        continue;
+      }
+      if (!ranks_[r].arrived) {
+        return;
+      }
+      (canGoOn(ranks_[r]) ? ready : waiting).push_back(r);
+    }
+    if (!ready.empty()) {
+      running_ = ready[random_() % ready.size()];
+    } else if (!waiting.empty()) {
+      running_ = *std::min_element(waiting.begin(), waiting.end(), [this](auto a, auto b) {
+        return ranks_[a].until < ranks_[b].until;
+      });
+      const auto reached = ranks_[running_].until.time_since_epoch().count();
+      Clock::passed = std::max(Clock::passed.load(), reached);
+      ranks_[running_].late = true;
+    }
+    changed_.notify_all();
+  }
+
+  std::map<std::string, Value>& store_;
+  std::vector<State> ranks_;
+  std::mt19937_64 random_;
+  std::uint64_t left_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t running_ = SIZE_MAX;
+};
+
+constexpr const char* kRounds[] = {"offer", "start", "probe"};
+
+struct Outcome {
+  Message last;
+  std::uint64_t seed = 0;
+  bool again = false;
+  std::string error;
+};
+
+/// What a rank does while a group is made. It may work for as long as it may before each round.
+Outcome join(const Exchange& exchange, int rank, int size, const std::vector<Offer>& offers,
+             std::uint64_t random) {
+  Outcome out;
+  try {
+    Negotiation<Clock> negotiation(exchange, rank, size, kTimeout);
+    for (std::size_t i = 0; i < offers.size() && out.last.able(); ++i) {
+      if ((random >> (3 * static_cast<std::size_t>(rank) + i) % 64U & 1U) != 0) {
+        try {
+          exchange.get("never", kWork);
+        } catch (const std::runtime_error&) {
+        }
+      }
+      out.last = negotiation.round(kRounds[i], offers[i]);
+    }
+    out.seed = negotiation.seed();
+    out.again = negotiation.again();
+  } catch (const std::exception& error) {
+    out.error = error.what();
+  }
+  return out;
+}
+
+const Offer kAble{'y', "terms", ""};
+const std::vector<Offer> kAll{kAble, {}, {}};
+
+std::vector<Outcome> together(Attempt& attempt, int size, std::uint64_t random,
+                              const std::map<int, std::vector<Offer>>& others = {},
+                              const std::set<int>& missing = {}) {
+  std::vector<Outcome> out(static_cast<std::size_t>(size));
+  attempt.run(
+      [&](int rank, const Exchange& exchange) {
+        const auto found = others.find(rank);
+        out[static_cast<std::size_t>(rank)] =
+            join(exchange, rank, size, found == others.end() ? kAll : found->second, random);
+      },
+      missing);
+  return out;
+}
+
+void agreed(const std::vector<Outcome>& ranks, const std::string& name) {
+  for (const auto& rank : ranks) {
+    check(rank.error.empty(), name + ": " + rank.error);
+    check(rank.last.able(), name + ": " + rank.last.words);
+    check(rank.seed == ranks[0].seed, name + ": one seed");
+  }
+}
+
+/// One attempt after the other over one Store, each killed at another time, or refused.
+void attempts(int size, std::uint64_t random) {
+  std::mt19937_64 draw(random);
+  const auto name = "size " + std::to_string(size) + ", random " + std::to_string(random);
+  std::map<std::string, Value> store;
+  std::set<std::uint64_t> seeds;
+  const auto earlier = draw() % 3;
+  for (std::uint64_t i = 0; i < earlier; ++i) {
+    const auto cut = draw() % 3 == 0 ? kNever : draw() % (14 * static_cast<std::uint64_t>(size));
+    Attempt attempt(store, size, draw(), cut);
+    const auto last = size - 1;
+    const auto ranks =
+        draw() % 2 == 0
+            ? together(attempt, size, draw())
+            : together(attempt, size, draw(), {{last, {Offer::refuse("disabled at first")}}},
+                       draw() % 4 == 0 ? std::set<int>{1} : std::set<int>{});
+    seeds.insert(ranks[0].seed);
+  }
+  Attempt attempt(store, size, draw());
+  const bool before = store.count("switchml/call") != 0;
+  if (draw() % 2 == 0) {
+    const auto ranks = together(attempt, size, draw());
+    agreed(ranks, name);
+    check(seeds.count(ranks[0].seed) == 0, name + ": another seed");
+    check(ranks[0].again == before, name + ": rank 0 knows of an earlier attempt");
+  } else {
+    for (const auto& rank :
+         together(attempt, size, draw(), {{1, {Offer::refuse("disabled now")}}})) {
+      check(rank.last.words == "rank 1: disabled now", name + ": " + rank.last.words + rank.error);
+    }
+  }
+}
+
+/// Groups are made one after the other by the same processes, which are not at the same place.
+void again(int size, std::uint64_t random) {
+  constexpr int kGroups = 4;
+  std::map<std::string, Value> store;
+  Attempt attempt(store, size, random);
+  std::vector<std::vector<Outcome>> groups(kGroups,
+                                           std::vector<Outcome>(static_cast<std::size_t>(size)));
+  attempt.run([&](int rank, const Exchange& exchange) {
+    for (int i = 0; i < kGroups; ++i) {
+      const auto first = i % 2 == 0 ? kAble : Offer::refuse("group " + std::to_string(i));
+      groups[i][rank] = join(exchange, rank, size, {first, {}, {}}, random);
+    }
+  });
+  for (int i = 0; i < kGroups; ++i) {
+    for (const auto& rank : groups[i]) {
+      check(rank.error.empty(), rank.error);
+      check(rank.last.able() == (i % 2 == 0), "each group has its own verdict");
+      check(rank.last.able() || contains(rank.last.words, "group " + std::to_string(i)),
+            rank.last.words);
+      check(rank.seed == groups[i][0].seed, "one seed for each group");
+    }
+  }
+}
+
+/// All others say the same: who is missing, in whichever round.
+void missing(std::uint64_t random) {
+  const auto said = [&](int size, const std::map<int, std::vector<Offer>>& dying,
+                        const std::set<int>& never) {
+    std::map<std::string, Value> store;
+    Attempt attempt(store, size, random);
+    std::set<std::string> errors;
+    const auto ranks = together(attempt, size, random, dying, never);
+    for (int r = 0; r < size; ++r) {
+      if (never.count(r) == 0 && dying.count(r) == 0) {
+        errors.insert(ranks[static_cast<std::size_t>(r)].error);
+      }
+    }
+    check(errors.size() == 1, "one error for all");
+    return *errors.begin();
+  };
+  const std::string end = " did not answer while the group was made; ";
+  const std::string alive = end + "is it alive, and is its torch patched too? (";
+  check(contains(said(4, {}, {2}), "SwitchML: rank 2 of 4" + alive), "a rank never comes");
+  check(contains(said(4, {}, {0}), "SwitchML: rank 0 of 4" + alive), "rank 0 never comes");
+  check(contains(said(5, {}, {1, 2, 4}), "SwitchML: ranks 1-2, 4 of 5" + end),
+        "several never come");
+  std::set<int> most;
+  for (int rank = 1; rank < 79; ++rank) {
+    most.insert(rank);
+  }
+  check(contains(said(80, {}, most), "SwitchML: ranks 1-78 of 80" + end), "almost all are missing");
+  for (const int rank : {0, 1, 3}) {
+    const auto who = "rank " + std::to_string(rank) + " of 4" + alive;
+    check(contains(said(4, {{rank, {kAble}}}, {}), who), "one dies before it starts");
+    check(contains(said(4, {{rank, {kAble, {}}}}, {}), who), "one dies before the probe");
+  }
+}
+
+void otherProtocol() {
+  std::map<std::string, Value> store;
+  Attempt attempt(store, 3, 1);
+  attempt.run([](int rank, const Exchange& exchange) {
+    if (rank != 1) {
+      const auto out = join(exchange, rank, 3, kAll, 0);
+      const auto why = "rank 1: switchml-patch with protocol " + std::to_string(kProtocol + 1) +
+                       " where rank 0 has " + std::to_string(kProtocol);
+      check(contains(out.last.words, why) && !out.last.able(), out.last.words + out.error);
+      check(out.last.required, "also the other rank may require SwitchML");
+      return;
+    }
+    const auto call = exchange.get("switchml/call", kTimeout);
+    const auto key = "switchml/" + std::string(call.begin(), call.end()) + "/offer";
+    exchange.set((key + "/1").c_str(), Message{kProtocol + 1, {"a"}, 'y', true, "terms"}.write());
+    check(!Message::read(exchange.get(key.c_str(), kTimeout)).able(), "and it is told");
+  });
+}
+
+/// A constant number for all ranks but one.
+void accesses() {
+  for (const int size : {2, 8, 64}) {
+    std::map<std::string, Value> store;
+    Attempt attempt(store, size, 1);
+    agreed(together(attempt, size, 0), "accesses");
+    for (int rank = 1; rank < size; ++rank) {
+      check(attempt.accesses(rank) == 7, "three offers, the name of the call, three verdicts");
+    }
+    check(attempt.accesses(0) == 2 + 3 * static_cast<std::uint64_t>(size), "an offer of each rank");
+  }
+}
+
+void messages() {
+  const auto kind = [](char first, char other) {
+    return switchml_torch::verdict({{1, {"a"}, first, false, ""}, {1, {"b"}, other, false, ""}})
+        .kind;
+  };
+  check(kind('y', 'y') == 'y' && kind('y', 'n') == 'n' && kind('n', 'y') == 'n', "able or not");
+  check(kind('b', 'n') == 'b' && kind('n', 'b') == 'b' && kind('y', 'b') == 'b', "busy");
+  const Message made{7, {"a", "-", "b"}, 'n', true, "two\nlines, and  spaces "};
+  const auto back = Message::read(made.write());
+  check(back.protocol == 7 && back.nonces == made.nonces && back.kind == 'n' && back.required &&
+            back.words == made.words,
+        "a message is read as it was written");
+  check(back.answers(2, "b") && !back.answers(1, "b") && !back.answers(3, "b"), "whom it answers");
+  for (const std::string cut : {"", "1", "1 a,", "1 a, y", "one a, y- terms", "1 , y- terms"}) {
+    try {
+      const auto read = Message::read({cut.begin(), cut.end()});
+      check(cut == "1 , y- terms" && !read.answers(0, "a"), "'" + cut + "' is no message");
+    } catch (const std::runtime_error&) {
+    }
+  }
+}
+
+}  // namespace
+
+int main() {
+  messages();
+  accesses();
+  otherProtocol();
+  for (std::uint64_t random = 0; random < 20; ++random) {
+    missing(random);
+  }
+  for (std::uint64_t random = 0; random < 2000; ++random) {
+    attempts(2 + static_cast<int>(random % 3), random);
+  }
+  for (std::uint64_t random = 0; random < 200; ++random) {
+    again(2 + static_cast<int>(random % 3), random);
+  }
+  std::puts("ok");
+  return 0;
+}
