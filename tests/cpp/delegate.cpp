@@ -485,6 +485,12 @@ void forked(const Rank& me) {
       inherited = thrown.what();
     }
     check(inherited.find("before this process was forked") != std::string::npos, inherited);
+    std::vector<char> buffer(4096);
+    switchml_torch_report(buffer.data(), buffer.size());
+    const std::string report = buffer.data();
+    check(report.find("\"delegating\": false, \"failure\": \"SwitchML was started before") !=
+              std::string::npos,
+          report);
     DirectoryStore store(me.root, "child" + std::to_string(me.rank));
     std::vector<std::shared_ptr<Context>> contexts{std::make_shared<Context>()};
     switchml_torch::join(store, contexts, 0, 1, me.timeout);
