@@ -37,7 +37,7 @@ using std::chrono::steady_clock;
 constexpr auto kEnough = std::chrono::minutes(5);
 constexpr std::size_t kElements = 64;
 constexpr std::size_t kBufferBytes = 2048;
-constexpr unsigned kLog2Slots = 4;
+constexpr unsigned kLog2Slots = 5;
 constexpr std::size_t kRingSlots = 1 << kLog2Slots;
 constexpr std::size_t kRingBytes = sizeof(memif::Ring) + sizeof(memif::Slot) * kRingSlots;
 
@@ -176,8 +176,12 @@ class Client {
       const memif::Type answer = Hear();
       if (answer != memif::Type::kAck && answer != memif::Type::kConnected) return false;
     }
-    __atomic_store_n(&RingAt(1)->head, static_cast<std::uint16_t>(kRingSlots), __ATOMIC_RELEASE);
     return true;
+  }
+
+  // Offers all slots for answers.
+  void Grant() {
+    __atomic_store_n(&RingAt(1)->head, static_cast<std::uint16_t>(kRingSlots), __ATOMIC_RELEASE);
   }
 
   void Interrupt() const { eventfd_write(events_[0].get(), 1); }
@@ -272,6 +276,7 @@ class Honest {
   explicit Honest(const Switch& with) : clients_{Client(with.path(0)), Client(with.path(1))} {
     for (Client& client : clients_) {
       if (!client.Connect()) Fail(0, "an honest worker is refused");
+      client.Grant();
     }
   }
 
@@ -315,7 +320,8 @@ void SpoilOffer(Inputs& inputs, memif::Message& message) {
     message.init.mode = static_cast<std::uint8_t>(inputs.Below(3));
   } else if (message.type == Type::kAddRegion) {
     if (inputs.OneIn(3)) message.add_region.index = inputs.Number<std::uint16_t>();
-    message.add_region.bytes = inputs.Number<std::uint64_t>();
+    message.add_region.bytes =
+        inputs.Of<std::uint64_t>({inputs.Number<std::uint64_t>(), 2 * Client::kBytes, 1 << 30});
   } else if (message.type == Type::kAddRing) {
     switch (inputs.Below(5)) {
       case 0:
@@ -336,16 +342,17 @@ void SpoilOffer(Inputs& inputs, memif::Message& message) {
   }
 }
 
-// What a client says on its socket, or nearly.
-void Offer(Inputs& inputs, Client& client) {
+// What a client says on its socket, or nearly. True where it is connected all the same.
+bool Offer(Inputs& inputs, Client& client) {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) Fail(0, Failure("pipe2"));
   const Descriptor read(ends[0]);
   const Descriptor write(ends[1]);
   std::vector<Client::Offer> offers = client.Offers();
-  if (inputs.OneIn(3)) std::swap(offers[inputs.Below(5)], offers[inputs.Below(5)]);
-  while (inputs.OneIn(3)) offers.push_back(offers[inputs.Below(offers.size())]);
-  const std::uint64_t spoiled = inputs.Below(offers.size() + 2);
+  if (inputs.OneIn(4)) std::swap(offers[inputs.Below(5)], offers[inputs.Below(5)]);
+  while (inputs.OneIn(4)) offers.push_back(offers[inputs.Below(offers.size())]);
+  const std::uint64_t spoiled = inputs.Below(offers.size() + 1);
+  bool connected = false;
   for (std::size_t at = 0; at < offers.size(); ++at) {
     Client::Offer& offer = offers[at];
     std::vector<int> descriptors;
@@ -365,9 +372,13 @@ void Offer(Inputs& inputs, Client& client) {
           SpoilOffer(inputs, offer.message);
       }
     }
-    if (!client.Tell(&offer.message, bytes, descriptors)) return;
+    if (!client.Tell(&offer.message, bytes, descriptors)) return false;
+    if (offer.message.type == memif::Type::kAck && bytes == sizeof offer.message) continue;
+    const memif::Type answer = client.Hear();
+    connected |= answer == memif::Type::kConnected;
+    if (answer == memif::Type::kNone || answer == memif::Type::kDisconnect) return false;
   }
-  if (inputs.OneIn(2)) client.Settle();
+  return connected;
 }
 
 Octets AnyFrame(Inputs& inputs, std::size_t ranks) {
@@ -386,10 +397,10 @@ void Scribble(Inputs& inputs, Client& client, std::size_t ranks) {
   const std::uint64_t turns = 1 + inputs.Below(6);
   for (std::uint64_t turn = 0; turn < turns; ++turn) {
     client.Send(AnyFrame(inputs, ranks));
-    if (!inputs.OneIn(3)) continue;
+    if (inputs.OneIn(2)) continue;
     const std::size_t ring = inputs.Below(2);
     memif::Slot* const slot = client.SlotAt(ring, inputs.Below(kRingSlots));
-    switch (inputs.Below(8)) {
+    switch (inputs.Below(9)) {
       case 0:
         slot->flags = inputs.Number<std::uint16_t>();
         break;
@@ -400,7 +411,8 @@ void Scribble(Inputs& inputs, Client& client, std::size_t ranks) {
         slot->bytes = inputs.Number<std::uint32_t>();
         break;
       case 3:
-        slot->offset = inputs.Number<std::uint32_t>();
+        slot->offset = inputs.Of({inputs.Number<std::uint32_t>(),
+                                  static_cast<std::uint32_t>(inputs.Below(2 * Client::kBytes))});
         break;
       case 4:
         client.RingAt(ring)->head = inputs.Number<std::uint16_t>();
@@ -410,6 +422,11 @@ void Scribble(Inputs& inputs, Client& client, std::size_t ranks) {
         break;
       case 6:
         client.RingAt(ring)->flags = inputs.Number<std::uint16_t>();
+        break;
+      case 7:  // buffers that are too short
+        for (std::size_t each = 0; each < kRingSlots; ++each) {
+          client.SlotAt(ring, each)->bytes = static_cast<std::uint32_t>(inputs.Below(20));
+        }
         break;
       default: {
         const Octets garbage = inputs.Garbage(kRingBytes);
@@ -463,10 +480,11 @@ void Run(const std::string& directory, std::uint64_t first, std::uint64_t count)
       } else {
         const bool other = inputs.OneIn(2);
         Client client(other ? own.path(0) : beside.path(2));
-        if (inputs.OneIn(3)) {
-          if (client.Hear() == memif::Type::kHello) Offer(inputs, client);
-        } else if (client.Connect()) {
+        const bool offers = inputs.OneIn(2);
+        if (offers ? client.Hear() == memif::Type::kHello && Offer(inputs, client)
+                   : client.Connect()) {
           ++connected;
+          client.Grant();
           Scribble(inputs, client, other ? 2 : 4);
         }
       }
