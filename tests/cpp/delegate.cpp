@@ -13,12 +13,15 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <limits>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -187,7 +190,9 @@ class Group {
     return submit(std::move(work));
   }
 
-  std::shared_ptr<Work> make(Tensor tensor, ReduceOp op) {
+  void abort() { switchml_torch::abort(contexts_); }
+
+  std::shared_ptr<Work> make(Tensor tensor, ReduceOp op = ReduceOp::SUM) {
     return std::make_shared<Work>(contexts_[0].get(), std::vector<Tensor>{std::move(tensor)}, op);
   }
 
@@ -335,12 +340,22 @@ void abandoned(const Rank& me) {
   check(error.find("dropped before it was submitted") != std::string::npos, error);
 }
 
+/// Sums the tensor of `work` with these steps; returns what was thrown.
+std::string reduced(Work& work, const switchml_torch::Steps& steps) {
+  const switchml_torch::Parts<Tensor> parts(work.inputs);
+  try {
+    work.ticket.reduce(parts, parts, steps);
+  } catch (const std::runtime_error& thrown) {
+    return thrown.what();
+  }
+  return "";
+}
+
 /// On one rank the values of the second part cannot be had, while the first is with the library.
 void interrupted(const Rank& me) {
   auto group = me.group("interrupted");
   me.sum(group, 3, true);
-  const auto work = group.make(ints(5000, me.rank, 0), ReduceOp::SUM);
-  const switchml_torch::Parts<Tensor> parts(work->inputs);
+  const auto work = group.make(ints(5000, me.rank, 0));
   std::vector<std::int64_t> ends;
   switchml_torch::Steps steps;
   if (me.rank == 0) {
@@ -352,12 +367,7 @@ void interrupted(const Rank& me) {
     };
   }
   steps.after = [&ends](std::int64_t /*first*/, std::int64_t last) { ends.push_back(last); };
-  std::string error;
-  try {
-    work->ticket.reduce(parts, parts, steps);
-  } catch (const std::runtime_error& thrown) {
-    error = thrown.what();
-  }
+  const auto error = reduced(*work, steps);
   const auto expected = me.rank == 0 ? "no values" : "SwitchML";
   check(error.find(expected) != std::string::npos, error);
   check(ends.size() <= 1, "a part without the other rank is no sum");
@@ -368,20 +378,14 @@ void interrupted(const Rank& me) {
 /// On one rank the results of a part cannot be taken while the next part is with the library.
 void untaken(const Rank& me) {
   auto group = me.group("untaken");
-  const auto work = group.make(ints(2000, me.rank, 0), ReduceOp::SUM);
-  const switchml_torch::Parts<Tensor> parts(work->inputs);
+  const auto work = group.make(ints(2000, me.rank, 0));
   switchml_torch::Steps steps;
   steps.after = [&me](std::int64_t /*first*/, std::int64_t /*last*/) {
     if (me.rank == 0) {
       throw std::runtime_error("no room");
     }
   };
-  std::string error;
-  try {
-    work->ticket.reduce(parts, parts, steps);
-  } catch (const std::runtime_error& thrown) {
-    error = thrown.what();
-  }
+  const auto error = reduced(*work, steps);
   check(me.rank != 0 || error == "no room", error);
   const auto next = group.allreduce(ints(10, me.rank, 0)).get().error;
   check(!next.empty(), "the process uses SwitchML no more");
@@ -430,6 +434,109 @@ void forksafe(const Rank& me) {
   }
 }
 
+void checkSum(const Rank& me, const Tensor& tensor, const std::string& error) {
+  check(error.empty(), error);
+  const auto words = tensor.words();
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    check(words[i] == static_cast<int>(i) * me.size * (me.size + 1) / 2, "the sum");
+  }
+}
+
+/// inf at the ends of packets, pieces and parts has become 2^126, which the simulator's fixed point
+/// has a place for: of inf it would make NaN.
+void saturated(const Rank& me) {
+  constexpr std::size_t kNumel = 1'300'000;
+  constexpr std::size_t kPacket = 256;
+  auto group = me.group("saturated");
+  for (const auto type : {ScalarType::Float, ScalarType::BFloat16}) {
+    std::vector<float> values(kNumel, static_cast<float>(me.rank + 1));
+    const std::vector<std::size_t> places{0, 300, 65535, 262143, 262144, 1048575, kNumel - 1};
+    for (const auto place : places) {
+      values[place] = me.rank == 0 ? std::numeric_limits<float>::infinity() : 1;
+    }
+    std::vector<std::int32_t> words(kNumel);
+    std::memcpy(words.data(), values.data(), kNumel * sizeof(float));
+    const Tensor tensor(type, std::move(words));
+    const auto error = group.allreduce(tensor).get().error;
+    check(error.empty(), error);
+    std::memcpy(values.data(), tensor.data_ptr(), kNumel * sizeof(float));
+    const auto right = static_cast<float>(me.size * (me.size + 1)) / 2;
+    for (std::size_t i = 0; i < kNumel; ++i) {
+      const bool near = std::any_of(places.begin(), places.end(), [i](std::size_t place) {
+        return i < place + kPacket && place < i + kPacket;
+      });
+      const bool there = std::find(places.begin(), places.end(), i) != places.end();
+      check(there  ? std::fabs(values[i] - 0x1p126F) < 0x1p110F
+            : near ? std::isfinite(values[i])
+                   : std::fabs(values[i] - right) < 1e-6F,
+            "the value at " + std::to_string(i) + ": " + std::to_string(values[i]));
+    }
+  }
+}
+
+/// The values of the first allreduce come later than the limit of the one behind it.
+void queued(const Rank& me) {
+  auto group = me.group("queued");
+  const auto first = group.make(ints(3000, me.rank, 0));
+  const auto behind = ints(10, me.rank, 0);
+  auto outcome = group.allreduce(behind);
+  switchml_torch::Steps steps;
+  steps.before = [&me](std::int64_t from, std::int64_t /*last*/) {
+    std::this_thread::sleep_for(from == 0 ? me.limit * 3 / 2 : milliseconds(0));
+  };
+  checkSum(me, first->inputs[0], reduced(*first, steps));
+  checkSum(me, behind, outcome.get().error);
+}
+
+/// Two at once, each of which takes less than the limit, and both together more.
+void consecutive(const Rank& me) {
+  auto group = me.group("consecutive");
+  const std::vector<std::shared_ptr<Work>> works{group.make(ints(4000, me.rank, 0)),
+                                                 group.make(ints(4000, me.rank, 0))};
+  switchml_torch::Steps steps;
+  steps.before = [&me](std::int64_t /*first*/, std::int64_t /*last*/) {
+    std::this_thread::sleep_for(me.limit / 5);
+  };
+  auto second = std::async(std::launch::async, [&] { return reduced(*works[1], steps); });
+  checkSum(me, works[0]->inputs[0], reduced(*works[0], steps));
+  checkSum(me, works[1]->inputs[0], second.get());
+}
+
+/// One rank hands both in at once, the other one after the other, each within the limit.
+void apart(const Rank& me) {
+  auto group = me.group("apart");
+  const std::vector<Tensor> tensors{ints(10, me.rank, 0), ints(10, me.rank, 0)};
+  std::vector<std::future<Outcome>> outcomes;
+  for (const auto& tensor : tensors) {
+    std::this_thread::sleep_for(me.rank == 0 ? milliseconds(0) : me.limit * 3 / 5);
+    outcomes.push_back(group.allreduce(tensor));
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    checkSum(me, tensors[i], outcomes[i].get().error);
+  }
+}
+
+/// What waits for its turn hears that the group was aborted, while the one before it is stuck.
+void aborted(const Rank& me) {
+  auto group = me.group("aborted");
+  const auto first = group.make(ints(10, me.rank, 0));
+  auto behind = group.allreduce(ints(10, me.rank, 0));
+  std::promise<void> stuck;
+  std::promise<void> release;
+  switchml_torch::Steps steps;
+  steps.before = [&](std::int64_t /*first*/, std::int64_t /*last*/) {
+    stuck.set_value();
+    release.get_future().wait();
+  };
+  auto outcome = std::async(std::launch::async, [&] { return reduced(*first, steps); });
+  stuck.get_future().wait();
+  group.abort();
+  const auto error = behind.get().error;
+  check(error.find("was aborted") != std::string::npos, error);
+  release.set_value();
+  check(outcome.get() == error, "the first reason");
+}
+
 /// The other ranks take part in the first sum only: an exception after the timeout, then at once.
 void late(const Rank& me) {
   auto group = me.group("late");
@@ -439,9 +546,12 @@ void late(const Rank& me) {
     others.wait({"done"}, me.timeout);
     return;
   }
-  for (int i = 0; i < 3; ++i) {
-    const auto error = group.allreduce(ints(10, me.rank, 0)).get().error;
+  for (int i = 0; i < 2; ++i) {
+    auto first = group.allreduce(ints(10, me.rank, 0));
+    auto behind = group.allreduce(ints(10, me.rank, 0));
+    const auto error = first.get().error;
     check(error.find("did not finish within") != std::string::npos, error);
+    check(behind.get().error == error, "the first reason");
   }
   others.set("done", {});
 }
@@ -584,6 +694,16 @@ int main(int argc, char** argv) {
     refused(me);
   } else if (scenario == "forksafe") {
     forksafe(me);
+  } else if (scenario == "saturated") {
+    saturated(me);
+  } else if (scenario == "queued") {
+    queued(me);
+  } else if (scenario == "consecutive") {
+    consecutive(me);
+  } else if (scenario == "apart") {
+    apart(me);
+  } else if (scenario == "aborted") {
+    aborted(me);
   } else if (scenario == "late") {
     late(me);
   } else if (scenario == "tardy") {

@@ -63,7 +63,10 @@ def test_delegate(program: Path, scenario: str, size: int, tmp_path: Path) -> No
 
 def test_limits(program: Path, tmp_path: Path) -> None:
     """Side by side, as their ranks mostly wait."""
-    scratch = {name: tmp_path / name for name in ("interrupted", "untaken", "late", "tardy")}
+    scenarios = (
+        "interrupted", "untaken", "late", "tardy", "queued", "consecutive", "apart", "aborted",
+    )  # fmt: skip
+    scratch = {name: tmp_path / name for name in scenarios}
     with ThreadPoolExecutor(len(scratch)) as pool:
         jobs = []
         for scenario, directory in scratch.items():
