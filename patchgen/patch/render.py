@@ -28,6 +28,7 @@ SOURCES = (
     "SwitchMLJobs.hpp",
     "SwitchMLProbe.hpp",
     "SwitchMLQuantize.hpp",
+    "SwitchMLThreads.hpp",
     "switchml.cmake",
 )
 """The files beside the process group, which the plugin compiles as well."""

@@ -166,6 +166,20 @@ def test_a_configuration_that_others_could_have_written(
     assert "goes to SwitchML" in said[0]
 
 
+@pytest.mark.parametrize("sanitizer", ["thread", "address"])
+def test_threads(simulator_home: Home, tmp_path: Path, sanitizer: str) -> None:
+    """The threads that take parts of a row; no fork under ThreadSanitizer."""
+    render(tmp_path)
+    flags = (SANITIZERS[sanitizer], "-fno-sanitize-recover=all", "-Wno-unused-function", *SANITIZED)
+    sources = [CPP / "threads.cpp"]
+    program = compiled("threads", sources, simulator_home.prefix, tmp_path, "g++", *flags)
+    arguments = ["forked"] if sanitizer == "address" else []
+    done = subprocess.run(
+        [program, *arguments], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+
+
 def test_header_is_cxx14(tmp_path: Path) -> None:
     """ProcessGroupGloo.cpp is C++14 in PyTorch 1.7.1."""
     render(tmp_path)

@@ -292,6 +292,11 @@ def test_a_job_has_a_limit_of_its_own(built: Path, tmp_path: Path) -> None:
     assert "did not finish within 700 ms" in said[0]
 
 
+def test_what_has_no_place_in_the_fixed_point(built: Path, tmp_path: Path) -> None:
+    """inf in a row that is summed in place, and in one that is copied."""
+    ranks(built, "saturated", tmp_path, {})
+
+
 def test_a_controller_that_is_not_there(built: Path, tmp_path: Path) -> None:
     """The context is not started, which the real library would end the process for."""
     port = free_port()

@@ -1,0 +1,149 @@
+// The threads that take parts of a row: threads [forked].
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include <cstring>
+#include <string>
+
+#include "SwitchMLAllreduce.cpp"
+#include "forked.hpp"
+
+namespace {
+
+using namespace switchml_torch;
+
+constexpr std::uint64_t kChunk = 1U << 20U;  // the default of SWITCHML_CHUNK_NUMEL
+constexpr auto kEnough = std::chrono::minutes(2);
+
+void check(bool fact, const std::string& what) {
+  if (!fact) {
+    std::fprintf(stderr, "FAILED: %s\n", what.c_str());
+    std::_Exit(1);
+  }
+}
+
+/// A place where some threads meet.
+class Meeting {
+ public:
+  explicit Meeting(unsigned wanted) : wanted_(wanted) {}
+
+  /// False where not all have come in a long time.
+  bool join() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++come_;
+    changed_.notify_all();
+    return changed_.wait_for(lock, kEnough, [this] { return come_ >= wanted_; });
+  }
+
+ private:
+  const unsigned wanted_;
+  unsigned come_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+void countedOnce(Threads& threads) {
+  std::vector<std::thread> callers;
+  for (unsigned caller = 0; caller < 3; ++caller) {
+    callers.emplace_back([&threads, caller] {
+      for (std::uint64_t round = 0; round < 300; ++round) {
+        const auto numel = 1 + (round * 37 + caller * 101) % 1000;
+        std::vector<int> counts(numel);
+        threads.share(numel, 1 + round % 7, [&](std::uint64_t first, std::uint64_t last) noexcept {
+          std::for_each(counts.begin() + static_cast<std::ptrdiff_t>(first),
+                        counts.begin() + static_cast<std::ptrdiff_t>(last),
+                        [](int& count) { ++count; });
+        });
+        check(std::count(counts.begin(), counts.end(), 1) == static_cast<std::ptrdiff_t>(numel),
+              "each element once, and all when share() returns");
+      }
+    });
+  }
+  for (auto& caller : callers) {
+    caller.join();
+  }
+}
+
+/// A part of the default size is worked on by several threads.
+void chunkIsShared() {
+  Meeting both(2);
+  process().threads.start(1);
+  inParts(kChunk, 1, [&](std::uint64_t first, std::uint64_t last) noexcept {
+    check(last - first < kChunk, "several parts");
+    check(both.join(), "two threads at once");
+  });
+}
+
+/// One caller and its helper are busy: another caller has its row to itself.
+void busy(Threads& threads) {
+  Meeting working(3);
+  Meeting released(3);
+  std::thread other([&] {
+    threads.share(2, 1, [&](std::uint64_t /*first*/, std::uint64_t /*last*/) noexcept {
+      check(working.join() && released.join(), "both are released");
+    });
+  });
+  check(working.join(), "both are busy");
+  std::uint64_t done = 0;
+  threads.share(
+      5, 1, [&done](std::uint64_t first, std::uint64_t last) noexcept { done += last - first; });
+  check(done == 5, "the caller's own work");
+  released.join();
+  other.join();
+}
+
+void forked(Threads& threads) {
+  const auto child = fork();
+  if (child == 0) {
+    std::uint64_t done = 0;
+    threads.share(
+        5, 1, [&done](std::uint64_t first, std::uint64_t last) noexcept { done += last - first; });
+    std::_Exit(done == 5 ? 23 : 1);
+  }
+  int status = 0;
+  check(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 23,
+        "the child works alone");
+}
+
+/// No thread can be had: its stack would be larger than the memory.
+void none() {
+  pthread_attr_t attributes;
+  check(pthread_attr_init(&attributes) == 0 &&
+            pthread_attr_setstacksize(&attributes, std::size_t{1} << 46U) == 0 &&
+            pthread_setattr_default_np(&attributes) == 0,
+        "the size of stacks");
+  Threads threads;
+  threads.start(2);
+  std::vector<std::uint64_t> lengths;
+  threads.share(5, 2, [&](std::uint64_t first, std::uint64_t last) noexcept {
+    lengths.push_back(last - first);
+  });
+  check(lengths == std::vector<std::uint64_t>{5}, "all of it at once");
+}
+
+void rule() {
+  check(threadsFor(64, 4) == 4 && threadsFor(6, 4) == 2, "what the library's threads leave");
+  check(threadsFor(4, 4) == 1 && threadsFor(2, 4) == 1, "the caller's in any case");
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  std::thread([&one] {
+    check(sched_setaffinity(0, sizeof one, &one) == 0 && processors() == 1, "its own processors");
+  }).join();
+}
+
+}  // namespace
+
+int main(int count, char** /*arguments*/) {
+  auto& threads = process().threads;
+  rule();
+  chunkIsShared();
+  countedOnce(threads);
+  busy(threads);
+  if (count > 1) {
+    forked(threads);
+  }
+  none();
+  std::puts("ok");
+  return 0;
+}
