@@ -85,6 +85,8 @@ def text() -> str:
         "",
         "## Shell completion",
         "",
+        "<!-- not run: these are lines of a shell's own configuration -->",
+        "",
         *(f"    {line}" for line in COMPLETION),
         "",
         "## Pins",

@@ -160,7 +160,7 @@ class Launcher:
         if fresh or self.servers is None:
             command = [str(self.python), str(PROGRAMS / "worker.py"), case]
             return [
-                self._start(command, run / str(rank), environ)
+                self.start(command, run / str(rank), environ)
                 for rank, environ in enumerate(environs)
             ]
         return [
@@ -188,7 +188,7 @@ class Launcher:
             preload=preload,
         )
         command = [str(self.python), "-m", *launcher, str(PROGRAMS / "worker.py"), case]
-        return self.collect([self._start(command, run, env)], 120)
+        return self.collect([self.start(command, run, env)], 120)
 
     def _fork(
         self,
@@ -222,7 +222,7 @@ class Launcher:
         return Started(process, cwd)
 
     @staticmethod
-    def _start(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Started:
+    def start(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Started:
         with (cwd / "stdout").open("w") as out, (cwd / "stderr").open("w") as err:
             process = subprocess.Popen(
                 command, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=out, stderr=err

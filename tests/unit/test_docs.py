@@ -1,4 +1,8 @@
-"""What README, CONTRIBUTING and docs/ point to is there: pages, headings, files, commands."""
+"""What README, CONTRIBUTING and docs/ point to is there: pages, headings, files, commands.
+
+Their blocks of code are run by tests/integration/**/test_pages.py, or say why not: see
+support/pages.py.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from xml.etree import ElementTree as ET
 
 import click
 import pytest
+from support.pages import Block, all_blocks, blocks
 
 from patchgen.cli import main
 from patchgen.options import VARIABLES
@@ -114,6 +119,80 @@ def test_every_command_of_the_pages_exists() -> None:
                 assert option in known, words
         seen += 1
     assert seen > 50
+
+
+def command_lines() -> list[tuple[Block, list[str]]]:
+    """What the blocks give to switchml-patch, without "..." and optional arguments."""
+    found = []
+    for block in all_blocks():
+        for line in block.commands:
+            words = re.split(r"\s#|\s[|&>;]", line)[0]
+            match = re.match(r"(?:time |\S+=\S+ )*switchml-patch (.*)", words)
+            if match:
+                given = [word for word in shlex.split(match[1]) if not re.match(r"\.\.\.|\[", word)]
+                found.append((block, given))
+    return found
+
+
+def check_parses(words: list[str]) -> None:
+    """As the program would before it does anything: click's parser, and what it requires."""
+    found, rest = command_of(words)
+    assert found is not None
+    assert not isinstance(found, click.Group), "a command of the group"
+    context = click.Context(found, info_name=words[0])
+    given, left, _ = found.make_parser(context).parse_args([*rest])
+    assert not left, f"unexpected: {left}"
+    for parameter in found.params:
+        value = given.get(str(parameter.name))
+        if parameter.required:
+            assert value is not None, f"missing: {parameter.name}"
+            assert not parameter.value_is_missing(value), f"missing: {parameter.name}"
+        if isinstance(parameter.type, click.Choice) and isinstance(value, str):
+            assert value in parameter.type.choices, value
+
+
+def test_every_command_line_of_a_block_parses() -> None:
+    lines = command_lines()
+    for block, words in lines:
+        try:
+            check_parses(words)
+        except (click.UsageError, AssertionError) as error:
+            pytest.fail(f"{block}: switchml-patch {shlex.join(words)}: {error}")
+    assert len(lines) > 40
+
+
+@pytest.mark.parametrize(
+    "line", ["generat", "generate --dpkd", "simulator", "compare A.whl", "status A B"]
+)
+def test_a_command_line_that_does_not_parse(line: str) -> None:
+    with pytest.raises((click.UsageError, AssertionError)):
+        check_parses(line.split())
+
+
+def test_every_block_is_run_or_says_why_not() -> None:
+    """Of Python, or commands of the program: what else it is has a comment before it."""
+    for block in all_blocks():
+        if block.reason or block.language == "python":
+            continue
+        assert not block.language, block
+        for line in block.commands:
+            assert line.startswith("switchml-patch "), f"{block}: {line}"
+
+
+def test_a_block_is_found_with_its_reason(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "Text:\n\n    $ one \\\n      --two\n    output\n\n    $ three\n\n"
+        "- item\n    not code\n\n<!-- not run: why -->\n\n    four  # five\n\n"
+        "<!-- not run: how -->\n```python\nsix\n```\n\n```\nseven\n```\n"
+    )
+    found = [(b.line, b.language, b.reason, b.commands) for b in blocks(page)]
+    assert found == [
+        (3, "", "", ["one    --two", "three"]),
+        (14, "", "why", ["four  # five"]),
+        (18, "python", "how", []),
+        (22, "", "", ["seven"]),
+    ]
 
 
 def test_every_target_of_make_exists() -> None:

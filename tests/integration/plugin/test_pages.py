@@ -1,0 +1,42 @@
+"""What docs show of the plugin runs as it stands there."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+from support.page_ranks import check_script, scripts
+from support.pages import ROOT, Block, blocks
+
+from patchgen.system.ports import free_port
+
+if TYPE_CHECKING:
+    from support.launcher import Launcher
+    from support.torch import Plugin
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize("block", scripts(plugin=True), ids=str)
+def test_a_script_delegates(launch: Launcher, block: Block) -> None:
+    check_script(launch, block)
+
+
+def test_the_launcher_of_the_page_delegates(launch: Launcher, plugin: Plugin) -> None:
+    """docs/plugin.md: train.py, and the command that starts its ranks."""
+    page = list(blocks(ROOT / "docs" / "plugin.md"))
+    (script,) = (block for block in page if block.language == "python")
+    (line,) = (line for block in page for line in block.commands if "distributed.run" in line)
+    run = launch.prepare(2)
+    here = script.text.replace("/tmp/switchml/ranks", str(run))  # noqa: S108  # the page's
+    (run / "train.py").write_text(here)
+    assignment, _python, *arguments = shlex.split(line)
+    name, _, value = assignment.partition("=")
+    place = arguments.index("torch.distributed.run") + 1
+    arguments[place:place] = ["--master_port", str(free_port())]
+    environ = launch.environment({name: value}, preload=False)
+    started = launch.start([str(plugin.python), *arguments], run, environ)
+    (done,) = launch.collect([started], 240)
+    assert done.code == 0, done.err
+    assert sorted(done.out.splitlines()) == [f"rank {rank}: 2.0, 1 delegated" for rank in (0, 1)]

@@ -1,0 +1,31 @@
+"""The blocks of commands that docs show run, unless they say why not."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+from support import command
+from support.pages import all_blocks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.pages import Block
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize(
+    "block", [one for one in all_blocks() if not one.reason and one.commands], ids=str
+)
+def test_a_block_of_commands_runs(block: Block, tmp_path: Path) -> None:
+    """What the page shows of their output is what they print."""
+    shown = re.split(r"^\$ .*\n", block.text, flags=re.MULTILINE)[1:]
+    for number, line in enumerate(block.commands):
+        done = command.run(*shlex.split(line)[1:], cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        if shown:
+            assert done.stdout == shown[number]

@@ -1,0 +1,44 @@
+"""The blocks of Python of the pages on real ranks: those for the plugin, or for a graft."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from support.pages import Block, all_blocks
+from support.torch import results
+
+if TYPE_CHECKING:
+    from support.launcher import Launcher
+
+
+def scripts(*, plugin: bool) -> list[Block]:
+    """Those that no comment says to be for the reader, of the one way or the other."""
+    return [
+        block
+        for block in all_blocks()
+        if block.language == "python"
+        and not block.reason
+        and ("torch_switchml" in block.text) == plugin
+    ]
+
+
+def check_script(launch: Launcher, block: Block) -> None:
+    """It ends well on all ranks and, where it makes a process group, SwitchML sums for rank 0."""
+    hosts = 2
+    ranks = hosts * 2 if block.page.stem == "hosts" else hosts
+    local = ranks // hosts
+    leaders = {
+        rank: None if rank % local else {"rank": rank // local, "num_workers": hosts}
+        for rank in range(ranks)
+    }
+    first = results(
+        launch(
+            "page_cases:block",
+            ranks,
+            arguments={"source": block.text},
+            per_rank=leaders,
+            env={"LOCAL_WORLD_SIZE": str(local)},
+        )
+    )[0]
+    if "init_process_group" in block.text:
+        assert first["calls"] > 0, first

@@ -1,0 +1,63 @@
+"""The blocks of code of the pages: README, CONTRIBUTING and docs.
+
+A block that no test runs has a comment before it, which says why:
+
+    <!-- not run: it needs root -->
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+_BLOCK = re.compile(
+    r"^(?:<!-- not run: (?P<reason>[^\n]+) -->\n+)?(?:"
+    r"```(?P<language>\w*)\n(?P<fenced>.*?)^```$|"
+    r"(?<=\n\n)(?P<indented>(?: {4}[^\n]*\n|\n(?= {4}))+))",
+    re.MULTILINE | re.DOTALL,
+)
+_PROMPT = re.compile(r"^\$ ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    page: Path
+    line: int
+    language: str
+    text: str
+    reason: str
+    """Why no test runs it, or nothing."""
+
+    def __str__(self) -> str:
+        return f"{self.page.name}:{self.line}"
+
+    @property
+    def commands(self) -> list[str]:
+        """Lines for a shell; those after "$ " where there are such."""
+        if self.language:
+            return []
+        lines = self.text.replace("\\\n", " ").splitlines()
+        if _PROMPT.search(self.text):
+            lines = [line[2:] for line in lines if line.startswith("$ ")]
+        return [line for line in lines if line.strip()]
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for found in _BLOCK.finditer(text):
+        kind = "indented" if found["fenced"] is None else "fenced"
+        line = text.count("\n", 0, found.start(kind)) + 1
+        reason, language = found["reason"] or "", found["language"] or ""
+        yield Block(page, line, language, dedent(found[kind]), reason)
+
+
+def all_blocks() -> list[Block]:
+    return [block for page in PAGES for block in blocks(page)]
