@@ -64,14 +64,21 @@ void countedOnce(Threads& threads) {
   }
 }
 
-/// A part of the default size is worked on by several threads.
+/// A part of the default size is worked on by several threads, and the caller waits for the others.
 void chunkIsShared() {
   Meeting both(2);
+  const auto caller = std::this_thread::get_id();
+  std::atomic<bool> helped{false};
   process().threads.start(1);
   inParts(kChunk, 1, [&](std::uint64_t first, std::uint64_t last) noexcept {
     check(last - first < kChunk, "several parts");
     check(both.join(), "two threads at once");
+    if (std::this_thread::get_id() != caller) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      helped = true;
+    }
   });
+  check(helped, "the helper is done");
 }
 
 /// One caller and its helper are busy: another caller has its row to itself.
