@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _OWN = (
     "CMakeLists.txt",
+    "Capture.hpp",
     "Forwarding.inc",
     "ProcessGroupSwitchML.cpp",
     "ProcessGroupSwitchML.hpp",

@@ -4,7 +4,9 @@
 /// It follows CUDA where that matters to who uses it: memory is reused in the order of the stream
 /// that it was allocated on, unless other streams are recorded for it; a copy between the device
 /// and pinned memory may come at any time, one with other memory is over for the host when the call
-/// returns. Memory that is free holds NaN.
+/// returns. Memory that is free holds NaN. What is queued on a stream that is being captured does
+/// not run, and the capture is lost when somebody waits for it. A device has a context from the
+/// first call on that needs one.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -20,6 +22,8 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -31,9 +35,14 @@ class SimulatedDevice {
  public:
   using Work = std::function<void()>;
 
+  using Key = std::pair<int, c10::StreamId>;
+
   /// The moment at which a stream comes to it.
   struct Mark {
+    Key stream;
+    bool captured = false;  // nothing ever comes to it
     bool reached = false;
+    bool asked = false;
   };
   using Marks = std::vector<std::shared_ptr<Mark>>;
 
@@ -57,7 +66,12 @@ class SimulatedDevice {
     const std::lock_guard<std::mutex> lock(mutex_);
     queues_.clear();
     blocks_.clear();
+    held_.clear();
+    awaited_.clear();
+    capturing_.clear();
+    contexts_.clear();
     history_.clear();
+    waits_ = asked_ = 0;
     order_ = &order;
     main_ = std::this_thread::get_id();
     open_ = false;
@@ -87,6 +101,57 @@ class SimulatedDevice {
     elapseHeld();
   }
 
+  /// The stream does nothing until it is let go.
+  void hold(const c10::Stream& stream) {
+    const Held held(*this);
+    held_.insert(keyOf(stream));
+  }
+
+  void letGo(const c10::Stream& stream) {
+    const Held held(*this);
+    held_.erase(keyOf(stream));
+    awaited_.erase(keyOf(stream));
+    settle();
+  }
+
+  /// Whether a stream, or the host, waits for this one, which is held.
+  bool awaited(const c10::Stream& stream) {
+    const Held held(*this);
+    return awaited_.count(keyOf(stream)) > 0;
+  }
+
+  void beginCapture(const c10::Stream& stream) {
+    const Held held(*this);
+    capturing_ = {keyOf(stream)};
+    captured_ = true;
+  }
+
+  /// Whether the capture is a graph now, of this stream alone.
+  bool endCapture() {
+    const Held held(*this);
+    const bool valid = captured_ && capturing_.size() == 1;
+    capturing_.clear();
+    return valid;
+  }
+
+  bool capturing(const c10::Stream& stream) {
+    const Held held(*this);
+    return capturing_.count(keyOf(stream)) > 0;
+  }
+
+  /// Something is done that needs a context on the device.
+  void needContext(int device) {
+    const Held held(*this);
+    if (contexts_.insert(device).second) {
+      history_ += "  context on device " + std::to_string(device) + "\n";
+    }
+  }
+
+  std::set<int> contexts() {
+    const Held held(*this);
+    return contexts_;
+  }
+
   void enqueue(const c10::Stream& stream, std::string name, Work work) {
     const Held held(*this);
     push(stream, {std::move(name), std::move(work), nullptr, nullptr});
@@ -99,17 +164,41 @@ class SimulatedDevice {
 
   void block(const std::shared_ptr<Mark>& mark, const c10::Stream& stream) {
     const Held held(*this);
+    if (mark->captured) {
+      capturing_.insert(keyOf(stream));
+    } else if (capturing_.count(keyOf(stream)) > 0) {
+      loseCapture();
+    }
+    await(*mark);
     push(stream, {"", nullptr, nullptr, mark});
   }
 
+  /// Who asks again has waited: something has happened since, unless all that can is held.
   bool reached(const std::shared_ptr<Mark>& mark) {
     const Held held(*this);
-    elapseHeld();
+    countWait();
+    ++asked_;
+    if (mark->captured) {
+      loseCapture();
+    }
+    const auto keys = runnable();
+    if (mark->reached || !std::exchange(mark->asked, true)) {
+      return mark->reached;
+    }
+    if (!keys.empty()) {
+      run(keys[choose(keys.size())]);
+    } else if (!await(*mark)) {
+      waitInVain();
+    }
     return mark->reached;
   }
 
   void wait(const c10::Stream& stream) {
     const Held held(*this);
+    countWait();
+    if (capturing_.count(keyOf(stream)) > 0) {
+      loseCapture();
+    }
     const auto mark = recordHeld(stream);
     runUntil([&] { return mark->reached; });
   }
@@ -117,6 +206,18 @@ class SimulatedDevice {
   void waitForAll() {
     const Held held(*this);
     runUntil([this] { return idle(); });
+  }
+
+  /// How often somebody has asked for a moment.
+  int asked() {
+    const Held held(*this);
+    return asked_;
+  }
+
+  /// How often the main thread has waited for the device.
+  int waits() {
+    const Held held(*this);
+    return waits_;
   }
 
   /// Whether all that was queued has run.
@@ -212,8 +313,6 @@ class SimulatedDevice {
     std::shared_ptr<Mark> reaches;
     std::shared_ptr<Mark> awaits;
   };
-  using Key = std::pair<int, c10::StreamId>;
-
   class Held {
    public:
     explicit Held(SimulatedDevice& device) : lock_(device.mutex_) {
@@ -225,16 +324,47 @@ class SimulatedDevice {
     std::unique_lock<std::mutex> lock_;
   };
 
+  static Key keyOf(const c10::Stream& stream) { return {stream.device_index(), stream.id()}; }
+
   void push(const c10::Stream& stream, Entry entry) {
-    queues_[{stream.device_index(), stream.id()}].push_back(std::move(entry));
-    settle();
+    if (capturing_.count(keyOf(stream)) == 0) {
+      queues_[keyOf(stream)].push_back(std::move(entry));
+      settle();
+    }
   }
 
   std::shared_ptr<Mark> recordHeld(const c10::Stream& stream) {
     auto mark = std::make_shared<Mark>();
+    mark->stream = keyOf(stream);
+    mark->captured = capturing_.count(keyOf(stream)) > 0;
     push(stream, {"", nullptr, mark, nullptr});
     return mark;
   }
+
+  /// Whether what is waited for is what a stream that is held has to do.
+  bool await(const Mark& mark) {
+    const bool held = held_.count(mark.stream) > 0;
+    if (held) {
+      awaited_.insert(mark.stream);
+    }
+    return held;
+  }
+
+  [[noreturn]] void waitInVain() {
+    if (held_.empty()) {
+      die("the device waits for itself");
+    }
+    history_ += "  host: waits for what another one waits for\n";
+    throw std::runtime_error("the device waits for a stream that is held");
+  }
+
+  [[noreturn]] void loseCapture() {
+    captured_ = false;
+    history_ += "  host: breaks the capture\n";
+    throw std::runtime_error("not permitted while a stream is captured");
+  }
+
+  void countWait() { waits_ += main_ == std::this_thread::get_id() ? 1 : 0; }
 
   /// Streams pass marks by themselves: what can be seen is only when the works run.
   void settle() {
@@ -242,7 +372,7 @@ class SimulatedDevice {
       moved = false;
       for (auto& named : queues_) {
         auto& queue = named.second;
-        while (!queue.empty() && !queue.front().work &&
+        while (held_.count(named.first) == 0 && !queue.empty() && !queue.front().work &&
                (queue.front().reaches || queue.front().awaits->reached)) {
           if (queue.front().reaches) {
             queue.front().reaches->reached = true;
@@ -257,7 +387,7 @@ class SimulatedDevice {
   std::vector<Key> runnable() const {
     std::vector<Key> keys;
     for (const auto& named : queues_) {
-      if (!named.second.empty() && named.second.front().work) {
+      if (held_.count(named.first) == 0 && !named.second.empty() && named.second.front().work) {
         keys.push_back(named.first);
       }
     }
@@ -295,7 +425,7 @@ class SimulatedDevice {
     while (!condition()) {
       const auto keys = runnable();
       if (keys.empty()) {
-        die("the device waits for itself");
+        waitInVain();
       }
       run(keys[choose(keys.size())]);
     }
@@ -332,5 +462,12 @@ class SimulatedDevice {
   Order* order_ = nullptr;
   std::map<Key, std::deque<Entry>> queues_;
   std::list<std::unique_ptr<Block>> blocks_;
+  std::set<Key> held_;
+  std::set<Key> awaited_;  // of those that are held
+  std::set<Key> capturing_;
+  bool captured_ = false;  // without anything that breaks it
+  std::set<int> contexts_;
   std::string history_;
+  int waits_ = 0;
+  int asked_ = 0;
 };

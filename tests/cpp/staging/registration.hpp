@@ -32,13 +32,38 @@ inline c10::Stream streamOf(c10::DeviceIndex device, c10::StreamId id) {
 
 /// What is current in a thread.
 struct Current {
-  c10::DeviceIndex device = 0;
+  c10::DeviceIndex device = 0;   // CUDA's
+  c10::DeviceIndex wanted = -1;  // torch's, where that is not CUDA's yet, as it has no context
   std::array<c10::StreamId, kDevices> streams{};
 };
 
 inline Current& current() {
   thread_local Current instance;
   return instance;
+}
+
+/// What CUDA does on its current device, which needs a context.
+inline void call() { SimulatedDevice::instance().needContext(current().device); }
+
+/// As c10/cuda/CUDAFunctions.h has them.
+inline c10::DeviceIndex getDevice() {
+  return current().wanted >= 0 ? current().wanted : current().device;
+}
+
+inline void setDevice(c10::DeviceIndex device) {
+  current().wanted = -1;
+  if (current().device != device) {
+    current().device = device;
+    call();
+  }
+}
+
+inline void maybeSetDevice(c10::DeviceIndex device) {
+  if (SimulatedDevice::instance().contexts().count(device) > 0) {
+    setDevice(device);
+  } else {
+    current().wanted = device;
+  }
 }
 
 class Guard final : public c10::impl::DeviceGuardImplInterface {
@@ -50,12 +75,10 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     setDevice(device);
     return before;
   }
-  c10::Device getDevice() const override { return {c10::kCUDA, current().device}; }
-  void setDevice(c10::Device device) const override { uncheckedSetDevice(device); }
+  c10::Device getDevice() const override { return {c10::kCUDA, registration::getDevice()}; }
+  void setDevice(c10::Device device) const override { registration::setDevice(device.index()); }
   void uncheckedSetDevice(c10::Device device) const noexcept override {
-    if (device.has_index()) {
-      current().device = device.index();
-    }
+    maybeSetDevice(device.index());
   }
   c10::DeviceIndex deviceCount() const noexcept override { return kDevices; }
 
@@ -66,8 +89,11 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   c10::Stream getDefaultStream(c10::Device device) const override {
     return streamOf(indexOf(device), 0);
   }
-  c10::Stream getStreamFromGlobalPool(c10::Device device, bool /*high*/ = false) const override {
-    return streamOf(indexOf(device), 1 + next_++ % kPooled);
+  /// Each priority has streams of its own.
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool high = false) const override {
+    const auto index = indexOf(device);
+    auto& taken = taken_[high ? 1 : 0][static_cast<std::size_t>(index)];
+    return streamOf(index, 1 + (high ? kPooled : 0) + taken++ % kPooled);
   }
   c10::Stream exchangeStream(c10::Stream stream) const noexcept override {
     const auto before = getStream(stream.device());
@@ -81,9 +107,14 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void synchronizeStream(const c10::Stream& stream) const override {
     SimulatedDevice::instance().wait(stream);
   }
+  /// Not every torch asks this.
+  bool isStreamCapturing(const c10::Stream& stream) const {
+    return SimulatedDevice::instance().capturing(stream);
+  }
 
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex /*device*/,
               c10::EventFlag /*flag*/) const override {
+    const On on(stream.device_index());
     if (*event == nullptr) {
       *event = new Event;
     }
@@ -91,28 +122,63 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event != nullptr) {
+      const On on(stream.device_index());
       SimulatedDevice::instance().block(*static_cast<Event*>(event), stream);
     }
   }
   bool queryEvent(void* event) const override {
+    call();
     return event == nullptr || SimulatedDevice::instance().reached(*static_cast<Event*>(event));
   }
-  void destroyEvent(void* event, c10::DeviceIndex /*device*/) const noexcept override {
+  void synchronizeEvent(void* event) const {
+    call();
+    const auto& mark = *static_cast<Event*>(event);
+    while (!SimulatedDevice::instance().reached(mark)) {
+    }
+  }
+  void destroyEvent(void* event, c10::DeviceIndex device) const noexcept override {
+    const On on(device);
     delete static_cast<Event*>(event);
   }
 
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override;
 
-  void restart() const { next_ = 0; }
+  void restart() const {
+    for (auto& of : taken_) {
+      for (auto& taken : of) {
+        taken = 0;
+      }
+    }
+  }
+
+  /// Streams of high priority that were taken from the pool of a device.
+  c10::StreamId taken(c10::DeviceIndex device) const {
+    return taken_[1][static_cast<std::size_t>(device)];
+  }
 
  private:
   using Event = std::shared_ptr<SimulatedDevice::Mark>;
 
+  /// How torch works with events: it goes back to any device.
+  class On {
+   public:
+    explicit On(c10::DeviceIndex device) : before_(registration::getDevice()) {
+      registration::setDevice(device);
+      call();
+    }
+    ~On() { registration::setDevice(before_); }
+    On(const On&) = delete;
+    On& operator=(const On&) = delete;
+
+   private:
+    const c10::DeviceIndex before_;
+  };
+
   static c10::DeviceIndex indexOf(c10::Device device) {
-    return device.has_index() ? device.index() : current().device;
+    return device.has_index() ? device.index() : registration::getDevice();
   }
 
-  mutable std::atomic<c10::StreamId> next_{0};
+  mutable std::array<std::array<std::atomic<c10::StreamId>, kDevices>, 2> taken_{};
 };
 
 inline const Guard& guard() {
@@ -124,7 +190,13 @@ inline void freeBlock(void* block) {
   SimulatedDevice::instance().free(static_cast<SimulatedDevice::Block*>(block));
 }
 
+/// Torch pins memory by way of any device that has a context.
 inline c10::DataPtr allocated(std::size_t size, c10::Device place, bool pinned) {
+  if (!pinned) {
+    SimulatedDevice::instance().needContext(place.index());
+  } else if (SimulatedDevice::instance().contexts().empty()) {
+    call();
+  }
   const auto stream = pinned ? streamOf(0, 0) : guard().getStream(place);
   auto* const block = SimulatedDevice::instance().allocate(size, pinned, stream);
   return {block->memory.get(), block, &freeBlock, place};

@@ -7,7 +7,11 @@
 // wait for the device, and in how many a part was copied back before the last one was copied out.
 //
 // `threads VARIANT N` runs one variant N times, with the device in a thread of its own and in a
-// random order, and prints how many runs were wrong.
+// random order, and prints how many runs were wrong. `queue VARIANT N` likewise, with one call
+// after many others whose values are not there until the others have their sums.
+//
+// `capture` says whether CUDA's own answer about a capture is found, where torch has none;
+// `failure` whether a call that fails ends while its copies do not.
 
 #include <Python.h>
 #include <torch/version.h>
@@ -51,7 +55,7 @@ class Client {
 
   /// `fails`: the part that fails, or none.
   void reset(std::int64_t partNumel = INT64_MAX, int fails = -1) {
-    tickets_ = turn_ = 0;
+    tickets_ = turn_ = abandoned_ = 0;
     partNumel_ = partNumel;
     fails_ = fails;
     read_.clear();
@@ -63,6 +67,18 @@ class Client {
   std::uint64_t partNumel() const { return static_cast<std::uint64_t>(partNumel_.load()); }
 
   std::uint64_t takeTicket() noexcept { return tickets_++; }
+
+  void abandon(std::uint64_t ticket) noexcept {
+    SimulatedDevice::instance().note("a sum is given up");
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return turn_ == ticket; });
+    ++turn_;
+    ++abandoned_;
+    changed_.notify_all();
+  }
+
+  std::uint64_t tickets() const { return tickets_; }
+  std::uint64_t abandoned() const { return abandoned_; }
 
   /// Two parts are on the way at most. Their memory is read and written when the second is.
   void reduce(std::uint64_t ticket, float* data, std::int64_t numel, const Step& before,
@@ -116,6 +132,7 @@ class Client {
   std::uint64_t turn_ = 0;
   std::vector<float> read_;
   std::atomic<std::uint64_t> tickets_{0};
+  std::atomic<std::uint64_t> abandoned_{0};
   std::atomic<std::int64_t> partNumel_{INT64_MAX};
   std::atomic<int> fails_{-1};
 };
@@ -134,6 +151,8 @@ std::string& variant() {
 /// What the plugin's files ask where the variants differ.
 bool variantIs(const char* name) { return variant() == name; }
 
+extern "C" bool (*simulatedCapture)(const void* stream);
+
 #include "ProcessGroupSwitchML.cpp"
 #include "client.inc"
 #include "variants.inc"
@@ -149,13 +168,17 @@ namespace {
 using Work = c10::intrusive_ptr<c10d::Work>;
 
 constexpr std::int64_t kNumel = 6;
+constexpr c10::DeviceIndex kHome = 1;  // of the main thread: that of another is 0 at first
 
 /// One run of a scenario.
 class Run {
  public:
-  Run() : group_(switchml_torch::group()) {}
+  Run() : group_(switchml_torch::group()) { begin(kHome); }
 
-  at::Tensor tensor(c10::DeviceIndex device = 0) { return registration::empty(kNumel, device); }
+  /// The main thread's device, from here on.
+  void begin(c10::DeviceIndex device) { registration::current() = {device, -1, {}}; }
+
+  at::Tensor tensor(std::int64_t numel = kNumel) { return registration::empty(numel, kHome); }
 
   void fill(const at::Tensor& tensor, float value) {
     device_.enqueue(
@@ -163,14 +186,20 @@ class Run {
         [elements = registration::Elements(tensor), value] { elements.onHost().fill_(value); });
   }
 
-  Work allreduce(const at::Tensor& tensor) {
+  Work allreduce(const at::Tensor& tensor, std::chrono::milliseconds timeout = {}) {
     std::vector<at::Tensor> tensors{tensor};
-    return group_->allreduce(tensors);
+    c10d::AllreduceOptions options;
+    options.timeout = timeout;
+    return group_->allreduce(tensors, options);
   }
 
   /// The target gets the first half of the sum of the source.
   Work reduceScatter(at::Tensor target, at::Tensor source) {
     return group_->_reduce_scatter_base(target, source);
+  }
+
+  void abort() {
+    switchml_torch::Aborting::abort(static_cast<switchml_torch::Forwarding&>(*group_));
   }
 
   /// What was asked for until now is summed, while this thread does nothing.
@@ -194,24 +223,28 @@ class Run {
   /// What the client reads is to have this value.
   void expectRead(float value) { read_ = value; }
 
+  void expect(bool right) { right_ = right_ && right; }
+
+  /// This many sums are to be given up before the client has them.
+  void expectAbandoned(std::uint64_t count) { abandoned_ = count; }
+
   /// What comes on one stream from here on comes after what is on the other now.
   void after(const c10::Stream& later, const c10::Stream& earlier) {
     device_.block(device_.record(earlier), later);
   }
 
   /// The call before this one is not to wait for what the device has to do.
-  void returned() { free_ += device_.finished() ? 0 : 1; }
+  void returned() { free_ += device_.finished() || device_.waits() > 0 ? 0 : 1; }
   bool neverWaited() const { return free_ == 2; }
 
   /// Whether all was as expected.
   bool ended() {
     group_.reset();
     device_.waitForAll();
-    if (device_.anyLive()) {
-      return false;
-    }
     const auto& read = client().read();
-    return std::all_of(expected_.begin(), expected_.end(),
+    return right_ && !device_.anyLive() && device_.contexts() == std::set<int>{kHome} &&
+           registration::guard().taken(kHome) <= 2 && client().abandoned() == abandoned_ &&
+           std::all_of(expected_.begin(), expected_.end(),
                        [](const auto& pair) {
                          return *pair.first == std::vector<float>(kNumel, pair.second);
                        }) &&
@@ -223,6 +256,8 @@ class Run {
   AnyGroup group_;
   SimulatedDevice& device_ = SimulatedDevice::instance();
   std::vector<std::pair<std::shared_ptr<std::vector<float>>, float>> expected_;
+  bool right_ = true;
+  std::uint64_t abandoned_ = 0;
   float read_ = 0;  // 0: of no interest
   int free_ = 0;
 };
@@ -247,8 +282,23 @@ void pageable(Run& run) {
   const auto tensor = run.tensor();
   run.fill(tensor, 3);
   const auto work = run.allreduce(tensor);
+  run.returned();
   run.sum();
   work->wait();
+  run.returned();
+  run.expect(tensor, kSum);
+}
+
+/// Who waits is there before the sum is.
+void early(Run& run) {
+  const auto tensor = run.tensor();
+  run.fill(tensor, 3);
+  const auto work = run.allreduce(tensor);
+  run.returned();
+  SimulatedDevice::instance().open(true);
+  work->wait();
+  run.sum();
+  run.returned();
   run.expect(tensor, kSum);
 }
 
@@ -269,22 +319,23 @@ void streams(Run& run) {
   auto tensor = run.tensor();
   Work work;
   {
-    const c10::StreamGuard producer(streamOf(0, 101));
+    const c10::StreamGuard producer(streamOf(kHome, 101));
     run.fill(tensor, 3);
     work = run.allreduce(tensor);
   }
   run.sum();
   {
-    const c10::StreamGuard consumer(streamOf(0, 102));
+    const c10::StreamGuard consumer(streamOf(kHome, 102));
     work->wait();
     run.expect(tensor, kSum);
   }
-  run.after(streamOf(0, 0), streamOf(0, 102));  // before its memory is another's
+  run.after(streamOf(kHome, 0), streamOf(kHome, 102));  // before its memory is another's
 }
 
 /// The tensor is on a device that is not the current one.
 void elsewhere(Run& run) {
-  const auto tensor = run.tensor(1);
+  run.begin(0);
+  const auto tensor = run.tensor();
   run.fill(tensor, 3);
   const auto work = run.allreduce(tensor);
   run.sum();
@@ -294,7 +345,7 @@ void elsewhere(Run& run) {
 
 /// Every other element of a larger tensor.
 void strided(Run& run) {
-  const auto whole = registration::empty(2 * kNumel, 0);
+  const auto whole = run.tensor(2 * kNumel);
   run.fill(whole, 3);
   const auto tensor = registration::elementsOf(whole.storage(), kNumel, 2, 0);
   const auto rest = registration::elementsOf(whole.storage(), kNumel, 2, 1);
@@ -306,7 +357,7 @@ void strided(Run& run) {
 }
 
 void scattered(Run& run) {
-  const auto source = registration::empty(2 * kNumel, 0);
+  const auto source = run.tensor(2 * kNumel);
   const auto target = run.tensor();
   run.fill(source, 3);
   run.fill(target, 5);
@@ -320,7 +371,7 @@ void scattered(Run& run) {
 /// Nobody waits, and the memory of both is used again.
 void scatteredAway(Run& run) {
   {
-    const auto source = registration::empty(2 * kNumel, 0);
+    const auto source = run.tensor(2 * kNumel);
     const auto target = run.tensor();
     run.fill(source, 3);
     const auto work = run.reduceScatter(target, source);
@@ -353,7 +404,7 @@ void partsScattered(Run& run) {
 /// The target lies in the source, but not where its elements come from. What was there is summed.
 void partsAmongSources(Run& run) {
   client().reset(4);
-  const auto source = registration::empty(2 * kNumel, 0);
+  const auto source = run.tensor(2 * kNumel);
   run.fill(source, 3);
   const auto target = registration::elementsOf(source.storage(), kNumel, 1, kNumel);
   const auto work = run.reduceScatter(target, source);
@@ -448,6 +499,108 @@ void partsFailed(Run& run) {
   run.expect(tensor, 5);
 }
 
+/// Whether the call raises an exception.
+template <typename Call>
+bool raises(const Call& call) {
+  try {
+    call();
+  } catch (const std::exception&) {
+    return true;
+  }
+  return false;
+}
+
+/// The producer's stream, which does nothing until it is let go.
+const c10::Stream kHeld = streamOf(kHome, 101);
+
+/// A tensor whose values the device does not make.
+at::Tensor heldTensor(Run& run) {
+  const auto tensor = run.tensor();
+  SimulatedDevice::instance().hold(kHeld);
+  const c10::StreamGuard producer(kHeld);
+  run.fill(tensor, 3);
+  return tensor;
+}
+
+Work heldAllreduce(Run& run, const at::Tensor& tensor, std::chrono::milliseconds timeout = {}) {
+  const c10::StreamGuard producer(kHeld);
+  return run.allreduce(tensor, timeout);
+}
+
+/// Returns when the host waits for the stream that is held.
+void meetHeld(const Work& work) {
+  while (!SimulatedDevice::instance().awaited(kHeld) && !work->isCompleted()) {
+    std::this_thread::yield();
+  }
+}
+
+/// The work is to end without its values: the host does not ask for them again and again.
+void expectFailed(Run& run, const Work& work) {
+  constexpr int kMany = 100;
+  auto& device = SimulatedDevice::instance();
+  const auto asked = device.asked();
+  while (!work->isCompleted() && device.asked() < asked + kMany) {
+    std::this_thread::yield();
+  }
+  run.expect(work->isCompleted());
+  device.letGo(kHeld);
+  run.sum();
+  run.expect(raises([&] { work->wait(); }));
+  run.expectAbandoned(1);
+}
+
+/// The values are not there in time.
+void timedOut(Run& run) {
+  constexpr std::chrono::milliseconds kLimit(20);
+  const auto tensor = heldTensor(run);
+  const auto work = heldAllreduce(run, tensor, kLimit);
+  SimulatedDevice::instance().open(true);
+  meetHeld(work);
+  std::this_thread::sleep_for(kLimit);
+  expectFailed(run, work);
+  run.after(streamOf(kHome, 0), kHeld);
+  run.expect(tensor, 3);
+}
+
+/// The group is aborted while the host waits.
+void aborted(Run& run) {
+  const auto tensor = heldTensor(run);
+  const auto work = heldAllreduce(run, tensor);
+  SimulatedDevice::instance().open(true);
+  meetHeld(work);
+  run.abort();
+  expectFailed(run, work);
+  run.after(streamOf(kHome, 0), kHeld);
+  run.expect(tensor, 3);
+}
+
+/// The call is made while its stream is captured.
+void captured(Run& run) {
+  auto& device = SimulatedDevice::instance();
+  const auto tensor = run.tensor();
+  run.fill(tensor, 3);
+  device.beginCapture(streamOf(kHome, 0));
+  run.expect(raises([&] { run.allreduce(tensor); }));
+  run.sum();
+  run.expect(device.endCapture());
+  run.expect(client().tickets() == 0);
+  waiting(run);
+}
+
+/// The call is waited for while its stream is captured.
+void capturedWait(Run& run) {
+  auto& device = SimulatedDevice::instance();
+  const auto tensor = run.tensor();
+  run.fill(tensor, 3);
+  const auto work = run.allreduce(tensor);
+  run.sum();
+  device.beginCapture(streamOf(kHome, 0));
+  run.expect(raises([&] { work->wait(); }));
+  run.expect(device.endCapture());
+  work->wait();
+  run.expect(tensor, kSum);
+}
+
 /// A call that not every torch has.
 template <typename AnyWork>
 auto blocked(Run& run, AnyWork* /*unused*/)
@@ -465,6 +618,7 @@ auto blocked(Run& run, AnyWork* /*unused*/)
 const std::vector<std::pair<const char*, void (*)(Run&)>> kScenarios{
     {"waiting", waiting},
     {"pageable", pageable},
+    {"early", early},
     {"again", again},
     {"streams", streams},
     {"elsewhere", elsewhere},
@@ -481,8 +635,18 @@ const std::vector<std::pair<const char*, void (*)(Run&)>> kScenarios{
     {"dropped", dropped},
     {"unwaited", unwaited},
     {"failed", failed},
+    {"timed_out", timedOut},
+    {"aborted", aborted},
+    {"captured", captured},
+    {"captured_wait", capturedWait},
     {"blocked", [](Run& run) { blocked(run, static_cast<c10d::Work*>(nullptr)); }},
 };
+
+void begin(Order& order) {
+  SimulatedDevice::instance().reset(order);
+  registration::guard().restart();
+  client().reset();
+}
 
 /// Every order of a scenario, up to the first wrong one.
 void explore(const std::pair<const char*, void (*)(Run&)>& scenario) {
@@ -493,9 +657,7 @@ void explore(const std::pair<const char*, void (*)(Run&)>& scenario) {
   int free = 0;
   int overlapped = 0;
   do {
-    device.reset(order);
-    registration::guard().restart();
-    client().reset();
+    begin(order);
     Run run;
     scenario.second(run);
     ++orders;
@@ -518,7 +680,7 @@ void crowd(Run& run, RandomOrder& order) {
     Work work;
     float value;
   };
-  const auto anyStream = [&order] { return streamOf(0, 100 + order.choose(3)); };
+  const auto anyStream = [&order] { return streamOf(kHome, 100 + order.choose(3)); };
   std::deque<Job> jobs;
   for (int number = 0; number < 40; ++number) {
     const c10::StreamGuard current(anyStream());
@@ -547,14 +709,48 @@ void crowd(Run& run, RandomOrder& order) {
   }
 }
 
+/// Seventeen calls are in flight, and the last one's values are made after the sums of the others:
+/// nobody is to wait for what a later call waits for.
+void queued(Run& run) {
+  std::vector<std::pair<at::Tensor, Work>> calls;
+  for (int number = 0; number < 16; ++number) {
+    const c10::StreamGuard current(streamOf(kHome, 102 + number % 2));
+    const auto tensor = run.tensor();
+    run.fill(tensor, static_cast<float>(number));
+    calls.emplace_back(tensor, run.allreduce(tensor));
+  }
+  const auto last = heldTensor(run);
+  const auto late = heldAllreduce(run, last);
+  SimulatedDevice::instance().open(true);
+  for (std::size_t number = 0; number < calls.size(); ++number) {
+    run.expect(!raises([&] { calls[number].second->wait(); }));
+    run.expect(calls[number].first, Client::sumOf(static_cast<float>(number)));
+  }
+  meetHeld(late);
+  SimulatedDevice::instance().letGo(kHeld);
+  run.expect(!raises([&] { late->wait(); }));
+  run.expect(last, kSum);
+  for (const int other : {102, 103}) {
+    run.after(streamOf(kHome, other), streamOf(kHome, 0));
+  }
+}
+
+/// Whether one run with many calls before a slow one was right.
+bool queue(unsigned seed) {
+  RandomOrder order(seed);
+  begin(order);
+  Run run;
+  queued(run);
+  return run.ended();
+}
+
 /// Whether one run of many allreduces was right.
 bool rush(unsigned seed) {
   auto& device = SimulatedDevice::instance();
   RandomOrder order(2 * seed);
   RandomOrder program(2 * seed + 1);
-  device.reset(order);
+  begin(order);
   device.open(true);
-  client().reset();
   std::atomic<bool> over{false};
   std::thread running([&] {
     while (!over) {
@@ -570,10 +766,45 @@ bool rush(unsigned seed) {
   return right;
 }
 
+/// Whether a sum that fails has an end, also where its first part is never copied back.
+bool failsOnTime() {
+  RandomOrder order(0);
+  begin(order);
+  auto& device = SimulatedDevice::instance();
+  Run run;
+  {
+    client().reset(kNumel / 2, 1);
+    const auto tensor = run.tensor();
+    const auto back = switchml_torch::CopyStreams::of(tensor.device()).back;
+    device.hold(back);
+    fail(run, tensor);
+    device.letGo(back);
+  }
+  return run.ended();
+}
+
+/// Whether a torch whose devices cannot be asked has CUDA's answer.
+bool asksCuda() {
+  struct Impl {};
+  RandomOrder order(0);
+  begin(order);
+  auto& device = SimulatedDevice::instance();
+  const auto answer = [](c10::StreamId id) {
+    return switchml_torch::Capture<Impl>::isOf(streamOf(kHome, id));
+  };
+  device.beginCapture(streamOf(kHome, 7));
+  const bool during = answer(7) && !answer(8);
+  device.endCapture();
+  return during && !answer(7);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   const std::vector<std::string> given(arguments + 1, arguments + count);
+  simulatedCapture = [](const void* stream) {
+    return SimulatedDevice::instance().capturing(*static_cast<const c10::Stream*>(stream));
+  };
   if (given == std::vector<std::string>{"orders"}) {
     for (const auto& name : kVariants) {
       variant() = name;
@@ -581,17 +812,21 @@ int main(int count, char** arguments) {
         explore(scenario);
       }
     }
-  } else if (given.size() == 3 && given[0] == "threads") {
+  } else if (given == std::vector<std::string>{"capture"}) {
+    std::puts(asksCuda() ? "right" : "wrong");
+  } else if (given == std::vector<std::string>{"failure"}) {
+    std::puts(failsOnTime() ? "right" : "wrong");
+  } else if (given.size() == 3 && (given[0] == "threads" || given[0] == "queue")) {
     if (std::find(kVariants.begin(), kVariants.end(), given[1]) == kVariants.end()) {
       die("no such variant");
     }
     variant() = given[1];
     int wrong = 0;
-    for (int seed = 0; seed < std::stoi(given[2]); ++seed) {
-      wrong += rush(static_cast<unsigned>(seed)) ? 0 : 1;
+    for (unsigned seed = 0; seed < std::stoul(given[2]); ++seed) {
+      wrong += (given[0] == "threads" ? rush(seed) : queue(seed)) ? 0 : 1;
     }
     std::printf("%d wrong\n", wrong);
   } else {
-    die("say orders, or threads, a variant and a number");
+    die("say orders, capture or failure, or threads or queue, a variant and a number");
   }
 }

@@ -1,0 +1,186 @@
+"""Faults of the plugin's staging, and the scenarios of tests/cpp/staging that find each of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+STAGING, GROUP = "Staging.hpp", "ProcessGroupSwitchML.cpp"
+AMONG = {"parts_among_sources"}
+CUT = {"parts", "parts_scattered", *AMONG}
+ELSEWHERE = {"elsewhere"}
+TWICE = {"again"}
+CAPTURED = {"captured"}
+CAPTURED_WAIT = {"captured_wait"}
+EARLY = {"waiting", "early"}
+WHOLE = {*EARLY, *TWICE, *ELSEWHERE, "streams", "strided", "scattered", "blocked"}
+WAITED = {*WHOLE, *CUT, *CAPTURED, *CAPTURED_WAIT, "parts_of_strided"}
+FUTURES = {"future", "callback"}
+PAGEABLE = {"pageable"}  # the host waits for copies from the device to memory that is not pinned
+DROPPED = {"dropped"}
+REUSED = {*DROPPED, "unwaited"}
+SCATTERED = {"scattered_away"}
+PARTS_FAILED = {"parts_failed"}
+FAILED = {"failed", *PARTS_FAILED}
+LATE = {"timed_out"}
+ABORTED = {"aborted"}
+ONE_ORDER = LATE | ABORTED  # the device has nothing else to do
+SCENARIOS = {
+    *WAITED, *FUTURES, *PAGEABLE, *REUSED, *SCATTERED, *FAILED, *LATE, *ABORTED
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A part of the plugin, statements or an expression, and what is there instead."""
+
+    file: str
+    part: str
+    instead: str
+    wrong: frozenset[str]
+    """The scenarios in which a result is wrong then."""
+    before: str = ""
+    """Stands before the part, and stays."""
+    after: str = ""
+    """Stands after the part, and stays."""
+    until: str | None = None
+    """The torch from which on the part is of no use, as torch does it itself."""
+
+
+def fault(
+    file: str,
+    part: str,
+    instead: str = "",
+    *,
+    wrong: Iterable[str] = (),
+    between: tuple[str, str] = ("", ""),
+    until: str | None = None,
+) -> Fault:
+    return Fault(file, part, instead, frozenset(wrong), *between, until)
+
+
+GUARD = "const c10::DeviceGuard guard("
+NOWHERE = "c10::Device(c10::kCPU)"  # a guard of it does nothing
+STREAMS = "CopyStreams::of(device_)"
+TAKEN = (
+    "c10::impl::VirtualGuardImpl(device_.type())"
+    ".getStreamFromGlobalPool(device_, /*isHighPriority=*/true)"
+)
+RECORD = "    produced_.record(currentStream());\n"
+
+
+PRESENT = "present"
+FAULTS = {
+    "no_wait_for_the_producer": fault(
+        STAGING, "    wait(produced_);\n", wrong=WAITED | FUTURES | PAGEABLE | LATE | ABORTED
+    ),
+    "no_wait_of_the_host": fault(
+        STAGING,
+        "    wait(arrivals_[static_cast<std::size_t>(part)]);\n",
+        "    static_cast<void>(part);\n",
+        wrong=WAITED | FUTURES,
+    ),
+    "another_part_awaited": fault(STAGING, "(last - 1) / size_", "0 * last", wrong=CUT),
+    "given_back_among_sources": fault(STAGING, "(scatters_)", "(false)", wrong=AMONG),
+    "stream_not_recorded": fault(
+        STAGING,
+        "    c10::impl::VirtualGuardImpl(device_.type())\n"
+        "        .recordDataPtrOnStream(tensor.storage().data_ptr(), stream);\n",
+        "    static_cast<void>(tensor);\n    static_cast<void>(stream);\n",
+        wrong=REUSED | SCATTERED,
+    ),
+    "target_not_recorded": fault(
+        STAGING,
+        "use(tensor, streams_.back)",
+        "use(tensor, streams_.out)",
+        wrong=REUSED | SCATTERED,
+    ),
+    "no_wait_of_the_consumer": fault(GROUP, "      staging_->block();\n", wrong=WAITED | PAGEABLE),
+    "future_without_the_stream": fault(
+        GROUP,
+        "    end(failure, targets_);\n",
+        "    guard.reset();\n"
+        "    const c10::DeviceGuard device(targets_[0].device());\n"
+        "    end(failure, targets_);\n",
+        wrong=FUTURES,
+    ),
+    "future_elsewhere": fault(
+        GROUP,
+        "    end(failure, targets_);\n",
+        "    guard.reset();\n    end(failure, targets_);\n",
+        wrong=SCENARIOS - FAILED - LATE - ABORTED,
+    ),
+    "no_wait_after_a_failure": fault(
+        GROUP, "staging_->settle()", "static_cast<void>(0)", wrong=PARTS_FAILED
+    ),
+    "event_not_recorded": fault(
+        STAGING, "    done_.record(streams_.back);\n", wrong=WAITED | PAGEABLE | PARTS_FAILED
+    ),
+    "started_elsewhere": fault(
+        STAGING, "device_", NOWHERE, wrong=ELSEWHERE, between=(GUARD, f");\n{RECORD}")
+    ),
+    "blocked_elsewhere": fault(
+        STAGING, "device_", NOWHERE, wrong=ELSEWHERE, between=(GUARD, ");\n    refuseCapture(")
+    ),
+    "ended_elsewhere": fault(
+        STAGING, "device_", NOWHERE, wrong=ELSEWHERE | DROPPED, between=("tryOn(", ", [this]")
+    ),
+    "future_ended_elsewhere": fault(
+        GROUP, "future_->devices()[0]", NOWHERE, wrong=ELSEWHERE | DROPPED, until="2.6"
+    ),
+    "streams_of_each_call": fault(
+        STAGING, STREAMS, f"CopyStreams{{{TAKEN}, {TAKEN}}}", wrong=TWICE, between=("(", "),")
+    ),
+    "no_limit": fault(
+        STAGING, "limit", "std::chrono::milliseconds::max()", wrong=LATE, between=(">= ", ") {")
+    ),
+    "abort_not_noticed": fault(STAGING, "aborted->load()", "false", wrong=ABORTED),
+    "capture_not_refused": fault(
+        GROUP, "    Staging::refuseCapture(sources[0].device());\n", wrong=CAPTURED
+    ),
+    "captured_wait_not_refused": fault(
+        STAGING, "    refuseCapture(currentStream());\n", wrong=CAPTURED_WAIT
+    ),
+}
+SLOW = {"copy_back_awaited", "producer_awaited"}
+IN_TURN = "copies_in_turn"
+BEHIND = "producer_awaited_by_stream"
+VARIANTS: Mapping[str, Fault | None] = {
+    PRESENT: None,
+    **FAULTS,
+    "copy_back_awaited": fault(
+        STAGING, "    done_.record(streams_.back);\n",
+        "    done_.record(streams_.back);\n    settle();\n",
+    ),
+    "producer_awaited": fault(
+        STAGING, RECORD,
+        f"{RECORD}    reached(produced_, std::chrono::milliseconds(200), nullptr);\n",
+    ),
+    BEHIND: fault(STAGING, RECORD, f"{RECORD}    produced_.block(streams_.out);\n"),
+    IN_TURN: fault(
+        STAGING, STREAMS, f"CopyStreams{{{STREAMS}.out, {STREAMS}.out}}", between=("(", "),")
+    ),
+}  # fmt: skip
+
+
+def varied(file: str, text: str) -> str:
+    """A file of the plugin in which each variant has its own parts."""
+    others: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
+    for name, made in VARIANTS.items():
+        if made and made.file == file:
+            others[made.before, made.part, made.after][name] = made.instead
+    for (before, part, after), instead in others.items():
+        assert text.count(before + part + after) == 1, f"{file} has this no more: {before}{part}"
+        whole = part
+        for name, other in instead.items():
+            runs = f'::variantIs("{name}")'
+            if part.endswith(";\n"):
+                whole = f"    if ({runs}) {{\n{other}    }} else {{\n{whole}    }}\n"
+            else:
+                whole = f"({runs} ? {other} : {whole})"
+        text = text.replace(before + part + after, before + whole + after)
+    return text
