@@ -78,6 +78,7 @@ def text() -> str:
         "",
         "Paths are made absolute and hold no control character. In the homes these characters are",
         f"refused, because CMake, make or the linker does not keep them: `{refused}` and a bar.",
+        "A patch holds the homes that its flags use, named or by default, and no other path.",
         "",
         "## Exit codes",
         "",

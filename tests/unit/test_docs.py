@@ -195,6 +195,25 @@ def test_a_block_is_found_with_its_reason(tmp_path: Path) -> None:
     ]
 
 
+def test_the_checkout_is_installed_as_editable_only() -> None:
+    """A copy of it would stay as it is after `git pull`."""
+    files = [
+        *PAGES,
+        ROOT / "Makefile",
+        *(ROOT / "ci").iterdir(),
+        *(ROOT / "patchgen").rglob("*.py"),
+    ]
+    seen = 0
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        for line in re.findall(r"\bpip3?\b.*? install\b([^\n`]*)", text):
+            words = [word.strip("'\"") for word in line.split("#")[0].split()]
+            if any(re.fullmatch(r"\.(\[.*\])?[,.;)]*", word) for word in words):
+                seen += 1
+                assert {"-e", "--editable"}.intersection(words), f"{file.name}: pip install{line}"
+    assert seen
+
+
 def test_every_target_of_make_exists() -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     named = {

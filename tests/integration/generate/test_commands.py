@@ -37,6 +37,24 @@ def test_generate_writes_where_it_is_told(tmp_path: Path) -> None:
     tool("generate", "--pytorch", "2.0", cwd=tmp_path, code=2)
 
 
+def test_the_bytes_of_a_patch_depend_on_its_homes(tmp_path: Path) -> None:
+    """The directory that it is written in counts where a home is not named, and only there."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    root, home = ("--dev-root", "/opt"), ("--switchml-home", "/opt/switchml")
+    patches = {}
+    for place in (here, there):
+        place.mkdir()
+        for options in ((), root, home, ("--dpdk", *home), ("--dpdk", *home, *root)):
+            done = tool("generate", *options, "--builddir", place.name, "-o", "-", cwd=place)
+            patches[place, options] = done.stdout
+    for options in (root, home, ("--dpdk", *home, *root)):
+        assert patches[here, options] == patches[there, options]
+    for options in ((), ("--dpdk", *home)):
+        one, other = patches[here, options], patches[there, options]
+        assert one != other
+        assert one.count(str(here)) == one.count(f"{here}/build") + one.count(f"{here}/third_party")
+
+
 @pytest.mark.parametrize("arguments", ["generate -o -", "--help", "pins", "pins --json"])
 def test_a_full_standard_output(tmp_path: Path, arguments: str) -> None:
     command = [sys.executable, "-m", "patchgen", *arguments.split()]
