@@ -11,10 +11,12 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from patchgen.accuracy.deviation import Binade
     from patchgen.accuracy.measure import Measured
     from patchgen.accuracy.tensors import Tensors
 
 _MIDDLE = 2**0.5  # of a binade
+_FEWEST = 30  # elements, of which a mean says something
 
 
 def write(path: str, tensors: Tensors, measured: Sequence[Measured]) -> None:
@@ -33,12 +35,12 @@ def write(path: str, tensors: Tensors, measured: Sequence[Measured]) -> None:
 def _by_magnitude(axes: Axes, measured: Sequence[Measured]) -> None:
     axes.set_title("Error by magnitude")
     axes.set_xlabel("|exact sum| of an element")
-    axes.set_ylabel("RMS error of such elements")
+    axes.set_ylabel(f"RMS error of {_FEWEST} or more such elements")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.minorticks_off()
     for index, one in enumerate(measured):
-        drawn = [binade for binade in one.deviation.binades if binade.rms]
+        drawn = drawable(one.deviation.binades)
         axes.plot(
             [_MIDDLE * 2.0**binade.exponent for binade in drawn],
             [binade.rms for binade in drawn],
@@ -49,6 +51,11 @@ def _by_magnitude(axes: Axes, measured: Sequence[Measured]) -> None:
     axes.plot(ends, ends, color=plots.GREY, linewidth=1, label="error = value")
     axes.set_xlim(ends)
     plots.legend(axes)
+
+
+def drawable(binades: Sequence[Binade]) -> list[Binade]:
+    """Binades with an error, and with so many elements that it is no chance of a few."""
+    return [binade for binade in binades if binade.rms and binade.count >= _FEWEST]
 
 
 def _by_bits(axes: Axes, measured: Sequence[Measured]) -> None:
