@@ -60,21 +60,15 @@ class InterruptedRun(PatchgenError):  # noqa: N818  # not an error of anybody
     meaning = "interrupted"
 
 
-EXIT_CODES: dict[int, str] = {
-    0: "success",
-    **{
-        family.exit_code: family.meaning
-        for family in (
-            PatchgenError,
-            OptionsError,
-            TreeError,
-            ToolError,
-            FileError,
-            CheckError,
-            InterruptedRun,
-        )
-    },
-}
+_FAMILIES = (
+    PatchgenError, OptionsError, TreeError, ToolError, FileError, CheckError, InterruptedRun,
+)  # fmt: skip
+_SIGNALS = {129: "ended by SIGHUP", 143: "ended by SIGTERM"}
+EXIT_CODES: dict[int, str] = dict(
+    sorted({0: "success", **{one.exit_code: one.meaning for one in _FAMILIES}, **_SIGNALS}.items())
+)
+"""Meanings by code, as a shell shows it. Told to end by a signal, the command cleans up and then
+ends by that very signal, which a shell shows as 128 and its number."""
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Callable, TypeVar
 
-from patchgen import checks
 from patchgen.build import check as preflight
 from patchgen.build import compiling, delivery, packing, sbom, stages, verifying
 from patchgen.build.journal import Journal
@@ -19,11 +18,12 @@ from patchgen.build.values import Made
 from patchgen.errors import CheckError, InterruptedRun, file_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from patchgen.build.delivery import Delivered
+    from patchgen.checks import Check
 
-__all__ = ["Plan", "Request", "build", "plan"]
+__all__ = ["Plan", "Request", "build", "missing", "plan", "refuse"]
 
 _LOG = logging.getLogger(__name__)
 _LOCK = "lock"
@@ -47,6 +47,11 @@ class Plan:
     """Each stage, and whether it is done."""
     variables: Mapping[str, str]
     """Of the build, as far as they are known before there is an environment."""
+
+    @property
+    def checked(self) -> bool:
+        """The run begins only where nothing that is needed is missing."""
+        return any(not done for name, done in self.stages if name in _CHECKED)
 
 
 class _Ended(Exception):  # noqa: N818  # no error: there is nothing more to look at
@@ -75,7 +80,7 @@ class _Walk:
         self.plan()
         if name in _CHECKED and not self._checked:
             self._checked = True
-            _check(self._request)
+            refuse(missing(self._request))
         sbom.require()  # rather now than at the end
         _LOG.info(f"[{self._names.index(name) + 1}/{len(self._names)}] {name}")
         try:
@@ -164,7 +169,12 @@ def build(request: Request, announce: Callable[[Plan], None]) -> Delivered:
         return delivery.deliver(_made(_Walk(request, announce), place))
 
 
-def _check(request: Request) -> None:
+def missing(request: Request) -> list[Check]:
+    """Finds what a build cannot do without and does not have. Changes nothing.
+
+    Raises:
+        FileError: there is no room for a scratch directory.
+    """
     site = preflight.Site(
         work=request.work,
         python=request.python,
@@ -172,12 +182,18 @@ def _check(request: Request) -> None:
         environ={**request.environ, **request.settings},
         cwd=os.getcwd(),
         accepted=frozenset(request.accepted),
+        environment=request.environment,
     )
     found = preflight.run(request.options, request.pin, site)
-    if not checks.hold(found):
-        missing = [
-            f"[ ] {check.name}: {'; '.join(check.problems)}"
-            for check in found
-            if check.required and not check.ok
-        ]
-        raise CheckError("\n".join(["this build cannot succeed:", *missing]))
+    return [check for check in found if check.required and not check.ok]
+
+
+def refuse(rows: Sequence[Check]) -> None:
+    """Refuses a build where rows are missing.
+
+    Raises:
+        CheckError: there are some; names each.
+    """
+    if rows:
+        lines = [f"[ ] {row.name}: {'; '.join(row.problems)}" for row in rows]
+        raise CheckError("\n".join(["this build cannot succeed:", *lines]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchgen.cli import params
-from patchgen.cli.console import Command, print_json, progress, say_all
+from patchgen.cli.console import Command, data, print_json, progress, say_all
 from patchgen.cli.params import (
     chosen_pin,
     json_option,
@@ -53,7 +53,9 @@ if TYPE_CHECKING:
 @params.accept_option
 @params.config_option
 @click.option("--install", is_flag=True, help="Install the wheel for the interpreter.")
-@click.option("--dry-run", is_flag=True, help="Print the plan only.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the plan, and what `check` refuses, and do nothing."
+)
 @json_option
 def build(interpreter: str | None, *, as_json: bool, **given: Any) -> None:
     """Builds a patched PyTorch: source, environment, patch, compile, wheel, verify.
@@ -66,7 +68,12 @@ def build(interpreter: str | None, *, as_json: bool, **given: Any) -> None:
     request = _request(interpreter, given)
     if given["dry_run"]:
         planned = building.plan(request)
-        print_json(_plan_data(planned)) if as_json else say_all(_plan_lines(planned))
+        missing = building.missing(request) if planned.checked else []
+        if as_json:
+            print_json({**_plan_data(planned), "missing": [data(row) for row in missing]})
+        else:
+            click.echo("\n".join(_plan_lines(planned)))
+        building.refuse(missing)
         return
     with progress():
         made = building.build(request, lambda plan: say_all(_plan_lines(plan)))

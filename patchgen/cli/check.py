@@ -38,8 +38,9 @@ def check(
 ) -> None:
     """Tells what a build needs: what is here, what is missing, what to do. Changes nothing.
 
-    Exits with 0 only where a build with these flags can succeed, else with 6. What a run needs is
-    told in rows that begin with "run:" and does not count.
+    Exits with 0 only where a build with these flags can succeed, else with 6. A row marked [x]
+    holds, one marked [ ] does not, and one marked [-] does not but does not count either. Rows that
+    begin with "run:" are about what a run needs.
     """
     from patchgen.build import check as preflight  # no other command needs it
 

@@ -231,7 +231,7 @@ def data(check: Check) -> dict[str, object]:
 
 def _show_one(check: Check) -> None:
     found = f": {check.found}" if check.found else ""
-    click.echo(f"[{'x' if check.ok else ' '}] {check.name}{found}")
+    click.echo(f"[{'x' if check.ok else ' ' if check.required else '-'}] {check.name}{found}")
     for problem in check.problems[:_SHOWN]:
         click.echo(f"      {problem}")
     if len(check.problems) > _SHOWN:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 
 import pytest
 
@@ -16,7 +17,9 @@ def families(base: type[PatchgenError]) -> list[type[PatchgenError]]:
 def test_each_family_has_its_own_documented_code() -> None:
     codes = {family.exit_code: family.meaning for family in families(PatchgenError)}
     assert len(codes) == len(families(PatchgenError))
-    assert {0: "success", **codes} == EXIT_CODES
+    ended = {128 + number for number in (signal.SIGHUP, signal.SIGTERM)}
+    assert {0, *codes, *ended} == {*EXIT_CODES}
+    assert codes.items() <= EXIT_CODES.items()
 
 
 @pytest.mark.parametrize(

@@ -117,21 +117,35 @@ def test_no_room_for_the_wheel_leaves_no_half_of_it(built: Site, tmp_path: Path)
 
 
 def test_a_dry_run_changes_nothing(built: Site, tmp_path: Path) -> None:
-    assert done(built.run("--dry-run", "--debug").stderr) == ["lock", "source", "env"]
+    assert done(built.run("--dry-run", "--debug").stdout) == ["lock", "source", "env"]
     new = built.elsewhere(tmp_path / "new")
     plan = json.loads(new.run("--dry-run", "--json").stdout)
     assert [stage["done"] for stage in plan["stages"]] == [True] + [False] * 6
     assert plan["version"] == "1.13.2+switchml"
-    said = new.run("--dry-run", "--set", "CMAKE_CXX_FLAGS=-O0 -g; exit").stderr
+    said = new.run("--dry-run", "--set", "CMAKE_CXX_FLAGS=-O0 -g; exit", code=6).stdout
     (line,) = (line for line in said.splitlines() if line.startswith("  variables "))
     assert "CMAKE_CXX_FLAGS=-O0 -g; exit" in shlex.split(line)
     assert not new.root.exists()
 
 
+def test_a_dry_run_tells_what_the_build_would_refuse(site: Site, tmp_path: Path) -> None:
+    """In the words of the build itself, behind the plan, and with its exit code."""
+    place = site.elsewhere(tmp_path / "place")
+    refused = ("--switchml-home", tmp_path / "none")
+    planned = place.run("--dry-run", *refused, code=6)
+    assert re.findall(r"\[[x ]\] (\w+)", planned.stdout) == [*STAGES]
+    assert "[ ] SWITCHML_HOME: " in planned.stderr
+    data = json.loads(place.run("--dry-run", "--json", *refused, code=6).stdout)
+    assert [row["name"] for row in data["missing"]] == ["SWITCHML_HOME"]
+    assert not place.root.exists()
+    built = place.run(*refused, code=6).stderr
+    assert built.endswith(planned.stderr)
+
+
 def test_without_a_lock_it_is_made_first(site: Site, tmp_path: Path) -> None:
     place = Site(tmp_path / "place", site.project, tmp_path / "conda-lock.yml", site.client)
     shutil.copy(site.lock.parent / "environment" / "environment.yml", tmp_path)
-    said = place.run("--dry-run", cwd=tmp_path).stderr
+    said = place.run("--dry-run", cwd=tmp_path).stdout
     assert re.findall(r"\[ \] (\w+)", said) == [*STAGES]
     assert not place.lock.exists()
     with place.start(cwd=tmp_path) as running:
@@ -139,7 +153,7 @@ def test_without_a_lock_it_is_made_first(site: Site, tmp_path: Path) -> None:
         running.kill()
         read_rest(running)
     assert "[1/7] lock" in said
-    assert done(place.run("--dry-run").stderr)[0] == "lock"
+    assert done(place.run("--dry-run").stdout)[0] == "lock"
     assert [package for package in place.lock.read_text().splitlines() if "sha256" in package] == [
         package for package in site.lock.read_text().splitlines() if "sha256" in package
     ]
@@ -309,7 +323,7 @@ def test_it_goes_without_what_it_is_told_to(site: Site, tmp_path: Path) -> None:
     assert "[5/7] compile" in said, "the source is complete without it"
     source = place.work / "source"
     assert not [*(source / torch_project.SUBMODULE).iterdir()]
-    planned = place.run("--dry-run").stderr
+    planned = place.run("--dry-run").stdout
     assert "[x] source" in planned
 
 
@@ -333,8 +347,8 @@ def test_the_interpreter_that_is_there_will_do(site: Site, tmp_path: Path) -> No
     assert not (place.work / "env").exists()
     moved = site.elsewhere(tmp_path / "moved")  # the path is in the objects, and CMake notes it
     shutil.copytree(place.work, moved.work, symlinks=True)
-    assert done(moved.run("--python", "/usr/bin/python3", "--dry-run").stderr) == [*STAGES[1:4]]
-    assert done(place.run("--python", "/usr/bin/python3", "--dry-run").stderr) == [*STAGES[1:]]
+    assert done(moved.run("--python", "/usr/bin/python3", "--dry-run").stdout) == [*STAGES[1:4]]
+    assert done(place.run("--python", "/usr/bin/python3", "--dry-run").stdout) == [*STAGES[1:]]
 
 
 @pytest.mark.parametrize(
@@ -360,7 +374,10 @@ def test_what_cannot_be_is_refused(site: Site, arguments: tuple[str, ...], named
 def test_a_number_of_compilers_that_is_none_is_refused(site: Site, most: str) -> None:
     said = site.run("--dry-run", code=2, MAX_JOBS=most).stderr
     assert f"MAX_JOBS={most}: no number of compilers" in said
-    assert "  jobs         3," in site.run("--dry-run", "--jobs", "3", MAX_JOBS=most).stderr
+
+
+def test_a_number_that_is_given_comes_first(site: Site) -> None:
+    assert "  jobs         3," in site.run("--dry-run", "--jobs", "3", MAX_JOBS="many").stdout
 
 
 @pytest.mark.parametrize("arguments", [(), ("--dry-run",)])

@@ -207,6 +207,8 @@ def test_a_table_for_people(simulator: Path, tmp_path: Path) -> None:
     assert lines[-1] == (
         f"[x] run: switchml.cfg: {simulator}/ranks/1/switchml.cfg: rank 1 of 2, backend dummy"
     )
+    done = tool("check", *PIN, *arguments, cwd=tmp_path)
+    assert done.stdout.splitlines()[-2].startswith("[-] run: switchml.cfg")
     done = tool("check", *PIN, "--python", "/no", *arguments[2:], cwd=tmp_path, code=6)
     assert done.stderr.endswith(": a build cannot start yet\n")
     assert "[ ] Python\n      --python /no: no such program; name another\n" in done.stdout

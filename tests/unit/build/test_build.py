@@ -71,7 +71,7 @@ def note(monkeypatch: pytest.MonkeyPatch, done: Sequence[str]) -> list[str]:
         monkeypatch.setattr(f"patchgen.build.{look}", noting("look", name, found))
         monkeypatch.setattr(f"patchgen.build.{make}", noting("make", name, Stand(name)))
     for name, stand_in in {
-        "_check": lambda _: notes.append("check"),
+        "missing": lambda _: notes.append("check"),
         "sbom.require": lambda: None,
         "stages.variables_of": lambda *_: {},
         "delivery.deliver": lambda made: notes.append(f"deliver {made.wheel.name}"),
@@ -151,8 +151,8 @@ def test_what_the_user_accepts_is_handed_to_check(
     monkeypatch.setattr("patchgen.build.preflight.run", run)
     asked = request(tmp_path)
     with pytest.raises(CheckError, match="BLAS and LAPACK: none"):
-        building._check(asked)
-    building._check(replace(asked, accepted=("no-blas",)))
+        building.refuse(building.missing(asked))
+    assert building.missing(replace(asked, accepted=("no-blas",))) == []
     assert [sorted(site.accepted) for site in sites] == [[], ["no-blas"]]
 
 
