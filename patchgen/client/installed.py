@@ -42,9 +42,11 @@ controller_ip = 127.0.0.1
 controller_port = {port}
 
 # A packet without an answer is sent again after so many milliseconds. A worker that waits for slow
-# peers sends again for nothing, so this is longer than what peers are usually late.
+# peers sends again for nothing, so this is longer than what peers are usually late. With rdma no
+# group delegates with less than 1000.
 timeout = 1000
-# After so many packets that were sent again, the timeout of the job doubles ...
+# After so many packets that were sent again, the timeout doubles, eightfold at most, until an
+# answer comes ...
 timeout_threshold = 100
 # ... and the next time it takes so many more.
 timeout_threshold_increment = 100

@@ -2,7 +2,6 @@
 // own, a port of DPDK that drops everything, and in its place a switch for one worker that answers,
 // loses, repeats and invents packets as the case says. Ends with 0 where the library holds.
 #include <dlfcn.h>
-#include <grpc++/grpc++.h>
 #include <pthread.h>
 #include <rte_ethdev.h>
 #include <rte_ether.h>
@@ -11,9 +10,9 @@
 #include <rte_mbuf.h>
 #include <rte_udp.h>
 #include <switchml/context.h>
-#include <switchml/switchml.grpc.pb.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -27,7 +26,10 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
+
+#include "client_controller.hpp"
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
@@ -46,11 +48,14 @@ std::atomic<const char*> damage{nullptr};
 std::mutex argumentsMutex;
 Block* recent[4096];  // the youngest of each size's class, so that they can be looked at
 std::atomic<std::size_t> taken{0};
+std::atomic<std::size_t> largest{0};
 
 void* take(std::size_t size) {
   auto* block = static_cast<Block*>(std::malloc(sizeof(Block) + size + 16));
   if (block == nullptr) {
     throw std::bad_alloc();
+  }
+  for (auto most = largest.load(); most < size && !largest.compare_exchange_weak(most, size);) {
   }
   block->size = size;
   block->magic = kLive;
@@ -133,40 +138,35 @@ extern "C" int pthread_mutex_lock(pthread_mutex_t* mutex) {
   return real(mutex);
 }
 
-// ---- the controller -----------------------------------------------------------------------------
+// ---- the port: one that may offer to free packets the quick way ---------------------------------
 
 namespace {
-struct Controller final : switchml_proto::Session::Service {
-  bool refuses = false;
-  grpc::Status UdpSession(grpc::ServerContext*, const switchml_proto::UdpSessionRequest* request,
-                          switchml_proto::UdpSessionResponse* response) override {
-    if (!refuses) {
-      response->set_session_id(request->session_id());
-      response->set_mac(0x020000000001);
-      response->set_ipv4(0x0a0000fe);
-    }
-    return grpc::Status::OK;
-  }
-};
+std::atomic<bool> offersFastFree{false};
+std::atomic<bool> freesFast{false};
+}  // namespace
 
-struct Synchronizer final : switchml_proto::Sync::Service {
-  bool hangs = false;
-  grpc::Status Barrier(grpc::ServerContext* context, const switchml_proto::BarrierRequest*,
-                       switchml_proto::BarrierResponse*) override {
-    while (hangs && !context->IsCancelled()) {
-      std::this_thread::sleep_for(10ms);
-    }
-    return grpc::Status::OK;
+extern "C" int rte_eth_dev_info_get(uint16_t port, rte_eth_dev_info* info) {
+  using Get = int (*)(uint16_t, rte_eth_dev_info*);
+  static const Get real = reinterpret_cast<Get>(dlsym(RTLD_NEXT, "rte_eth_dev_info_get"));
+  const int failed = real(port, info);
+  if (offersFastFree) {
+    info->tx_offload_capa |= RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+    info->tx_queue_offload_capa |= RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
   }
-  grpc::Status Broadcast(grpc::ServerContext*, const switchml_proto::BroadcastRequest* request,
-                         switchml_proto::BroadcastResponse* response) override {
-    response->set_value(request->value());
-    return grpc::Status::OK;
-  }
-};
+  return failed;
+}
+
+extern "C" int rte_eth_dev_configure(uint16_t port, uint16_t receiving, uint16_t sending,
+                                     const rte_eth_conf* wanted) {
+  using Configure = int (*)(uint16_t, uint16_t, uint16_t, const rte_eth_conf*);
+  static const auto real = reinterpret_cast<Configure>(dlsym(RTLD_NEXT, "rte_eth_dev_configure"));
+  freesFast = (wanted->txmode.offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) != 0;
+  return real(port, receiving, sending, wanted);
+}
 
 // ---- the switch ---------------------------------------------------------------------------------
 
+namespace {
 struct [[gnu::packed]] Header {
   uint8_t typeSize, job;
   uint32_t packet;
@@ -196,17 +196,40 @@ Switch& ours = *new Switch;
 
 Header* header(rte_mbuf* mbuf) { return rte_pktmbuf_mtod_offset(mbuf, Header*, 42); }
 
+/// A frame as it comes back, in a buffer of those that the port receives into.
 rte_mbuf* copied(const rte_mbuf* mbuf) {
-  rte_mbuf* copy = rte_pktmbuf_copy(mbuf, mbuf->pool, 0, UINT32_MAX);
+  static rte_mempool* const pool = rte_mempool_lookup("wt0_rx");
+  rte_mbuf* copy = rte_pktmbuf_copy(mbuf, pool, 0, UINT32_MAX);
   if (copy == nullptr) {
     std::fprintf(stderr, "no buffer\n");
     std::_Exit(70);
   }
+  auto* ether = rte_pktmbuf_mtod(copy, rte_ether_hdr*);
+  auto* ip = rte_pktmbuf_mtod_offset(copy, rte_ipv4_hdr*, 14);
   auto* udp = rte_pktmbuf_mtod_offset(copy, rte_udp_hdr*, 34);
+  std::swap(ether->src_addr, ether->dst_addr);
+  const rte_be32_t worker = ip->src_addr;
+  ip->src_addr = ip->dst_addr;
+  ip->dst_addr = worker;
   const rte_be16_t port = udp->src_port;
   udp->src_port = udp->dst_port;
   udp->dst_port = port;
   return copy;
+}
+
+/// Frees what was sent as a driver does: with MBUF_FAST_FREE all into the pool of the first,
+/// whoever else has a packet.
+void release(rte_mbuf** packets, uint16_t count) {
+  if (!freesFast) {
+    rte_pktmbuf_free_bulk(packets, count);
+    return;
+  }
+  for (int i = 0; i < count; ++i) {
+    if (packets[i]->pool != packets[0]->pool || rte_mbuf_refcnt_read(packets[i]) != 1) {
+      damage = "a packet is freed that has another owner or another pool";
+    }
+  }
+  rte_mempool_put_bulk(packets[0]->pool, reinterpret_cast<void**>(packets), count);
 }
 
 uint16_t transmit(void*, rte_mbuf** packets, uint16_t count) {
@@ -226,8 +249,8 @@ uint16_t transmit(void*, rte_mbuf** packets, uint16_t count) {
       }
       ours.answers.push_back(copied(packets[i]));
     }
-    rte_pktmbuf_free(packets[i]);
   }
+  release(packets, count);
   return count;
 }
 
@@ -265,8 +288,6 @@ void require(bool holds, const std::string& otherwise) {
 struct Run {
   switchml::Config config;
   Controller controller;
-  Synchronizer synchronizer;
-  std::unique_ptr<grpc::Server> server;
   switchml::Context& context = switchml::Context::GetInstance();
 
   Run() {
@@ -309,14 +330,9 @@ struct Run {
   }
 
   bool start() {
-    int port = 0;
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(&controller);
-    builder.RegisterService(&synchronizer);
-    server = builder.BuildAndStart();
+    const auto port = controller.listen();
     if (config.general_.controller_port == 0) {
-      config.general_.controller_port = static_cast<uint16_t>(port);
+      config.general_.controller_port = port;
     }
     const bool started = context.Start(&config);
     if (started) {
@@ -445,6 +461,12 @@ void foreignFrames(Run& run) {
     put([](rte_mbuf* frame) {
       rte_pktmbuf_mtod_offset(frame, rte_udp_hdr*, 34)->dst_port = rte_cpu_to_be_16(4001);
     });
+    put([](rte_mbuf* frame) { ++rte_pktmbuf_mtod(frame, rte_ether_hdr*)->src_addr.addr_bytes[5]; });
+    put([](rte_mbuf* frame) {
+      rte_pktmbuf_mtod_offset(frame, rte_ipv4_hdr*, 14)->src_addr = rte_cpu_to_be_32(0x0a000002);
+    });
+    put([](rte_mbuf* frame) { header(frame)->slot ^= rte_cpu_to_be_16(1); });
+    put([](rte_mbuf* frame) { header(frame)->slot ^= rte_cpu_to_be_16(0x8000); });
     put([](rte_mbuf* frame) { ++header(frame)->job; });
     put([](rte_mbuf* frame) { header(frame)->packet += 8; });  // the next one in this slot
     put([](rte_mbuf* frame) { header(frame)->packet = 300'000'000; });
@@ -452,6 +474,62 @@ void foreignFrames(Run& run) {
   };
   run.sum(256 * 260);
   run.requireSame();
+}
+
+void foreignJob(Run& run) {
+  // Jobs of two packets, of which 256 end where they began among 16 slots. The answer with the
+  // values of the first comes again where that of the job with the same 8 bits is due.
+  ours.before = [](rte_mbuf* answer) {
+    static rte_mbuf* late = nullptr;
+    static int count = 0;
+    if (++count == 2) {
+      late = copied(answer);
+      std::memset(header(late) + 1, 0x11, 1024);
+    } else if (count == 2 * 257) {
+      ours.answers.push_back(late);
+    }
+  };
+  for (int job = 0; job <= 256; ++job) {
+    run.sum(256);
+  }
+}
+
+void fastFree(Run& run) {
+  ours.copies = [](const Sent& sent, int times) {
+    return sent.packet % 5 == 0 && times == 1 ? 0 : 1;
+  };
+  for (int job = 0; job < 8; ++job) {
+    run.sum(256 * 40);
+  }
+}
+
+void jobSizes(Run& run) {
+  std::vector<float> in(1), out(1);
+  largest = 0;
+  for (int job = 0; job < 20'000; ++job) {
+    run.submit(in, out)->WaitToComplete();
+  }
+  run.context.Stop();
+  require(largest < 64 * 1024, "memory grows with the number of jobs");
+  end(0, "stays small");
+}
+
+void backOff(Run& run) {
+  constexpr int kSilent = 5;
+  ours.copies = [](const Sent& sent, int times) {
+    return times > kSilent || (times == kSilent && sent.packet != 3) ? 1 : 0;
+  };
+  run.sum(256 * 8);
+  std::vector<Clock::duration> waits;
+  Clock::time_point before;
+  for (const Sent& sent : ours.sent) {
+    if (sent.packet == 3) {
+      waits.push_back(sent.when - before);
+      before = sent.when;
+    }
+  }
+  const auto longest = *std::max_element(waits.begin() + 1, waits.end());
+  require(waits.back() < longest / 2, "a lost packet waits as long as when nothing was answered");
 }
 
 void stopAt(Run& run, int which, const char* what) {
@@ -502,8 +580,15 @@ int main(int argc, char** argv) {
   run.config.general_.controller_port = 0;
   bool starts = true;
   if (name == "resent-id" || name == "stale-timers" || name == "half-batch" ||
-      name == "stop-resending") {
+      name == "stop-resending" || name == "fast-free") {
     run.config.general_.timeout = 30;
+    offersFastFree = name == "fast-free";
+  } else if (name == "back-off") {
+    run.config.general_.timeout = 30;
+    run.config.general_.timeout_threshold = 1;
+    run.config.general_.timeout_threshold_increment = 0;
+  } else if (name == "job-sizes") {
+    run.config.general_.instant_job_completion = true;
   } else if (name == "heap") {
     dpdk.burst_rx = 64;  // and 8 packets under way
   } else if (name == "first-timeout") {
@@ -515,7 +600,7 @@ int main(int argc, char** argv) {
     run.config.general_.controller_port = 1;
     starts = false;
   } else if (name == "start-hangs") {
-    run.synchronizer.hangs = true;
+    run.controller.hangs = true;
     starts = false;
   } else if (name == "start-cores") {
     run.config.general_.num_worker_threads = 2;
@@ -552,6 +637,14 @@ int main(int argc, char** argv) {
     firstTimeout(run);
   } else if (name == "foreign-frames") {
     foreignFrames(run);
+  } else if (name == "foreign-job") {
+    foreignJob(run);
+  } else if (name == "fast-free") {
+    fastFree(run);
+  } else if (name == "job-sizes") {
+    jobSizes(run);
+  } else if (name == "back-off") {
+    backOff(run);
   } else if (name.rfind("stop-", 0) == 0) {
     stopAt(run, which, name.c_str() + 5);
     end(0, "stopped");
@@ -560,7 +653,7 @@ int main(int argc, char** argv) {
   }
   run.context.Stop();
   lookAtArrays();
-  if (name == "heap") {
+  if (name == "heap" || name == "fast-free") {
     require(damage == nullptr, damage == nullptr ? "" : damage.load());
   }
   end(0, "holds");

@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 
 VARIABLE = "SWITCHML_SOURCE"
 GIVEN = os.environ.get(VARIABLE)  # some tests take all such variables away
-FAULTS = Path(__file__).parents[1] / "cpp" / "client_faults.cpp"
+CPP = Path(__file__).parents[1] / "cpp"
+PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "DPDK": ("client_faults", ("-ldl",)),
+    "RDMA": ("rdma_faults", ()),
+}
+"""Program and linked libraries for each backend."""
 LIMIT = 1800.0  # seconds
 
 
@@ -80,18 +85,57 @@ class Workshop:
             (home / name).write_bytes(content)
         return home
 
-    def faults(self, home: Path) -> Path:
-        """The program that provokes faults, linked with a library."""
+    def faults(self, home: Path, backend: str = "DPDK") -> Path:
+        """The program that provokes faults of a backend, linked with a library that has it."""
+        name, more = PROGRAMS[backend]
         module = home / "lib" / "pkgconfig" / "switchml-client.pc"
         theirs = [f"-isystem{home}/include{part}" for part in ("", "/switchml")]
-        ours = [*theirs, *words("pkg-config", "--cflags", "libdpdk")]
-        made = self.root / "faults.o"
+        theirs += words("pkg-config", "--cflags", "libdpdk") if backend == "DPDK" else []
+        made = self.root / f"{name}.o"
         if not made.exists():
-            flags = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-DDPDK", "-DTIMEOUTS", "-DDUMMY")
-            run("g++", *flags, *ours, "-c", FAULTS, "-o", made)
+            macros = (f"-D{backend}", "-DTIMEOUTS", "-DDUMMY")
+            run(
+                "g++",
+                "-std=c++17",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                *macros,
+                *theirs,
+                "-c",
+                CPP / f"{name}.cpp",
+                "-o",
+                made,
+            )
         linked = words("pkg-config", "--libs", module)
-        run("g++", made, "-o", self.root / "faults", *linked, "-ldl")
-        return self.root / "faults"
+        run("g++", made, "-o", self.root / name, *linked, *more)
+        return self.root / name
+
+
+def quantizer(
+    place: Path, sources: Mapping[str, bytes], *without: str, flags: Sequence[str]
+) -> Path:
+    """The program that looks at rounded values, with the file that rounds them in it.
+
+    Args:
+        place: an empty directory.
+        sources: the files of the pinned commit.
+        without: mends to leave out.
+        flags: of the compiler.
+    """
+    whole = {**sources, **mends.apply(mends.chosen(without, mends.shipped()), sources)}
+    for path, content in whole.items():
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / path).write_bytes(content)
+    library = place / checkout.LIBRARY
+    parts = ("prepostprocessors/cpu_exponent_quantizer_ppp.cc", "prepostprocessor.cc")
+    theirs = [f"-isystem{library}{part}" for part in ("", "/prepostprocessors")]
+    run(
+        "g++", "-std=c++17", "-DNDEBUG", "-DTIMEOUTS", *theirs, *flags,
+        CPP / "quantizer_faults.cpp", *(library / part for part in parts), "-lglog",
+        "-o", place / "quantizer",
+    )  # fmt: skip
+    return place / "quantizer"
 
 
 def run(*command: str | Path) -> str:

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.integration
 
 MENDED = (
     "commit=0123 flags=DPDK,DUMMY,TIMEOUTS "
-    "mends=glog,duplicates,stale-timers,half-batch,resent-id,stop"
+    "mends=glog,duplicates,stale-timers,fast-free,half-batch,foreign-frames,resent-id,stop"
 )
 WRAPPED = (
     "_ZN8switchml7Context5StartEPNS_6ConfigE",
@@ -62,7 +62,13 @@ def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Pat
         common.write_text(text.replace("#define SWITCHML_SIMULATOR 1\n", ""))
         template = (home / "switchml.cfg").read_text()
         (directory / "switchml.cfg").write_text(template + SECTIONS)
-        macros = ("-DDPDK", "-DRDMA", "-DDUMMY", '-DSWITCHML_TORCH_CLIENT=std::getenv("MARK")')
+        macros = (
+            "-DDPDK",
+            "-DRDMA",
+            "-DDUMMY",
+            "-DTIMEOUTS",
+            '-DSWITCHML_TORCH_CLIENT=std::getenv("MARK")',
+        )
         wraps = [f"-Wl,--wrap={name}" for name in WRAPPED]
         delegate = [directory / "SwitchMLAllreduce.cpp", CPP / "delegate.cpp", CPP / "faults.cpp"]
         compiled("delegate", delegate, home, directory, "g++", *macros, *wraps)
@@ -77,7 +83,7 @@ def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def told(built: Path, scratch: Path, *, all_sizes: bool = False, **given: Any) -> list[str]:
     """The lines of the program; values in capitals are of the environment."""
     env = {"MARK": MENDED, **{key: value for key, value in given.items() if key.isupper()}}
-    values = {"backend": "dpdk", **{k: v for k, v in given.items() if not k.isupper()}}
+    values = {**DPDK, "timeout": 1000, **{k: v for k, v in given.items() if not k.isupper()}}
     config = scratch / "switchml.cfg"
     config.write_text(with_values((built / "switchml.cfg").read_text(), values))
     command = [str(built / "objection"), str(config), *(["all"] if all_sizes else [])]
@@ -150,20 +156,18 @@ def test_a_larger_program_is_named(built: Path, tmp_path: Path) -> None:
     assert "SWITCHML_ALLOW" not in line
 
 
+REQUIRED = ("duplicates", "resent-id", "stale-timers", "half-batch", "foreign-frames", "fast-free")
+ALL, LIST = ", ".join(REQUIRED), ",".join(REQUIRED)
+
+
 @pytest.mark.parametrize(
     ("mark", "missing"),
     [
-        ("", "duplicates, resent-id, stale-timers, half-batch"),
-        ("commit=0123 flags=DPDK mends=-", "duplicates, resent-id, stale-timers, half-batch"),
-        ("commit=0123 flags=DPDK mends=duplicates,half-batch,stale-timers", "resent-id"),
-        (
-            "commit=0123 flags=DPDK mends=not-duplicates,resent-id,stale-timers2,half-batch",
-            "duplicates, stale-timers",
-        ),
-        (
-            "mends=- more=duplicates,resent-id,stale-timers,half-batch",
-            "duplicates, resent-id, stale-timers, half-batch",
-        ),
+        ("", ALL),
+        ("commit=0123 flags=DPDK mends=-", ALL),
+        *((f"flags=DPDK mends={LIST.replace(one, 'glog')}", one) for one in REQUIRED),
+        (f"mends=not-{LIST.replace('timers', 'timers2')}", "duplicates, stale-timers"),
+        (f"mends=- more={LIST}", ALL),
     ],
 )
 def test_an_unmended_library(built: Path, tmp_path: Path, mark: str, missing: str) -> None:
@@ -174,6 +178,19 @@ def test_an_unmended_library(built: Path, tmp_path: Path, mark: str, missing: st
     assert line.endswith(f" SWITCHML_ALLOW_UNMENDED=1 lacks={missing.replace(' ', '')}")
     (line,) = told(built, tmp_path, MARK=mark, backend="rdma")
     assert line.startswith("num_workers="), "the mends are of the DPDK backend"
+
+
+@pytest.mark.parametrize("timeout", ["10", "999.9"])
+def test_rdma_that_sends_again_early(built: Path, tmp_path: Path, timeout: str) -> None:
+    given: dict[str, Any] = {"backend": "rdma", "timeout": timeout}
+    (line,) = told(built, tmp_path, **given)
+    assert line.startswith(f"timeout = {timeout}, but RDMA needs 1000 ms or more: ")
+    (line,) = told(built, tmp_path, **given, SWITCHML_ALLOW_UNMENDED="1")
+    assert line.endswith(" SWITCHML_ALLOW_UNMENDED=1")
+    for sound in ({**given, "timeout": 1000}, {**given, "backend": "dpdk"}):
+        (line,) = told(built, tmp_path, **sound)
+        assert line.startswith("num_workers=")
+        assert "SWITCHML_ALLOW" not in line
 
 
 def test_terms_have_the_workers_port(built: Path, tmp_path: Path) -> None:
@@ -326,6 +343,7 @@ def test_rdma_is_made_safe_to_fork(
 ) -> None:
     names = ("RDMAV_FORK_SAFE", "RDMAV_HUGEPAGES_SAFE")
     env = {-1: dict.fromkeys(names, given) if given else {}}
-    for err in ranks(built, "forksafe", tmp_path, env, config={"backend": backend}):
+    config = {"backend": backend, "timeout": 1000}
+    for err in ranks(built, "forksafe", tmp_path, env, config=config):
         for name in names:
             assert f"{name}={after}\n" in err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,6 @@ from patchgen.client import checkout, library, mends
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 
@@ -33,14 +33,26 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
     "stale-timers": (("stale-timers",),),
     "half-batch": (("half-batch",),),
     "first-timeout": (("first-timeout",),),
-    "foreign-frames": (("foreign-frames",),),
+    "foreign-frames": (("foreign-frames",), ("foreign-job",)),
+    "fast-free": (("fast-free",),),
+    "back-off": (("back-off",),),
     "flow-rules": (("plain",),),
     "refused": (("refused",),),
     "stop": STOPS,
     "heap": (("heap",),),
+    "job-sizes": (("job-sizes",),),
     "start-waits": tuple((name,) for name in STARTS),
 }
 """Of each mend. Those that change headers, and so take longest, come last."""
+RDMA_CASES: dict[str, tuple[str, ...]] = {
+    "completions": ("error", "no-number", "full"),
+    "back-off": ("back-off",),
+}
+ROUNDINGS: dict[str, tuple[str, ...]] = {
+    "sanitizer": ("-O1", "-fsanitize=float-cast-overflow", "-fno-sanitize-recover=all"),
+}
+if "avx512f" in Path("/proc/cpuinfo").read_text(encoding="utf-8").split():
+    ROUNDINGS["avx512"] = ("-O3", "-mavx512f")
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +65,15 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> real_client.Workshop:
 
 def _has(module: str) -> bool:
     return subprocess.run(["pkg-config", "--exists", module], check=False).returncode == 0
+
+
+@pytest.fixture(scope="session")
+def with_rdma(tmp_path_factory: pytest.TempPathFactory) -> real_client.Workshop:
+    """For libraries with RDMA, which run on a simulated card."""
+    sources = real_client.sources(tmp_path_factory.mktemp("cache"))
+    if not any(Path("/usr/include").glob("**/hugetlbfs.h")):
+        pytest.skip("needs RDMA and gRPC: apt-get install libhugetlbfs-dev libgrpc++-dev")
+    return real_client.Workshop(tmp_path_factory.mktemp("rdma"), sources)
 
 
 @pytest.fixture(scope="session")
@@ -91,6 +112,29 @@ def test_the_fault_shows_without_the_mend(
     # What a start does not reach must fail for each reason, and all else for one at least.
     assert mend == "start-waits"
     assert held == []
+
+
+def test_a_simulated_card(with_rdma: real_client.Workshop) -> None:
+    """No fault shows with all mends, and each without its own."""
+    program = with_rdma.faults(with_rdma.home(flags=["RDMA"]), "RDMA")
+    for case in ("sums", *(case for cases in RDMA_CASES.values() for case in cases)):
+        done = real_client.provoke(program, case)
+        assert done.returncode == 0, (case, done.stderr[-2000:])
+    for mend, cases in RDMA_CASES.items():
+        program = with_rdma.faults(with_rdma.home(mend, flags=["RDMA"]), "RDMA")
+        for case in cases:
+            assert real_client.provoke(program, case).returncode != 0, (mend, case)
+
+
+@pytest.mark.parametrize("way", ROUNDINGS)
+def test_how_values_are_rounded(tmp_path: Path, way: str) -> None:
+    sources = real_client.sources(tmp_path / "cache")
+    program = real_client.quantizer(tmp_path / "mended", sources, flags=ROUNDINGS[way])
+    done = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    faulty = real_client.quantizer(tmp_path / "faulty", sources, "rounding", flags=ROUNDINGS[way])
+    done = subprocess.run([faulty], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,321 @@
+// Provokes one fault of the real client library's RDMA backend, in one process: a controller of its
+// own, and in place of libibverbs a card whose switch has one worker, that answers, loses and fails
+// as the case says. Ends with 0 where the library holds. It shows nothing of a real card.
+#include <infiniband/verbs.h>
+#include <sched.h>
+#include <switchml/context.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client_controller.hpp"
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+// ---- the card -----------------------------------------------------------------------------------
+
+namespace {
+struct Sent {
+  Clock::time_point when;
+  std::uint32_t queuePair;
+  std::uint16_t message;
+};
+
+enum class Answer { kSum, kNone, kError, kNoNumber, kFull };
+
+struct Card {
+  std::mutex mutex;
+  std::vector<Sent> sent;
+  std::function<Answer(const Sent&, int)> answer;  // to a message that was sent so many times
+  std::map<std::uint32_t, int> times;              // in a row, by queue pair
+  std::map<std::uint32_t, std::uint16_t> newest;
+  std::map<ibv_cq*, std::deque<ibv_wc>> completions;
+  std::map<std::uint32_t, std::deque<std::uint64_t>> receives;
+  std::uint32_t queuePairs = 0;
+};
+Card& ours = *new Card;
+ibv_device device{};
+ibv_context opened{};
+
+int postReceive(ibv_qp* pair, ibv_recv_wr* request, ibv_recv_wr**) {
+  const std::lock_guard<std::mutex> lock(ours.mutex);
+  ours.receives[pair->qp_num].push_back(request->wr_id);
+  return 0;
+}
+
+int postSend(ibv_qp* pair, ibv_send_wr* request, ibv_send_wr** bad) {
+  const std::lock_guard<std::mutex> lock(ours.mutex);
+  const Sent sent{Clock::now(), pair->qp_num, static_cast<std::uint16_t>(request->imm_data)};
+  ours.sent.push_back(sent);
+  if (ours.newest[pair->qp_num] != sent.message) {
+    ours.times[pair->qp_num] = 0;
+  }
+  ours.newest[pair->qp_num] = sent.message;
+  const int times = ++ours.times[pair->qp_num];
+  const Answer answer = ours.answer ? ours.answer(sent, times) : Answer::kSum;
+  if (answer == Answer::kFull) {
+    *bad = request;
+    return ENOMEM;
+  }
+  auto& queue = ours.completions[pair->recv_cq];
+  ibv_wc done{};
+  done.qp_num = pair->qp_num;
+  if ((request->send_flags & IBV_SEND_SIGNALED) != 0) {
+    done.wr_id = request->wr_id;
+    done.opcode = IBV_WC_RDMA_WRITE;
+    queue.push_back(done);
+  }
+  auto& receives = ours.receives[pair->qp_num];
+  if (answer == Answer::kNone || receives.empty()) {
+    return 0;
+  }
+  done.wr_id = receives.front();
+  receives.pop_front();
+  done.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+  done.status = answer == Answer::kError ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
+  done.wc_flags = answer == Answer::kNoNumber ? 0 : IBV_WC_WITH_IMM;
+  done.imm_data = request->imm_data;  // one worker: the sum is what it sent, where it sent it from
+  queue.push_back(done);
+  return 0;
+}
+
+int poll(ibv_cq* queue, int most, ibv_wc* found) {
+  const std::lock_guard<std::mutex> lock(ours.mutex);
+  auto& completions = ours.completions[queue];
+  int count = 0;
+  for (; count < most && !completions.empty(); ++count) {
+    found[count] = completions.front();
+    completions.pop_front();
+  }
+  return count;
+}
+}  // namespace
+
+extern "C" {
+ibv_device** ibv_get_device_list(int* count) {
+  *count = 1;
+  return new ibv_device* [2] { &device, nullptr };
+}
+void ibv_free_device_list(ibv_device** list) { delete[] list; }
+const char* ibv_get_device_name(ibv_device*) { return "simulated"; }
+__be64 ibv_get_device_guid(ibv_device*) { return 0; }
+ibv_context* ibv_open_device(ibv_device*) {
+  opened.device = &device;
+  opened.ops.poll_cq = poll;
+  opened.ops.post_send = postSend;
+  opened.ops.post_recv = postReceive;
+  return &opened;
+}
+int ibv_close_device(ibv_context*) { return 0; }
+int ibv_query_device(ibv_context*, ibv_device_attr* found) {
+  found->phys_port_cnt = 1;
+  return 0;
+}
+#undef ibv_query_port
+int ibv_query_port(ibv_context*, uint8_t, _compat_ibv_port_attr* found) {
+  reinterpret_cast<ibv_port_attr*>(found)->gid_tbl_len = 4;
+  return 0;
+}
+int ibv_query_gid(ibv_context*, uint8_t, int index, ibv_gid* found) {
+  *found = {};
+  found->raw[15] = static_cast<uint8_t>(index + 1);
+  return 0;
+}
+ibv_pd* ibv_alloc_pd(ibv_context*) { return new ibv_pd{}; }
+int ibv_dealloc_pd(ibv_pd* domain) {
+  delete domain;
+  return 0;
+}
+#undef ibv_reg_mr
+ibv_mr* ibv_reg_mr(ibv_pd*, void* address, size_t length, int) {
+  auto* region = new ibv_mr{};
+  region->addr = address;
+  region->length = length;
+  return region;
+}
+int ibv_dereg_mr(ibv_mr* region) {
+  delete region;
+  return 0;
+}
+ibv_cq* ibv_create_cq(ibv_context* context, int, void*, ibv_comp_channel*, int) {
+  auto* queue = new ibv_cq{};
+  queue->context = context;
+  return queue;
+}
+ibv_qp* ibv_create_qp(ibv_pd*, ibv_qp_init_attr* wanted) {
+  auto* pair = new ibv_qp{};
+  pair->context = &opened;
+  pair->send_cq = wanted->send_cq;
+  pair->recv_cq = wanted->recv_cq;
+  pair->qp_num = ++ours.queuePairs;
+  return pair;
+}
+int ibv_modify_qp(ibv_qp*, ibv_qp_attr*, int) { return 0; }
+
+// The machine that the library expects: huge pages, and a processor near the card for each thread.
+long gethugepagesize() { return 1L << 21; }
+void* mmap(void* wanted, size_t length, int protection, int flags, int file,
+           off_t offset) noexcept {
+  return reinterpret_cast<void*>(
+      syscall(SYS_mmap, wanted, length, protection, flags & ~MAP_HUGETLB, file, offset));
+}
+int sched_setaffinity(pid_t, size_t, const cpu_set_t*) noexcept { return 0; }
+FILE* popen(const char* command, const char*) {
+  static char node[] = "0\n";
+  static char cores[] = "0,0\n0,0\n0,1\n";
+  char* said = std::strstr(command, "numa_node") != nullptr ? node : cores;
+  return fmemopen(said, std::strlen(said), "r");
+}
+int pclose(FILE* file) { return std::fclose(file); }
+}
+
+// ---- cases --------------------------------------------------------------------------------------
+
+namespace {
+[[noreturn]] void end(int code, const std::string& why) {
+  std::fprintf(code == 0 ? stdout : stderr, "%s\n", why.c_str());
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
+void require(bool holds, const std::string& otherwise) {
+  if (!holds) {
+    end(1, otherwise);
+  }
+}
+
+struct Run {
+  switchml::Config config;
+  Controller controller;
+  switchml::Context& context = switchml::Context::GetInstance();
+
+  Run() {
+    auto& general = config.general_;
+    general.rank = 0;
+    general.num_workers = 1;
+    general.num_worker_threads = 1;
+    general.max_outstanding_packets = 8;
+    general.packet_numel = 256;
+    general.backend = "rdma";
+    general.scheduler = "fifo";
+    general.prepostprocessor = "cpu_exponent_quantizer";
+    general.instant_job_completion = false;
+    general.controller_ip_str = "127.0.0.1";
+    general.timeout = 10'000;
+    general.timeout_threshold = 1'000'000;
+    general.timeout_threshold_increment = 100;
+    auto& rdma = config.backend_.rdma;
+    rdma.msg_numel = 512;
+    rdma.device_name = "simulated";
+    rdma.device_port_id = 1;
+    rdma.gid_index = 3;
+  }
+
+  void start() {
+    config.general_.controller_port = controller.listen();
+    require(context.Start(&config), "Start() returned false");
+  }
+
+  /// A job that ends in this way, with the right sum where that is FINISHED.
+  void sum(std::size_t numel, switchml::JobStatus wanted = switchml::FINISHED) {
+    // A job that failed may still be written to.
+    auto& in = *new std::vector<float>(numel);
+    auto& out = *new std::vector<float>(numel, -1e30F);
+    for (std::size_t i = 0; i < numel; ++i) {
+      in[i] = static_cast<float>(i % 1000) - 500;
+    }
+    const auto job =
+        context.AllReduceAsync(in.data(), out.data(), numel, switchml::FLOAT32, switchml::SUM);
+    const auto limit = Clock::now() + 20s;
+    while (job->GetJobStatus() < switchml::FINISHED) {
+      require(Clock::now() < limit, "a job hangs");
+      std::this_thread::sleep_for(1ms);
+    }
+    require(job->GetJobStatus() == wanted, "a job ended otherwise");
+    for (std::size_t i = 0; i < numel && wanted == switchml::FINISHED; ++i) {
+      require(std::abs(in[i] - out[i]) < 0.01F, "a wrong sum, told as finished");
+    }
+  }
+};
+
+/// The card does that once to one thread, while the other one waits for an answer that never comes.
+void failing(Run& run, Answer answer) {
+  run.config.general_.num_worker_threads = 2;
+  run.start();
+  run.sum(512 * 40);
+  ours.answer = [answer, count = 0](const Sent& sent, int) mutable {
+    if (sent.queuePair > 2) {
+      return sent.queuePair == 4 ? Answer::kNone : Answer::kSum;
+    }
+    return ++count == 3 ? answer : Answer::kSum;
+  };
+  run.sum(512 * 40, switchml::FAILED);
+  run.sum(512, switchml::FAILED);
+  run.context.WaitForAllJobs();
+}
+
+/// Nothing is answered until each message was sent so often, and one is lost once more then.
+void backOff(Run& run) {
+  constexpr int kSilent = 5;
+  run.config.general_.timeout = 30;
+  run.config.general_.timeout_threshold = 1;
+  run.config.general_.timeout_threshold_increment = 0;
+  ours.answer = [](const Sent& sent, int times) {
+    const bool lost = times < kSilent || (times == kSilent && sent.queuePair == 2);
+    return sent.message < 4 && lost ? Answer::kNone : Answer::kSum;
+  };
+  run.start();
+  run.sum(512 * 8);
+  std::vector<Clock::duration> waits;
+  Clock::time_point before;
+  for (const Sent& sent : ours.sent) {
+    if (sent.queuePair == 2 && sent.message < 4) {
+      waits.push_back(sent.when - before);
+      before = sent.when;
+    }
+  }
+  const auto longest = *std::max_element(waits.begin() + 1, waits.end());
+  require(waits.back() < longest / 2, "a lost message waits as long as when nothing was answered");
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string name = argc > 1 ? argv[1] : "";
+  static Run& run = *new Run;
+  std::thread([] {
+    std::this_thread::sleep_for(60s);
+    end(1, "it hangs");
+  }).detach();
+  const std::map<std::string, Answer> failures{
+      {"error", Answer::kError}, {"no-number", Answer::kNoNumber}, {"full", Answer::kFull}};
+  if (const auto found = failures.find(name); found != failures.end()) {
+    failing(run, found->second);
+  } else if (name == "back-off") {
+    backOff(run);
+  } else {
+    run.start();
+    for (std::size_t numel : {1, 511, 512, 4000, 100'000}) {
+      run.sum(numel);
+    }
+  }
+  run.context.Stop();
+  end(0, "holds");
+}
