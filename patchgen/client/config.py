@@ -19,9 +19,11 @@ NAME = "switchml.cfg"
 PREPOSTPROCESSORS = ("cpu_exponent_quantizer", "bypass")
 DEFAULT_PORT = 50099
 MAX_WORKERS = 0xFFFF
+LEAST_RDMA_TIMEOUT = 1000
+"""Smallest `timeout` in milliseconds with which a group delegates over RDMA; see docs/client.md."""
 
 _FILLED_IN = {"general.rank": RANK_MARK, "general.num_workers": WORLD_MARK}
-_DEFAULTS = {"rank": "0", "num_workers": "1", "backend": "dummy"}
+_DEFAULTS = {"rank": "0", "num_workers": "1", "backend": "dummy", "timeout": "10"}
 # Of the real library: the simulator does sum with the first two.
 _NO_SUMS = {
     ("backend", "dummy"): "talks to nobody; take dpdk or rdma, or the simulator",
@@ -70,6 +72,11 @@ class Config:
         if self.backend.upper() not in library.backends:
             built = ", ".join(library.backends).lower()
             yield f"backend = {self.backend}: the client library has {built}; take one of them"
+        elif self.backend == "rdma" and library.timeouts:
+            timeout = self.values.get("general.timeout", _DEFAULTS["timeout"])
+            if _below(timeout, LEAST_RDMA_TIMEOUT):
+                least = LEAST_RDMA_TIMEOUT
+                yield f"timeout = {timeout}: too short for RDMA; set it to {least} or more"
         for (key, value), why in _NO_SUMS.items():
             if self.values.get(f"general.{key}", _DEFAULTS.get(key)) == value:
                 yield f"{key} = {value}: nothing is summed, because it {why}"
@@ -171,6 +178,13 @@ def _number(key: str, value: str) -> int:
     if not (value.isascii() and value.isdigit() and int(value) <= MAX_WORKERS):
         raise ValueError(f"{key} = {value} is not a number from 0 to {MAX_WORKERS}")
     return int(value)
+
+
+def _below(value: str, least: float) -> bool:
+    try:
+        return float(value) < least
+    except ValueError:
+        return False
 
 
 def template(text: str) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REAL = Archive(("DPDK", "DUMMY"), timeouts=True, cxx11_abi=True)
+RDMA = Archive(("RDMA",), timeouts=True, cxx11_abi=True)
 SIMULATOR = Archive((), timeouts=True, cxx11_abi=True, simulator=True)
 DUMMY = "backend = dummy: nothing is summed, because it talks to nobody; "
 DUMMY += "take dpdk or rdma, or the simulator"
@@ -76,6 +78,17 @@ def test_a_file_that_others_could_have_written(tmp_path: Path, name: str) -> Non
         ("", REAL, [ALONE, DUMMY]),
         ("num_workers = 2", REAL, [DUMMY]),
         ("num_workers = 1", SIMULATOR, [ALONE]),
+        ("num_workers = 2\nbackend = rdma\ntimeout = 1e3", RDMA, []),
+        ("num_workers = 2\nbackend = rdma\ntimeout = soon", RDMA, []),  # for the library to refuse
+        ("num_workers = 2\nbackend = rdma\ntimeout = 10", replace(RDMA, timeouts=False), []),
+        *(
+            (
+                f"num_workers = 2\nbackend = rdma\n{line}",
+                RDMA,
+                [f"timeout = {shown}: too short for RDMA; set it to 1000 or more"],
+            )
+            for line, shown in (("timeout = 999.9", "999.9"), ("", "10"))
+        ),
         (
             "rank = 2\nnum_workers = 2\nbackend = dpdk",
             REAL,
