@@ -31,7 +31,7 @@ pytestmark = pytest.mark.integration
 
 MENDED = (
     "commit=0123 flags=DPDK,DUMMY,TIMEOUTS "
-    "mends=glog,duplicates,stale-timers,fast-free,half-batch,foreign-frames,resent-id,stop"
+    "mends=glog,duplicates,stale-timers,fast-free,half-batch,foreign-frames,resent-id,late-answers"
 )
 WRAPPED = (
     "_ZN8switchml7Context5StartEPNS_6ConfigE",
@@ -177,7 +177,8 @@ def test_an_unmended_library(built: Path, tmp_path: Path, mark: str, missing: st
     (line,) = told(built, tmp_path, MARK=mark, SWITCHML_ALLOW_UNMENDED="1")
     assert line.endswith(f" SWITCHML_ALLOW_UNMENDED=1 lacks={missing.replace(' ', '')}")
     (line,) = told(built, tmp_path, MARK=mark, backend="rdma")
-    assert line.startswith("num_workers="), "the mends are of the DPDK backend"
+    assert line.startswith("the client library lacks the mends late-answers, and without them")
+    assert "`switchml-patch client build --rdma`" in line
 
 
 @pytest.mark.parametrize("timeout", ["10", "999.9"])

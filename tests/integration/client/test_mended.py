@@ -47,6 +47,7 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
 RDMA_CASES: dict[str, tuple[str, ...]] = {
     "completions": ("error", "no-number", "full"),
     "back-off": ("back-off",),
+    "late-answers": ("late-answer",),
 }
 ROUNDINGS: dict[str, tuple[str, ...]] = {
     "sanitizer": ("-O1", "-fsanitize=float-cast-overflow", "-fno-sanitize-recover=all"),
