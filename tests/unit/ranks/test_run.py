@@ -6,6 +6,7 @@ import dataclasses
 import os
 import signal
 import sys
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,13 +14,17 @@ from support.demo_outcomes import NO_FALLBACKS, TORCH
 
 from patchgen.client import simulator_config
 from patchgen.errors import OptionsError
-from patchgen.ranks.run import command, configs, launchers
+from patchgen.options import resolve
+from patchgen.ranks.run import command, configs, launchers, ways
 from patchgen.ranks.run import report as telling
 from patchgen.ranks.run.job import Job, Rank, Result, Setup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from patchgen.options import Options
+    from patchgen.system.interpreter import Torch
 
 GROUP = (
     "process group of 2 ranks: allreduce(SUM, AVG) of float32, int32, bfloat16, float16 goes to "
@@ -160,6 +165,25 @@ def test_the_switch_and_no_note_again(setup: dict[str, Any], line: str) -> None:
     assert lines[0] == line
     assert "a note" not in lines
     assert telling.data(ended)["notes"] == setup.get("notes", [])
+
+
+def test_what_was_built_before_is_not_told_as_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build(_options: Options, _torch: Torch, directory: str) -> str:
+        path = os.path.join(directory, "plugin.whl")
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr("module.py", "")
+        return path
+
+    monkeypatch.setattr("patchgen.plugin.build", build)
+    monkeypatch.setattr(ways, "_inputs", lambda *_: [])
+    one = dataclasses.replace(job(2, ()), cache=str(tmp_path))
+    options = resolve({}, {}, str(tmp_path))
+    made = [ways._with_plugin(one, TORCH, options) for _ in range(2)]
+    told = ["the plugin, built by this command", "the plugin, taken from the cache"]
+    assert [setup.why for setup in made] == told
+    assert made[0].environ == made[1].environ
 
 
 OWN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1"}
