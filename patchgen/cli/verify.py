@@ -33,8 +33,9 @@ from patchgen.errors import OptionsError
 def verify(
     target: str, interpreter: str | None, configs: tuple[str, ...], timeout: float, *, as_json: bool
 ) -> None:
-    """Imports a torch, and sums on several ranks with the patch, graft or plugin that it has.
+    """Imports a torch, and sums on several ranks with what it has of SwitchML.
 
+    With a graft and a plugin it sums with each.
     Exits with 0 only if all holds, else with 6.
     """
     from patchgen.ranks import verify as verifying  # no other command needs it
