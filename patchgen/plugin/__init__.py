@@ -48,6 +48,7 @@ def build(options: Options, torch: Torch, directory: str) -> str:
         _LOGGER.info("writing the wheel")
         contents = {
             **project.modules(wanted),
+            **wheel.entry_points(version, wanted.entry_points),
             f"{wheel.PACKAGE}/{project.library(wanted)}": library,
         }
         requires = f"torch=={wanted.release}"

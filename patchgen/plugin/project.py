@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.patch import render
-from patchgen.plugin.wheel import PACKAGE
+from patchgen.plugin.wheel import BACKEND, PACKAGE
 from patchgen.system import paths
 
 if TYPE_CHECKING:
@@ -26,7 +26,16 @@ _OWN = (
     "module.cpp",
 )
 # What Python imports beside the extension module.
-_MODULES = ("_hierarchical", "_job", "_layers", "_plan", "_quantized", "_settings", "cgx")
+_MODULES = (
+    "_guards",
+    "_hierarchical",
+    "_job",
+    "_layers",
+    "_plan",
+    "_quantized",
+    "_settings",
+    "cgx",
+)
 # What the process group answers itself.
 _ANSWERED = (
     "getBackendName",
@@ -58,9 +67,12 @@ def sources(options: Options, target: Target) -> dict[str, bytes]:
         name: render.text(f"files/{name}.j2", pin=place, options=options, record=made_for)
         for name in render.SOURCES
     }
+    templates = {name: name for name in _OWN}
+    prefix = "" if target.flight_recorder else "No"
+    templates["FlightRecords.hpp"] = f"{prefix}FlightRecords.hpp"
     own = {
         name: render.text(
-            f"plugin/{name}.j2",
+            f"plugin/{template}.j2",
             torch=target.torch,
             base=target.base,
             standard=target.standard,
@@ -69,7 +81,7 @@ def sources(options: Options, target: Target) -> dict[str, bytes]:
             include_dirs=[*target.torch.include_dirs, target.torch.python_include],
             methods=[method for method in target.methods if method.name not in _ANSWERED],
         )
-        for name in _OWN
+        for name, template in templates.items()
     }
     return {name: paths.encode(text) for name, text in {**shared, **own}.items()}
 
@@ -77,7 +89,13 @@ def sources(options: Options, target: Target) -> dict[str, bytes]:
 def modules(target: Target) -> dict[str, bytes]:
     """The Python files of the package: path in the wheel to content."""
     texts = {
-        f"{PACKAGE}/__init__.py": render.text("plugin/__init__.py.j2", torch=target.torch),
+        f"{PACKAGE}/__init__.py": render.text(
+            "plugin/__init__.py.j2",
+            torch=target.torch,
+            sequence=target.sequence,
+            entry_points=target.entry_points,
+        ),
+        f"{BACKEND}.py": render.text(f"plugin/{BACKEND}.py"),
         f"{PACKAGE}/_patch.py": render.text("files/switchml.py.j2", pin=None),
         **{f"{PACKAGE}/{name}.py": render.text(f"plugin/{name}.py") for name in _MODULES},
     }

@@ -37,6 +37,12 @@ class Target:
     suffix: str
     tag: str
     """Tag of the wheel: interpreter, ABI and platform."""
+    flight_recorder: bool = False
+    """True: a library can reach the flight recorder in which Gloo records its calls."""
+    sequence: bool = False
+    """True: the sequence numbers of a Gloo group have to be set."""
+    entry_points: str | None = None
+    """The group of entry points by which torch finds a backend that is not imported."""
 
     @property
     def release(self) -> str:
@@ -63,6 +69,7 @@ def inspect(torch: Torch) -> Target:
         f"torch {torch.version} of {torch.python} has no headers",
         "libtorch-dev",
     )
+    distributed = os.path.dirname(header)
     everywhere = [*torch.include_dirs, *_COMPILERS]
     _found("pybind11/pybind11.h", everywhere, "pybind11 is missing", "pybind11-dev")
     _found("Python.h", [torch.python_include], "Python's headers are missing", "python3-dev")
@@ -74,6 +81,9 @@ def inspect(torch: Torch) -> Target:
         definitions=tuple(f'{name}="{value}"' for name, value in torch.pybind11.items()),
         suffix=torch.suffix,
         tag=f"{torch.tag}-{torch.abi_tag}-{_platform(torch.platform)}",
+        flight_recorder=_has(distributed, "FlightRecorder.hpp", "getFlightRecorder("),
+        sequence=_has(distributed, "ProcessGroupGloo.hpp", "setSequenceNumberForGroup"),
+        entry_points=_entry_points(torch.root),
     )
 
 
@@ -90,6 +100,26 @@ def _found(header: str, directories: Sequence[str], what: str, package: str) -> 
     raise ToolError(
         f"{what}: no {header} in {', '.join(directories)}; install it (Debian: {package})"
     )
+
+
+def _has(directory: str, name: str, word: str) -> bool:
+    """True: there is such a file, and the word is in it."""
+    path = os.path.join(directory, name)
+    if not os.path.exists(path):
+        return False
+    with file_errors(), open(path, encoding="utf-8") as file:
+        return word in file.read()
+
+
+def _entry_points(root: str) -> str | None:
+    """The group whose entry point torch loads when the backend is asked for, else at its import."""
+    for name, group in (
+        ("distributed/distributed_c10d.py", "torch.distributed.backends"),
+        ("__init__.py", "torch.backends"),
+    ):
+        if _has(root, name, f'"{group}"'):
+            return group
+    return None
 
 
 def _standard(torch: Torch) -> int:

@@ -13,11 +13,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PACKAGE = "torch_switchml"
+BACKEND = "torch_switchml_backend"
+"""The module that registers the backend."""
 
 
 def file_name(version: str, tag: str) -> str:
     """The name of the wheel of a version."""
     return f"{PACKAGE}-{version}-{tag}.whl"
+
+
+def entry_points(version: str, group: str | None) -> dict[str, bytes]:
+    """The file by which torch finds the backend: path in the wheel to content.
+
+    Args:
+        version: of the package.
+        group: of entry points, or None where torch looks at none.
+    """
+    if group is None:
+        return {}
+    text = f"[{group}]\nswitchml = {BACKEND}:register\n"
+    return {f"{_metadata_directory(version)}/entry_points.txt": text.encode()}
 
 
 def write(
@@ -35,7 +50,7 @@ def write(
     Raises:
         FileError: the file system refused.
     """
-    metadata = f"{PACKAGE}-{version}.dist-info"
+    metadata = _metadata_directory(version)
     files = {
         **contents,
         f"{metadata}/METADATA": _metadata(version, requires),
@@ -48,6 +63,10 @@ def write(
         for name, content in files.items()
     }
     wheel.write(path, f"{metadata}/RECORD", members, epoch=0)
+
+
+def _metadata_directory(version: str) -> str:
+    return f"{PACKAGE}-{version}.dist-info"
 
 
 def _metadata(version: str, requires: str) -> bytes:

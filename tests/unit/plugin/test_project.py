@@ -63,6 +63,33 @@ def test_what_torch_lets_decide_is_handed_on() -> None:
     assert "allreduce" not in text
 
 
+def test_groups_that_are_made_of_the_wrapped_one() -> None:
+    store, options = "const c10::intrusive_ptr<Store>&", "const c10::intrusive_ptr<Options>&"
+    made = "c10::intrusive_ptr<Backend>"
+    methods = (
+        Method(made, "split", (store, "const std::vector<int>&", options), const=False),
+        Method(made, "merge", (store, options, "const int&", "const int&"), const=False),
+        Method("c10::intrusive_ptr<Work>", "broadcast", ("int&",), const=False),
+        Method("c10::intrusive_ptr<Work>", "reconfigure", ("const Options&",), const=False),
+    )
+    target = dataclasses.replace(TARGET, methods=methods)
+    text = " ".join(project.sources(OPTIONS, target)["Forwarding.inc"].decode().split())
+    assert "return adopt(a1, wrapped_->split(a1, a2, a3), a3->timeout);" in text
+    assert "return adopt(a1, wrapped_->merge(a1, a2, a3, a4), a2->timeout);" in text
+    assert "return made([&] { return wrapped_->broadcast(a1); });" in text
+    assert "end(); auto work = wrapped_->reconfigure(a1); work->wait();" in text
+    before = dataclasses.replace(target, methods=(dataclasses.replace(methods[0], arguments=()),))
+    text = project.sources(OPTIONS, before)["Forwarding.inc"].decode()
+    assert "return wrapped_->split();" in text, "older releases give it no Store"
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_flight_recorder(*, reachable: bool) -> None:
+    target = dataclasses.replace(TARGET, flight_recorder=reachable)
+    text = project.sources(OPTIONS, target)["FlightRecords.hpp"].decode()
+    assert ("getFlightRecorder" in text) == reachable
+
+
 def test_paths_and_definitions_are_quoted_for_cmake() -> None:
     text = project.sources(OPTIONS, TARGET)["CMakeLists.txt"].decode()
     assert '"PYBIND11_STDLIB=\\"_libstdcpp\\""' in text
@@ -75,8 +102,8 @@ def test_module_is_python_and_knows_its_torch(cuda: str | None) -> None:
     modules = project.modules(target)
     names = {name.rpartition("/")[2] for name in modules if name.startswith("torch_switchml/")}
     assert names == {
-        "__init__.py", "_hierarchical.py", "_job.py", "_layers.py", "_patch.py", "_plan.py",
-        "_quantized.py", "_settings.py", "cgx.py",
+        "__init__.py", "_guards.py", "_hierarchical.py", "_job.py", "_layers.py", "_patch.py",
+        "_plan.py", "_quantized.py", "_settings.py", "cgx.py",
     }  # fmt: skip
     for text in modules.values():
         ast.parse(text)

@@ -56,6 +56,16 @@ def test_record_and_metadata(tmp_path: Path) -> None:
     assert f"Tag: {TAG}" in contents[f"{metadata}/WHEEL"].decode().splitlines()
 
 
+def test_entry_point() -> None:
+    assert wheel.entry_points(VERSION, None) == {}
+    ((path, content),) = wheel.entry_points(VERSION, "torch.distributed.backends").items()
+    assert path == f"torch_switchml-{VERSION}.dist-info/entry_points.txt"
+    assert content.decode().splitlines() == [
+        "[torch.distributed.backends]",
+        "switchml = torch_switchml_backend:register",
+    ]
+
+
 def test_same_contents_same_bytes(tmp_path: Path) -> None:
     paths = []
     for name, order in (("one", 1), ("two", -1)):

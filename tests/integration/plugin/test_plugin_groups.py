@@ -1,0 +1,136 @@
+"""Groups that torch makes of another one, by itself or with other ranks, and records of calls."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from packaging.version import Version
+from support.torch import Plugin, results, version_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.launcher import Launcher
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def today(torch: Path) -> None:
+    """Skips where stock Gloo can do none of this."""
+    if Version(version_of(torch)) < Version("2.15"):
+        pytest.skip(
+            "groups of the CPU are split and reconfigured since torch 2.15: name it by TORCH"
+        )
+
+
+@pytest.mark.usefixtures("today")
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_part_of_a_group_agrees_for_itself(launch: Launcher, *, busy: bool) -> None:
+    for rank in results(launch("plugin_groups:split", 2, arguments={"busy": busy})):
+        if busy:
+            assert rank["told"].endswith("another process group delegates")
+            assert rank["counted"] == [0, 2]
+        else:
+            assert "goes to SwitchML" in rank["told"]
+            assert rank["counted"] == [1, 0]
+
+
+@pytest.mark.usefixtures("today")
+def test_a_part_that_must_delegate_and_cannot(launch: Launcher) -> None:
+    for rank in results(launch("plugin_groups:split_required", 4, env={"SWITCHML_REQUIRE": "1"})):
+        assert "SWITCHML_REQUIRE is set" in rank["error"]
+        assert "the group has 2 of the 4 workers" in rank["error"]
+
+
+@pytest.mark.usefixtures("today")
+def test_end_of_a_part_whose_tensors_are_in_use(launch: Launcher) -> None:
+    """torch has the last reference, and drops it with the GIL held."""
+    results(launch("plugin_groups:split_and_ended", 2, limit=120))
+
+
+def test_merged_groups(launch: Launcher, torch: Path, tmp_path: Path) -> None:
+    if Version(version_of(torch)) < Version("2.9"):
+        pytest.skip("groups are merged since torch 2.9: name another one by TORCH")
+    ranks = results(launch("plugin_groups:merged", 2, arguments={"store": str(tmp_path)}))
+    assert [rank["counted"] for rank in ranks] == [1, 1]
+
+
+@pytest.mark.usefixtures("today")
+def test_subgroup_where_the_group_has_a_device(launch: Launcher) -> None:
+    results(launch("plugin_groups:subgroup_of_a_device", 3))
+
+
+@pytest.mark.usefixtures("today")
+def test_reconfigured_groups_sum_over_their_ranks(launch: Launcher) -> None:
+    for rank in results(launch("plugin_groups:reconfigured", 4)):
+        assert rank["pairs"]["group"].endswith("the group has 2 of the 4 workers")
+        assert rank["pairs"]["fallbacks"]["group"] == 2
+        assert rank["again"] == 1
+
+
+@pytest.mark.usefixtures("today")
+def test_group_without_ranks_before_it_is_reconfigured(launch: Launcher) -> None:
+    results(launch("plugin_groups:reconfigured_first", 2))
+
+
+@pytest.mark.usefixtures("today")
+def test_flight_recorder_has_what_that_of_stock_torch_has(launch: Launcher) -> None:
+    ours, stock = (
+        results(
+            launch(
+                "plugin_groups:recorded",
+                2,
+                arguments={"backend": backend},
+                env={"TORCH_FR_BUFFER_SIZE": "24"},
+            )
+        )
+        for backend in ("switchml", "gloo")
+    )
+    assert len(stock[0]["entries"]) == 24, "older ones have made room"
+    for rank, other in zip(ours, stock):
+        assert rank["entries"] == other["entries"]
+        assert rank["sequence"] == other["sequence"]
+        assert rank["report"]["calls"] == 8
+
+
+@pytest.mark.usefixtures("today")
+def test_flight_recorder_shows_a_call_that_waits(launch: Launcher) -> None:
+    states = launch("plugin_groups:unfinished", 2, timeout=4)[0].result["states"]
+    assert states == [[[[2]], "completed"], [[[3]], "scheduled"]]
+
+
+def test_description_of_a_group_and_options_of_gloo(launch: Launcher) -> None:
+    results(launch("plugin_groups:options", 2))
+
+
+def test_hooks_that_torch_refuses_for_gloo(launch: Launcher) -> None:
+    results(launch("plugin_groups:zero", 2))
+
+
+@pytest.mark.parametrize("autoload", ["1", "0"])
+def test_backend_without_an_import(plugin: Plugin, torch: Path, autoload: str) -> None:
+    """By its entry point; `import torch` alone loads nothing that is large."""
+    release = Version(version_of(torch))
+    if release < Version("2.5"):
+        pytest.skip("torch loads backends of others since 2.5: name another one by TORCH")
+    code = (
+        "import sys, torch, torch.distributed as dist\n"
+        "assert 'torch_switchml' not in sys.modules\n"
+        "dist.init_process_group('switchml', store=dist.HashStore(), rank=0, world_size=1)\n"
+        "t = torch.ones(2, dtype=torch.float64); dist.all_reduce(t); print(t.tolist())\n"
+        "print(dist.get_backend(), dist.is_backend_available('switchml'))\n"
+    )
+    done = subprocess.run(
+        [plugin.python, "-c", code],
+        env={"TORCH_DEVICE_BACKEND_AUTOLOAD": autoload, "GLOO_SOCKET_IFNAME": "lo"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if autoload == "0" and release < Version("2.14"):
+        assert done.returncode != 0, "docs/plugin.md says what to import"
+    else:
+        assert done.stdout == "[1.0, 1.0]\nswitchml True\n", done.stderr

@@ -1,0 +1,234 @@
+"""What each rank does in the tests of groups that torch makes of another, and of its records."""
+
+import datetime as dt
+import importlib
+import pickle
+import types
+import warnings
+
+import torch
+import torch.distributed as dist
+from cases import RANK, TIMEOUT, WORLD, allreduce_and_check, calls, default_group, finish, start
+from torch.distributed import distributed_c10d as c10d
+from torch.distributed.algorithms import ddp_comm_hooks
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
+
+
+def summed(of, group=None):
+    """The sums of both types are those of the ranks, of which one is Gloo's."""
+    allreduce_and_check(100, torch.float32, group=group, ranks=of)
+    allreduce_and_check(100, torch.float64, group=group, ranks=of, exact=False)
+
+
+def split(switchml, *, busy):
+    """A part of the group, and the whole; the group that is split delegates or has ended."""
+    start()
+    parent = default_group()
+    if not busy:
+        parent._get_backend(torch.device("cpu")).shutdown()
+    before = switchml.report()
+    whole = dist.split_group(split_ranks=[[*range(WORLD)]])
+    backend = whole._get_backend(torch.device("cpu"))
+    assert (backend.name(), backend.size()) == ("switchml", WORLD)
+    told = switchml.report()["group"]
+    summed([*range(WORLD)], whole)
+    after = switchml.report()
+    counted = (
+        after["calls"] - before["calls"],
+        after["fallbacks"]["group"] - before["fallbacks"]["group"],
+    )
+    return finish(switchml, told=told, counted=counted)
+
+
+def split_required(switchml):
+    """A part that cannot delegate is not made, where that is required."""
+    start()
+    default_group()._get_backend(torch.device("cpu")).shutdown()
+    try:
+        dist.split_group(split_ranks=[[0, 1], [2, 3]])
+    except RuntimeError as error:
+        return finish(switchml, error=str(error))
+    return finish(switchml, error="")
+
+
+def split_and_ended(switchml):
+    """torch ends a group of which Gloo's threads still have tensors that Python has made."""
+    start()
+    part = dist.split_group(split_ranks=[[*range(WORLD)]])
+    for _ in range(100):
+        dist.all_reduce(torch.ones(20_000, dtype=torch.float64), group=part, async_op=True)
+    del part
+    dist.destroy_process_group()
+    return {"report": switchml.report()}
+
+
+def merged(switchml, store):
+    """A group of ranks that find each other in a store."""
+    limit = dt.timedelta(seconds=TIMEOUT)
+    dist.init_process_group("cpu:switchml", timeout=limit)  # 2.13 merges once for each device
+    default_group()._get_backend(torch.device("cpu")).shutdown()
+    place = dist.FileStore(f"{store}/merged", WORLD)
+    if RANK == 1:
+        place.wait(["mergeGroupRank"])  # ranks are numbered as they come
+    group = default_group().merge_remote_group(place, WORLD, limit)
+    before = calls(switchml)
+    tensor = torch.full((100,), float(RANK))
+    group.allreduce([tensor]).wait()
+    assert torch.equal(tensor, torch.full_like(tensor, WORLD * (WORLD - 1) / 2))
+    assert group._get_backend(torch.device("cpu")).name() == "switchml"
+    counted = calls(switchml) - before
+    del group
+    return finish(switchml, counted=counted)
+
+
+def subgroup_of_a_device(switchml):
+    """Ranks that are not in a group of a part are asked to split as well."""
+    limit = dt.timedelta(seconds=TIMEOUT)
+    dist.init_process_group("switchml", timeout=limit, device_id=torch.device("cpu", 0))
+    group = dist.new_group([0, 1])
+    if RANK < 2:
+        summed([0, 1], group)
+    return finish(switchml)
+
+
+def reconfigured(switchml):
+    """Two pairs of the four ranks, then all of them again."""
+    start()
+    summed([*range(WORLD)])
+    handles = [None] * WORLD
+    dist.all_gather_object(handles, c10d._get_reconfigure_handle())
+    first = RANK // 2 * 2
+    c10d._reconfigure(7 + first, handles[first : first + 2]).wait()
+    assert (dist.get_rank(), dist.get_world_size()) == (RANK - first, 2)
+    summed([first, first + 1])
+    pairs = switchml.report()
+    store = c10d._get_default_store()
+    store.set(f"handle{RANK}", c10d._get_reconfigure_handle())
+    places = [store.get(f"handle{rank}").decode() for rank in range(WORLD)]
+    c10d._reconfigure(99, places).wait()
+    assert (dist.get_rank(), dist.get_world_size()) == (RANK, WORLD)
+    before = calls(switchml)
+    summed([*range(WORLD)])
+    return finish(switchml, pairs=pairs, again=calls(switchml) - before)
+
+
+def reconfigured_first(switchml):
+    """A group that has no ranks before."""
+    limit = dt.timedelta(seconds=TIMEOUT)
+    dist.init_process_group("switchml", timeout=limit, enable_reconfigure=True)
+    assert switchml.report()["group"] == ""
+    try:
+        dist.all_reduce(torch.ones(1))
+    except RuntimeError as error:
+        assert "reconfigure" in str(error)
+    else:
+        raise AssertionError("there are no ranks yet")
+    store = c10d._get_default_store()
+    store.set(f"handle{RANK}", c10d._get_reconfigure_handle())
+    handles = [store.get(f"handle{rank}").decode() for rank in range(WORLD)]
+    c10d._reconfigure(1, handles).wait()
+    summed([*range(WORLD)])
+    assert calls(switchml) == 1
+    return finish(switchml)
+
+
+def dumped():
+    """Entries of the default dump of the flight recorder."""
+    return pickle.loads(torch._C._distributed_c10d._dump_fr_trace())["entries"]  # noqa: S301  # ours
+
+
+def entries():
+    """What a dump says of each call."""
+    return [
+        (
+            "{} {}".format(*entry["process_group"]),
+            entry["collective_seq_id"],
+            entry["op_id"],
+            entry["profiling_name"].rpartition(":")[2],
+            entry["input_sizes"],
+            entry["timeout_ms"],
+            [frame["name"] for frame in entry["frames"]],
+        )
+        for entry in dumped()
+    ]
+
+
+def recorded(switchml, backend):
+    """Delegated calls among Gloo's, in a dump as stock torch makes it."""
+    dist.init_process_group(backend, timeout=dt.timedelta(seconds=TIMEOUT))
+    tensor = torch.ones(10)
+
+    def some(group=None):
+        dist.broadcast(tensor, 0, group=group)
+        for numel in (3, 4):
+            dist.all_reduce(torch.ones(numel), group=group)
+        dist.all_reduce(torch.ones(5, dtype=torch.float64), group=group)
+        dist.barrier(group=group)
+        dist.all_reduce(torch.ones(6), group=group)
+        if RANK == 0:
+            dist.send(tensor, 1, group=group)
+        else:
+            dist.recv(tensor, 0, group=group)
+        dist.all_reduce(torch.ones(7), group=group)
+        dist.broadcast(tensor, 0, group=group)
+
+    some()
+    other = dist.new_group(group_desc="another group")
+    some(other)
+    some()
+    sequence = default_group()._get_sequence_number_for_group()
+    seen = entries()
+    del other
+    return finish(switchml, entries=seen, sequence=sequence)
+
+
+def unfinished(_switchml):
+    """Rank 0 sums alone, and looks at what it waits for."""
+    start()
+    dist.all_reduce(torch.ones(2))
+    if RANK == 0:
+        dist.all_reduce(torch.ones(3), async_op=True)
+        return {"states": [(entry["input_sizes"], entry["state"]) for entry in dumped()]}
+    dist.distributed_c10d._get_default_store().wait(["never"], dt.timedelta(seconds=1))
+    return {}
+
+
+def options(switchml):
+    """Gloo's options, as the docs have them; the call's own answers."""
+    limit = dt.timedelta(seconds=33)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        given = dist.ProcessGroupGloo._Options()
+        dist.init_process_group("switchml", timeout=limit, pg_options=given)
+    summed([*range(WORLD)])
+    work = dist.all_reduce(torch.ones(3), async_op=True)
+    work.wait()
+    backend = default_group()._get_backend(torch.device("cpu"))
+    if hasattr(work, "_get_sequence_number"):
+        assert work._get_sequence_number() == 3 == backend._get_sequence_number_for_group()
+    if hasattr(dist.ProcessGroupGloo, "_set_default_timeout"):
+        backend._set_default_timeout(dt.timedelta(seconds=44))
+        limits = [work.timeout] if hasattr(type(work), "timeout") else []
+        last = dist.all_reduce(torch.ones(3), async_op=True)
+        last.wait()
+        limits += [last.timeout] if limits else []
+        assert limits in ([], [limit, dt.timedelta(seconds=44)])
+    return finish(switchml)
+
+
+def zero(switchml):
+    """torch refuses hooks that may hang with Gloo."""
+    start()
+    module = importlib.import_module(f"{ddp_comm_hooks.__name__}.ddp_zero_hook")
+    parallel = DistributedDataParallel(torch.nn.Linear(2, 2))
+    for name in ("hook_with_zero_step", "hook_with_zero_step_interleaved"):
+        optimizer = types.SimpleNamespace(_overlap_with_ddp=True)
+        try:
+            getattr(module, name)(default_hooks.allreduce_hook, parallel, optimizer)
+        except RuntimeError as error:
+            assert "Gloo backend" in str(error), error
+        else:
+            raise AssertionError(f"{name} is not refused")
+    del parallel
+    return finish(switchml)
