@@ -21,6 +21,7 @@ VARIABLE = "SWITCHML_GRAFT"
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _ENDS = 65536  # bytes
 _REPORT = "torch.distributed.switchml"
+_TORCHCOMMS = "TORCH_DISTRIBUTED_USE_TORCHCOMMS"
 
 loaded = None  # type: Any  # the path of the graft in this process
 problem = ""  # why there is none, where there should be one
@@ -185,13 +186,26 @@ class Hook:
         try:
             load(path, root)
             loaded = path
+            if os.environ.get(_TORCHCOMMS) == "1" and _finds("torchcomms"):
+                _warn(f"{_TORCHCOMMS}=1: torchcomms takes Gloo's place, without SwitchML; unset it")
         except Exception as error:  # noqa: BLE001  # any damage of a repository is told, never fatal
             problem = f"the graft {path}: {error}"
         if problem and os.environ.get("SWITCHML_REQUIRE", "0") not in {"", "0"}:
             raise ImportError("SWITCHML_REQUIRE is set, but " + problem)
-        if problem and sys.stderr is not None:
-            text = "switchml: warning: {}; this process uses torch without SwitchML\n"
-            sys.stderr.write(text.format(problem))
+        if problem:
+            _warn(problem + "; this process uses torch without SwitchML")
+
+
+def _finds(package: str) -> bool:
+    """True: the package is installed."""
+    from importlib.util import find_spec
+
+    return find_spec(package) is not None
+
+
+def _warn(text: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(f"switchml: warning: {text}\n")
 
 
 def _report_module(name: str, path: "Any") -> "Any":

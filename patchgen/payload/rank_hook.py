@@ -66,19 +66,28 @@ class Rank:
         self.c10d = c10d
         self.surround("init_process_group", self.initialize)
         self.surround("destroy_process_group", self.destroy)
+        if hasattr(getattr(c10d, "ProcessGroup", None), "_register_backend"):
+            self.surround("_register_backend", self.register, c10d.ProcessGroup)
         if self.job["way"] == "plugin":
             self.surround("new_group", self.make_group)
             self.surround("get_backend", self.backend)
 
-    def surround(self, name: str, ours: "Callable[..., Any]") -> None:
-        """Our function is called with the module's, and its arguments."""
-        original = getattr(self.c10d, name)
+    def surround(self, name: str, ours: "Callable[..., Any]", of: Any = None) -> None:
+        """Our function is called with the module's, or the one of a class, and its arguments."""
+        original = getattr(of or self.c10d, name)
 
         @functools.wraps(original)
         def surrounding(*args: Any, **named: Any) -> Any:
             return ours(original, *args, **named)
 
-        setattr(self.c10d, name, surrounding)
+        setattr(of or self.c10d, name, surrounding)
+
+    def register(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
+        """_register_backend of a process group. It may be called by others than torch."""
+        maker = sys._getframe(2).f_globals.get("__name__", C10D)
+        if maker != C10D:
+            self.write(f"maker-{os.getpid()}.json", {"maker": maker})
+        return original(*args, **named)
 
     def initialize(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
         """init_process_group."""
@@ -97,6 +106,8 @@ class Rank:
             if asked is not None:
                 args, named = self.replaced(args, named, str(asked), 0)
         answer = original(*args, **named)
+        if self.job["way"] != "plugin" and getattr(self.c10d, "_use_torchcomms_enabled", bool)():
+            self.write(f"maker-{os.getpid()}.json", {"maker": "torchcomms"})
         if self.pid != os.getpid():
             self.pid = os.getpid()
             self.told = {"groups": []}
@@ -129,9 +140,8 @@ class Rank:
     def backend(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
         """get_backend: what the script has asked for, since programs compare it."""
         answer = original(*args, **named)
-        if not self.took_over:
-            return answer
-        return type(answer)(re.sub(rf"\b{PLUGIN}\b", GLOO, str(answer)))
+        asked = type(answer)(re.sub(rf"\b{PLUGIN}\b", GLOO, str(answer)))
+        return asked if self.took_over else answer
 
     def replaced(
         self, args: "tuple[Any, ...]", named: "dict[str, Any]", asked: str, position: int
@@ -154,9 +164,8 @@ class Rank:
         devices = c10d.BackendConfig(c10d.Backend.UNDEFINED).get_device_backend_map()
         if not (c10d.is_nccl_available() and sys.modules["torch"].cuda.is_available()):
             devices = {device: name for device, name in devices.items() if device != "cuda"}
-        if set(devices.values()) == {GLOO}:
-            return GLOO
-        return ",".join(f"{device}:{name}" for device, name in devices.items())
+        each = ",".join(f"{device}:{name}" for device, name in devices.items())
+        return GLOO if set(devices.values()) == {GLOO} else each
 
     def configure(self, rank: int, world: int) -> None:
         """Names this rank's switchml.cfg in the environment."""

@@ -125,6 +125,8 @@ class Result:
     """Directories of other torches that were imported."""
     counters: Mapping[str, Any] | None = None
     """Of the software switch; None where there was none."""
+    makers: Sequence[str] = ()
+    """Modules other than torch's own that made process groups."""
 
     @property
     def delegated(self) -> bool:

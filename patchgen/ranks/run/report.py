@@ -96,6 +96,12 @@ def reason(result: Result) -> str:
     """Why nothing was delegated; empty where something was, or nothing was to be."""
     if result.setup.way == STOCK or result.delegated:
         return ""
+    left = any(sum(rank.report["fallbacks"].values()) for rank in result.ranks if rank.report)
+    if result.makers and not left:
+        return (
+            f"{' and '.join(result.makers)} made process groups; SwitchML is in those that "
+            "torch.distributed makes"
+        )
     if result.ranks:
         return _of_group(result.ranks[0])
     if result.elsewhere:

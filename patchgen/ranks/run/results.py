@@ -25,14 +25,16 @@ def failed(directory: str) -> dict[int, int] | None:
 
 def collect(setup: Setup, directory: str, code: int, codes: Mapping[int, int]) -> Result:
     """The result, of what the ranks wrote into a directory."""
-    ranks, elsewhere = [], set()
+    ranks, elsewhere, makers = [], set(), set()
     for data in _written(os.path.join(directory, "ranks")):
         if "root" in data:
             elsewhere.add(data["root"])
+        elif "maker" in data:
+            makers.add(data["maker"])
         else:
             ranks.append(_rank(data))
     ranks.sort(key=lambda rank: rank.rank)
-    return Result(setup, code, codes, ranks, sorted(elsewhere))
+    return Result(setup, code, codes, ranks, sorted(elsewhere), makers=sorted(makers))
 
 
 def _written(directory: str) -> Iterator[dict[str, Any]]:

@@ -98,6 +98,15 @@ def refused(torch: Fake, graft: Path, *reasons: str) -> None:
         assert reason in last
 
 
+@pytest.mark.parametrize("installed", [True, False])
+def test_torchcomms_in_the_place_of_gloo(torch: Fake, graft: Path, *, installed: bool) -> None:
+    if installed:
+        (torch.site / "torchcomms.py").write_text("")
+    done = launched(torch, graft, "-c", SHOWN, TORCH_DISTRIBUTED_USE_TORCHCOMMS="1")
+    assert done.stdout == f"True {graft}\n"
+    assert done.stderr.count("torchcomms takes Gloo's place") == installed
+
+
 def test_another_torch(torch: Fake, tmp_path: Path) -> None:
     other = graft_support.make(tmp_path / "other", "4.5.6", "f" * 40)
     graft = other.graft(tmp_path / "other.so")

@@ -80,3 +80,30 @@ def test_an_unchanged_script_on_three_ranks(
         assert rank["report"]["calls"] >= 6
         assert "goes to SwitchML" in rank["group"]
     assert [rank["report"]["fallbacks"]["group"] for rank in report["ranks"][:2]] == [1, 1]
+
+
+OTHERS = """
+import torch
+from torch.distributed import HashStore, ProcessGroup, ProcessGroupGloo
+
+group = ProcessGroup(HashStore(), 0, 1)
+kind = ProcessGroup.BackendType.GLOO
+group._set_default_backend(kind)
+group._register_backend(torch.device("cpu"), kind, ProcessGroupGloo(HashStore(), 0, 1))
+group.allreduce([torch.ones(1)]).wait()
+"""
+
+
+def test_a_library_with_groups_of_its_own(plugin: Plugin, tmp_path: Path) -> None:
+    (tmp_path / "others.py").write_text(OTHERS)
+    (tmp_path / "train.py").write_text("import others\n")
+    run = [sys.executable, "-m", "patchgen", "run", "--workers", "1"]
+    done = subprocess.run(
+        [*run, "--torch", plugin.python, "train.py"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=ENOUGH,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        "warning: nothing was delegated: others made process groups; SwitchML is in those that "
+        "torch.distributed makes"
+    )
