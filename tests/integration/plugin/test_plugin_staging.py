@@ -148,13 +148,13 @@ def test_fault_is_found(name: str, explored: Explored, asked: Torch) -> None:
     assert wrong(explored, name) == (set() if mended else made.wrong)
 
 
-@pytest.mark.parametrize("scenario", [*EARLY, *PAGEABLE])
+@pytest.mark.parametrize("scenario", sorted(EARLY | PAGEABLE))
 def test_no_call_waits_for_the_device(scenario: str, explored: Explored) -> None:
     present = explored.found[PRESENT][scenario]
     assert present.free == present.orders
 
 
-@pytest.mark.parametrize("name", SLOW)
+@pytest.mark.parametrize("name", sorted(SLOW))
 def test_call_that_waits_is_found(name: str, explored: Explored) -> None:
     found = explored.found[name]["waiting"]
     assert (found.free, found.wrong) == (0, 0)
