@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-#include "client_controller.hpp"
+#include "client_case.hpp"
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
@@ -273,38 +273,13 @@ uint16_t receive(void*, rte_mbuf** packets, uint16_t count) {
 
 // ---- cases --------------------------------------------------------------------------------------
 
-[[noreturn]] void end(int code, const std::string& why) {
-  std::fprintf(code == 0 ? stdout : stderr, "%s\n", why.c_str());
-  std::fflush(nullptr);
-  std::_Exit(code);
-}
-
-void require(bool holds, const std::string& otherwise) {
-  if (!holds) {
-    end(1, otherwise);
-  }
-}
-
 struct Run {
   switchml::Config config;
   Controller controller;
   switchml::Context& context = switchml::Context::GetInstance();
 
   Run() {
-    auto& general = config.general_;
-    general.rank = 0;
-    general.num_workers = 1;
-    general.num_worker_threads = 1;
-    general.max_outstanding_packets = 8;
-    general.packet_numel = 256;
-    general.backend = "dpdk";
-    general.scheduler = "fifo";
-    general.prepostprocessor = "cpu_exponent_quantizer";
-    general.instant_job_completion = false;
-    general.controller_ip_str = "127.0.0.1";
-    general.timeout = 10'000;
-    general.timeout_threshold = 1'000'000;
-    general.timeout_threshold_increment = 100;
+    configure(config.general_, "dpdk");
     auto& dpdk = config.backend_.dpdk;
     dpdk.worker_port = 4000;
     dpdk.worker_ip_str = "10.0.0.1";

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "client_controller.hpp"
+#include "client_case.hpp"
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
@@ -213,38 +213,13 @@ int pclose(FILE* file) { return std::fclose(file); }
 // ---- cases --------------------------------------------------------------------------------------
 
 namespace {
-[[noreturn]] void end(int code, const std::string& why) {
-  std::fprintf(code == 0 ? stdout : stderr, "%s\n", why.c_str());
-  std::fflush(nullptr);
-  std::_Exit(code);
-}
-
-void require(bool holds, const std::string& otherwise) {
-  if (!holds) {
-    end(1, otherwise);
-  }
-}
-
 struct Run {
   switchml::Config config;
   Controller controller;
   switchml::Context& context = switchml::Context::GetInstance();
 
   Run() {
-    auto& general = config.general_;
-    general.rank = 0;
-    general.num_workers = 1;
-    general.num_worker_threads = 1;
-    general.max_outstanding_packets = 8;
-    general.packet_numel = 256;
-    general.backend = "rdma";
-    general.scheduler = "fifo";
-    general.prepostprocessor = "cpu_exponent_quantizer";
-    general.instant_job_completion = false;
-    general.controller_ip_str = "127.0.0.1";
-    general.timeout = 10'000;
-    general.timeout_threshold = 1'000'000;
-    general.timeout_threshold_increment = 100;
+    configure(config.general_, "rdma");
     auto& rdma = config.backend_.rdma;
     rdma.msg_numel = 512;
     rdma.device_name = "simulated";

@@ -1,12 +1,17 @@
-/// The controller of a switch for one worker, in the process that the client library runs in.
+/// What cases of the client library share: a controller for one worker, in the same process, and
+/// its configuration.
 #pragma once
 
 #include <grpc++/grpc++.h>
+#include <switchml/context.h>
 #include <switchml/switchml.grpc.pb.h>
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <string>
 #include <thread>
 
 class Controller {
@@ -82,3 +87,32 @@ class Controller {
   Sync sync_{hangs};
   std::unique_ptr<grpc::Server> server_;
 };
+
+[[noreturn]] inline void end(int code, const std::string& why) {
+  std::fprintf(code == 0 ? stdout : stderr, "%s\n", why.c_str());
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
+inline void require(bool holds, const std::string& otherwise) {
+  if (!holds) {
+    end(1, otherwise);
+  }
+}
+
+/// For one worker that has time.
+inline void configure(switchml::GeneralConfig& general, const char* backend) {
+  general.rank = 0;
+  general.num_workers = 1;
+  general.num_worker_threads = 1;
+  general.max_outstanding_packets = 8;
+  general.packet_numel = 256;
+  general.backend = backend;
+  general.scheduler = "fifo";
+  general.prepostprocessor = "cpu_exponent_quantizer";
+  general.instant_job_completion = false;
+  general.controller_ip_str = "127.0.0.1";
+  general.timeout = 10'000;
+  general.timeout_threshold = 1'000'000;
+  general.timeout_threshold_increment = 100;
+}
