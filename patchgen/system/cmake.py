@@ -111,4 +111,4 @@ def _run(command: Sequence[str], build: str) -> None:
     temporary = os.path.join(build, "tmp")
     with file_errors():
         os.makedirs(temporary, exist_ok=True)
-    run(["env", f"TMPDIR={temporary}", *command], limit=_LIMIT, supervised=True)
+    run(["cmake", "-E", "env", f"TMPDIR={temporary}", *command], limit=_LIMIT, supervised=True)

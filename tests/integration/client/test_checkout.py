@@ -137,11 +137,11 @@ def test_the_commands_about_mends(tmp_path: Path) -> None:
         )
 
     listed = told("build", "--list", "--without", "heap").stdout.splitlines()
-    assert [line.split(":")[0] for line in listed][:2] == ["dpdk-names", "duplicates"]
+    assert [line.split(":")[0] for line in listed][:2] == ["back-off", "completions"]
     assert not [line for line in listed if line.startswith("heap")]
     unknown = told("patch", "--without", "nothing")
     assert (unknown.returncode, unknown.stdout) == (2, "")
-    assert "--without nothing: no such mend; there are dpdk-names, duplicates" in unknown.stderr
+    assert "--without nothing: no such mend; there are back-off, completions" in unknown.stderr
     none = told("build", str(tmp_path))
     assert none.returncode == 2
     assert "not a git repository" in none.stderr
