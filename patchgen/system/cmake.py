@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from patchgen.errors import ToolError, file_errors
 from patchgen.system import files
 from patchgen.system.process import run
+from patchgen.system.process_session import with_temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -111,4 +112,4 @@ def _run(command: Sequence[str], build: str) -> None:
     temporary = os.path.join(build, "tmp")
     with file_errors():
         os.makedirs(temporary, exist_ok=True)
-    run(["cmake", "-E", "env", f"TMPDIR={temporary}", *command], limit=_LIMIT, supervised=True)
+    run(command, limit=_LIMIT, env=with_temporary(temporary), supervised=True)

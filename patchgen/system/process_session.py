@@ -77,6 +77,11 @@ class Ended:
         return [line for line in lines if line][-count:]
 
 
+def with_temporary(directory: str) -> dict[str, str]:
+    """Our environment, with another directory for temporary files."""
+    return {**os.environ, "TMPDIR": directory}
+
+
 def without_git(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without GIT_*: inside a git hook these point at another repository."""
     return {name: value for name, value in environ.items() if not name.startswith("GIT_")}
