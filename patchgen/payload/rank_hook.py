@@ -217,7 +217,7 @@ class Finder:
         self.rank = rank
 
     def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> Any:
-        """As importlib asks it."""
+        """Finds a module, as importlib asks for it."""
         if name != C10D:
             return None
         sys.meta_path.remove(self)

@@ -83,7 +83,7 @@ def reference(given: str) -> str:
 
 
 def _mirrored(mirror: str, url: str, path: str) -> Iterator[Place]:
-    """What a mirror may have of a repository, by its name."""
+    """Places in a mirror that may hold a repository, by its name."""
     names = _names(url, path)
     if os.path.isdir(mirror):
         if is_repository(mirror):

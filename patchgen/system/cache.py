@@ -27,7 +27,7 @@ class Kept:
 
     path: str
     new: bool
-    """Whether it was made just now."""
+    """True where it was made just now."""
 
 
 def kept(cache: str, kind: str, inputs: object, make: Callable[[str], None]) -> Kept:

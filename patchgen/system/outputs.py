@@ -1,4 +1,4 @@
-"""Where a command writes: tried before the work, and made for what comes of it."""
+"""Outputs of a command: tried before the work, and made for its results."""
 
 from __future__ import annotations
 

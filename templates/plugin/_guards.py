@@ -32,7 +32,7 @@ class _Finder:
     """Sees the import of that module, which takes seconds, so it is not imported before."""
 
     def find_spec(self, name, _path=None, _target=None):
-        """As importlib asks it."""
+        """Finds a module, as importlib asks for it."""
         if name != _MODULE:
             return None
         sys.meta_path.remove(self)

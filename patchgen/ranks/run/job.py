@@ -130,7 +130,7 @@ class Result:
 
     @property
     def delegated(self) -> bool:
-        """Whether SwitchML has summed any allreduce."""
+        """True where SwitchML has summed any allreduce."""
         return any(rank.delegated[0] for rank in self.ranks)
 
 

@@ -1,4 +1,4 @@
-"""Whether a torch has SwitchML, with which flags, and whether it sums."""
+"""Verification of a torch: its SwitchML, the flags, and its sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether torch imports, what it has of SwitchML, and whether that is what was asked for."""
+"""Checks of an import of torch, and of the SwitchML that it has."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Imported:
 
     checks: list[Check]
     ways: Mapping[str, bool] = field(default_factory=dict)
-    """Whether the client library is the simulator, by the way that SwitchML comes in."""
+    """True where the client library is the simulator, by the way that SwitchML comes in."""
     cause: str = ""
     """Why a rank that has trained may fail when it ends, where that is known."""
 
@@ -133,7 +133,7 @@ def _why(problem: str) -> str:
 
 
 def _unpatched(asked: Interpreter, torch: Torch) -> str:
-    """Why this torch has nothing of SwitchML."""
+    """Reason why this torch has nothing of SwitchML."""
     if not torch.gloo:
         return "this torch has no Gloo process group; build with USE_DISTRIBUTED=1 and USE_GLOO=1"
     if probe.PATCH not in asked.found:
