@@ -64,6 +64,25 @@ void countedOnce(Threads& threads) {
   }
 }
 
+/// Rows that others empty while a helper looks for one that is not.
+void emptied(Threads& threads) {
+  std::vector<std::thread> callers;
+  for (unsigned caller = 0; caller < 3; ++caller) {
+    callers.emplace_back([&threads] {
+      for (unsigned round = 0; round < 20000; ++round) {
+        std::atomic<std::uint64_t> done{0};
+        threads.share(3, 1, [&done](std::uint64_t first, std::uint64_t last) noexcept {
+          done += last - first;
+        });
+        check(done == 3, "all when share() returns");
+      }
+    });
+  }
+  for (auto& caller : callers) {
+    caller.join();
+  }
+}
+
 /// A part of the default size is worked on by several threads, and the caller waits for the others.
 void chunkIsShared() {
   Meeting both(2);
@@ -146,6 +165,7 @@ int main(int count, char** /*arguments*/) {
   rule();
   chunkIsShared();
   countedOnce(threads);
+  emptied(threads);
   busy(threads);
   if (count > 1) {
     forked(threads);
