@@ -1,7 +1,7 @@
 """The templates of the new files (`files/`) and of the lines added to existing files (`hooks/`).
 
-The projects of checks, grafts and the plugin have folders of their own. Python modules that go into
-the plugin's wheel as they are end with .py alone.
+The projects of checks, grafts and the plugin have folders of their own. A file with the suffix .j2
+is rendered; the others are used as they are.
 """
 
 import os

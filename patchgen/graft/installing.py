@@ -48,7 +48,7 @@ def place(directory: str) -> str:
         os.makedirs(package, exist_ok=True)
         with open(graft_hook.__file__, "rb") as file:
             files.replace(os.fsencode(os.path.join(package, "__init__.py")), file.read())
-        report = render.text("files/switchml.py.j2").encode()
+        report = render.text("files/switchml.py").encode()
         files.replace(os.fsencode(os.path.join(package, "report.py")), report)
     return package
 

@@ -49,7 +49,7 @@ def files(  # noqa: PLR0913  # each is a part of it
     """
     gloo = gloo_directory(torch)
     text = render.text(
-        "graft/CMakeLists.txt.j2",
+        "graft/CMakeLists.txt",
         pin=pin,
         torch=torch,
         cuda=cuda is not None,
@@ -67,8 +67,8 @@ def files(  # noqa: PLR0913  # each is a part of it
         **sources,
         **render.new_files(options, pin),
         "CMakeLists.txt": text.encode(),
-        "guard.cpp": render.text("graft/guard.cpp.j2").encode(),
-        "identity.inc": render.text("graft/identity.inc.j2", **named).encode(),
+        "guard.cpp": render.text("graft/guard.cpp").encode(),
+        "identity.inc": render.text("graft/identity.inc", **named).encode(),
         "compile.rsp": _response(
             word
             for path in dict.fromkeys(headers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import posixpath
 from typing import TYPE_CHECKING
 
@@ -59,20 +60,26 @@ def _environment() -> Environment:
     return environment
 
 
-def text(template: str, **context: object) -> str:
-    """A rendered template, as whole lines.
+def text(name: str, **context: object) -> str:
+    """Content of a file of `templates/`, as whole lines: rendered where it has the suffix .j2.
 
     Raises:
-        PatchgenError: the template does not end with a line end.
+        PatchgenError: the file does not end with a line end.
     """
-    rendered = _environment().get_template(template).render(version=__version__, **context)
-    if not rendered.endswith("\n"):
-        raise PatchgenError(f"{template}: the last line has no line end")
-    return rendered
+    plain = os.path.join(DIRECTORY, name)
+    if os.path.exists(plain):
+        with open(plain, encoding="utf-8") as file:
+            content = file.read()
+    else:
+        template = _environment().get_template(f"{name}.j2")
+        content = template.render(version=__version__, **context)
+    if not content.endswith("\n"):
+        raise PatchgenError(f"{name}: the last line has no line end")
+    return content
 
 
-def _render(template: str, **context: object) -> bytes:
-    return paths.encode(text(template, **context))
+def _render(name: str, **context: object) -> bytes:
+    return paths.encode(text(name, **context))
 
 
 def flags_path(pin: Pin) -> str:
@@ -88,7 +95,7 @@ def new_paths(pin: Pin) -> tuple[str, ...]:
 def fixed_files(pin: Pin) -> dict[str, bytes]:
     """The new files that are the same for all options."""
     return {
-        path: _render(f"files/{posixpath.basename(path)}.j2", pin=pin)
+        path: _render(f"files/{posixpath.basename(path)}", pin=pin)
         for path in new_paths(pin)
         if path != flags_path(pin)
     }
@@ -96,7 +103,7 @@ def fixed_files(pin: Pin) -> dict[str, bytes]:
 
 def flags_file(options: Options, pin: Pin) -> bytes:
     """The content of the file at `flags_path`."""
-    return _render(f"files/{_FLAGS}.j2", pin=pin, options=options, record=record.dump(options, pin))
+    return _render(f"files/{_FLAGS}", pin=pin, options=options, record=record.dump(options, pin))
 
 
 def new_files(options: Options, pin: Pin) -> dict[str, bytes]:
@@ -107,7 +114,7 @@ def new_files(options: Options, pin: Pin) -> dict[str, bytes]:
 def hooks(pin: Pin) -> dict[str, bytes]:
     """Hook name to the lines that it inserts."""
     return {
-        hook.name: _render(f"hooks/{hook.name}.j2", pin=pin)
+        hook.name: _render(f"hooks/{hook.name}.inc", pin=pin)
         for file in pin.files
         for hook in file.hooks
     }

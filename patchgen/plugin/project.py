@@ -64,7 +64,7 @@ def sources(options: Options, target: Target) -> dict[str, bytes]:
     place = _Place(target.torch.version, "_C")
     made_for = json.dumps({"plugin": target.torch.version, "flags": options.flags})
     shared = {
-        name: render.text(f"files/{name}.j2", pin=place, options=options, record=made_for)
+        name: render.text(f"files/{name}", pin=place, options=options, record=made_for)
         for name in render.SOURCES
     }
     templates = {name: name for name in _OWN}
@@ -72,7 +72,7 @@ def sources(options: Options, target: Target) -> dict[str, bytes]:
     templates["FlightRecords.hpp"] = f"{prefix}FlightRecords.hpp"
     own = {
         name: render.text(
-            f"plugin/{template}.j2",
+            f"plugin/{template}",
             torch=target.torch,
             base=target.base,
             standard=target.standard,
@@ -90,13 +90,13 @@ def modules(target: Target) -> dict[str, bytes]:
     """The Python files of the package: path in the wheel to content."""
     texts = {
         f"{PACKAGE}/__init__.py": render.text(
-            "plugin/__init__.py.j2",
+            "plugin/__init__.py",
             torch=target.torch,
             sequence=target.sequence,
             entry_points=target.entry_points,
         ),
         f"{BACKEND}.py": render.text(f"plugin/{BACKEND}.py"),
-        f"{PACKAGE}/_patch.py": render.text("files/switchml.py.j2", pin=None),
+        f"{PACKAGE}/_patch.py": render.text("files/switchml.py", pin=None),
         **{f"{PACKAGE}/{name}.py": render.text(f"plugin/{name}.py") for name in _MODULES},
     }
     return {name: text.encode() for name, text in texts.items()}

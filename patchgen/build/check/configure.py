@@ -75,8 +75,8 @@ def listen(options: Options, pin: Pin, tools: Tools, directory: str) -> Said:
         raise ToolError("cmake: not on PATH")
     blas = tools.environment is None and BLAS in tools.limits.specifiers
     project = {
-        "CMakeLists.txt": render.text("check/CMakeLists.txt.j2", blas=blas).encode(),
-        "blas.cmake": render.text("check/blas.cmake.j2").encode(),
+        "CMakeLists.txt": render.text("check/CMakeLists.txt", blas=blas).encode(),
+        "blas.cmake": render.text("check/blas.cmake").encode(),
         "SwitchMLAllreduce.cpp": b"",
         "switchml.cmake": render.flags_file(options, pin),
     }

@@ -43,8 +43,8 @@ def guard(compiler: str, standard: int, directory: Path, torch: Path) -> Path:
     libraries = {"libtorch_cpu.so": graft_hook.fingerprint(str(torch)), "libtorch_python.so": "1-0"}
     made = Identity(found, libraries, "v1.2", "", '/opt/"x"', cuda=False)
     named = {"identity": graft_hook.MARK.decode() + made.to_json(), "torch": made.title}
-    (directory / "guard.cpp").write_text(render.text("graft/guard.cpp.j2"))
-    text = render.text("graft/identity.inc.j2", **named, libraries=libraries)
+    (directory / "guard.cpp").write_text(render.text("graft/guard.cpp"))
+    text = render.text("graft/identity.inc", **named, libraries=libraries)
     (directory / "identity.inc").write_text(text)
     path = directory / "guard.so"
     needed = ["-Wl,--no-as-needed", str(torch), f"-Wl,-rpath,{torch.parent}"]

@@ -25,7 +25,7 @@ BUILDS = {
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler, flags = BUILDS[request.param]
     directory = tmp_path_factory.mktemp(f"pool-{request.param}")
-    (directory / "WorkPool.hpp").write_text(render.text("plugin/WorkPool.hpp.j2"))
+    (directory / "WorkPool.hpp").write_text(render.text("plugin/WorkPool.hpp"))
     command = [compiler, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", *flags]
     out = directory / "pool"
     done = subprocess.run(

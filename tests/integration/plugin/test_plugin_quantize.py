@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 SOURCE = Path(__file__).parents[2] / "cpp" / "quantize.cpp"
-HEADER = "files/SwitchMLQuantize.hpp.j2"
+HEADER = "files/SwitchMLQuantize.hpp"
 BUILDS = {
     "gcc": ["g++", "-O2", "-ftree-vectorize"],
     "clang": ["clang++", "-O2", "-DSWITCHML_WITHOUT_AVX2"],

@@ -56,4 +56,4 @@ def test_homes_pass_through_the_filter(pin: pins.Pin) -> None:
 
 def test_an_undefined_name_is_an_error() -> None:
     with pytest.raises(jinja2.UndefinedError):
-        render.text("hooks/include.j2", pin={})
+        render.text("hooks/include.inc", pin={})
