@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from support.simulator import Home
 
 LONGEST_FIRST = (
-    "integration/build",
+    "integration/wheel",
     "integration/plugin/test_demo_command.py",
     "integration/real",
     "integration/run",

@@ -24,8 +24,8 @@ from patchgen.system.interpreter import located
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchgen.build import Plan
-    from patchgen.build.delivery import Delivered
+    from patchgen.wheel import Plan
+    from patchgen.wheel.delivery import Delivered
 
 
 @click.command(cls=Command)
@@ -62,28 +62,28 @@ def build(interpreter: str | None, *, as_json: bool, **given: Any) -> None:
 
     Started again it goes on where it was stopped, and does again only what has other inputs.
     """
-    from patchgen import build as building  # no other command needs it
-    from patchgen.build import delivery
+    from patchgen import wheel  # no other command needs it
+    from patchgen.wheel import delivery
 
     request = _request(interpreter, given)
     if given["dry_run"]:
-        planned = building.plan(request)
-        missing = building.missing(request) if planned.checked else []
+        planned = wheel.plan(request)
+        missing = wheel.missing(request) if planned.checked else []
         if as_json:
             print_json({**_plan_data(planned), "missing": [data(row) for row in missing]})
         else:
             click.echo("\n".join(_plan_lines(planned)))
-        building.refuse(missing)
+        wheel.refuse(missing)
         return
     with progress():
-        made = building.build(request, lambda plan: say_all(_plan_lines(plan)))
+        made = wheel.build(request, lambda plan: say_all(_plan_lines(plan)))
         if given["install"]:
             delivery.install(made)
     print_json(_data(made)) if as_json else say_all(_lines(made, installed=given["install"]))
 
 
 def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # Request
-    from patchgen.build import Request, variables
+    from patchgen.wheel import Request, variables
 
     options = read_options(given)
     pin = chosen_pin(given["pytorch"])

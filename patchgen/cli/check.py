@@ -42,7 +42,7 @@ def check(
     holds, one marked [ ] does not, and one marked [-] does not but does not count either. Rows that
     begin with "run:" are about what a run needs.
     """
-    from patchgen.build import check as preflight  # no other command needs it
+    from patchgen.wheel import check as preflight  # no other command needs it
 
     options = read_options(given)
     pin = chosen_pin(given["pytorch"])

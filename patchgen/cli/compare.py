@@ -15,7 +15,7 @@ from patchgen.errors import CheckError
 from patchgen.system import paths
 
 if TYPE_CHECKING:
-    from patchgen.build.compare import Difference, Value
+    from patchgen.wheel.compare import Difference, Value
 
 _SHOWN = 10  # differences of one kind that change no file
 _DIGITS = 12  # of a SHA-256 in the table; --json has all
@@ -31,7 +31,7 @@ def compare(left: str, right: str, *, as_json: bool) -> None:
     Exit code 0 where every file has the same contents and mode, even if the archives differ in
     times, order or compression, which is told; else 6.
     """
-    from patchgen.build import compare as wheels  # no other command needs it
+    from patchgen.wheel import compare as wheels  # no other command needs it
 
     found = wheels.compare(left, right)
     same = not any(difference.of_file for difference in found)

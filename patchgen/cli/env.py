@@ -68,7 +68,7 @@ def env() -> None:
 def lock(source: str, output: str, cache: str | None, **given: Any) -> None:
     """Solves an environment file and writes every package with its hashes."""
     _require()
-    from patchgen.build.env import locking
+    from patchgen.wheel.env import locking
 
     with progress():
         made = locking.make(source, output, cache=params.cache(cache), environ=os.environ, **given)
@@ -87,8 +87,8 @@ def lock(source: str, output: str, cache: str | None, **given: Any) -> None:
 def create(prefix: str, lock_file: str, cache: str | None, *, link_scripts: bool) -> None:
     """Makes a prefix from the lock, or finishes a half made one. Checks every hash."""
     _require()
-    from patchgen.build.env import create as creating
-    from patchgen.build.env import lockfile
+    from patchgen.wheel.env import create as creating
+    from patchgen.wheel.env import lockfile
 
     with progress():
         read = lockfile.read(lock_file)
@@ -107,14 +107,14 @@ def create(prefix: str, lock_file: str, cache: str | None, *, link_scripts: bool
 def verify(prefix: str, lock_file: str, *, contents: bool, as_json: bool) -> None:
     """Compares a prefix with the lock. Exits with 0 only if all holds, else with 6."""
     _require()
-    from patchgen.build.env import faults as verifying
-    from patchgen.build.env import lockfile
+    from patchgen.wheel.env import faults as verifying
+    from patchgen.wheel.env import lockfile
 
     checks = verifying.verify(lockfile.read(lock_file), lock_file, prefix, contents=contents)
     show_checks(checks, as_json=as_json, prefix=prefix)
 
 
 def _require() -> None:
-    from patchgen.build import env as conda
+    from patchgen.wheel import env as conda
 
     conda.require()

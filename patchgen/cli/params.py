@@ -200,7 +200,7 @@ def torch_of(python: str) -> Torch:
 
 def work(given: str | None, pin: Pin) -> str:
     """The absolute path of the directory to build in."""
-    from patchgen.build import check  # no other command needs it
+    from patchgen.wheel import check  # no other command needs it
 
     return os.path.normpath(os.path.join(os.getcwd(), given or check.default_work(pin)))
 

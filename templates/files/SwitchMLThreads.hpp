@@ -83,8 +83,8 @@ class Threads {
     }
   };
 
-  /// Called with the mutex held. A row of which parts are left, or null. The parts are taken without
-  /// the mutex, so the next call may find none.
+  /// Called with the mutex held. A row of which parts are left, or null. The parts are taken
+  /// without the mutex, so the next call may find none.
   Row* open() const {
     auto* row = rows_;
     while (row != nullptr && row->next.load(std::memory_order_relaxed) >= row->numel) {

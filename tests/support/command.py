@@ -47,7 +47,7 @@ def load(package):
 
 load(patchgen)
 with contextlib.suppress(ImportError):
-    importlib.import_module("patchgen.build.env.lockfile")._models()
+    importlib.import_module("patchgen.wheel.env.lockfile")._models()
 tempfile.tempdir = None  # that of the command
 sys.path[0] = {str(Path(__file__).parents[1] / "payload")!r}
 import forking

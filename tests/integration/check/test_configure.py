@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from patchgen.build.check import advice, configure
-from patchgen.build.check.environment import Environment
-from patchgen.build.check.site import Site
-from patchgen.build.check.tools import Tools
 from patchgen.checks import Check
 from patchgen.client import library
 from patchgen.options import resolve
 from patchgen.patch import pins
 from patchgen.patch.limits import Limits
+from patchgen.wheel.check import advice, configure
+from patchgen.wheel.check.environment import Environment
+from patchgen.wheel.check.site import Site
+from patchgen.wheel.check.tools import Tools
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from patchgen.build.check.configure import Said
+    from patchgen.wheel.check.configure import Said
 
 pytestmark = pytest.mark.integration
 

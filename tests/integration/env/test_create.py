@@ -13,7 +13,7 @@ import pytest
 from support.conda import PLACEHOLDER, PLATFORM, PROGRAM, Channel, Package, Site, served
 from support.waiting import ENOUGH, gone, read_rest, until
 
-from patchgen.build.env import lockfile, marker, packages
+from patchgen.wheel.env import lockfile, marker, packages
 
 pytestmark = pytest.mark.integration
 

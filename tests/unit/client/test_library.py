@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import pytest
 from support import unprivileged
 
-from patchgen.build.check import homes
 from patchgen.client import library
 from patchgen.client.library import Archive, ArchiveError, Mark, examine
 from patchgen.options import resolve
+from patchgen.wheel.check import homes
 
 if TYPE_CHECKING:
     from pathlib import Path

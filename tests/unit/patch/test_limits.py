@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from patchgen.build.check import site
-from patchgen.build.check.programs import identify
 from patchgen.errors import ToolError
 from patchgen.patch import limits
 from patchgen.patch.limits import Limits
+from patchgen.wheel.check import site
+from patchgen.wheel.check.programs import identify
 
 LIMITS = Limits("PyTorch 1.7.1", {"gcc": ">=7,<11", "cuda": "==10.1.*", "numpy": "<1.24"})
 

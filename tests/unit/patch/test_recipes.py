@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.build.check import advice
 from patchgen.patch import pins
 from patchgen.patch.limits import Limits
+from patchgen.wheel.check import advice
 
 REPOSITORY = Path(__file__).parents[3]
 RECIPES = {pin.version: pin.recipe for pin in pins.shipped() if pin.recipe.limits}
@@ -49,7 +49,7 @@ def test_what_setup_py_imports_and_torch_needs(version: str) -> None:
 def least(path: Path) -> dict[str, str]:
     """The least version that is asked for, by package; empty where none is named."""
     pytest.importorskip("yaml", reason="PyYAML comes with the extra `env`")
-    from patchgen.build.env import spec  # imports yaml
+    from patchgen.wheel.env import spec  # imports yaml
 
     found = {}
     for text in spec.load(str(path)).dependencies:

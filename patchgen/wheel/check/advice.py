@@ -1,0 +1,92 @@
+"""What to do about what the compiler and the linker complain of."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from patchgen.errors import ToolError
+from patchgen.wheel.check.site import lines
+from patchgen.wheel.check.tools import relock
+
+
+class Package(NamedTuple):
+    """What brings a library. Empty where no package is known."""
+
+    debian: str
+    rhel: str
+    conda: str
+
+
+PACKAGES = {
+    "glog": Package("libgoogle-glog-dev", "glog-devel", "glog"),
+    "boost_program_options": Package("libboost-program-options-dev", "boost-devel", "boost-cpp"),
+    "numa": Package("libnuma-dev", "numactl-devel", "libnuma"),
+    "ibverbs": Package("libibverbs-dev", "rdma-core-devel", "rdma-core"),
+    "mlx5": Package("libibverbs-dev", "rdma-core-devel", "rdma-core"),
+    "mlx4": Package("libibverbs-dev", "rdma-core-devel", "rdma-core"),
+    "mnl": Package("libmnl-dev", "libmnl-devel", ""),
+    "hugetlbfs": Package("libhugetlbfs-dev", "libhugetlbfs-devel", "libhugetlbfs"),
+}
+_HINTS = (
+    (r"^google::protobuf|^grpc|^absl", "gRPC's libraries in GRPC_HOME do not fit or are not whole"),
+    (r"^google::", "the client library was built with another glog, before 0.6: install that one"),
+    (r"^rte_", "DPDK in DPDK_HOME is not the one that the client library was built with"),
+    (r"^(ibv|mlx5dv)_", "DPDK was built with the mlx5 driver: add --mlx5"),
+    (r"^mlx4dv_", "DPDK was built with the mlx4 driver: add --mlx4"),
+    (r"^boost::", "the client library was built with another Boost: install that one"),
+)
+_SHOWN = 3  # undefined symbols
+
+
+def of_compiler(said: str, *, conda: bool) -> list[str]:
+    """What the compiler complains about, and what to do.
+
+    Args:
+        said: its output.
+        conda: the compiler is that of a conda environment, and looks nowhere else.
+    """
+    missing = re.search(r"fatal error: '?([^':\n]+?)'?(?:: No such file| file not found)", said)
+    if missing:
+        return [f"no <{missing[1]}>; {install(missing[1].partition('/')[0], conda=conda)}"]
+    errors = re.findall(r"error: (.*)", said)
+    return [*(errors[:1] or lines(ToolError(said))), "use a compiler of C++17: set CC and CXX"]
+
+
+def of_linker(said: str, *, conda: bool) -> list[str]:
+    """What the linker complains about, and what to do.
+
+    Args:
+        said: its output.
+        conda: the compiler is that of a conda environment, and looks nowhere else.
+    """
+    missing = re.findall(r"(?:cannot find|unable to find library) -l([^\s:]+)", said)
+    if missing:
+        names = dict.fromkeys(missing)
+        return [f"no library {name}; {install(name, conda=conda)}" for name in names]
+    if re.search(r"recompile with -fPIC", said):
+        return ["the client library was built without -fPIC; build it again with it"]
+    symbols = list(
+        dict.fromkeys(re.findall(r"undefined (?:reference to|symbol:) [`']?([^\n']+)", said))
+    )
+    hints = [hint for pattern, hint in _HINTS if any(re.search(pattern, one) for one in symbols)]
+    if symbols:
+        more = f" and {len(symbols) - _SHOWN} more" if len(symbols) > _SHOWN else ""
+        return [
+            f"undefined: {', '.join(symbols[:_SHOWN])}{more}",
+            *(hints or ["build the client library and what it needs with the same flags"]),
+        ]
+    why = lines(ToolError(said))  # the first is the command, which is long
+    return [*(why[1:] or why), "the client library does not link: build it again here"]
+
+
+def install(library: str, *, conda: bool) -> str:
+    """How to get a library, or the header of its name."""
+    package = PACKAGES.get({"boost": "boost_program_options"}.get(library, library))
+    if package is None:
+        return f"install {library}"
+    if not conda:
+        return f"install {package.debian} (Debian) or {package.rhel} (RHEL)"
+    if package.conda:
+        return relock(f"put {package.conda}")
+    return f"put lib{library}.so into SWITCHML_HOME/lib: no conda package of it is known"

@@ -1,0 +1,161 @@
+"""The switchml.cmake of the patch, run in a scratch project before there is a PyTorch to run it in.
+
+What it says decides the rows about the homes and the libraries, so that they cannot say otherwise
+than the configuration of the build.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from patchgen.errors import ToolError
+from patchgen.patch import render
+from patchgen.system import cmake, paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from patchgen.options import Options
+    from patchgen.patch.pins import Pin
+    from patchgen.wheel.check.tools import Tools
+
+BLAS = "blas"  # in the limits of a release that needs it
+_LIMIT = 600.0  # seconds: linking the whole of DPDK and gRPC takes a while
+_OURS = "SwitchML: "
+_LINKS = f"{_OURS}a program that uses "
+_MISSING = re.compile(rf"{_OURS}there is no (.*?)\n.*-D(\w+)=DIR", re.DOTALL)
+_REFUSED = "FATAL_ERROR", "SEND_ERROR"
+_SYSTEM = "pthread", "dl"  # come with every compiler
+
+
+@dataclass(frozen=True)
+class Said:
+    """What switchml.cmake said of the homes and flags of a build."""
+
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Paths that are not there, by the variable of their home."""
+    archive: tuple[str, ...] = ()
+    """Why the archive does not do, and what to do about it, a line each."""
+    modules: tuple[str, ...] = ()
+    """Why pkg-config refuses gRPC, a line each."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Of the modules of gRPC, by name."""
+    linked: str | None = None
+    """Why nothing links with the archive, as the compiler and the linker say it."""
+    named: str = ""
+    """What the linker says of the libraries' names alone; empty where all of it was found."""
+    libraries: tuple[str, ...] = ()
+    """What is linked by name, in the order of the linker, but for gRPC."""
+    module: bool = False
+    """The home of the client library itself says what it links with."""
+    blas: tuple[str, ...] = ()
+    """The libraries of BLAS; empty where there are none, or they were not looked for."""
+    lapack: bool = False
+    """LAPACK is in these, or beside them."""
+
+
+def listen(options: Options, pin: Pin, tools: Tools, directory: str) -> Said:
+    """Runs it with the compiler of the build, and without one where that is not there yet.
+
+    Args:
+        options: the flags and homes.
+        pin: whose patch it is of.
+        tools: for cmake and the compiler.
+        directory: is empty, and takes the project.
+
+    Raises:
+        ToolError: cmake is missing, or does not come to the end of it.
+        FileError: the directory cannot be written.
+    """
+    program = tools.cmake
+    if program is None:
+        raise ToolError("cmake: not on PATH")
+    blas = tools.environment is None and BLAS in tools.limits.specifiers
+    project = {
+        "CMakeLists.txt": render.text("check/CMakeLists.txt", blas=blas).encode(),
+        "blas.cmake": render.text("check/blas.cmake").encode(),
+        "SwitchMLAllreduce.cpp": b"",
+        "switchml.cmake": render.flags_file(options, pin),
+    }
+    cmake.place(project, directory)
+    build = os.path.join(directory, "build")
+    command = [program, "-S", directory, "-B", build, *_generator(program, tools)]
+    failed = None
+    try:
+        tools.ask(command, limit=_LIMIT, activated=True)
+    except ToolError as error:
+        failed = error  # it objects, or it did not come to the end
+    try:
+        with open(os.path.join(build, "messages"), "rb") as file:
+            said = understand(paths.decode(file.read()))
+    except FileNotFoundError:
+        said = None
+    if said is None:
+        raise failed or ToolError(f"{program}: said nothing about switchml.cmake")
+    return said
+
+
+def _generator(program: str, tools: Tools) -> list[str]:
+    if not tools.has_compiler:  # nothing is compiled, so any program will do to compile with
+        return ["-G", "Unix Makefiles", f"-DCMAKE_MAKE_PROGRAM={program}"]
+    ninja = ["-G", "Ninja"] if tools.ninja else []
+    return [*ninja, "-DCOMPILER=ON", *tools.definitions]
+
+
+def understand(messages: str) -> Said | None:
+    """What the messages mean; None where the last is missing.
+
+    Args:
+        messages: as the project writes them, each with its mode.
+    """
+    found: dict[str, list[str]] = {}
+    for record in messages.split("\x1e"):
+        mode, _, text = record.partition("\x1f")
+        found.setdefault(mode, []).append(text)
+    if "LIBRARIES" not in found:
+        return None
+    refused = [text for mode in _REFUSED for text in found.get(mode, [])]
+    missing: dict[str, tuple[str, ...]] = {}
+    archive: list[str] = []
+    linked = None
+    for text in refused:
+        gone = _MISSING.match(text)
+        if gone:
+            missing[gone[2]] = (*missing.get(gone[2], ()), gone[1])
+        elif text.startswith(_LINKS):
+            linked = text
+        elif text.startswith(_OURS):
+            archive += text.removeprefix(_OURS).splitlines()
+    others = [text for text in refused if not text.startswith(_OURS)]
+    return Said(
+        missing=missing,
+        archive=tuple(archive),
+        modules=tuple(_modules(others, found.get("STATUS", []))),
+        versions=dict(text.split(" ", 1) for text in found.get("VERSION", [])),
+        linked=linked,
+        named="".join(found.get("NAMES", [])),
+        module=bool("".join(found.get("MODULE", []))),
+        blas=tuple(filter(None, found.get("BLAS", [""])[0].split(";"))),
+        lapack=found.get("LAPACK") == ["TRUE"],
+        libraries=tuple(_names(found["LIBRARIES"][0], found["GRPC"][0])),
+    )
+
+
+def _modules(refused: list[str], told: list[str]) -> Iterator[str]:
+    if any("PkgConfig" in text for text in refused):
+        yield "no pkg-config on PATH; install pkg-config (Debian) or pkgconf-pkg-config (RHEL)"
+    elif refused:
+        lines = [line.strip() for text in told for line in text.splitlines()]
+        said = [line for line in lines if re.match(r"(No p|P)ackage\b", line)]
+        yield from said or (line for text in refused for line in text.splitlines() if line)
+
+
+def _names(libraries: str, grpc: str) -> Iterator[str]:
+    apart = {*grpc.split(";"), *_SYSTEM}
+    for word in libraries.split(";"):
+        name = word.removeprefix("-l")
+        if name and name not in apart and not name.startswith(("-", "/")):
+            yield name

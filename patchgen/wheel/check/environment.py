@@ -1,0 +1,158 @@
+"""The conda environment of the build: the lock, what makes a prefix of it, and the prefix."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from patchgen.checks import Check
+from patchgen.errors import OptionsError, ToolError, TreeError
+from patchgen.system import extras
+from patchgen.wheel import env
+from patchgen.wheel.check.site import reason, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.wheel.check.site import Site
+    from patchgen.wheel.env.lockfile import Lock
+
+_OTHERWISE = "or --python PYTHON builds without an environment"
+
+_MAKE = f"run: switchml-patch env lock; {_OTHERWISE}"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a build in a conda environment will find."""
+
+    check: Check
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Of the lock: version by name."""
+    prefix: str | None = None
+    """Made from this lock, to its end."""
+
+    def version(self, name: str) -> str | None:
+        """Of a locked package; `_` and `-` are the same."""
+        return self.packages.get(name) or self.packages.get(name.replace("_", "-"))
+
+    @property
+    def gcc(self) -> str | None:
+        """The version of the locked compiler."""
+        names = (name for name in self.packages if name.startswith(("gxx_linux", "gxx_impl_linux")))
+        return next((self.packages[name] for name in names), None)
+
+
+def look(site: Site) -> Environment:
+    """Examines the lock, the libraries that `env create` uses, and `work`/env."""
+    problems = []
+    try:
+        env.require()
+    except ToolError as error:
+        problems.append(f"{error}; {_OTHERWISE}")
+    if site.lock is None:
+        return Environment(Check("environment", (f"there is no lock; {_MAKE}",)))
+    path = site.path(site.lock)
+    source = _source(site, path)
+    if source is not None:
+        found = f"{shown(path)} will be made from {shown(source)}"
+        return Environment(Check("environment", tuple(problems), found))
+    if not os.path.exists(path):
+        problems.append(f"{shown(path)}: No such file or directory{_remedy(site)}")
+        return Environment(Check("environment", tuple(problems)))
+    try:
+        lock = _read(path)
+    except ToolError as error:
+        return Environment(Check("environment", tuple(problems or [f"{error}; {_OTHERWISE}"])))
+    except OptionsError as error:
+        return Environment(Check("environment", (*problems, str(error))))
+    machine = env.platform()
+    if lock.platform != machine:
+        problems.append(
+            f"{shown(path)}: is for {lock.platform}, this machine is {machine}; "
+            f"run: switchml-patch env lock --platform {machine}"
+        )
+    made = _made(lock, site.prefix)
+    state = f"in {shown(site.prefix)}" if made else f"will be made in {shown(site.prefix)}"
+    found = f"{len(lock.packages)} packages of {shown(path)}, {state}"
+    return Environment(
+        Check("environment", tuple(problems), found),
+        {package.name: package.version for package in lock.packages},
+        site.prefix if made else None,
+    )
+
+
+def _source(site: Site, lock: str) -> str | None:
+    """What a build makes the lock from; None where the lock is there, or cannot be made."""
+    if site.environment is None or os.path.exists(lock):
+        return None
+    source = site.path(site.environment)
+    makes = os.path.isfile(source) and os.path.isdir(os.path.dirname(lock))
+    return source if makes else None
+
+
+def _remedy(site: Site) -> str:
+    """What to do where there is no lock, and none will be made."""
+    if site.environment is None or os.path.isfile(site.path(site.environment)):
+        return f"; {_MAKE}"
+    source = shown(site.path(site.environment))
+    return f", nor {source} to make it from; name a lock with --lock; {_OTHERWISE}"
+
+
+def _read(path: str) -> Lock:
+    """The lock, in a tenth of the time that conda-lock's models take, and less strictly.
+
+    Raises:
+        ToolError: the library for YAML is missing.
+        OptionsError: it cannot be read or is no lock.
+    """
+    extras.require({"yaml": "PyYAML"})
+    import yaml
+
+    from patchgen.wheel.env import lockfile  # imports yaml
+
+    try:
+        with open(path, "rb") as file:
+            data = yaml.load(file, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    except OSError as error:
+        raise OptionsError(f"{shown(path)}: {reason(error)}; {_MAKE}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" at line {where.line + 1}" if where else ""
+        raise OptionsError(f"{shown(path)}: no YAML{line}; {_MAKE}") from error
+    try:
+        return lockfile.Lock(
+            platform=data["metadata"]["platforms"][0],
+            packages=tuple(_package(lockfile.Package, entry) for entry in data["package"]),
+            channels=(),
+            source="",
+            content_hash="",
+        )
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise OptionsError(f"{shown(path)}: no conda-lock.yml; {_MAKE}") from error
+
+
+def _package(kind: Any, entry: Any) -> Any:  # noqa: ANN401  # of YAML
+    url = entry["url"]
+    stem = url.rsplit("/", 1)[-1].removesuffix(".conda").removesuffix(".tar.bz2")
+    return kind(
+        name=entry["name"],
+        version=str(entry["version"]),
+        build=entry.get("build") or stem.rsplit("-", 1)[-1],
+        url=url,
+        md5=entry["hash"]["md5"],
+        sha256=entry["hash"].get("sha256", ""),
+    )
+
+
+def _made(lock: Lock, prefix: str) -> bool:
+    from patchgen.wheel.env import marker
+
+    if not os.path.isdir(prefix):
+        return False
+    try:
+        found = marker.read(prefix)
+    except (OSError, TreeError):
+        return False
+    return found is not None and found.whole and found.lock == lock.identity

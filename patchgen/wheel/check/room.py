@@ -1,0 +1,75 @@
+"""Rows about the machine: memory, and a directory with room for the build."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from patchgen.checks import Check
+from patchgen.patch import recipes
+from patchgen.system import machine
+from patchgen.wheel.check.site import shown
+
+if TYPE_CHECKING:
+    from patchgen.patch.recipes import Recipe
+    from patchgen.wheel.check.site import Site
+
+_GIB = 1 << 30
+
+
+def memory(recipe: Recipe) -> Check:
+    """Whether one compiler fits, and how many do."""
+    free = machine.memory() / _GIB
+    cores = machine.cores()
+    if free < recipe.memory:
+        problem = (
+            f"a compiler takes up to {recipe.memory:g} GiB: end other programs, add swap, "
+            "or raise the limit of the control group"
+        )
+        return Check("memory", (problem,), f"{free:.1f} GiB free")
+    jobs = machine.jobs(recipe.memory)
+    return Check("memory", (), f"{free:.1f} GiB free, {jobs} compilers at once on {cores} cores")
+
+
+def disk(recipe: Recipe, site: Site, environment: float) -> Check:
+    """Whether the build can be made in its directory.
+
+    Args:
+        recipe: for what the build takes.
+        site: for the directory.
+        environment: GiB that the environment takes on top.
+    """
+    work, another = site.path(site.work), "name another directory with --work"
+    parent = _existing(work)
+    problem = _unfit(work, parent)
+    if problem:
+        return Check("work", (f"{problem}; {another}",), shown(work))
+    status = os.statvfs(parent)
+    free, needed = status.f_bavail * status.f_frsize / _GIB, recipe.disk + environment
+    found = f"{shown(work)}, {free:.1f} GiB free"
+    if free >= needed:
+        return Check("work", (), f"{found}, {needed:g} needed")
+    if parent == work and os.listdir(work):
+        told = f"a whole build takes {needed:g} GiB; make room, if what is there is not most of it"
+        return Check("work", (told,), found, required=False)
+    return Check("work", (f"the build takes {needed:g} GiB; make room, or {another}",), found)
+
+
+def _unfit(work: str, parent: str) -> str | None:
+    """Why a directory, or one below `parent`, cannot be built in."""
+    if not recipes.takes(work):
+        return recipes.PATH_RULE
+    if not os.path.isdir(parent):
+        return f"{shown(parent)} is no directory"
+    if not os.access(parent, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
+        return f"{shown(parent)} cannot be written"
+    if os.statvfs(parent).f_flag & os.ST_NOEXEC:
+        return f"{shown(parent)} is mounted noexec: nothing that is built there runs"
+    return None
+
+
+def _existing(path: str) -> str:
+    """The directory itself, or the nearest that is there."""
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return path

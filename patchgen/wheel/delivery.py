@@ -1,0 +1,111 @@
+"""Brings the verified wheel to its place, with what tells where it came from."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.patch import patchfile
+from patchgen.system import files, process
+from patchgen.system.files import Artifact
+from patchgen.wheel import companions, former, linked, packing, provenance, sbom
+from patchgen.wheel.linked import Linked
+
+if TYPE_CHECKING:
+    from patchgen.wheel.values import Made
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """The wheel and what lies beside it; commands to install it."""
+
+    wheel: str
+    sha256: str
+    python: str
+    beside: tuple[str, ...]
+    commands: tuple[str, ...]
+    kept: str | None
+    """Path of the previous wheel of this name, if it was built from other inputs."""
+
+
+def deliver(made: Made) -> Delivered:
+    """Writes what is not there yet, each file whole or not at all.
+
+    Raises:
+        ToolError: a library that writes the bill of materials is not installed.
+        OSError: a file cannot be written.
+    """
+    request, python = made.request, made.environment.python
+    os.makedirs(request.output, exist_ok=True)
+    wheel = os.path.join(request.output, made.wheel.name)
+    origin = _provenance(made)
+    kept = former.keep(wheel, origin)
+    if not os.path.isfile(wheel) or files.sha256(wheel) != made.wheel.sha256:
+        with (
+            open(packing.path(request, made.wheel), "rb") as verified,
+            files.replacing(wheel) as target,
+        ):
+            shutil.copyfileobj(verified, target)
+    constraints = os.path.join(request.output, "constraints.txt")
+    patched = os.path.join(request.output, provenance.PATCH)
+    for path, content in {
+        patched: patchfile.build(request.options, request.pin),
+        constraints: companions.constraints(request.version, request.recipe).encode(),
+    }.items():
+        files.replace(os.fsencode(path), content)
+    bill = wheel + sbom.SUFFIX
+    # What is linked follows from the wheel: to read that again takes seconds.
+    if not provenance.written(wheel, origin) or not os.path.isfile(bill):
+        sbom.write(wheel, origin, made.lock, _linked(made, wheel))
+    beside = (patched, constraints, provenance.write(wheel, origin), bill)
+    commands = companions.commands(python, wheel, constraints, request.recipe)
+    return Delivered(
+        wheel, made.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), kept
+    )
+
+
+def _provenance(made: Made) -> provenance.Provenance:
+    request, wheel = made.request, made.wheel
+    return provenance.Provenance(
+        wheel=Artifact(wheel.name, wheel.size, wheel.sha256),
+        version=request.version,
+        pin=request.pin,
+        commits=made.source.commits,
+        addresses=made.source.addresses,
+        patch_sha256=made.patched.sha256,
+        options=request.options,
+        client_sha256=made.patched.client,
+        simulator=made.patched.simulator,
+        lock_sha256=made.environment.lock_file,
+        toolchain=made.environment.toolchain.data(),
+        variables=made.environment.variables,
+        epoch=made.source.epoch,
+        build_path=request.source,
+        accepted=request.accepted,
+    )
+
+
+def _linked(made: Made, wheel: str) -> Linked:
+    request, environ = made.request, made.environment.environ
+    return Linked(
+        linked.repositories(request.source, made.source.commits, environ),
+        linked.libraries(wheel, None if request.python else request.prefix, environ),
+    )
+
+
+def install(delivered: Delivered) -> None:
+    """Installs the wheel for the interpreter that it was built with, in place of another torch.
+
+    Logs the step.
+
+    Raises:
+        ToolError: pip failed.
+    """
+    _LOG.info(f"installing for {delivered.python}")
+    process.run(shlex.split(delivered.commands[0]), cwd="/", limit=None, supervised=True)
