@@ -22,7 +22,7 @@ _STOCK, _SWITCHML, _GREY = "#0072B2", "#D55E00", "#555555"
 
 
 def means(values: Sequence[float]) -> list[float]:
-    """At most `_POINTS` means of equal parts."""
+    """Means of equal parts, `_POINTS` at most."""
     size = max(1, math.ceil(len(values) / _POINTS))
     parts = [values[begin : begin + size] for begin in range(0, len(values), size)]
     return [sum(part) / len(part) for part in parts]

@@ -96,7 +96,7 @@ NETWORKS: dict[str, tuple[Callable[..., Any], ...]] = {
 
 
 def train(network: str, bits: int, *, feedback: bool, steps: int = STEPS) -> dict[str, Any]:
-    """One training; what this rank has measured."""
+    """Trains once and returns this rank's figures."""
     build, optimize, batches, unseen = NETWORKS[network]
     torch.manual_seed(0)
     model = DistributedDataParallel(build(), bucket_cap_mb=0.1)

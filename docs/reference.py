@@ -52,7 +52,7 @@ def meaning(parameter: click.Parameter) -> str:
 
 
 def usage(name: str, command: click.Command) -> list[str]:
-    """Not click's own text, whose layout follows click's version."""
+    """Lines about a command, without click's own text, whose layout follows its version."""
     about = " ".join((command.help or "").split())
     rows = [(names(parameter), meaning(parameter)) for parameter in command.params]
     lines = ["", f"### {name}", "", about]

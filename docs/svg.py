@@ -1,4 +1,4 @@
-"""What the pictures of the docs have in common: an SVG of some kilobytes, written as text."""
+"""Parts of all pictures of the docs: an SVG of some kilobytes, written as text."""
 
 from __future__ import annotations
 

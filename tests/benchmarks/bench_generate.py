@@ -1,4 +1,4 @@
-"""What `switchml-patch generate` costs, against the floor that its libraries set.
+"""Cost of `switchml-patch generate`, against the floor that its libraries set.
 
 Prints the best of N alternating runs of both, each as a whole process, and their ratio.
 """

@@ -131,7 +131,7 @@ def reference() -> Iterator[tuple[str, Sequence[Sequence[str]], Mapping[str, str
             yield "veth", ways, own
 
 
-def made(scratch: Path) -> Path | None:
+def find_library(scratch: Path) -> Path | None:
     """The client library to measure."""
     if "SWITCHML_HOME" in os.environ:
         return Path(os.environ["SWITCHML_HOME"]).resolve()
@@ -155,7 +155,7 @@ def show(numel: int, ours: float, theirs: float, over: str) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
-        home = made(Path(directory))
+        home = find_library(Path(directory))
         if home is None:
             print(ABSENT)
             return

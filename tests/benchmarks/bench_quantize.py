@@ -1,4 +1,4 @@
-"""What sums in fewer bits cost on the CPU: each step against a copy of the same float32 tensor."""
+"""Cost of sums in fewer bits on the CPU: each step against a copy of the same float32 tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the patch costs: a path that stays with Gloo, and a delegated one against the bare library.
+"""Cost of the patch: a path that stays with Gloo, and a delegated one against the bare library.
 
 Run by `make bench`; each benchmark prints one ratio of the best of alternating runs.
 """

@@ -1,4 +1,4 @@
-"""What the delegate's search for inf, NaN and values too large costs, beside a copy of the tensor.
+"""Cost of the delegate's search for inf, NaN and values too large, beside a copy of the tensor.
 
 Run by `make bench`; the real library's fixed point needs the search, the simulator does not.
 """

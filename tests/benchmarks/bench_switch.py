@@ -1,4 +1,4 @@
-"""How fast the core of the switch sums in one thread, against memcpy of the same bytes.
+"""Speed of the switch's sums in one thread, against memcpy of the same bytes.
 
 Run by `make bench`; the ratio is of the best of alternating passes.
 """

@@ -1,4 +1,4 @@
-"""How late the delegate hears that a job has ended, and what its waiting costs.
+"""Delay until the delegate hears that a job has ended, and cost of its waiting.
 
 Run by `make bench`; the same jobs are waited for by the library's own wait, which has no limit, and
 by polling.

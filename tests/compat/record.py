@@ -29,7 +29,7 @@ Torch = tuple[str, str, str]  # version, Python, tests
 
 
 def added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """One test in two results: the runs of both, and the reason of a failure."""
+    """Joins two results of one test: the runs of both, and the reason of a failure."""
     failed = other if other["failed"] else one
     return {
         "outcome": "failed" if one["failed"] + other["failed"] else other["outcome"],

@@ -110,7 +110,7 @@ def free_port() -> str:
 
 
 def prepare(scratch: str) -> None:
-    """What PyTorch's own runner gives a distributed test."""
+    """Prepares what PyTorch's own runner gives a distributed test."""
     for directory in ("barrier", "test_dir", "init_dir"):
         os.makedirs(os.path.join(scratch, directory))
     os.environ |= {
@@ -124,7 +124,7 @@ def prepare(scratch: str) -> None:
 
 
 def act(test: unittest.TestCase, scratch: str) -> None:
-    """In the forked process: runs the test and leaves its outcome in a file."""
+    """Runs the test in the forked process and leaves its outcome in a file."""
     os.setsid()
     log = os.open(os.path.join(scratch, "log"), os.O_WRONLY | os.O_CREAT)
     for stream in (1, 2):
@@ -139,7 +139,7 @@ def act(test: unittest.TestCase, scratch: str) -> None:
     os._exit(0)
 
 
-def ended(pid: int, limit: float) -> bool:
+def wait_for_end(pid: int, limit: float) -> bool:
     deadline = time.monotonic() + limit
     while os.waitpid(pid, os.WNOHANG)[0] == 0:
         if time.monotonic() > deadline:
@@ -160,7 +160,7 @@ def run(test: unittest.TestCase, limit: float, log: str) -> dict[str, Any]:
             os._exit(70)
     in_time = False
     try:
-        in_time = ended(pid, limit)
+        in_time = wait_for_end(pid, limit)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)  # with it all ranks that it has left

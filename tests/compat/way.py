@@ -1,4 +1,4 @@
-"""How Gloo is delegated in this process: imported before torch, in every process of a test.
+"""Way in which this process delegates: imported before torch, in every process of a test.
 
 COMPAT_WAY is stock, graft, disabled or plugin. A rank's SwitchML configuration is made when it
 makes its first process group: only then its rank and the number of ranks are known.

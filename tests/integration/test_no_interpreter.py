@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from click.testing import CliRunner
-from support.waiting import ENOUGH, gone
+from support.waiting import ENOUGH, has_ended
 
 from patchgen import cli
 from patchgen.system import interpreter
@@ -109,7 +109,11 @@ def test_no_interpreter(
         assert told.endswith(ADVICE)
     assert "import json" not in done.output
     pids = tmp_path / "pids"
-    assert all(gone(pid) for pid in pids.read_text().split()) if pids.exists() else kind != "hangs"
+    assert (
+        all(has_ended(pid) for pid in pids.read_text().split())
+        if pids.exists()
+        else kind != "hangs"
+    )
     assert not os.path.exists(tmp_path / "cache" / "run")
 
 

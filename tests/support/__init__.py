@@ -1,1 +1,1 @@
-"""What the tests share: trees, servers, torches, and ways to start programs."""
+"""Parts shared by tests: trees, servers, torches, and ways to start programs."""

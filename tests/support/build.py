@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a build finds its parts, and where it works."""
+    """Places of a build: its parts and its work directory."""
 
     root: Path
     project: Project
@@ -37,7 +37,7 @@ class Site:
 
     @property
     def attempts(self) -> list[str]:
-        """What the log holds of each run that compiled."""
+        """Sections of the log, one for each run that compiled."""
         return (self.work / "logs" / "build.log").read_text().split("==> compile, ")[1:]
 
     @property

@@ -54,18 +54,18 @@ FILES = {
 
 
 @dataclass(frozen=True)
-class Made:
+class Repository:
     """The repository and its commit."""
 
     root: Path
     commit: str
 
     def origin(self, cache: Path, *mirrors: str) -> Origin:
-        """Where the commit comes from: these mirrors, and the repository as its own address."""
+        """Origin of the commit: these mirrors, and the repository as its own address."""
         return Origin(str(cache), Places(mirrors), f"file://{self.root}", self.commit)
 
 
-def make(root: Path) -> Made:
+def make(root: Path) -> Repository:
     """A repository with one commit."""
     for name, text in FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -73,11 +73,11 @@ def make(root: Path) -> Made:
     git(root, "init", "-q")
     git(root, "add", ".")
     git(root, "commit", "-q", "-m", "all of it")
-    return Made(root, git(root, "rev-parse", "HEAD").strip())
+    return Repository(root, git(root, "rev-parse", "HEAD").strip())
 
 
 def mend(identity: str, replacement: str) -> Mend:
-    """One that changes what the library says about itself."""
+    """Mend that changes the library's own description."""
     text = FILES[CONTEXT]
     line = text[: text.index('"faulty"')].count("\n") + 1
     column = text.splitlines()[line - 1].index('"faulty"')

@@ -151,7 +151,7 @@ def need(*programs: str) -> None:
 
 
 def run(*command: str | Path, ok: bool = True) -> str:
-    """What a program wrote, in the user's environment but for LD_LIBRARY_PATH."""
+    """Output of a program in the user's environment but for LD_LIBRARY_PATH."""
     env = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
     done = subprocess.run(
         command, check=False, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -193,7 +193,7 @@ class Project:
         return run("cmake", "--build", self.build, "--parallel", "2", ok=ok)
 
     def plan(self) -> list[str]:
-        """What ninja would do, a line for each step."""
+        """Steps that ninja would do, a line each."""
         lines = run("ninja", "-C", self.build, "-n").splitlines()
         return [line.split("] ", 1)[1] for line in lines if line.startswith("[")]
 

@@ -38,7 +38,7 @@ def use() -> str | None:
 
 
 def variables(*, launchers: bool = True) -> dict[str, str]:
-    """For a program that is started with an environment of its own."""
+    """Variables for a program that is started with an environment of its own."""
     return {
         name: value
         for name, value in os.environ.items()

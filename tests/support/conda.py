@@ -42,7 +42,7 @@ FIXED_TIME = 1_600_000_000
 
 @dataclass(frozen=True)
 class Package:
-    """What a package holds; a file is text, or a link target in a tuple of one."""
+    """Content of a package; a file is text, or a link target in a tuple of one."""
 
     name: str
     version: str = "1.0"
@@ -191,14 +191,14 @@ class Site:
 
     @classmethod
     def new(cls, directory: Path) -> Site:
-        """With nothing in it yet."""
+        """Makes a site with nothing in it yet."""
         root = directory / "si te"
         root.mkdir()
         return cls(root)
 
     @classmethod
     def locked_to(cls, directory: Path, channel: Channel) -> Site:
-        """With a lock of the package `tool` of a channel."""
+        """Makes a site with a lock of the package `tool` of a channel."""
         site = cls.new(directory)
         site.ask([channel.url], ["tool"])
         site.lock()
@@ -260,7 +260,7 @@ class Site:
         return {package.name: package for package in lockfile.read(str(self.lock_file)).packages}
 
     def files(self) -> set[str]:
-        """What the prefix holds, without what is kept about it."""
+        """Files of the prefix, without the records about it."""
         found = (path.relative_to(self.prefix) for path in self.prefix.rglob("*"))
         return {
             str(path)

@@ -46,7 +46,7 @@ def compiled(
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """That of a rank: nothing of the user's SwitchML."""
+    """Environment of a rank, without the user's SwitchML."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("SWITCHML_", "RDMAV_"))}
     env |= {"TSAN_OPTIONS": "halt_on_error=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
     return {**env, **given}
@@ -64,7 +64,7 @@ def run(
     store: Path | None = None,
     prepared: Callable[[Path], None] | None = None,
 ) -> list[str]:
-    """What every rank wrote to stderr; all must end well.
+    """Runs all ranks to a good end, and returns the stderr of each.
 
     Args:
         program: beside it is the template of switchml.cfg.

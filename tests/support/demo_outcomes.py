@@ -30,7 +30,7 @@ NO_FALLBACKS = {"group": 0, "op": 0, "dtype": 0, "tensors": 0, "numel": 0}
 
 
 def report(calls: int = CALLS, **fallbacks: int) -> dict[str, Any]:
-    """What SwitchML has counted on a rank."""
+    """Counters of SwitchML on a rank."""
     return {"calls": calls, "bytes": BYTES, "fallbacks": {**NO_FALLBACKS, **fallbacks}}
 
 

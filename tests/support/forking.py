@@ -19,7 +19,7 @@ KEPT = 3  # servers at the same time, of some 300 MB each
 
 
 class Server:
-    """One process; what torch reads when it is imported it has from `environ`."""
+    """Process that forks ranks; torch is imported with the variables of `environ`."""
 
     def __init__(
         self, command: Sequence[str | Path], environ: Mapping[str, str], log: Path
@@ -72,7 +72,7 @@ class Server:
         try:
             self._connection.send(json.dumps(message, default=str).encode())
         except BrokenPipeError:
-            raise self._gone() from None
+            raise self._early_end() from None
 
     def _receive(self, timeout: float) -> dict[str, Any]:
         self._connection.settimeout(timeout or 1e-3)
@@ -81,13 +81,13 @@ class Server:
         except socket.timeout:
             raise subprocess.TimeoutExpired(self._process.args, timeout) from None
         except ConnectionResetError:
-            raise self._gone() from None
+            raise self._early_end() from None
         if not received:
-            raise self._gone()
+            raise self._early_end()
         told: dict[str, Any] = json.loads(received)
         return told
 
-    def _gone(self) -> AssertionError:
+    def _early_end(self) -> AssertionError:
         code = self._process.wait(ENOUGH)
         return AssertionError(f"the server of ranks ended with {code}:\n{self._log.read_text()}")
 
@@ -106,7 +106,7 @@ class Forked:
 
 
 class Servers:
-    """Those of a test session, by what they were started with; the last ones used are kept."""
+    """Servers of a test session by their command; the last ones used are kept."""
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs

@@ -47,7 +47,7 @@ class Rank:
 
 
 class Process(Protocol):
-    """What is used of subprocess.Popen."""
+    """Part of subprocess.Popen that the tests use."""
 
     def wait(self, timeout: float | None = None) -> int: ...
 

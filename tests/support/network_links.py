@@ -32,7 +32,7 @@ def carried(taking: list[str], sending: list[str], to: str) -> int:
 
 
 def shaped(place: list[str]) -> list[str]:
-    """What shapes the interfaces there."""
+    """Lists the rates that shape the interfaces there."""
     command = ["tc", "-json", "qdisc", "show"]
     told = subprocess.run([*place, *command], check=True, capture_output=True, text=True)
     return sorted(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def scripts(*, plugin: bool) -> list[Block]:
-    """Those that no comment says to be for the reader, of the one way or the other."""
+    """Blocks of Python to run, for the plugin or for a graft."""
     return [
         block
         for block in all_blocks()
@@ -23,7 +23,7 @@ def scripts(*, plugin: bool) -> list[Block]:
 
 
 def check_script(launch: Launcher, block: Block) -> None:
-    """It ends well on all ranks and, where it makes a process group, SwitchML sums for rank 0."""
+    """Checks that the block ends well on all ranks; with a process group, rank 0 delegates."""
     hosts = 2
     ranks = hosts * 2 if block.page.stem == "hosts" else hosts
     local = ranks // hosts

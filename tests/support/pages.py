@@ -34,7 +34,7 @@ class Block:
     language: str
     text: str
     reason: str
-    """Why no test runs it, or nothing."""
+    """Reason that no test runs it, or nothing."""
 
     def __str__(self) -> str:
         return f"{self.page.name}:{self.line}"

@@ -19,7 +19,7 @@ HUGE, TINY = np.float32(2.0**64), np.float32(2.0**-64)
 
 @dataclass(frozen=True)
 class Model:
-    """How a layer is sent."""
+    """Parameters by which a layer is sent."""
 
     bits: int
     ranks: int
@@ -50,7 +50,7 @@ class Model:
         ]
 
     def scales(self, values: Floats) -> NDArray[np.int32]:
-        """Of one rank, for each bucket."""
+        """Scales of one rank's buckets."""
         with np.errstate(over="ignore", invalid="ignore"):
             found = [self._scale(values[part]) for part in self.cut(len(values))]
         return np.array(found, np.float32).view(np.int32) & 0x7FFFFFFF
@@ -72,7 +72,7 @@ class Model:
     def levels(
         self, values: Floats, scale: int, key: int
     ) -> tuple[NDArray[np.uint32], Floats] | None:
-        """Of a bucket, and what was rounded off. None where nothing can be sent."""
+        """Levels of a bucket and what was rounded off, or None where nothing can be sent."""
         if scale == 0 or scale >= INFINITY:
             return None
         up, scaled = self._scaled(scale)
@@ -96,7 +96,7 @@ class Model:
         return up, as_float * up
 
     def words(self, levels: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Of a bucket."""
+        """Words that hold the levels of a bucket."""
         width = -(-len(levels) // self.lanes)
         lane, word = np.divmod(np.arange(len(levels)), width)
         words = np.zeros(width, np.uint64)
@@ -132,7 +132,7 @@ def random(key: int, numel: int) -> Floats:
 
 
 def bucket_key(key: int, bucket: int) -> int:
-    """Of a bucket, from that of its layer."""
+    """Key of a bucket, from that of its layer."""
     x = (key + bucket * 0x9E3779B97F4A7C15) % 2**64
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
@@ -150,7 +150,7 @@ class Summed:
 def allreduce(
     model: Model, values: Floats, divisor: int, key: int, *, halve: bool = False
 ) -> Summed:
-    """Of all ranks' values, [ranks, numel]; rank r has the key `key + r`.
+    """Sums all ranks' values, [ranks, numel]; rank r has the key `key + r`.
 
     With `halve` the scales are half of what was agreed on: values are beyond them.
     """

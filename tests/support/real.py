@@ -29,7 +29,7 @@ FAULTS = lab.Faults(loss=0.02, duplicate=0.02, reorder=0.02, seed=1)
 
 @dataclass(frozen=True)
 class Settings:
-    """Of a rank's client, as in `lab_config.text`."""
+    """Settings of a rank's client, as in `lab_config.text`."""
 
     threads: int = 1
     outstanding: int = 64
@@ -110,7 +110,7 @@ class LabLauncher(Launcher):
     settings: Settings = Settings()
     faults: lab.Faults = SOUND
     labs: list[lab.Lab] = field(default_factory=list)
-    """Of all runs."""
+    """Labs of all runs."""
 
     def config(self, values: Mapping[str, object]) -> str:
         rank, workers = int(str(values["rank"])), int(str(values["num_workers"]))

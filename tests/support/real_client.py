@@ -53,7 +53,7 @@ def sources(cache: Path) -> dict[str, bytes]:
 
 @dataclass
 class Workshop:
-    """One build directory, in which only what another set of mends changes is compiled again."""
+    """Build directory in which another set of mends compiles only what it changes."""
 
     root: Path
     sources: Mapping[str, bytes]

@@ -1,4 +1,4 @@
-"""What is made once for all processes of a test run."""
+"""Things made once for all processes of a test run."""
 
 from __future__ import annotations
 

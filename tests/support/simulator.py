@@ -96,7 +96,7 @@ def sanitized_home(factory: pytest.TempPathFactory, sanitizer: str) -> Home:
 
 
 class Worker:
-    """One process of the driver in a directory of its own."""
+    """Process of the driver in a directory of its own."""
 
     def __init__(self, driver: Path, directory: Path, config: str | None) -> None:
         directory.mkdir()
@@ -163,7 +163,7 @@ class Job:
         return self.workers[rank]
 
     def ask(self, *commands: str) -> list[str]:
-        """One command for all or one for each, at the same time."""
+        """Sends one command to all or one to each, at the same time, and returns the answers."""
         if len(commands) == 1:
             commands *= len(self.workers)
         for worker, command in zip(self.workers, commands):

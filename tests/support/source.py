@@ -39,7 +39,7 @@ class World:
     commits: dict[str, str]
 
     def route(self, base: str, more: str = "") -> None:
-        """Where git finds what is on GitHub."""
+        """Makes git find repositories of GitHub below `base`."""
         text = f'[url "{base}/"]\n    insteadOf = {GITHUB}\n{more}'
         (self.home / ".gitconfig").write_text(text)
 

@@ -1,4 +1,4 @@
-"""What talks to a switch, in Python: the controller's client, and one of memif."""
+"""Clients of a switch in Python: one of the controller, and one of memif."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class MemifClient:
         struct.pack_into("<H", self.memory, ring * self.ring_bytes + at, value & 0xFFFF)
 
     def set_slot(self, ring: int, slot: int, *fields: int) -> None:
-        """Its flags, region, bytes and offset."""
+        """Writes a slot's flags, region, bytes and offset."""
         at = ring * self.ring_bytes + RING + SLOT * (slot % self.slots)
         struct.pack_into("<HHII", self.memory, at, *fields)
 

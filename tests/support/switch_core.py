@@ -59,7 +59,7 @@ def mutants(directory: Path, changes: Sequence[Change]) -> Path:
 
 
 def output(program: Path, given: bytes, *words: str) -> bytes | None:
-    """None where it died."""
+    """Runs the program on `given`; returns its output, or None where it failed."""
     ended = subprocess.run(
         [program, *words], input=given, stdout=subprocess.PIPE, check=False, timeout=120
     )

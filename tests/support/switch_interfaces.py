@@ -53,7 +53,7 @@ def packet(rank: int, number: int) -> bytes:
 
 
 def exchange(workers: Sequence[socket.socket]) -> list[bool]:
-    """Whether each worker got all sums, and rightly; answers come in their order."""
+    """Tells for each worker if it got all sums right; answers come in their order."""
     model = Model()
     model.begin([*ADDRESSES[:WORKERS]], 256, fresh=True)
     right = [True] * WORKERS

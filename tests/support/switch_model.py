@@ -31,7 +31,7 @@ def mac(number: int) -> bytes:
 
 @dataclass
 class Packet:
-    """What a frame says. Values are in network order."""
+    """Fields of a frame. Values are in network order."""
 
     mac: int
     ip: int
@@ -45,7 +45,7 @@ class Packet:
     to: tuple[int, int, int] = (MAC, IP, 0xBEE0)
 
     def frame(self) -> bytes:
-        """As a client library sends it: without the checksums, which are left to its card."""
+        """Frame of a client library: without the checksums, which are left to its card."""
         size = SIZES[len(self.values) // 4]
         to_mac, to_ip, to_port = self.to
         return b"".join((

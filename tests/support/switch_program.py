@@ -27,7 +27,7 @@ ASAN = "detect_leaks=0:detect_container_overflow=0:verify_asan_link_order=0"
 
 
 def program(factory: pytest.TempPathFactory) -> str:
-    """As the command compiles it, but for AddressSanitizer and UBSan around all that has frames."""
+    """Compiles as the command does, with AddressSanitizer and UBSan around all that has frames."""
 
     def make(directory: Path) -> None:
         build = str(directory / "build")
@@ -43,7 +43,7 @@ def cache(factory: pytest.TempPathFactory) -> Path:
 
 
 class Switch:
-    """One that runs, with a port for each worker: a socket of memif, or one that is named."""
+    """Running switch with a port for each worker: a socket of memif, or a named port."""
 
     def __init__(
         self, program: str, directory: Path, workers: int, *options: str, ports: Sequence[str] = ()
@@ -76,14 +76,14 @@ class Switch:
         return found
 
     def join(self, session: int, addresses: list[tuple[int, int]], size: int = 1) -> None:
-        """All workers join, without waiting for each other."""
+        """Joins all workers, without waiting for each other."""
         controller = Controller(self.address)
         for rank, address in enumerate(addresses):
             controller.session(session, rank, len(addresses), address, size)
         controller.channel.close()
 
     def stop(self) -> dict[str, Any]:
-        """What it has counted."""
+        """Ends the switch and returns its counters."""
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(ENOUGH) == 0, self.errors.read_text()
         counters: dict[str, Any] = json.loads(self.counters_path.read_text())
@@ -100,7 +100,7 @@ class Switch:
 
 
 class Switches:
-    """Those that a test has started."""
+    """Switches that a test has started."""
 
     def __init__(self, program: str, directory: Path) -> None:
         self.program, self.directory = program, directory

@@ -60,7 +60,7 @@ class Worker:
         self.rank = rank
         self.outstanding, self.first_slot = outstanding, first_slot
         self.jobs = jobs
-        """Of each the values as [packet][element]; the first two elements' octets double as
+        """Values of each job as [packet][element]; the first two elements' octets double as
         exponents."""
         self.sums: list[dict[int, tuple[bytes, tuple[int, int]]]] = [{} for _ in jobs]
         self.job = self.shift = 0
@@ -93,7 +93,7 @@ class Worker:
         return frame
 
     def receive(self, frame: bytes) -> list[bytes]:
-        """What it sends when an answer comes."""
+        """Takes an answer, and returns the frames that are sent then."""
         number = int.from_bytes(frame[44:48], "little")
         if self.done or frame[43] != self.job % 256 or number in self.sums[self.job]:
             return []
@@ -189,7 +189,7 @@ def _hold(worker: Worker, jobs: list[np.ndarray]) -> None:
 
 
 def hostile(seed: int, source: Trace) -> Trace:
-    """What honest workers sent, with all that may come to a port of a switch between it."""
+    """Trace of honest workers, mixed with anything that may come to a port of a switch."""
     random_ = random.Random(~seed)
     elements, workers = source.model.elements, [*source.model.workers]
     trace = Trace()

@@ -45,7 +45,7 @@ def checked(*arguments: str | Path, **env: str) -> str:
 
 
 def results(ranks: list[Rank], *, trained: bool = False) -> list[dict[str, Any]]:
-    """What ranks that ended well have returned.
+    """Results of ranks, all of which ended well.
 
     A process with the 1.7.1 wheel may crash at its end, after its result, when it has trained for
     more than a few steps, also unpatched.
@@ -63,7 +63,7 @@ def located(python: Path | str) -> Path:
 
 
 def version_of(python: Path | str) -> str:
-    """What that torch calls itself."""
+    """Version of an interpreter's torch."""
     return str(graft_hook.torch_of(str(located(python)))["version"])
 
 

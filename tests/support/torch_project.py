@@ -55,7 +55,7 @@ _OF_DEBIAN = ("__init__.py", "distributed/__init__.py")
 
 @dataclass(frozen=True)
 class Project:
-    """Its repositories, as they are on GitHub, and the pin of a commit.
+    """Project's repositories, as they are on GitHub, and the pin of a commit.
 
     `pytorch` and `tiny` are under the directory `mirror`. The submodule's newest commit is `later`,
     not the one that is pinned.

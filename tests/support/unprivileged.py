@@ -24,7 +24,7 @@ def directory() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def user() -> Iterator[None]:
-    """What is run within is not run as root."""
+    """Runs the block as another user than root."""
     if os.geteuid() != 0:
         yield
         return

@@ -40,14 +40,14 @@ def alive(pid: int | str) -> bool:
         return False
 
 
-def gone(pid: int | str) -> bool:
-    """A process ends, be it after a moment."""
+def has_ended(pid: int | str) -> bool:
+    """Waits a while for the end of a process."""
     until(lambda: not alive(pid))
     return True
 
 
 def read_until(running: subprocess.Popen[str], *signs: str) -> str:
-    """What a process says on stderr, on to the first line with one of the signs.
+    """Reads a process's stderr up to the first line with one of the signs.
 
     The rest is still to be read from its stderr; not by communicate(), which knows nothing of what
     the stream holds already.
@@ -68,7 +68,7 @@ def read_until(running: subprocess.Popen[str], *signs: str) -> str:
 
 
 def read_rest(running: subprocess.Popen[str]) -> str:
-    """What else it says on stderr until its end."""
+    """Reads the rest of a process's stderr, until its end."""
     assert running.stderr is not None
     watchdog = threading.Timer(ENOUGH, running.kill)
     watchdog.start()

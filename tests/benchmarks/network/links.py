@@ -36,7 +36,7 @@ class Star:
 
     @property
     def hub(self) -> list[str]:
-        """Likewise, in the middle, where no link is slow."""
+        """Command that runs a program in the middle, where no link is slow."""
         return _inside("hub")
 
 
@@ -107,8 +107,8 @@ def _run(*words: str) -> None:
 
 
 @contextlib.contextmanager
-def ended(processes: Sequence[subprocess.Popen[str]]) -> Iterator[None]:
-    """Processes that have ended when the block is left."""
+def end_after(processes: Sequence[subprocess.Popen[str]]) -> Iterator[None]:
+    """Ends the processes when the block is left."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What is measured for one number of ranks, and how long it should take."""
+"""Measurement for one number of ranks, and its expected time."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ LIMIT = 400.0  # seconds that the ranks may take
 
 @dataclass(frozen=True)
 class Built:
-    """What runs."""
+    """Programs of a measurement."""
 
     python: str
     """An interpreter with a torch."""
     environ: Mapping[str, str]
-    """In which it finds the plugin."""
+    """Environment in which it finds the plugin."""
     aggregator: str
 
 
@@ -89,7 +89,7 @@ def predicted(way: str, ranks: int, numel: int, rate: float, latency: Mapping[st
 def measure(
     programs: Built, scratch: Path, ranks: int, rate: float, options: Mapping[str, Any]
 ) -> Any:
-    """What rank 0 has found, and how busy the processors were."""
+    """Measures with all ranks; returns rank 0's figures and how busy the processors were."""
     address = f"{links.HUB}:{PORT}"
     environ = {
         **programs.environ,
@@ -106,7 +106,7 @@ def measure(
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         started = [switch]
-        with links.ended(started):
+        with links.end_after(started):
             assert switch.stdout is not None
             if not switch.stdout.readline().startswith("listening on "):
                 sys.exit("the aggregator does not start; why stands above")
@@ -120,7 +120,7 @@ def measure(
                         [*star.at(rank), programs.python, str(RANK), json.dumps(options)],
                         env=own, stdout=subprocess.PIPE, stderr=log, text=True,
                     ))  # fmt: skip
-            said = _ended(scratch, started[1:])
+            said = _collect_output(scratch, started[1:])
     after = os.times()
     busy = sum(after[2:4]) - sum(processors[2:4])
     (line,) = [line for line in said.splitlines() if line.startswith("RESULT ")]
@@ -133,8 +133,8 @@ def measure(
     return found
 
 
-def _ended(scratch: Path, ranks: Sequence[subprocess.Popen[str]]) -> str:
-    """What the ranks said; ends the program where one of them failed."""
+def _collect_output(scratch: Path, ranks: Sequence[subprocess.Popen[str]]) -> str:
+    """Waits for the ranks and returns their output; ends the program where one failed."""
     deadline = time.monotonic() + LIMIT
     while any(rank.poll() is None for rank in ranks):
         failed = [number for number, rank in enumerate(ranks) if rank.poll()]

@@ -15,7 +15,7 @@ _TRAINING = ["way", "steps a second", "to Gloo"]
 
 
 def name(way: str) -> str:
-    """Of a way, for people."""
+    """Name of a way for people."""
     return {"gloo": "stock Gloo", "float32": "SwitchML float32"}.get(way, f"SwitchML {way} bits")
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.trees import tool
-from support.waiting import gone, read_rest, until
+from support.waiting import has_ended, read_rest, until
 
 from patchgen.patch import pins
 from patchgen.patch.limits import Limits
@@ -510,7 +510,7 @@ def test_a_program_that_hangs_is_waited_for_once(tmp_path: Path) -> None:
         (problem, _) = programs.cmake(tools).problems
         assert problem == f"{tmp_path}/cmake{' --version' if '2' in said else ''}: {said}"
     assert programs.ninja(tools).ok
-    assert not started.exists() or gone(started.read_text().strip())
+    assert not started.exists() or has_ended(started.read_text().strip())
 
 
 @pytest.mark.parametrize(
@@ -532,7 +532,7 @@ def test_told_to_end_it_ends_the_programs_that_are_asked(
         err = read_rest(running)
         assert running.stdout is not None
         assert (running.returncode, err, running.stdout.read()) == (code, told, "")
-    assert all(gone(path.read_text().strip()) for path in started)
+    assert all(has_ended(path.read_text().strip()) for path in started)
 
 
 # ---- Python

@@ -28,12 +28,12 @@ SOURCES = {
 
 
 @pytest.fixture
-def made(tmp_path: Path, isolated: Path) -> client_source.Made:
+def made(tmp_path: Path, isolated: Path) -> client_source.Repository:
     del isolated  # a home without a configuration of git
     return client_source.make(tmp_path / "upstream")
 
 
-def test_a_new_directory_and_the_same_again(made: client_source.Made, tmp_path: Path) -> None:
+def test_a_new_directory_and_the_same_again(made: client_source.Repository, tmp_path: Path) -> None:
     directory = tmp_path / "new" / "directory"
     origin = made.origin(tmp_path / "cache")
     assert checkout.obtain(str(directory), origin) == f"file://{made.root}"
@@ -43,7 +43,7 @@ def test_a_new_directory_and_the_same_again(made: client_source.Made, tmp_path: 
     assert checkout.obtain(str(directory), origin) is None
 
 
-def test_what_is_there_is_never_changed(made: client_source.Made, tmp_path: Path) -> None:
+def test_what_is_there_is_never_changed(made: client_source.Repository, tmp_path: Path) -> None:
     origin = made.origin(tmp_path / "cache")
     edited = tmp_path / "edited"
     checkout.obtain(str(edited), origin)
@@ -59,7 +59,7 @@ def test_what_is_there_is_never_changed(made: client_source.Made, tmp_path: Path
     assert [entry.name for entry in other.iterdir()] == ["file"]
 
 
-def test_a_clone_at_another_commit(made: client_source.Made, tmp_path: Path) -> None:
+def test_a_clone_at_another_commit(made: client_source.Repository, tmp_path: Path) -> None:
     origin = made.origin(tmp_path / "cache")
     (made.root / "more").write_text("")
     git(made.root, "add", ".")
@@ -68,7 +68,7 @@ def test_a_clone_at_another_commit(made: client_source.Made, tmp_path: Path) -> 
         checkout.obtain(str(made.root), origin)
 
 
-def test_files_are_read_as_committed(made: client_source.Made, tmp_path: Path) -> None:
+def test_files_are_read_as_committed(made: client_source.Repository, tmp_path: Path) -> None:
     """From git's objects, which are verified: a work tree may have been built in."""
     (made.root / client_source.CONTEXT).write_text("edited\n")
     origin = made.origin(tmp_path / "cache")
@@ -78,14 +78,14 @@ def test_files_are_read_as_committed(made: client_source.Made, tmp_path: Path) -
     assert checkout.read(origin) == SOURCES  # from the cache
 
 
-def test_a_mirror_comes_before_the_address(made: client_source.Made, tmp_path: Path) -> None:
+def test_a_mirror_comes_before_the_address(made: client_source.Repository, tmp_path: Path) -> None:
     mirror = tmp_path / "mirror"
     git(tmp_path, "clone", "-q", "--bare", str(made.root), str(mirror))
     made.root.rename(tmp_path / "gone")
     assert checkout.read(made.origin(tmp_path / "cache", str(mirror))) == SOURCES
 
 
-def test_nobody_has_it(made: client_source.Made, tmp_path: Path) -> None:
+def test_nobody_has_it(made: client_source.Repository, tmp_path: Path) -> None:
     made.root.rename(tmp_path / "gone")
     with pytest.raises(ToolError, match=rf"^p4app-switchML {made.commit[:12]}:"):
         checkout.read(made.origin(tmp_path / "cache"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.conda import PLACEHOLDER, PLATFORM, PROGRAM, Channel, Package, Site, served
-from support.waiting import ENOUGH, gone, read_rest, until
+from support.waiting import ENOUGH, has_ended, read_rest, until
 
 from patchgen.wheel.env import lockfile, marker, packages
 
@@ -390,7 +390,7 @@ fi
         process.send_signal(signal.SIGINT)
         assert "interrupted" in read_rest(process)
         assert process.returncode == 130
-    assert gone((site.prefix / "here").read_text().strip())
+    assert has_ended((site.prefix / "here").read_text().strip())
     assert "half made" in site.verify(code=6)
     (site.prefix / "go").touch()
     site.create()

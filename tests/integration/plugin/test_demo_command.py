@@ -14,7 +14,7 @@ import pytest
 from support import torch_project
 from support.simulator import FLAGS
 from support.torch import Plugin, plugin_here
-from support.waiting import ENOUGH, gone, read_rest, read_until, until
+from support.waiting import ENOUGH, has_ended, read_rest, read_until, until
 
 pytestmark = pytest.mark.integration
 
@@ -149,5 +149,5 @@ def test_ctrl_c_leaves_nothing_running(light: Plugin, cache: Path, tmp_path: Pat
     assert running.returncode == 130, said
     assert said.splitlines()[-1] == "interrupted"
     assert "Traceback" not in said
-    assert all(gone(pid.read_text().strip()) for pid in pids)
+    assert all(has_ended(pid.read_text().strip()) for pid in pids)
     assert not (output / "loss.png").exists()

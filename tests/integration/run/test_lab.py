@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import memif_worker, quick_torch, switch_program
-from support.waiting import ENOUGH, gone, until
+from support.waiting import ENOUGH, has_ended, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,7 +132,7 @@ def test_nothing_is_left_of_a_command_that_is_ended(
         running.send_signal(number)
         running.communicate()
     for pid in processes:
-        assert gone(pid)
+        assert has_ended(pid)
     if number != signal.SIGKILL:
         assert [*scratch.iterdir()] == []
     ranks = [(tmp_path / f"{rank}.cfg").read_text() for rank in range(2)]
@@ -151,7 +151,7 @@ def test_a_switch_that_dies_is_told(quick: Path, cache: Path, tmp_path: Path) ->
     assert running.returncode == 4
     assert "error: the switch died of SIGKILL before the ranks" in told
     for pid in processes:
-        assert gone(pid)
+        assert has_ended(pid)
 
 
 @pytest.mark.parametrize(

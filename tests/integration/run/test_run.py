@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import quick_torch
 from support.disks import small
-from support.waiting import ENOUGH, gone, until
+from support.waiting import ENOUGH, has_ended, until
 
 from patchgen.client.simulator_config import simulated
 from patchgen.system.ports import free_port
@@ -207,7 +207,7 @@ def test_one_rank_fails(run: Runner) -> None:
     assert "ValueError: what went wrong" in ran.err
     assert 'a script.py", line 6' in ran.err
     assert "rank 1 failed with exit code 1\n" in ran.err
-    assert all(gone(path.stem) for path in run.directory.glob("*.pid"))
+    assert all(has_ended(path.stem) for path in run.directory.glob("*.pid"))
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_no_process_is_left(run: Runner, number: int, script: str) -> None:
     until(lambda: len([*run.directory.glob("*.pid")]) == 4, running)
     running.send_signal(number)
     said, _ = running.communicate(timeout=ENOUGH)
-    assert all(gone(path.stem) for path in run.directory.glob("*.pid"))
+    assert all(has_ended(path.stem) for path in run.directory.glob("*.pid"))
     assert running.returncode == (130 if number == signal.SIGINT else -number)
     assert ("interrupted" in said) == (number == signal.SIGINT)
     if number != signal.SIGKILL:

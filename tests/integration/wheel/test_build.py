@@ -19,7 +19,7 @@ from support import torch_project
 from support.build import Site, another_client
 from support.disks import small
 from support.simulator import plain_prefix
-from support.waiting import gone, read_rest, read_until, until
+from support.waiting import has_ended, read_rest, read_until, until
 
 pytestmark = pytest.mark.integration
 
@@ -234,7 +234,7 @@ def test_told_to_end_it_ends_the_compiler_too(
         until(pid.exists, running)
         running.send_signal(number)
         said = read_rest(running)
-    assert gone(pid.read_text().strip())
+    assert has_ended(pid.read_text().strip())
     until(lambda: not _working_in(place.work))
     if number == signal.SIGINT:
         assert running.returncode == 130

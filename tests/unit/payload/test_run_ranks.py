@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.waiting import ENOUGH, gone, until
+from support.waiting import ENOUGH, has_ended, until
 
 from patchgen.payload import launcher, rank_hook, sitecustomize
 
@@ -357,7 +357,7 @@ def test_the_ranks_end_with_the_launcher(tmp_path: Path, workers: int, number: i
     until(lambda: len([*tmp_path.glob("*.pid")]) == max(workers, 1), running)
     running.send_signal(number)
     assert running.wait(ENOUGH) == 128 + number
-    assert all(gone(path.stem) for path in tmp_path.glob("*.pid"))
+    assert all(has_ended(path.stem) for path in tmp_path.glob("*.pid"))
     told = max(workers, 1) if number == signal.SIGINT else 0
     assert len([*tmp_path.glob("*.told")]) == told
     assert not (tmp_path / "failed.json").exists()

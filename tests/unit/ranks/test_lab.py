@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.waiting import ENOUGH, gone
+from support.waiting import ENOUGH, has_ended
 
 from patchgen.errors import OptionsError, ToolError
 from patchgen.payload.rank_hook import RANK_MARK
@@ -53,7 +53,7 @@ def test_the_switch_runs_as_long_as_the_block(tmp_path: Path) -> None:
         assert f"socket={running.directory}/port-{RANK_MARK}," in running.config
         assert os.path.isdir(running.directory)
     assert not os.path.exists(running.directory)
-    assert gone(running.counters["pid"])
+    assert has_ended(running.counters["pid"])
     given = running.counters["arguments"]
     options = [*zip(given[::2], given[1::2])]
     assert options[0] == ("--listen", "127.0.0.1:0")

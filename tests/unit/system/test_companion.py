@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from support.waiting import ENOUGH, gone, until
+from support.waiting import ENOUGH, has_ended, until
 
 from patchgen.errors import ToolError
 from patchgen.system.companion import beside
@@ -43,7 +43,7 @@ def test_it_is_ready_before_and_ends_after(tmp_path: Path) -> None:
         assert os.path.exists(f"/proc/{pid}")
         assert not companion.over.is_set()
     assert (tmp_path / "ended").exists()
-    assert gone(pid)
+    assert has_ended(pid)
 
 
 def test_it_ends_where_the_block_raises(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_it_ends_where_the_block_raises(tmp_path: Path) -> None:
     ):
         raise KeyboardInterrupt
     assert (tmp_path / "ended").exists()
-    assert gone(int(companion.line))
+    assert has_ended(int(companion.line))
 
 
 def test_its_own_end_is_seen() -> None:
@@ -110,5 +110,5 @@ def test_it_ends_with_a_killed_command(tmp_path: Path) -> None:
         assert running.stdout is not None
         pid = int(running.stdout.readline())
         running.kill()
-    assert gone(pid)
+    assert has_ended(pid)
     until(lambda: not ended.exists())

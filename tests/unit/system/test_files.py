@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from support.waiting import gone, read_rest, until
+from support.waiting import has_ended, read_rest, until
 
 from patchgen.errors import FileError
 from patchgen.system import files
@@ -137,7 +137,7 @@ def test_nothing_is_left_when_the_parent_is_told_to_end(
         parent.send_signal(number)
         read_rest(parent)
     assert parent.returncode == -number
-    assert gone(pid)
+    assert has_ended(pid)
     if number is not signal.SIGKILL:
         assert not list(tmp_path.iterdir())
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.trees import git as run_git
-from support.waiting import ENOUGH, gone, until
+from support.waiting import ENOUGH, has_ended, until
 
 from patchgen.errors import FileError, ToolError
 from patchgen.system import objects
@@ -102,7 +102,7 @@ def test_stopping_ends_git_and_what_it_started(
     git.stop()
     thread.join(ENOUGH)
     assert len(failures) == 1
-    assert gone(started.read_text().strip())
+    assert has_ended(started.read_text().strip())
     with pytest.raises(GitError, match="stopped"):
         git("fetch", git_dir=str(tmp_path))
 

@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from support.waiting import ENOUGH, gone, read_rest, until
+from support.waiting import ENOUGH, has_ended, read_rest, until
 
 from patchgen.errors import ToolError
 from patchgen.payload import supervisor
@@ -128,7 +128,7 @@ def test_a_program_that_hangs_is_ended_with_what_it_started(
     path = tmp_path / "pid"
     with pytest.raises(NoAnswer, match="no answer in 1 s"):
         run(["sh", "-c", HANGS, path], limit=1, supervised=supervised)
-    assert not path.exists() or gone(path.read_text().strip())
+    assert not path.exists() or has_ended(path.read_text().strip())
 
 
 @supervised
@@ -152,13 +152,13 @@ def test_a_program_is_ended_when_it_is_told_to_stop(
     stop.set()
     thread.join(ENOUGH)
     assert [str(error).endswith(": stopped") for error in caught] == [True]
-    assert gone(path.read_text().strip())
+    assert has_ended(path.read_text().strip())
 
 
 def test_what_a_supervised_program_leaves_ends_with_it(tmp_path: Path) -> None:
     path = tmp_path / "pid"
     run(["sh", "-c", DETACHED, path], limit=None, supervised=True)
-    assert gone(path.read_text().strip())
+    assert has_ended(path.read_text().strip())
 
 
 @supervised
@@ -203,7 +203,7 @@ def test_a_supervisor_that_fails_leaves_no_process(tmp_path: Path) -> None:
         os.close(descriptor)
     assert done.returncode == 1
     assert "OSError: poll" in done.stderr
-    assert gone(path.read_text().strip())
+    assert has_ended(path.read_text().strip())
 
 
 def test_what_a_supervisor_leaves_that_was_killed_ends_with_the_run(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_what_a_supervisor_leaves_that_was_killed_ends_with_the_run(tmp_path: Pa
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(NoAnswer):
         stream(python(code, supervised=True), output, limit=None, stop=stop)
-    assert gone(path.read_text().strip())
+    assert has_ended(path.read_text().strip())
 
 
 @pytest.mark.parametrize("supervised", [False, True])
@@ -271,7 +271,7 @@ def test_it_is_killed_where_it_does_not_end(tmp_path: Path, *, supervised: bool)
     program = Program(["sh", "-c", deaf, path], supervised=supervised, grace=0.5)
     with pytest.raises(NoAnswer, match="no answer in 2 s"):
         capture(program, limit=2)
-    assert not path.exists() or gone(path.read_text().strip())
+    assert not path.exists() or has_ended(path.read_text().strip())
 
 
 def test_lines_come_as_they_are_written(tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ def test_an_output_that_fails_ends_the_program(tmp_path: Path, *, supervised: bo
     program = Program(["sh", "-c", script, path], supervised=supervised)
     with pytest.raises(OSError):  # noqa: PT011  # the very one
         stream(program, output, limit=None)
-    assert gone(path.read_text().strip())
+    assert has_ended(path.read_text().strip())
 
 
 def test_several_run_at_once_and_get_their_line(tmp_path: Path) -> None:
@@ -372,7 +372,7 @@ def test_one_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -
     path = tmp_path / "pid"
     (ended,) = side_by_side([Program(["sh", "-c", HANGS, path])], limit=5, grace=1)
     assert ended.how == "did not end within 5 s"
-    assert gone(path.read_text().strip())
+    assert has_ended(path.read_text().strip())
 
 
 def test_where_one_fails_the_others_have_a_moment_left() -> None:
@@ -428,7 +428,7 @@ def test_nothing_is_left_however_this_process_ends(
         parent.send_signal(number)
         read_rest(parent)
     assert parent.returncode == -number
-    assert gone(path.read_text().strip())
+    assert has_ended(path.read_text().strip())
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
@@ -442,4 +442,4 @@ def test_an_exception_ends_a_program_that_is_not_supervised(
 
     with pytest.raises(error):  # type: ignore[call-overload]
         stream(Program(["sh", "-c", "echo x; " + HANGS, path]), output, limit=None)
-    assert not path.exists() or gone(path.read_text().strip())
+    assert not path.exists() or has_ended(path.read_text().strip())
