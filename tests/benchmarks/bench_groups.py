@@ -1,0 +1,46 @@
+"""How long a process group takes to be made: by stock Gloo, patched without and with delegation.
+
+Run by `make bench`. The first group that delegates starts the library's context and is not counted;
+each later one sums the probe again.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from support.launcher import Launcher
+
+GROUPS = 6
+TURNS = 3
+
+
+@pytest.mark.parametrize("world", [2, 8, 16, 32])
+def test_groups(launch: Launcher, world: int) -> None:
+    """Medians over the groups, each as long as its slowest rank takes."""
+
+    def times(*, preload: bool, disabled: bool) -> list[float]:
+        ranks = launch(
+            "group_times:time_groups", world, arguments={"rounds": GROUPS}, preload=preload,
+            env={"SWITCHML_DISABLE": "1"} if disabled else {},
+        )  # fmt: skip
+        results = [rank.result for rank in ranks]
+        delegating = preload and not disabled
+        assert all(result["delegating"] == [delegating] * GROUPS for result in results)
+        return [max(result["seconds"][number] for result in results) for number in range(1, GROUPS)]
+
+    stock, patched, delegating = [], [], []
+    for _ in range(TURNS):
+        stock += times(preload=False, disabled=False)
+        patched += times(preload=True, disabled=True)
+        delegating += times(preload=True, disabled=False)
+    reference = statistics.median(stock)
+    for name, found in (("nothing delegates", patched), ("it delegates", delegating)):
+        ours = statistics.median(found)
+        print(
+            f"\ngroup of {world} ranks, {name}: {ours * 1e3:.1f} ms, unpatched "
+            f"{reference * 1e3:.1f} ms, ratio {ours / reference:.2f}"
+        )

@@ -1,0 +1,41 @@
+"""Times of making process groups, taken in the ranks."""
+
+import datetime as dt
+import os
+import time
+
+import torch.distributed as dist
+
+RANK = int(os.environ["RANK"])
+WORLD = int(os.environ["WORLD_SIZE"])
+
+
+def time_groups(switchml, rounds):
+    """Seconds that each of `rounds` groups took, one after another over one Store.
+
+    Ranks begin together, so nothing of their start is in it.
+    """
+    limit = dt.timedelta(seconds=120)
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    store = dist.TCPStore(host, port, WORLD, RANK == 0, limit)
+    seconds, delegating = [], []
+    for number in range(rounds):
+        own = dist.PrefixStore(f"group{number}", store)
+        meet(own)
+        begun = time.perf_counter()
+        dist.init_process_group("gloo", store=own, rank=RANK, world_size=WORLD, timeout=limit)
+        seconds.append(time.perf_counter() - begun)
+        delegating.append((switchml.report() or {}).get("delegating", False))
+        dist.destroy_process_group()
+    if RANK == 0:
+        store.wait(["left"])  # it has the Store
+    elif store.add("leaving", 1) == WORLD - 1:
+        store.set("left", "1")
+    return {"seconds": seconds, "delegating": delegating}
+
+
+def meet(store):
+    """Returns when all ranks have come."""
+    if store.add("come", 1) == WORLD:
+        store.set("met", "1")
+    store.wait(["met"])
