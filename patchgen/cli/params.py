@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from patchgen.patch.pins import Pin
     from patchgen.source import Places
-    from patchgen.system.interpreter import Torch
+    from patchgen.torch import Torch
 
 Command = Callable[..., Any]
 
@@ -191,11 +191,11 @@ def chosen_pin(pytorch: str | None) -> Pin:
 
 def torch_of(python: str) -> Torch:
     """The torch with Gloo that an interpreter imports."""
-    from patchgen.system import interpreter  # few commands need it
+    from patchgen.torch import probe_torch  # few commands need it
 
     # An installed graft, which may not fit any more, stays out.
     environ = {**os.environ, "SWITCHML_GRAFT": "0"}
-    return interpreter.ask(python, environ, torch=True).with_gloo()
+    return probe_torch(python, environ).require_gloo()
 
 
 def work(given: str | None, pin: Pin) -> str:

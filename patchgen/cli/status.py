@@ -11,9 +11,9 @@ from patchgen.cli.console import Command, print_json
 from patchgen.cli.params import json_option, known_pins, pytorch_option
 from patchgen.errors import TreeError
 from patchgen.patch import report, state
-from patchgen.ranks import installation
-from patchgen.ranks import report as telling
 from patchgen.system import interpreter, paths
+from patchgen.torch import report as torch_report
+from patchgen.torch.summary import summarize_python, summarize_wheel
 
 
 @click.command(cls=Command)
@@ -48,13 +48,13 @@ def status(ctx: click.Context, target: str, pytorch: str | None, *, as_json: boo
 
 def _status_of_torch(ctx: click.Context, target: str, *, as_json: bool) -> None:
     if target.endswith(".whl"):
-        found = installation.unpack(target)
+        summary = summarize_wheel(target)
     else:
-        found = installation.look(interpreter.located(target), os.environ)
+        summary = summarize_python(interpreter.located(target), os.environ)
     if as_json:
-        print_json(telling.data(found))
+        print_json(torch_report.data(summary))
     else:
-        for line in telling.lines(found):
+        for line in torch_report.lines(summary):
             click.echo(line)
-    if not found.sound:
+    if not summary.sound:
         ctx.exit(TreeError.exit_code)

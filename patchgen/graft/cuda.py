@@ -14,7 +14,7 @@ from patchgen.system import paths
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from patchgen.system.interpreter import Torch
+    from patchgen.torch import Torch
 
 HEADERS = (
     "cuda_runtime_api.h", "crt/host_config.h", "cublas_v2.h", "cusparse.h", "cusolverDn.h",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from patchgen.options import Options
     from patchgen.patch.pins import Pin
-    from patchgen.system.interpreter import Torch
+    from patchgen.torch import Torch
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from patchgen.graft.identity import Identity
     from patchgen.options import Options
     from patchgen.patch.pins import Pin
-    from patchgen.system.interpreter import Torch
+    from patchgen.torch import Torch
 
 _IMPLICIT = "/usr/include"  # as a directory of its own it would hide headers of the C++ library
 _EXPANDED = re.compile(r":|\$\{?(ORIGIN|LIB|PLATFORM)\b")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from patchgen.patch.pins import HookedFile, Pin
     from patchgen.source import Places
-    from patchgen.system.interpreter import Torch
+    from patchgen.torch import Torch
 
 _LOGGER = logging.getLogger(__name__)
 

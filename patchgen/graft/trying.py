@@ -10,13 +10,13 @@ from patchgen.errors import ToolError
 from patchgen.graft.installing import place
 from patchgen.payload import graft_trial
 from patchgen.system import files
-from patchgen.system.interpreter import IMPORT_LIMIT
 from patchgen.system.process import run
+from patchgen.torch.probing import IMPORT_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchgen.system.interpreter import Torch
+    from patchgen.torch import Torch
 
 
 def attempt(library: str, torch: Torch, environ: Mapping[str, str]) -> None:

@@ -149,29 +149,28 @@ def library() -> "str | None":
     return None
 
 
-def main(packages: "list[str]", *, torch: bool, switchml: bool) -> None:
+def main(packages: "list[str]", *, torch: bool) -> None:
     """Looks at what is asked for, up to what makes the rest senseless, and may end the process.
 
     Args:
-        packages: whose versions are told.
-        torch: whether it is imported.
-        switchml: whether what torch has of SwitchML is looked at.
+        packages: packages whose versions are told.
+        torch: imports torch, and looks at its support of SwitchML.
     """
     sys.path[:] = [path for path in sys.path if path]  # nothing of where this was started
     do(SELF, interpreter)
     do(PACKAGES, lambda: versions(packages))
     do(HOOK, hook)
+    do(WHERE, where)
     if torch:
-        look_at_torch(switchml=switchml)
+        look_at_torch()
         os._exit(0)  # all is told, and to take torch apart takes a third of a second
 
 
-def look_at_torch(*, switchml: bool) -> None:
+def look_at_torch() -> None:
     """Imports it."""
-    do(WHERE, where)
     done = do(TORCH, imported)
     do(HOOK, hook)
-    if not (switchml and done):
+    if not done:
         return
     if importlib.util.find_spec(PATCH) is not None and do(PATCH, report(PATCH)):
         do(LIBRARY, library)

@@ -16,7 +16,7 @@ from patchgen.system import cmake, outputs
 
 if TYPE_CHECKING:
     from patchgen.options import Options
-    from patchgen.system.interpreter import Torch
+    from patchgen.torch import Torch
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchgen.plugin.virtuals import Method
-    from patchgen.system.interpreter import Torch
+    from patchgen.torch import Torch
 
 _OLDEST = Version("1.13.0a0")  # before, a Work was a part of ProcessGroup
 _COMPILERS = ("/usr/local/include", "/usr/include")  # where a compiler looks by itself

@@ -9,7 +9,7 @@ from patchgen.patch import pins
 from patchgen.patch.limits import EXIT, Limits
 
 if TYPE_CHECKING:
-    from patchgen.system.interpreter import Torch
+    from patchgen.torch import Torch
 
 # Autograd's thread clears the state that the interpreter has freed at its end, so which of the two
 # it is depends on what the allocator made of that memory.

@@ -2,5 +2,8 @@
 
 from __future__ import annotations
 
-AUTO, PLUGIN, GRAFT, TORCH, STOCK = WAYS = ("auto", "plugin", "graft", "torch", "stock")
+from patchgen.torch import GRAFT, PLUGIN, TORCH
+
+AUTO, STOCK = "auto", "stock"
+WAYS = (AUTO, PLUGIN, GRAFT, TORCH, STOCK)
 """What is there, else the plugin; the plugin; a graft; a patched torch; not at all."""

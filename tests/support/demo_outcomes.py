@@ -9,7 +9,7 @@ import numpy as np
 from patchgen.ranks.demo.outcome import Outcome
 from patchgen.ranks.demo.training import Training
 from patchgen.ranks.run.job import Rank, Result, Setup
-from patchgen.system.interpreter import Torch
+from patchgen.torch import Torch
 
 STEPS, EPOCHS = 40, 4
 CALLS, BYTES = 40, 1_000_000

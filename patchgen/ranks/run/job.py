@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from patchgen.options import Options
     from patchgen.ranks.lab import Faults
-    from patchgen.system.interpreter import Torch
+    from patchgen.torch import Torch
 
 DEFAULT_WORKERS = 2
 MOST_WORKERS = 255

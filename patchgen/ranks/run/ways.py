@@ -13,19 +13,19 @@ from patchgen import graft, plugin
 from patchgen.client import homes, library, simulator
 from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
 from patchgen.options import Options
-from patchgen.ranks import installation
 from patchgen.ranks.run import around, configs, launchers
 from patchgen.ranks.run.job import MOST_WORKERS, Setup
-from patchgen.ranks.way import AUTO, GRAFT, PLUGIN, STOCK, TORCH
+from patchgen.ranks.way import AUTO, STOCK
 from patchgen.system import cache, files, interpreter, paths
 from patchgen.templates import DIRECTORY
+from patchgen.torch import GRAFT, PLUGIN, TORCH, probe_torch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from patchgen.ranks.run.job import Job
     from patchgen.system.cache import Kept
-    from patchgen.system.interpreter import Interpreter, Torch
+    from patchgen.torch import Installed, Torch
 
 _LOGGER = logging.getLogger(__name__)
 _NO_GRAFT = {"SWITCHML_GRAFT": "0"}  # one that is installed is not loaded
@@ -69,11 +69,11 @@ def _found(job: Job) -> Setup:
     # An installed graft, which may not fit any more, stays out where it has no part.
     hidden = _NO_GRAFT if job.way in {PLUGIN, STOCK} else {}
     environ = {**job.environ, **hidden}
-    asked = interpreter.ask(job.python, environ, torch=True, switchml=job.way != STOCK)
-    torch = asked.with_gloo()
+    asked = probe_torch(job.python, environ)
+    torch = asked.require_gloo()
     if job.way == STOCK:
         return stock(torch)
-    found = installation.reports(asked)
+    found = asked.reports
     way = next(iter(found), PLUGIN) if job.way == AUTO else job.way
     if way in found:
         setup = Setup(torch, way, _FOUND[way], environ=hidden)
@@ -105,8 +105,8 @@ def _given(job: Job, library: str) -> Setup:
     asked = _imported(job, {}, library)
     alone = asked
     if asked.torch is None:  # which need not be the fault of the graft
-        alone = interpreter.ask(job.python, {**job.environ, **_NO_GRAFT}, torch=True)
-    torch = alone.with_gloo()
+        alone = probe_torch(job.python, {**job.environ, **_NO_GRAFT})
+    torch = alone.require_gloo()
     misfit = graft.misfit(identity, torch.root)
     if misfit:
         raise TreeError(f"{why}: {misfit}")
@@ -122,21 +122,21 @@ def _tried(job: Job, setup: Setup) -> Setup:
     return _loaded(_imported(job, setup.environ, setup.graft), setup)
 
 
-def _imported(job: Job, own: Mapping[str, str], library: str | None) -> Interpreter:
+def _imported(job: Job, own: Mapping[str, str], library: str | None) -> Installed:
     """What the interpreter says as a rank will find it."""
     with files.scratch("try") as directory:
         environ = environment({**job.environ, **own}, library, directory)
-        return interpreter.ask(job.python, environ, torch=True, switchml=True)
+        return probe_torch(job.python, environ)
 
 
-def _loaded(asked: Interpreter, setup: Setup) -> Setup:
+def _loaded(asked: Installed, setup: Setup) -> Setup:
     """A setup with what was reported of it, where it was."""
-    found = installation.reports(asked)
+    found = asked.reports
     if setup.way not in found:
-        problem = installation.problem(asked, setup.way)
+        problem = asked.problem_of(setup.way)
         if problem:
             raise ToolError(f"{setup.why}: cannot be loaded: {problem}")
-        raise ToolError(f"{setup.why}: is not loaded by {_shown(asked.path)}")
+        raise ToolError(f"{setup.why}: is not loaded by {asked.interpreter.name}")
     return _known(setup, found[setup.way])
 
 

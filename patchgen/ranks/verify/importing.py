@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen.checks import Check
 from patchgen.patch.version import flags_of
-from patchgen.payload import probe
-from patchgen.ranks import exits, installation
-from patchgen.ranks.report import client
+from patchgen.ranks import exits
 from patchgen.ranks.verify import expected as expecting
 from patchgen.ranks.verify import libraries
 from patchgen.ranks.verify.expected import Expected
 from patchgen.ranks.verify.target import environment
-from patchgen.ranks.way import PLUGIN, TORCH
-from patchgen.system import interpreter
 from patchgen.system.interpreter import NoInterpreter
+from patchgen.torch import PLUGIN, probe_torch
+from patchgen.torch.report import client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from patchgen.ranks.verify.target import Target
-    from patchgen.system.interpreter import Interpreter, Torch
+    from patchgen.torch import Installed, Torch
 
 _NOTHING = (
     "no: there is no patch, graft or plugin; for PyTorch 1.13 and newer make one with: "
@@ -64,12 +62,10 @@ def check(target: Target, expected: Expected | None) -> Imported:
     """
     environ = environment(target, {"LD_BIND_NOW": "1"})
     try:
-        asked = interpreter.ask(
-            target.interpreter, environ, torch=True, switchml=True, limit=target.limit
-        )
+        installed = probe_torch(target.interpreter, environ, limit=target.limit)
     except NoInterpreter as error:
         return Imported([Check("torch imports", (str(error),))])
-    root = asked.root
+    root = installed.root
     if root is None:
         advice = "has no torch; install one, or give another interpreter"
         return Imported([Check("torch imports", (f"{target.interpreter} {advice}",))])
@@ -77,43 +73,44 @@ def check(target: Target, expected: Expected | None) -> Imported:
         problem = f"{root} is imported instead of the wheel's: give another interpreter"
         return Imported([Check("torch imports", (problem,))])
     linked = libraries.check(target, root)
-    torch = asked.torch
+    torch = installed.torch
     if torch is None:
-        problem = f"{root}: {_why(asked.problems[probe.TORCH])}"
+        problem = f"{root}: {_why(installed.problem)}"
         return Imported([Check("torch imports", (problem,)), linked])
-    where = f"{torch.version} in {root}, Python {asked.version}"
+    where = f"{torch.version} in {root}, Python {torch.python_version}"
     checks = [Check("torch imports", (), where), linked]
-    reports = dict(installation.reports(asked))
+    reports = installed.reports
     if expected is not None or target.unpacked is not None:
         reports.pop(PLUGIN, None)  # it is the torch itself that is to be proved
         plugin = []
     else:
-        plugin = [*_plugin(asked, reports.get(PLUGIN))]
-    checks += [*plugin, *_patch(target, asked, torch, expected, alone=not plugin)]
+        plugin = [*_plugin(installed)]
+    checks += [*plugin, *_patch(target, installed, torch, expected, alone=not plugin)]
     ways = {way: report["simulator"] for way, report in reports.items()}
     return Imported(checks, ways, exits.cause(torch))
 
 
-def _plugin(asked: Interpreter, report: Mapping[str, Any] | None) -> Iterator[Check]:
+def _plugin(installed: Installed) -> Iterator[Check]:
     """The check of the plugin, where it is installed."""
-    if report is not None:
-        yield Check("plugin", (), _about(report))
-    elif probe.PLUGIN in asked.problems:
-        yield Check("plugin", (f"torch_switchml: {_why(asked.problems[probe.PLUGIN])}",))
+    plugin = installed.plugin
+    if plugin.report:
+        yield Check("plugin", (), _about(plugin.report))
+    elif plugin.problem:
+        yield Check("plugin", (f"torch_switchml: {_why(plugin.problem)}",))
 
 
 def _patch(
-    target: Target, asked: Interpreter, torch: Torch, expected: Expected | None, *, alone: bool
+    target: Target, installed: Installed, torch: Torch, expected: Expected | None, *, alone: bool
 ) -> Iterator[Check]:
     """The checks of a patch or a graft; one has to be there if nothing else is."""
-    report = asked.found.get(probe.PATCH)
+    report = installed.patched.report or installed.graft.report
     if report is None:
-        problem = installation.problem(asked, TORCH)
+        problem = installed.patched.problem or installed.graft.problem
         if alone or problem:
-            yield Check("patched", (_why(problem) if problem else _unpatched(asked, torch),))
+            yield Check("patched", (_why(problem) if problem else _unpatched(installed, torch),))
         return
     yield Check("patched", (), _about(report))
-    yield _symbols(target, asked.found.get(probe.LIBRARY) or "")
+    yield _symbols(target, installed.library or "")
     wanted = expected or Expected(None, flags_of(expecting.normal(torch.version)))
     if (wanted.version, wanted.flags) != (None, None):
         problems = expecting.problems(wanted, torch.version, report["flags"])
@@ -132,11 +129,11 @@ def _why(problem: str) -> str:
     return f"{error}; {hint}" if hint else error
 
 
-def _unpatched(asked: Interpreter, torch: Torch) -> str:
+def _unpatched(installed: Installed, torch: Torch) -> str:
     """Reason why this torch has nothing of SwitchML."""
     if not torch.gloo:
         return "this torch has no Gloo process group; build with USE_DISTRIBUTED=1 and USE_GLOO=1"
-    if probe.PATCH not in asked.found:
+    if not installed.has_module:
         return _NOTHING
     return (
         "no: torch.distributed.switchml is there, but no library has switchml_torch_report: "

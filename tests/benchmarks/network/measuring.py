@@ -18,7 +18,7 @@ from patchgen.client.simulator import aggregator
 from patchgen.client.simulator_config import simulated
 from patchgen.ranks import run as running
 from patchgen.ranks.run import Job
-from patchgen.ranks.way import PLUGIN
+from patchgen.torch import PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -21,8 +21,8 @@ from patchgen.source.fetch import fetch
 from patchgen.source.partial import Commit
 from patchgen.source.repository import Repository
 from patchgen.system.git import Git
-from patchgen.system.interpreter import Torch
 from patchgen.system.objects import object_id
+from patchgen.torch import Torch
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -33,12 +33,11 @@ from support.waiting import ENOUGH
 
 from patchgen.options import resolve
 from patchgen.plugin import project, target
-from patchgen.system import interpreter
+from patchgen.torch import Torch, probe_torch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchgen.system.interpreter import Torch
 
 pytestmark = pytest.mark.integration
 
@@ -100,7 +99,7 @@ def compiled(torch: Torch, scratch: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def asked(torch: Path) -> Torch:
-    return interpreter.ask(str(torch), os.environ, torch=True).with_gloo()
+    return probe_torch(str(torch), os.environ).require_gloo()
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from patchgen.graft.identity import Identity
 from patchgen.graft.sources import check_version, gloo_directory, pin_of
 from patchgen.patch import pins
 from patchgen.payload import graft_hook
-from patchgen.system.interpreter import Torch
+from patchgen.torch import Torch
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,6 +18,7 @@ from support.waiting import ENOUGH
 from patchgen import payload
 from patchgen.errors import ToolError
 from patchgen.system import interpreter
+from patchgen.torch import probe_torch
 
 FILES = sorted(Path(payload.__file__).parent.glob("*.py"))
 OLDEST = (3, 6)
@@ -130,7 +131,7 @@ def test_the_probe_tells_of_every_python(python: str) -> None:
     asked = interpreter.ask(python, {"PATH": os.environ["PATH"]}, packages=["none-such"])
     assert tuple(map(int, asked.version.split(".")[:2])) == version(python)
     assert asked.tag == "cp{}{}".format(*version(python))
-    assert (asked.packages, asked.problems, asked.torch) == ({}, {}, None)
+    assert (asked.packages, asked.problems) == ({}, {})
     assert asked.ended.err == b""
 
 
@@ -139,8 +140,8 @@ def test_what_was_found_before_a_crash_is_known(tmp_path: Path) -> None:
     package.mkdir()
     (package / "__init__.py").write_text("import os, sys; sys.stderr.write('x\\n'); os.abort()")
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)}
-    asked = interpreter.ask(sys.executable, environ, torch=True, switchml=True)
-    assert (asked.root, asked.torch) == (str(package), None)
-    assert asked.problems == {"torch": "died of SIGABRT: x"}
+    installed = probe_torch(sys.executable, environ)
+    assert (installed.root, installed.torch) == (str(package), None)
+    assert installed.problem == "died of SIGABRT: x"
     with pytest.raises(ToolError, match="cannot import torch: died of SIGABRT: x"):
-        asked.with_gloo()
+        installed.require_gloo()

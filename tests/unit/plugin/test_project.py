@@ -12,7 +12,7 @@ from patchgen.patch import pins, render
 from patchgen.plugin import project
 from patchgen.plugin.target import Target
 from patchgen.plugin.virtuals import Method
-from patchgen.system.interpreter import Torch
+from patchgen.torch import Torch
 
 TORCH = Torch(
     python="/usr/bin/python3", version="2.13.0+cpu", commit="cf30153c", cuda=None, cxx11_abi=True,

@@ -10,7 +10,7 @@ import pytest
 
 from patchgen.errors import FileError, ToolError
 from patchgen.plugin import target
-from patchgen.system.interpreter import Torch
+from patchgen.torch import Torch
 
 if TYPE_CHECKING:
     from pathlib import Path

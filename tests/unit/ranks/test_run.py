@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchgen.options import Options
-    from patchgen.system.interpreter import Torch
+    from patchgen.torch import Torch
 
 GROUP = (
     "process group of 2 ranks: allreduce(SUM, AVG) of float32, int32, bfloat16, float16 goes to "
