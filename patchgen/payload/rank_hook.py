@@ -110,12 +110,15 @@ class Rank:
             self.write(f"maker-{os.getpid()}.json", {"maker": "torchcomms"})
         if self.pid != os.getpid():
             self.pid = os.getpid()
-            self.told = {"groups": []}
+            self.told = {"outcomes": []}
             atexit.register(self.tell, final=True)
         self.told.update(rank=self.c10d.get_rank(), world=self.c10d.get_world_size())
         self.told["backend"] = str(self.c10d.get_backend())
         report = self.report()
-        self.told["groups"].append(report["group"] if report else "")
+        if report and report["group"]:
+            # A torch that an older switchml-patch has patched gives no reason.
+            outcome = {"group": report["group"], "reason": report.get("reason", "")}
+            self.told["outcomes"].append(outcome)
         self.tell()
         return answer
 

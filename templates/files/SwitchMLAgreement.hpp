@@ -119,13 +119,25 @@ inline std::string ranksText(const std::vector<int>& ranks) {
   return out;
 }
 
+/// Reads terms, which are written as NAME=VALUE with spaces between them.
+inline std::vector<std::pair<std::string, std::string>> readTerms(const std::string& terms) {
+  std::istringstream in(terms);
+  std::vector<std::pair<std::string, std::string>> out;
+  for (std::string term; in >> term;) {
+    const auto equals = std::min(term.find('='), term.size());
+    out.emplace_back(term.substr(0, equals), term.substr(std::min(equals + 1, term.size())));
+  }
+  return out;
+}
+
 inline std::string differences(const std::string& first, const std::string& other) {
-  std::istringstream left(first);
-  std::istringstream right(other);
+  const auto left = readTerms(first);
+  const auto right = readTerms(other);
   std::string out;
-  for (std::string a, b; (left >> a) && (right >> b);) {
-    if (a != b) {
-      out += text(out.empty() ? "" : ", ", b, " where rank 0 has ", a.substr(a.find('=') + 1));
+  for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+    if (left[i] != right[i]) {
+      out += text(out.empty() ? "" : ", ", right[i].first, "=", right[i].second,
+                  " where rank 0 has ", left[i].second);
     }
   }
   return out.empty() ? "another client library than rank 0" : out;

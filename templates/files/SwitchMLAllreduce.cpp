@@ -80,34 +80,48 @@ struct Submitted {
 };
 using SubmittedJobs = std::map<std::uint64_t, Submitted>;
 
-/// Text that is read without a lock. Each value stays for good: a reader may still look at it.
-class Text {
+/// The newest of some values, which is read without a lock. Each value stays for good: a reader may
+/// still look at it.
+template <typename Value>
+class Newest {
  public:
-  Text() = default;
-  Text(const Text& other) : value_(other.value_.load()) {}
-  Text& operator=(const Text&) = delete;
+  Newest() = default;
+  Newest(const Newest& other) : link_(other.link_.load()) {}
+  Newest& operator=(const Newest&) = delete;
 
-  std::string get() const {
-    const auto* const value = value_.load(std::memory_order_acquire);
-    return value == nullptr ? "" : value->text;
+  Value get() const {
+    const auto* const link = link_.load(std::memory_order_acquire);
+    return link == nullptr ? Value{} : link->value;
   }
-  bool empty() const {
-    const auto* const value = value_.load(std::memory_order_acquire);
-    return value == nullptr || value->text.empty();
-  }
-  void set(const std::string& value) {
-    value_.store(new const Value{value, value_.load()}, std::memory_order_release);
+  /// True where none was set.
+  bool empty() const { return link_.load(std::memory_order_acquire) == nullptr; }
+  void set(Value value) {
+    link_.store(new const Link{std::move(value), link_.load()}, std::memory_order_release);
   }
 
  private:
-  struct Value {
-    std::string text;
-    const Value* earlier;
+  struct Link {
+    Value value;
+    const Link* earlier;
   };
-  std::atomic<const Value*> value_{nullptr};
+  std::atomic<const Link*> link_{nullptr};
 };
 
-/// The state of the one SwitchML context. What is atomic, or Text, is read without the mutex.
+/// The outcome of an agreement between the ranks of a group.
+struct Outcome {
+  int size = 0;
+  std::string decision;  // where allreduces go, and why
+  std::string reason;    // for which they stay with Gloo; empty where they do not
+  std::string terms;     // empty where they stay with Gloo
+
+  std::string line() const {
+    return size == 0
+               ? ""
+               : text("process group of ", size, size == 1 ? " rank: " : " ranks: ", decision);
+  }
+};
+
+/// The state of the one SwitchML context. What is atomic, or Newest, is read without the mutex.
 struct Process {
   Process() = default;
   explicit Process(const Process& parent);
@@ -124,8 +138,8 @@ struct Process {
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> nextTicket{0};
   std::atomic<bool> used{false};  // the library's context
-  Text broken;
-  Text group;
+  Newest<std::string> broken;
+  Newest<Outcome> group;
   Jobs jobs;
   Threads threads;
 
@@ -863,19 +877,21 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
   if (agreed.able() && !sumsAreFake(config.general_)) {
     agreed = negotiation.round("probe", probe(state, config, timeout, negotiation.seed()));
   }
-  const auto line =
-      text("process group of ", size, size == 1 ? " rank: " : " ranks: ",
-           agreed.able() ? text(sumsAreFake(config.general_) ? "WARNING: NOT REAL SUMS: " : "",
-                                "allreduce(", settings.ops.names(", "), ") of ",
-                                settings.dtypes.names(", "), " goes to SwitchML",
-                                settings.quantization.bits == Quantization::kWhole
-                                    ? ""
-                                    : text(" in ", settings.quantization.bits, " bits"),
-                                " (", offer.words, ")")
-                         : "allreduce stays with Gloo: " + agreed.words);
+  Outcome outcome{size, "allreduce stays with Gloo: " + agreed.words, agreed.words, ""};
+  if (agreed.able()) {
+    outcome.terms = offer.words;
+    outcome.decision =
+        text(sumsAreFake(config.general_) ? "WARNING: NOT REAL SUMS: " : "", "allreduce(",
+             settings.ops.names(", "), ") of ", settings.dtypes.names(", "), " goes to SwitchML",
+             settings.quantization.bits == Quantization::kWhole
+                 ? ""
+                 : text(" in ", settings.quantization.bits, " bits"),
+             " (", outcome.terms, ")");
+  }
+  const auto line = outcome.line();
 
   lock.lock();
-  state.group.set(line);
+  state.group.set(outcome);
   const bool first = !state.joined;
   state.joined = true;
   const bool warn = !offer.where.empty() && !state.warned;
@@ -932,8 +948,8 @@ void abort(const std::vector<const void*>& contexts) noexcept {
 
 }  // namespace switchml_torch
 
-/// Writes a JSON object about this process (flags, counters, the last group's line) as a
-/// NUL-terminated string of at most `capacity` bytes; returns the bytes that it needs.
+/// Writes a JSON object about this process (its flags and counters, and the outcome of the newest
+/// group) as a NUL-terminated string of at most `capacity` bytes; returns the bytes that it needs.
 extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_report(
     char* buffer, std::size_t capacity) {
   using namespace switchml_torch;
@@ -943,14 +959,20 @@ extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_rep
     fallbacks += text(i == 0 ? "" : ", ", quoted(kFallbackNames[i]), ": ",
                       state.fallbacks[i].load(std::memory_order_relaxed));
   }
+  std::string terms;
+  const auto group = state.group.get();
+  for (const auto& [name, value] : readTerms(group.terms)) {
+    terms += text(terms.empty() ? "" : ", ", quoted(name), ": ", quoted(value));
+  }
   const auto broken = state.broken.get();
   const auto report = text(
       "{\"flags\": ", quoted(SWITCHML_TORCH_FLAGS),
       ", \"simulator\": ", kSimulator ? "true" : "false",
       ", \"delegating\": ", !state.forked && state.delegation.load() != nullptr ? "true" : "false",
       ", \"failure\": ", quoted(state.forked && broken.empty() ? kForked : broken),
-      ", \"group\": ", quoted(state.group.get()),
-      ", \"calls\": ", state.calls.load(std::memory_order_relaxed),
+      ", \"group\": ", quoted(group.line()), ", \"world_size\": ", group.size,
+      ", \"decision\": ", quoted(group.decision), ", \"reason\": ", quoted(group.reason),
+      ", \"terms\": {", terms, "}, \"calls\": ", state.calls.load(std::memory_order_relaxed),
       ", \"bytes\": ", state.bytes.load(std::memory_order_relaxed), ", \"fallbacks\": {", fallbacks,
       "}}");
   if (capacity > 0) {

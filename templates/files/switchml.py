@@ -38,7 +38,11 @@ def report():
     simulator: whether the client library is the simulator.
     delegating: whether a process group delegates at the moment.
     failure: why SwitchML was given up, or an empty string.
-    group: what the newest process group agreed on, and why.
+    group: what the newest process group agreed on, and why, in a line. The same as fields:
+    world_size: its number of ranks; 0 where there was none.
+    decision: where its allreduces go, in words.
+    reason: why they stay with Gloo, or an empty string.
+    terms: the settings that its ranks agreed on, by name, as text; empty where they did not.
     calls, bytes: allreduces, and bytes per rank, that SwitchML has summed: 4 for each element,
     whatever its type.
     fallbacks: allreduces left to Gloo, by reason: group (it does not delegate), op and dtype (none

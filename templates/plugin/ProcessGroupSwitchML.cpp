@@ -362,6 +362,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::delegated(
   }
   auto trace = records_->trace();  // waits for Python's lock
   std::lock_guard<std::mutex> lock(order_);
+  const auto sequence = getSequenceNumberForGroup() + 1;  // may throw, which would cost a ticket
   auto ticket = std::make_unique<Ticket>(pool_[0].get(), sources, kind.op);
   const auto timeout = limitOf(kind.timeout);
   ticket->limit(timeout);
@@ -372,7 +373,6 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::delegated(
     return {};
   }
   ++delegated_;
-  const auto sequence = getSequenceNumberForGroup();
   auto work = c10::make_intrusive<ReduceWork>(
       kind.type, kind.title, sources, targets, getRank(), std::move(ticket),
       Call{sequence, timeout,

@@ -101,6 +101,8 @@ class Rank:
     """As `torch.distributed.switchml.report()`; None where SwitchML has no part."""
     final: bool
     """Whether it is of the end; else of the last time that a group was made or destroyed."""
+    reason: str = ""
+    """Reason why that group stays with Gloo; empty where it delegates, or is not SwitchML's."""
 
     @property
     def delegated(self) -> tuple[int, int]:

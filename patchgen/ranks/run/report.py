@@ -120,7 +120,7 @@ def _of_group(rank: Rank) -> str:
     if rank.report["failure"]:
         return f"SwitchML was given up: {rank.report['failure']}"
     left = fallbacks(rank.report["fallbacks"])
-    if rank.report["fallbacks"]["group"] or "stays with Gloo" in rank.group:
+    if rank.report["fallbacks"]["group"] or rank.reason:
         return rank.group
     return f"every allreduce was left to Gloo: {left}" if left else "no allreduce was called"
 

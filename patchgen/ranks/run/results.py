@@ -45,12 +45,13 @@ def _written(directory: str) -> Iterator[dict[str, Any]]:
 
 
 def _rank(data: Mapping[str, Any]) -> Rank:
-    groups = [group for group in data["groups"] if group]
+    outcome = data["outcomes"][0] if data["outcomes"] else {"group": "", "reason": ""}
     return Rank(
         rank=data["rank"],
         world=data["world"],
         backend=data["backend"],
-        group=groups[0] if groups else "",
+        group=outcome["group"],
+        reason=outcome["reason"],
         report=data["report"],
         final=data["final"],
     )

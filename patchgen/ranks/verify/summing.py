@@ -102,7 +102,7 @@ def merged(
     for step, name in names.items():
         events = [answer.events.get(step) for answer in answers]
         found = [_problems(answer, event) for answer, event in zip(answers, events)]
-        told = _plain((events[0] or {}).get("found", "")) if note is None else note
+        told = (events[0] or {}).get("found", "") if note is None else note
         required = not all((event or {}).get("optional") for event in events)
         checks.append(Check(name, _labelled(found), "" if any(found) else told, required))
         note = None
@@ -135,7 +135,7 @@ def _problems(answer: Answer, event: Event | None) -> list[str]:
         how = answer.ended.how or "ended before"
         return [how, *(f"its output: {line}" for line in answer.ended.last_lines(_SHOWN))]
     error = [event["error"].splitlines()[0]] if "error" in event else []
-    return [*map(_plain, event.get("problems", [])), *error]
+    return [*event.get("problems", []), *error]
 
 
 def _labelled(found: Sequence[Sequence[str]]) -> tuple[str, ...]:
@@ -143,9 +143,3 @@ def _labelled(found: Sequence[Sequence[str]]) -> tuple[str, ...]:
     if all(own == found[0] for own in found):
         return tuple(found[0])
     return tuple(f"rank {rank}: {line}" for rank, own in enumerate(found) for line in own)
-
-
-def _plain(line: str) -> str:
-    """Without what the check's name says."""
-    _, group, rest = line.partition("process group of ")
-    return rest.partition(": ")[2] if group else line

@@ -20,8 +20,8 @@ def check(ranks: list[Rank]) -> None:
     check_training(ranks)
     for rank in ranks:
         report = rank.result["report"]
-        told = report["group"].startswith("process group of 2 ranks: allreduce")
-        assert told if rank.result["leader"] else not report["group"]
+        assert report["world_size"] == (2 if rank.result["leader"] else 0)
+        assert bool(report["terms"]) is rank.result["leader"]
         assert set(report["fallbacks"].values()) == {0}
 
 

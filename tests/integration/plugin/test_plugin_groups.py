@@ -66,7 +66,7 @@ def test_subgroup_where_the_group_has_a_device(launch: Launcher) -> None:
 @pytest.mark.usefixtures("today")
 def test_reconfigured_groups_sum_over_their_ranks(launch: Launcher) -> None:
     for rank in results(launch("plugin_groups:reconfigured", 4)):
-        assert rank["pairs"]["group"].endswith("the group has 2 of the 4 workers")
+        assert rank["pairs"]["reason"].endswith("the group has 2 of the 4 workers")
         assert rank["pairs"]["fallbacks"]["group"] == 2
         assert rank["again"] == 1
 

@@ -36,7 +36,13 @@ def test_sums_are_true_and_delegated(launch: Launcher, world: int, prepostproces
         "sums", world, arguments={"sizes": sizes}, config={"prepostprocessor": prepostprocessor}
     )
     for result in results(ranks):
-        assert result["report"]["delegating"] is True
+        report = result["report"]
+        assert (report["delegating"], report["reason"]) == (True, "")
+        assert report["group"] == f"process group of {world} ranks: {report['decision']}"
+        listed = " ".join(f"{name}={value}" for name, value in report["terms"].items())
+        assert report["decision"].endswith(f" goes to SwitchML ({listed})")
+        assert report["terms"]["num_workers"] == str(report["world_size"]) == str(world)
+        assert report["terms"]["SWITCHML_OPS"] == "SUM,AVG"
     said = [line for line in ranks[0].err.splitlines() if "process group" in line]
     assert len(said) == 1
     assert "goes to SwitchML" in said[0]
@@ -173,6 +179,11 @@ def test_distributed_data_parallel(launch: Launcher) -> None:
 def test_no_config_on_one_rank(launch: Launcher, victim: int) -> None:
     ranks = launch("outcome", 2, per_rank={victim: None})
     went_to_gloo(ranks)
+    for result in results(ranks):
+        report = result["report"]
+        assert report["reason"] == f"rank {victim}: no switchml.cfg"
+        assert report["decision"] == f"allreduce stays with Gloo: {report['reason']}"
+        assert (report["delegating"], report["terms"]) == (False, {})
     assert f"stays with Gloo: rank {victim}: no switchml.cfg" in ranks[0].err
     warnings = [line for line in ranks[victim].err.splitlines() if "warning: " in line]
     assert len(warnings) == 1

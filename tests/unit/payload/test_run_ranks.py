@@ -68,7 +68,7 @@ def get_world_size():
 REPORT = """
 calls = 0
 def report():
-    return {"calls": calls, "group": "agreed"}
+    return {"calls": calls, "group": "agreed", "reason": ""}
 """
 CUDA = "class cuda:\n    @staticmethod\n    def is_available(): return True\n"
 
@@ -210,11 +210,12 @@ def test_the_last_word_of_a_rank(script: Script, way: str, end: str) -> None:
     module = "torch_switchml" if way == "plugin" else "torch.distributed.switchml"
     script(f"dist.init_process_group('gloo'); import {module} as m; m.calls = 5\n{end}")
     (told,) = script.told()
-    report = None if way == "stock" else {"calls": 5, "group": "agreed"}
-    groups = [""] if way == "stock" else ["agreed"]
+    report = None if way == "stock" else {"calls": 5, "group": "agreed", "reason": ""}
+    outcomes = [] if way == "stock" else [{"group": "agreed", "reason": ""}]
     assert told.pop("pid") > 0
     assert told == {
-        "rank": 1, "world": 2, "backend": "gloo", "groups": groups, "final": True, "report": report,
+        "rank": 1, "world": 2, "backend": "gloo", "outcomes": outcomes, "final": True,
+        "report": report,
     }  # fmt: skip
 
 

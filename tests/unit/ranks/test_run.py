@@ -118,10 +118,12 @@ def test_configurations_that_do_not_fit(tmp_path: Path) -> None:
         configs.check([str(tmp_path / "none.cfg")], 1)
 
 
-def rank(number: int, *, group: str = GROUP, final: bool = True, **report: Any) -> Rank:
+def rank(
+    number: int, *, group: str = GROUP, reason: str = "", final: bool = True, **report: Any
+) -> Rank:
     fallbacks = {**NO_FALLBACKS, **report.pop("fallbacks", {})}
     counted = {"calls": 0, "bytes": 0, "failure": "", "fallbacks": fallbacks, **report}
-    return Rank(number, 2, "gloo", group, counted, final)
+    return Rank(number, 2, "gloo", group, counted, final, reason)
 
 
 def result(*ranks: Rank, way: str = "plugin", **others: Any) -> Result:
@@ -249,7 +251,7 @@ def test_why_a_rank_crashed_at_its_end(code: int, python: str) -> None:
         ([rank(0, fallbacks={"op": 2})], {"makers": ["a"]}, "left to Gloo: op 2"),
         ([rank(0, fallbacks={"op": 2, "numel": 1})], {}, "left to Gloo: op 2, numel 1"),
         ([rank(0, failure="lost")], {}, "SwitchML was given up: lost"),
-        ([rank(0, group="g: allreduce stays with Gloo: why")], {}, "g: allreduce stays with"),
+        ([rank(0, group="the line", reason="why")], {}, "the line"),
         ([rank(0, calls=1)], {}, ""),
         ([dataclasses.replace(rank(0, calls=9), world=1)], {}, "1 rank, which has nobody to sum"),
         ([], {"way": "stock"}, ""),
