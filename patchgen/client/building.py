@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from patchgen.client import checkout, config, installed, library, mends
+from patchgen.client import checkout, config, library, mends
 from patchgen.client.mends import COMMIT
 from patchgen.errors import file_errors
 from patchgen.system import cmake, files, outputs, paths
@@ -103,7 +103,7 @@ def contents(wish: Wish, whole: Mapping[str, bytes], build: str) -> dict[str, by
     for name in _GENERATED if wish.grpc else ():
         found[f"include/switchml/{name}"] = _read(build, f"generated/{name}")
     found[library.MODULE] = _read(build, posixpath.basename(library.MODULE))
-    found[config.NAME] = installed.text(wish.flags).encode()
+    found[config.NAME] = config.compose_installed(wish.flags).encode()
     found[library.ARCHIVE] = _read(build, library.ARCHIVE)
     return found
 

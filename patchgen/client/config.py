@@ -1,4 +1,4 @@
-"""switchml.cfg, the configuration of one rank: where it is, what it says, and how it is written."""
+"""switchml.cfg, the configuration of one rank: its places, and how it is read and written."""
 
 from __future__ import annotations
 
@@ -7,29 +7,34 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchgen.payload.rank_hook import RANK_MARK, WORLD_MARK
+from patchgen.client.settings import DEFAULTS, PREPOSTPROCESSORS, SETTINGS
+from patchgen.errors import OptionsError
+from patchgen.payload.rank_hook import CPUS_MARK, RANK_MARK
 from patchgen.system import files
+from patchgen.system.ports import split_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from patchgen.client.library import Archive
 
 NAME = "switchml.cfg"
-PREPOSTPROCESSORS = ("cpu_exponent_quantizer", "bypass")
-DEFAULT_PORT = 50099
+DEFAULT_PORT = int(DEFAULTS["general.controller_port"])
 MAX_WORKERS = 0xFFFF
 LEAST_RDMA_TIMEOUT = 1000
 """Smallest `timeout` in milliseconds with which a group delegates over RDMA; see docs/client.md."""
 
-_FILLED_IN = {"general.rank": RANK_MARK, "general.num_workers": WORLD_MARK}
-_DEFAULTS = {"rank": "0", "num_workers": "1", "backend": "dummy", "timeout": "10"}
-# Of the real library: the simulator does sum with the first two.
-_NO_SUMS = {
-    ("backend", "dummy"): "talks to nobody; take dpdk or rdma, or the simulator",
-    ("prepostprocessor", "bypass"): "does not convert for the switch; take cpu_exponent_quantizer",
-    ("instant_job_completion", "true"): "computes nothing; set it to false",
-}
+_FILLED_IN = {setting.name: setting.mark for setting in SETTINGS if setting.mark}
+_PLACES = "/etc/switchml.cfg, ./switchml.cfg or ./switchml-<hostname>.cfg, the first that exists"
+# Buffers of each of a thread's two pools. EAL takes so many MiB, enough for the pools of 5 threads.
+_LAB_POOL, _LAB_MEMORY = 8192, 256
+# The simulator does sum with the first two.
+_NO_SUMS = (
+    ("general.backend", "dummy", "talks to nobody; take dpdk or rdma, or the simulator"),
+    ("general.prepostprocessor", "bypass",
+     "does not convert for the switch; take cpu_exponent_quantizer"),
+    ("general.instant_job_completion", "true", "computes nothing; set it to false"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,15 @@ class Config:
     values: Mapping[str, str]
     """Values of the file by section and key, such as `general.rank`."""
 
+    def value(self, name: str) -> str:
+        """Value of a setting; the library's default where the file has none."""
+        return self.values.get(name, DEFAULTS[name])
+
     @property
     def without_hugepages(self) -> bool:
         """DPDK is told to do without."""
         try:
-            options = shlex.split(self.values.get("backend.dpdk.extra_eal_options", ""))
+            options = shlex.split(self.value("backend.dpdk.extra_eal_options"))
         except ValueError:
             return False
         return "--no-huge" in options
@@ -73,12 +82,13 @@ class Config:
             built = ", ".join(library.backends).lower()
             yield f"backend = {self.backend}: the client library has {built}; take one of them"
         elif self.backend == "rdma" and library.timeouts:
-            timeout = self.values.get("general.timeout", _DEFAULTS["timeout"])
+            timeout = self.value("general.timeout")
             if _below(timeout, LEAST_RDMA_TIMEOUT):
                 least = LEAST_RDMA_TIMEOUT
                 yield f"timeout = {timeout}: too short for RDMA; set it to {least} or more"
-        for (key, value), why in _NO_SUMS.items():
-            if self.values.get(f"general.{key}", _DEFAULTS.get(key)) == value:
+        for name, value, why in _NO_SUMS:
+            if self.value(name) == value:
+                key = name.partition(".")[2]
                 yield f"{key} = {value}: nothing is summed, because it {why}"
         for name in sorted({key.split(".")[1] for key in self.values if key[:8] == "backend."}):
             if name.upper() not in library.backends:
@@ -169,9 +179,11 @@ def read(text: str) -> Config:
         ValueError: the library would refuse it; the message says what.
     """
     values = parse(text)
-    general = {key: values.get(f"general.{key}", _DEFAULTS[key]) for key in _DEFAULTS}
-    rank, workers = (_number(key, general[key]) for key in ("rank", "num_workers"))
-    return Config(rank, workers, general["backend"], values)
+    rank, workers, backend = (
+        values.get(name, DEFAULTS[name])
+        for name in ("general.rank", "general.num_workers", "general.backend")
+    )
+    return Config(_number("rank", rank), _number("num_workers", workers), backend, values)
 
 
 def _number(key: str, value: str) -> int:
@@ -203,12 +215,134 @@ def template(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def dummy(rank: int, workers: int) -> str:
+def compose(values: Mapping[str, str], sections: Collection[str] = ()) -> str:
+    """The text of a file, with a comment for each setting.
+
+    Args:
+        values: by name, such as `general.rank`; each of them is in the file.
+        sections: sections of which all settings are in the file.
+
+    Raises:
+        ValueError: a value is of no setting.
+    """
+    unknown = sorted({*values} - {*DEFAULTS})
+    if unknown:
+        raise ValueError(f"no setting of switchml.cfg: {', '.join(unknown)}")
+    lines, begun = [f"# Read from {_PLACES}."], ""
+    for setting in SETTINGS:
+        if setting.name not in values and setting.section not in sections:
+            continue
+        if setting.section != begun:
+            begun = setting.section
+            lines += ["", f"[{begun}]"]
+        lines += [f"# {line}" for line in setting.about.splitlines()]
+        written = setting.default if setting.written is None else setting.written
+        lines.append(f"{setting.key} = {values.get(setting.name, written)}")
+    return "\n".join(lines) + "\n"
+
+
+def compose_dummy(rank: int, workers: int) -> str:
     """The text for the library's dummy backend.
 
     It has only what every build of the library knows: one refuses a file with any other name.
     """
-    return (
-        f"[general]\nrank = {rank}\nnum_workers = {workers}\npacket_numel = 256\n"
-        f"backend = dummy\nprepostprocessor = {PREPOSTPROCESSORS[0]}\n"
+    return compose(
+        {
+            "general.rank": str(rank),
+            "general.num_workers": str(workers),
+            "general.packet_numel": "256",
+            "general.backend": "dummy",
+            "general.prepostprocessor": PREPOSTPROCESSORS[0],
+        }
     )
+
+
+def compose_installed(flags: Collection[str]) -> str:
+    """The text for a client library of `client build`.
+
+    Args:
+        flags: what it was built with; a library refuses the names of a backend that it lacks.
+    """
+    backend = next((name for name in ("dpdk", "rdma") if name.upper() in flags), "dummy")
+    return compose({"general.backend": backend}, ("general", f"backend.{backend}", "backend.dummy"))
+
+
+def compose_simulated(
+    *,
+    rank: int = 0,
+    workers: int = 1,
+    controller_port: int = DEFAULT_PORT,
+    prepostprocessor: str = PREPOSTPROCESSORS[0],
+    aggregator: str | None = None,
+) -> str:
+    """The text for the simulator, which the real library reads as well without `aggregator`.
+
+    Args:
+        rank: number of the worker.
+        workers: how many there are.
+        controller_port: where rank 0 listens, on the loopback.
+        prepostprocessor: one of `PREPOSTPROCESSORS`.
+        aggregator: HOST:PORT of a process that is the switch instead of rank 0.
+
+    Raises:
+        OptionsError: `aggregator` is no such address.
+    """
+    values = {
+        "general.rank": str(rank),
+        "general.num_workers": str(workers),
+        "general.prepostprocessor": prepostprocessor,
+        "general.controller_port": str(controller_port),
+        "general.timeout": "10",
+    }
+    if aggregator is not None:
+        try:
+            host, port = split_address(aggregator)
+        except ValueError as error:
+            raise OptionsError(f"the address of the aggregator: {error}") from None
+        values["general.controller_ip"], values["general.controller_port"] = host, str(port)
+        values["backend.simulator.external_aggregator"] = "true"
+    return compose(values, ("general", "backend.dummy"))
+
+
+def compose_lab(  # noqa: PLR0913  # each is a value of the file
+    socket: str,
+    controller_port: int,
+    *,
+    threads: int = 1,
+    outstanding: int = 256,
+    packet_numel: int = 256,
+    timeout: int = 10,
+) -> str:
+    """The template for ranks whose ports are memifs, memory that each shares with a switch.
+
+    Args:
+        socket: the path of the switch's end of the port, with a mark for the rank; without a
+            character that ends a word of DPDK's options.
+        controller_port: where the controller listens, on this machine.
+        threads: of the client in each rank, each with a core of its own.
+        outstanding: packets that a rank has under way.
+        packet_numel: 64 or 256 elements.
+        timeout: milliseconds after which a packet is sent again.
+    """
+    # Without huge pages, cards, shared files and a socket of its own, DPDK needs no rights, and
+    # several processes do not meet.
+    eal = (
+        f"--no-huge --no-shconf -m {_LAB_MEMORY} --no-pci --no-telemetry --log-level=error "
+        f"--vdev=net_memif0,role=client,socket={socket},socket-abstract=no"
+    )
+    values = {
+        **_FILLED_IN,
+        "general.num_worker_threads": str(threads),
+        "general.max_outstanding_packets": str(outstanding),
+        "general.packet_numel": str(packet_numel),
+        "general.backend": "dpdk",
+        "general.controller_port": str(controller_port),
+        "general.timeout": str(timeout),
+        "backend.dpdk.worker_ip": f"10.83.77.{RANK_MARK}",
+        "backend.dpdk.cores": CPUS_MARK,
+        "backend.dpdk.extra_eal_options": eal,
+        "backend.dpdk.pool_size": str(_LAB_POOL),
+        "backend.dpdk.pool_cache_size": "256",
+        "backend.dpdk.bulk_drain_tx_us": "10",
+    }
+    return compose(values, ("general", "backend.dpdk"))

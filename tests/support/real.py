@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from patchgen.client import lab_config
+from patchgen.client import config
 from patchgen.payload.rank_hook import CPUS_MARK, RANK_MARK, WORLD_MARK
 from patchgen.ranks import lab
 from patchgen.system.process import Ended, Program, side_by_side
@@ -29,7 +29,7 @@ FAULTS = lab.Faults(loss=0.02, duplicate=0.02, reorder=0.02, seed=1)
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a rank's client, as in `lab_config.text`."""
+    """Settings of a rank's client, as in `config.compose_lab`."""
 
     threads: int = 1
     outstanding: int = 64
@@ -37,7 +37,7 @@ class Settings:
     timeout: int = 10
 
     def config(self, running: lab.Lab, rank: int, workers: int) -> str:
-        text = lab_config.text(
+        text = config.compose_lab(
             running.socket,
             running.port,
             threads=self.threads,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from patchgen.client.config import compose_simulated
 from patchgen.client.simulator import install
-from patchgen.client.simulator_config import simulated
 from patchgen.system.ports import free_port
 from patchgen.system.process import run
 from support.configs import with_values
@@ -207,7 +207,7 @@ def job(
     """
     port = int(aggregator.rpartition(":")[2]) if aggregator else free_port()
     configs = [
-        simulated(
+        compose_simulated(
             rank=rank,
             workers=workers,
             controller_port=port,

@@ -9,8 +9,7 @@ import logging
 import os
 from pathlib import Path
 
-from patchgen.client import config, library
-from patchgen.client.simulator_config import simulated
+from patchgen.client import config, library, settings
 from patchgen.errors import file_errors
 from patchgen.system import cmake, files, outputs, ports
 
@@ -23,7 +22,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
     *,
     workers: int = 1,
     controller_port: int = config.DEFAULT_PORT,
-    prepostprocessor: str = config.PREPOSTPROCESSORS[0],
+    prepostprocessor: str = settings.PREPOSTPROCESSORS[0],
     aggregator: str | None = None,
     debug: bool = False,
     cxxflags: str = "",
@@ -34,7 +33,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
         prefix: where include, lib and switchml.cfg go.
         workers: num_workers; with more than one, also writes ranks/RANK/switchml.cfg for each.
         controller_port: TCP port of the aggregator.
-        prepostprocessor: one of `config.PREPOSTPROCESSORS`.
+        prepostprocessor: one of `settings.PREPOSTPROCESSORS`.
         aggregator: HOST:PORT of a process that is the switch instead of rank 0.
         debug: no optimization, and debug symbols.
         cxxflags: flags for the compiler instead of those in the environment's CXXFLAGS.
@@ -52,13 +51,13 @@ def install(  # noqa: PLR0913  # each is an option of the command
         raise ValueError(f"workers: {workers} is not within 1 and {config.MAX_WORKERS}")
     if not 1 <= controller_port <= ports.HIGHEST:
         raise ValueError(f"controller_port: {controller_port} is no port")
-    if prepostprocessor not in config.PREPOSTPROCESSORS:
+    if prepostprocessor not in settings.PREPOSTPROCESSORS:
         raise ValueError(
-            f"prepostprocessor: {prepostprocessor} is none of {config.PREPOSTPROCESSORS}"
+            f"prepostprocessor: {prepostprocessor} is none of {settings.PREPOSTPROCESSORS}"
         )
 
     def text(rank: int) -> bytes:
-        return simulated(
+        return config.compose_simulated(
             rank=rank,
             workers=workers,
             controller_port=controller_port,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from patchgen import switch as switches
-from patchgen.client import lab_config
+from patchgen.client import config
 from patchgen.errors import OptionsError, ToolError
 from patchgen.payload.rank_hook import RANK_MARK
 from patchgen.system import files
@@ -79,7 +79,7 @@ class Lab:
     @property
     def config(self) -> str:
         """The template of a rank's switchml.cfg."""
-        return lab_config.text(self.socket, self.port, timeout=self.timeout)
+        return config.compose_lab(self.socket, self.port, timeout=self.timeout)
 
     def fail(self) -> None:
         """Tells that the switch has ended before the ranks.

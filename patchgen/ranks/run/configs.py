@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from patchgen.client import config
-from patchgen.client.simulator_config import simulated
 from patchgen.errors import OptionsError
 from patchgen.ranks.lab import cpus
 from patchgen.ranks.way import STOCK
@@ -51,7 +50,7 @@ def of(job: Job, setup: Setup, lab: Lab | None = None) -> dict[str, Any]:
         return _known(template=config.template(_read(job.configs[0])))
     if job.configs:
         return _known(files=job.configs)
-    made = simulated(controller_port=free_port())
+    made = config.compose_simulated(controller_port=free_port())
     return _known(template=config.template(made) if setup.simulated else None)
 
 

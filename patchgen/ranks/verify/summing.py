@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from patchgen.checks import Check, hold
 from patchgen.client import config
-from patchgen.client.simulator_config import simulated
 from patchgen.ranks.verify.target import run
 from patchgen.system.ports import free_port
 
@@ -120,9 +119,9 @@ def _written(scratch: str, world: int, *, dummy: bool) -> list[str]:
     paths = []
     for rank in range(world):
         text = (
-            config.dummy(rank, world)
+            config.compose_dummy(rank, world)
             if dummy
-            else simulated(rank=rank, workers=world, controller_port=port)
+            else config.compose_simulated(rank=rank, workers=world, controller_port=port)
         )
         path = os.path.join(scratch, f"switchml-{rank}.cfg")
         config.save(path, text)

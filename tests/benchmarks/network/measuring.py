@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from network import links
+from patchgen.client.config import compose_simulated
 from patchgen.client.simulator import aggregator
-from patchgen.client.simulator_config import simulated
 from patchgen.ranks import run as running
 from patchgen.ranks.run import Job
 from patchgen.torch import PLUGIN
@@ -113,7 +113,7 @@ def measure(
             processors, clock = os.times(), time.monotonic()
             for rank in range(ranks):
                 config = scratch / f"{rank}.cfg"
-                config.write_text(simulated(rank=rank, workers=ranks, aggregator=address))
+                config.write_text(compose_simulated(rank=rank, workers=ranks, aggregator=address))
                 own = {**environ, "RANK": str(rank), "SWITCHML_CONFIG": str(config)}
                 with (scratch / f"{rank}.log").open("w") as log:
                     started.append(subprocess.Popen(

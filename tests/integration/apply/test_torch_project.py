@@ -13,7 +13,7 @@ import pytest
 from support import compiler_cache, torch_project
 from support.waiting import ENOUGH
 
-from patchgen.client.simulator_config import simulated
+from patchgen.client.config import compose_simulated
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def test_patched_sums_on_two_ranks(patched: Path, tmp_path: Path) -> None:
     port, controller_port = str(free_port()), free_port()
     for rank in range(2):
         (tmp_path / str(rank)).mkdir()
-        text = simulated(rank=rank, workers=2, controller_port=controller_port)
+        text = compose_simulated(rank=rank, workers=2, controller_port=controller_port)
         (tmp_path / str(rank) / "switchml.cfg").write_text(text)
     ranks = [
         subprocess.Popen(

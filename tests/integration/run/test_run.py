@@ -17,7 +17,7 @@ from support import quick_torch
 from support.disks import small
 from support.waiting import ENOUGH, has_ended, until
 
-from patchgen.client.simulator_config import simulated
+from patchgen.client.config import compose_simulated
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def test_a_script_without_a_group(run: Runner) -> None:
 
 def test_three_ranks_and_a_configuration_to_fill_in(run: Runner, tmp_path: Path) -> None:
     config = tmp_path / "a config"
-    config.write_text(simulated(controller_port=free_port(), prepostprocessor="bypass"))
+    config.write_text(compose_simulated(controller_port=free_port(), prepostprocessor="bypass"))
     options = ("--config", str(config), "--workers", "3", "--require")
     ran = run.grafted(ALLREDUCE, options=options)
     assert ran.code == 0, ran.err
@@ -261,7 +261,7 @@ def test_three_ranks_and_a_configuration_to_fill_in(run: Runner, tmp_path: Path)
 def test_configurations_that_do_not_fit(run: Runner, tmp_path: Path) -> None:
     files = [tmp_path / f"{rank}.cfg" for rank in range(2)]
     for path in files:
-        path.write_text(simulated(rank=0, workers=2, controller_port=free_port()))
+        path.write_text(compose_simulated(rank=0, workers=2, controller_port=free_port()))
     configs = tuple(f"--config={path}" for path in files)
     ran = run.grafted(ALLREDUCE, options=(*configs, "--json"))
     assert ran.code == 0, ran.err

@@ -27,8 +27,8 @@ from support.simulator import (
 )
 
 from patchgen.client import simulator
+from patchgen.client.config import compose_simulated
 from patchgen.client.simulator import install
-from patchgen.client.simulator_config import simulated
 from patchgen.errors import ToolError
 from patchgen.system.ports import free_port
 from patchgen.system.process import run
@@ -463,7 +463,7 @@ def test_no_config(driver: Path, tmp_path: Path) -> None:
 )
 def test_config_is_checked(driver: Path, tmp_path: Path, line: str, message: str) -> None:
     key = line.split(" = ", maxsplit=1)[0]
-    kept = [text for text in simulated().splitlines() if not text.startswith(f"{key} =")]
+    kept = [text for text in compose_simulated().splitlines() if not text.startswith(f"{key} =")]
     config = "\n".join(kept).replace("[general]", f"[general]\n{line}")
     worker = Worker(
         driver, tmp_path / "worker", config.replace("port = 50099", f"port = {free_port()}")
@@ -484,7 +484,9 @@ def test_sections_of_all_backends_are_read(driver: Path, tmp_path: Path) -> None
         "[backend.rdma]\nmsg_numel = 1024\ndevice_name = mlx5_0\ndevice_port_id = 1\n"
         "gid_index = 3\n"
     )
-    worker = Worker(driver, tmp_path / "worker", simulated(controller_port=free_port()) + sections)
+    worker = Worker(
+        driver, tmp_path / "worker", compose_simulated(controller_port=free_port()) + sections
+    )
     try:
         assert worker.ask("start-from switchml.cfg") == "true"
     finally:
@@ -638,7 +640,9 @@ def test_install_writes_a_home_with_a_config_for_each_rank(home: Home) -> None:
     names = {os.path.relpath(path, prefix) for path in home.installed}
     assert {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()} == names
     assert names >= {"include/switchml/context.h", "lib/libswitchml-client.a", "switchml.cfg"}
-    assert (prefix / "switchml.cfg").read_text() == simulated(workers=2, controller_port=1234)
+    assert (prefix / "switchml.cfg").read_text() == compose_simulated(
+        workers=2, controller_port=1234
+    )
     for rank in range(2):
         config = (prefix / "ranks" / str(rank) / "switchml.cfg").read_text()
         assert f"rank = {rank}\nnum_workers = 2\n" in config

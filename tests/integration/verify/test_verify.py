@@ -20,7 +20,7 @@ from support.command import START
 from support.torch import checked, located, switchml_patch, version_of
 from support.waiting import ENOUGH, read_rest, until
 
-from patchgen.client.simulator_config import simulated
+from patchgen.client.config import compose_simulated
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
@@ -467,7 +467,7 @@ def test_told_to_end(
 
 
 def config(path: Path, **values: Any) -> Path:
-    path.write_text(simulated(**values))
+    path.write_text(compose_simulated(**values))
     return path
 
 

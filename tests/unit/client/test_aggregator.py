@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from patchgen.client import config
+from patchgen.client.config import compose_simulated
 from patchgen.client.simulator import report
-from patchgen.client.simulator_config import simulated
 from patchgen.errors import OptionsError
 
 
@@ -17,14 +17,14 @@ from patchgen.errors import OptionsError
     [("10.0.0.9:5000", "10.0.0.9", "5000"), ("[::1]:1", "::1", "1"), ("sw:65535", "sw", "65535")],
 )
 def test_a_configuration_names_it(address: str, host: str, port: str) -> None:
-    values = config.parse(simulated(aggregator=address))
+    values = config.parse(compose_simulated(aggregator=address))
     assert values["general.controller_ip"] == host
     assert values["general.controller_port"] == port
     assert values["backend.simulator.external_aggregator"] == "true"
 
 
 def test_without_it_the_configuration_is_also_for_the_real_library() -> None:
-    values = config.parse(simulated(controller_port=7))
+    values = config.parse(compose_simulated(controller_port=7))
     assert values["general.controller_port"] == "7"
     assert {key.rpartition(".")[0] for key in values} == {"general", "backend.dummy"}
 
@@ -32,7 +32,7 @@ def test_without_it_the_configuration_is_also_for_the_real_library() -> None:
 @pytest.mark.parametrize("address", ["", "host", ":5", "host:", "host:0", "host:65536", "host:x"])
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(OptionsError, match="not HOST:PORT"):
-        simulated(aggregator=address)
+        compose_simulated(aggregator=address)
 
 
 def counters(**changes: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchgen.client import config
-from patchgen.client.simulator_config import simulated
+from patchgen.client.config import compose_simulated
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ def test_what_boost_refuses(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        simulated(rank=3, workers=7),
+        compose_simulated(rank=3, workers=7),
         "general.rank = 3\ngeneral.num_workers=7\n[backend.dummy]\nrank = 5\n",
         "[general]\npacket_numel = 256\n",
         "[backend.dummy]\nbandwidth = 1\n[general] # ours\n rank=1 # one\n",
@@ -66,7 +66,7 @@ def test_a_template_is_the_configuration_of_every_rank(text: str) -> None:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    for text in (simulated(rank=2, workers=5), config.dummy(2, 5)):
+    for text in (compose_simulated(rank=2, workers=5), config.compose_dummy(2, 5)):
         found = config.read(text)
         assert (found.rank, found.workers, found.backend) == (2, 5, "dummy")
     path = str(tmp_path / "switchml.cfg")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.demo_outcomes import NO_FALLBACKS, TORCH
 
-from patchgen.client import simulator_config
+from patchgen.client import config
 from patchgen.errors import OptionsError
 from patchgen.options import resolve
 from patchgen.ranks.run import command, configs, launchers, ways
@@ -214,11 +214,11 @@ def test_another_launcher_is_told(environ: dict[str, str], workers: int, told: l
 def test_who_adds_in_a_simulated_switch(tmp_path: Path) -> None:
     simulated = Setup(TORCH, "plugin", "", simulated=True)
     path = tmp_path / "a.cfg"
-    path.write_text(simulator_config.simulated(aggregator="10.0.0.9:50099"))
+    path.write_text(config.compose_simulated(aggregator="10.0.0.9:50099"))
     aggregator = "the switch is simulated: an aggregator of its own adds, at 10.0.0.9:50099"
     assert configs.notes(job(0, [str(path)]), simulated) == [aggregator]
     assert configs.notes(job(2, [str(path)] * 2), simulated) == [aggregator]
-    path.write_text(simulator_config.simulated(controller_port=1234))
+    path.write_text(config.compose_simulated(controller_port=1234))
     (told,) = configs.notes(job(2, [str(path)]), simulated)
     assert told == "the switch is simulated: rank 0's process adds, at 127.0.0.1:1234"
     (told,) = configs.notes(job(2, ()), simulated)

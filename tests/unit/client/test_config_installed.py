@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from patchgen.client import config, installed
+from patchgen.client import config
 from patchgen.client.library import Archive
 
 
@@ -13,7 +13,7 @@ from patchgen.client.library import Archive
     [((), "dummy"), (("DPDK", "MLX5"), "dpdk"), (("RDMA",), "rdma"), (("DEBUG",), "dummy")],
 )
 def test_the_configuration_of_a_library(flags: tuple[str, ...], backend: str) -> None:
-    text = installed.text(flags)
+    text = config.compose_installed(flags)
     found = config.read(text)
     assert found.backend == backend
     assert int(found.values["general.timeout"]) >= 1000
@@ -28,7 +28,7 @@ def test_the_configuration_of_a_library(flags: tuple[str, ...], backend: str) ->
 def test_every_value_says_what_it_does() -> None:
     for flags in (("DPDK",), ("RDMA",), ()):
         told = ""
-        for line in installed.text(flags).splitlines():
+        for line in config.compose_installed(flags).splitlines():
             value = re.match(r"\w+ =", line)
             if value is None:
                 told = line if line.startswith("#") else ""

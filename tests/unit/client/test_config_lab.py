@@ -6,13 +6,13 @@ import shlex
 
 import pytest
 
-from patchgen.client import config, lab_config
+from patchgen.client import config
 from patchgen.client.library import Archive
 from patchgen.payload.rank_hook import CPUS_MARK, RANK_MARK, WORLD_MARK
 
 
 def filled_in(rank: int, **given: int) -> config.Config:
-    text = lab_config.text(f"/place/port-{RANK_MARK}", 4711, **given)
+    text = config.compose_lab(f"/place/port-{RANK_MARK}", 4711, **given)
     for mark, value in ((RANK_MARK, str(rank)), (WORLD_MARK, "3"), (CPUS_MARK, "1")):
         text = text.replace(mark, value)
     assert "@" not in text
