@@ -1,4 +1,4 @@
-"""How long a process group takes to be made: by stock Gloo, patched without and with delegation.
+"""Time that a process group takes to be made: by stock Gloo, patched without and with delegation.
 
 Run by `make bench`. The first group that delegates starts the library's context and is not counted;
 each later one sums the probe again.

@@ -27,7 +27,7 @@ from support.simulator import (
 )
 
 from patchgen.client import simulator
-from patchgen.client.config import compose_simulated
+from patchgen.client.config import compose_simulated, read
 from patchgen.client.simulator import install
 from patchgen.errors import ToolError
 from patchgen.system.ports import free_port
@@ -644,8 +644,8 @@ def test_install_writes_a_home_with_a_config_for_each_rank(home: Home) -> None:
         workers=2, controller_port=1234
     )
     for rank in range(2):
-        config = (prefix / "ranks" / str(rank) / "switchml.cfg").read_text()
-        assert f"rank = {rank}\nnum_workers = 2\n" in config
+        found = read((prefix / "ranks" / str(rank) / "switchml.cfg").read_text())
+        assert (found.rank, found.workers) == (rank, 2)
 
 
 def test_a_failed_build_leaves_the_prefix_alone(tmp_path: Path) -> None:
