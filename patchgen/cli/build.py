@@ -68,12 +68,12 @@ def build(interpreter: str | None, *, as_json: bool, **given: Any) -> None:
     request = _request(interpreter, given)
     if given["dry_run"]:
         planned = wheel.plan(request)
-        missing = wheel.missing(request) if planned.checked else []
+        missing = wheel.find_missing(request) if planned.checked else []
         if as_json:
             print_json({**_plan_data(planned), "missing": [data(row) for row in missing]})
         else:
             click.echo("\n".join(_plan_lines(planned)))
-        wheel.refuse(missing)
+        wheel.refuse_missing(missing)
         return
     with progress():
         made = wheel.build(request, lambda plan: say_all(_plan_lines(plan)))

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from patchgen.patch import patchfile
 from patchgen.system import files, process
 from patchgen.system.files import Artifact
-from patchgen.wheel import companions, former, linked, packing, provenance, sbom
+from patchgen.wheel import companions, former, linked, provenance, sbom
 from patchgen.wheel.linked import Linked
 
 if TYPE_CHECKING:
-    from patchgen.wheel.values import Made
+    from patchgen.wheel.session import Session
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,21 +34,21 @@ class Delivered:
     """Path of the previous wheel of this name, if it was built from other inputs."""
 
 
-def deliver(made: Made) -> Delivered:
+def deliver(session: Session) -> Delivered:
     """Writes what is not there yet, each file whole or not at all.
 
     Raises:
         ToolError: a library that writes the bill of materials is not installed.
         OSError: a file cannot be written.
     """
-    request, python = made.request, made.environment.python
+    request, python = session.request, session.env.python
     os.makedirs(request.output, exist_ok=True)
-    wheel = os.path.join(request.output, made.wheel.name)
-    origin = _provenance(made)
+    wheel = os.path.join(request.output, session.wheel.name)
+    origin = _provenance(session)
     kept = former.keep(wheel, origin)
-    if not os.path.isfile(wheel) or files.sha256(wheel) != made.wheel.sha256:
+    if not os.path.isfile(wheel) or files.sha256(wheel) != session.wheel.sha256:
         with (
-            open(packing.path(request, made.wheel), "rb") as verified,
+            open(os.path.join(request.wheels, session.wheel.name), "rb") as verified,
             files.replacing(wheel) as target,
         ):
             shutil.copyfileobj(verified, target)
@@ -62,39 +62,39 @@ def deliver(made: Made) -> Delivered:
     bill = wheel + sbom.SUFFIX
     # What is linked follows from the wheel: to read that again takes seconds.
     if not provenance.written(wheel, origin) or not os.path.isfile(bill):
-        sbom.write(wheel, origin, made.lock, _linked(made, wheel))
+        sbom.write(wheel, origin, session.lock, _linked(session, wheel))
     beside = (patched, constraints, provenance.write(wheel, origin), bill)
     commands = companions.commands(python, wheel, constraints, request.recipe)
     return Delivered(
-        wheel, made.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), kept
+        wheel, session.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), kept
     )
 
 
-def _provenance(made: Made) -> provenance.Provenance:
-    request, wheel = made.request, made.wheel
+def _provenance(session: Session) -> provenance.Provenance:
+    request, wheel = session.request, session.wheel
     return provenance.Provenance(
         wheel=Artifact(wheel.name, wheel.size, wheel.sha256),
         version=request.version,
         pin=request.pin,
-        commits=made.source.commits,
-        addresses=made.source.addresses,
-        patch_sha256=made.patched.sha256,
+        commits=session.source.commits,
+        addresses=session.source.addresses,
+        patch_sha256=session.patch.sha256,
         options=request.options,
-        client_sha256=made.patched.client,
-        simulator=made.patched.simulator,
-        lock_sha256=made.environment.lock_file,
-        toolchain=made.environment.toolchain.data(),
-        variables=made.environment.variables,
-        epoch=made.source.epoch,
+        client_sha256=session.patch.client,
+        simulator=session.patch.simulator,
+        lock_sha256=session.env.lock_file,
+        toolchain=session.env.toolchain.data(),
+        variables=session.env.variables,
+        epoch=session.source.epoch,
         build_path=request.source,
         accepted=request.accepted,
     )
 
 
-def _linked(made: Made, wheel: str) -> Linked:
-    request, environ = made.request, made.environment.environ
+def _linked(session: Session, wheel: str) -> Linked:
+    request, environ = session.request, session.env.environ
     return Linked(
-        linked.repositories(request.source, made.source.commits, environ),
+        linked.repositories(request.source, session.source.commits, environ),
         linked.libraries(wheel, None if request.python else request.prefix, environ),
     )
 

@@ -95,6 +95,11 @@ class Request:
         return os.path.join(self.work, "env")
 
     @property
+    def wheels(self) -> str:
+        """Directory of the wheel before it is delivered."""
+        return os.path.join(self.work, "wheel")
+
+    @property
     def logs(self) -> str:
         """The log of the build."""
         return os.path.join(self.work, "logs")

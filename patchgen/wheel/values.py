@@ -1,4 +1,4 @@
-"""Values of a build's stages, each made from those before it."""
+"""Results of a build's stages, each made from those before it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchgen.source import Source
-    from patchgen.wheel.env.lockfile import Lock
-    from patchgen.wheel.request import Request
     from patchgen.wheel.toolchain import Toolchain
 
 
@@ -22,7 +19,7 @@ class Environment:
     lock: str | None
     """Identity of what the lock holds; None where the user named an interpreter."""
     lock_file: str | None
-    """SHA-256 of conda-lock.yml, likewise."""
+    """SHA-256 of conda-lock.yml; None where the user named an interpreter."""
     toolchain: Toolchain
     variables: Mapping[str, str]
     """Variables of the build, as the provenance names them."""
@@ -76,18 +73,3 @@ class Verified:
 
     checks: tuple[str, ...]
     """Checks that passed."""
-
-
-@dataclass(frozen=True)
-class Made:
-    """Results of all stages of a request."""
-
-    request: Request
-    lock: Lock | None
-    """Lock of the environment; None where the user named an interpreter."""
-    source: Source
-    environment: Environment
-    patched: Patched
-    objects: Objects
-    wheel: Wheel
-    verified: Verified

@@ -14,6 +14,7 @@ from patchgen.errors import CheckError
 from patchgen.options import resolve
 from patchgen.patch import pins
 from patchgen.wheel.check.accepted import ACCEPTABLE
+from patchgen.wheel.stages import STAGES, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,16 +22,7 @@ if TYPE_CHECKING:
 
     from patchgen.wheel.check import Site
 
-STAGES = {
-    "lock": ("stages.look_lock", "stages.make_lock"),
-    "source": ("stages.look_source", "stages.make_source"),
-    "env": ("stages.look_environment", "stages.make_environment"),
-    "patch": ("stages.look_patch", "stages.make_patch"),
-    "compile": ("compiling.look", "compiling.make"),
-    "wheel": ("packing.look", "packing.make"),
-    "verify": ("verifying.look", "verifying.make"),
-}
-NAMES = [name for name in STAGES if name != "lock"]  # with an interpreter of the user
+NAMES = [stage.name for stage in STAGES if stage.name != "lock"]  # with an interpreter of the user
 
 
 class Stand:
@@ -66,15 +58,21 @@ def note(monkeypatch: pytest.MonkeyPatch, done: Sequence[str]) -> list[str]:
 
         return stand_in
 
-    for name, (look, make) in STAGES.items():
-        found = Stand(name) if name in done else None
-        monkeypatch.setattr(f"patchgen.wheel.{look}", noting("look", name, found))
-        monkeypatch.setattr(f"patchgen.wheel.{make}", noting("make", name, Stand(name)))
+    stages = tuple(
+        Stage(
+            stage.name,
+            noting("look", stage.name, Stand(stage.name) if stage.name in done else None),
+            noting("make", stage.name, Stand(stage.name)),
+            checked=stage.checked,
+        )
+        for stage in STAGES
+    )
+    monkeypatch.setattr("patchgen.wheel.stages.STAGES", stages)
     for name, stand_in in {
-        "missing": lambda _: notes.append("check"),
+        "find_missing": lambda _: notes.append("check"),
         "sbom.require": lambda: None,
-        "stages.variables_of": lambda *_: {},
-        "delivery.deliver": lambda made: notes.append(f"deliver {made.wheel.name}"),
+        "environment.variables_of": lambda *_: {},
+        "delivery.deliver": lambda session: notes.append(f"deliver {session.wheel.name}"),
     }.items():
         monkeypatch.setattr(f"patchgen.wheel.{name}", stand_in)
     return notes
@@ -151,8 +149,8 @@ def test_what_the_user_accepts_is_handed_to_check(
     monkeypatch.setattr("patchgen.wheel.preflight.run", run)
     asked = request(tmp_path)
     with pytest.raises(CheckError, match="BLAS and LAPACK: none"):
-        building.refuse(building.missing(asked))
-    assert building.missing(replace(asked, accepted=("no-blas",))) == []
+        building.refuse_missing(building.find_missing(asked))
+    assert building.find_missing(replace(asked, accepted=("no-blas",))) == []
     assert [sorted(site.accepted) for site in sites] == [[], ["no-blas"]]
 
 

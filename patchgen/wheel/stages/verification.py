@@ -1,45 +1,44 @@
-"""The proof that a wheel sums."""
+"""Verification that the wheel imports and sums."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from patchgen import checks
 from patchgen.errors import CheckError
 from patchgen.system.files import sha256
-from patchgen.wheel import packing
 from patchgen.wheel.check.accepted import CRASH
 from patchgen.wheel.journal import digest
 from patchgen.wheel.values import Verified
 
 if TYPE_CHECKING:
-    from patchgen.wheel.place import Place
-    from patchgen.wheel.values import Environment, Wheel
+    from patchgen.wheel.session import Session
 
 
-def _inputs(place: Place, environment: Environment, wheel: Wheel) -> str:
-    request = place.request
+def _digest_inputs(session: Session) -> str:
+    request = session.request
     return digest(
         {
-            "wheel": asdict(wheel),
+            "wheel": asdict(session.wheel),
             "expected": [
                 request.version,
                 list(request.options.flags),
                 *([CRASH] if CRASH in request.accepted else []),
             ],
-            "python": environment.toolchain.identity,
+            "python": session.env.toolchain.identity,
             "configs": [sha256(path) for path in request.configs],
         }
     )
 
 
-def look(place: Place, environment: Environment, wheel: Wheel) -> Verified | None:
-    """Recorded result of the verification of this wheel, or None."""
-    return place.journal.get(Verified, _inputs(place, environment, wheel))
+def look(session: Session) -> Verified | None:
+    """Reads the recorded result for this wheel, where there is one."""
+    return session.journal.get(Verified, _digest_inputs(session))
 
 
-def make(place: Place, environment: Environment, wheel: Wheel) -> Verified:
+def make(session: Session) -> Verified:
     """Imports the wheel and sums with it.
 
     Raises:
@@ -47,16 +46,16 @@ def make(place: Place, environment: Environment, wheel: Wheel) -> Verified:
     """
     from patchgen.ranks import verify
 
-    request = place.request
-    inputs = _inputs(place, environment, wheel)
-    place.journal.drop(Verified)
-    path = packing.path(request, wheel)
+    request = session.request
+    inputs = _digest_inputs(session)
+    session.journal.drop(Verified)
+    path = os.path.join(request.wheels, session.wheel.name)
     expected = verify.Expected(
         version=request.version,
         flags=request.options.flags,
         may_crash=CRASH in request.accepted,
     )
-    found = verify.wheel(path, environment.python, expected, request.configs, request.environ)
+    found = verify.wheel(path, session.env.python, expected, request.configs, request.environ)
     if not checks.hold(found):
         wrong = [
             f"{check.name}: {'; '.join(check.problems)}"
@@ -65,5 +64,5 @@ def make(place: Place, environment: Environment, wheel: Wheel) -> Verified:
         ]
         raise CheckError("\n".join([f"{path} does not pass its verification", *wrong]))
     verified = Verified(tuple(check.name for check in found))
-    place.journal.put(verified, inputs)
+    session.journal.put(verified, inputs)
     return verified

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from patchgen.errors import ToolError
-from patchgen.wheel import compiling
+from patchgen.wheel import setup_py
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,16 +21,16 @@ def attempt(tmp_path: Path) -> Callable[[str], str]:
     source, logs = tmp_path / "source", tmp_path / "logs"
     source.mkdir()
     logs.mkdir()
-    place: Any = SimpleNamespace(
+    session: Any = SimpleNamespace(
         request=SimpleNamespace(source=str(source), logs=str(logs), workers=1, version="1"),
-        guard=1,
+        source=SimpleNamespace(epoch=0),
+        env=SimpleNamespace(python="/usr/bin/python3", environ={}),
+        guard=None,
     )
-    environment: Any = SimpleNamespace(python="/usr/bin/python3", environ={})
-    of: Any = SimpleNamespace(epoch=0)
 
     def run(program: str) -> str:
         (source / "setup.py").write_text(program)
-        compiling.setup_py(place, of, environment, ["build"])
+        setup_py.run_setup(session, ["build"])
         return (logs / "build.log").read_text()
 
     return run

@@ -1,0 +1,48 @@
+"""The lock of the environment that PyTorch is built in."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from patchgen.errors import ToolError
+from patchgen.wheel import env
+
+if TYPE_CHECKING:
+    from patchgen.wheel.env.lockfile import Lock
+    from patchgen.wheel.session import Session
+
+
+def look(session: Session) -> Lock | None:
+    """Reads the lock, where there is one.
+
+    Raises:
+        ToolError: conda-lock or py-rattler is not installed.
+    """
+    try:
+        env.require()
+    except ToolError as error:
+        raise ToolError(f"{error}; or --python PYTHON builds without an environment") from None
+    if not os.path.exists(session.request.lock):
+        return None
+    from patchgen.wheel.env import lockfile
+
+    return lockfile.read(session.request.lock)
+
+
+def make(session: Session) -> Lock:
+    """Solves the environment file for this machine."""
+    from patchgen.wheel.env import lockfile, locking
+
+    request = session.request
+    locking.make(
+        request.environment,
+        request.lock,
+        platform=env.platform(),
+        channels=(),
+        virtual="",
+        program=None,
+        cache=request.cache,
+        environ=request.environ,
+    )
+    return lockfile.read(request.lock)
