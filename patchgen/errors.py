@@ -17,6 +17,11 @@ class PatchgenError(Exception):
     exit_code: ClassVar[int] = 1
     meaning: ClassVar[str] = "a fault of switchml-patch itself"
 
+    def __init__(self, message: str = "", *, reason: str = "") -> None:
+        """Keeps the message, and the reason in a few words where it is only a part of that."""
+        super().__init__(message)
+        self.reason = reason or message
+
 
 class OptionsError(PatchgenError):
     """The user asked for something that cannot be."""

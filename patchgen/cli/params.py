@@ -158,7 +158,7 @@ def warn(options: Options, *, strict: bool) -> list[str]:
     Raises:
         OptionsError: something is, and `strict` is set.
     """
-    missing = homes.missing(options)
+    missing = [str(one) for one in homes.find_missing(options)]
     if strict and missing:
         raise OptionsError("\n".join([*missing, "install what is missing, or drop --strict"]))
     for line in missing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.client import library
@@ -10,6 +11,24 @@ from patchgen.system import paths
 
 if TYPE_CHECKING:
     from patchgen.options import Options
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A file that configure will look for in a home, where there is none."""
+
+    variable: str
+    """Variable of the home, such as `DPDK_HOME`."""
+    paths: tuple[str, ...]
+    """Places, any of which would do."""
+
+    @property
+    def problem(self) -> str:
+        """Problem in words, without the variable."""
+        return f"no {' or '.join(map(paths.printable, self.paths))}"
+
+    def __str__(self) -> str:
+        return f"{self.variable}: {self.problem}"
 
 
 def _needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
@@ -30,11 +49,11 @@ def _needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
     return needed
 
 
-def missing(options: Options) -> list[str]:
-    """Lines about files that will be looked for and are missing."""
-    lines = []
+def find_missing(options: Options) -> list[Missing]:
+    """Finds out which files will be looked for and are missing."""
+    found = []
     for variable, home, names in _needed(options):
-        candidates = [os.path.join(home, name) for name in names]
+        candidates = tuple(os.path.join(home, name) for name in names)
         if not any(os.path.exists(paths.encode(path)) for path in candidates):
-            lines.append(f"{variable}: no {' or '.join(map(paths.printable, candidates))}")
-    return lines
+            found.append(Missing(variable, candidates))
+    return found

@@ -46,8 +46,8 @@ def attempt(library: str, torch: Torch, environ: Mapping[str, str]) -> None:
         try:
             out = run(command, cwd=directory, env=own, stdin=program, limit=IMPORT_LIMIT)
         except ToolError as error:
-            reason = str(error).splitlines()[-1]
-            raise ToolError(f"{torch.python} does not take the graft: {reason}") from error
+            message = f"{torch.python} does not take the graft: {error.reason}"
+            raise ToolError(message, reason=error.reason) from error
     mark = graft_trial.MARK.encode("ascii")
     said = [line for line in out.splitlines() if line.startswith(mark)]
     group, value = json.loads(said[-1][len(mark) :])

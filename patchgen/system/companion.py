@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
 from patchgen.system.process import OUT, NoAnswer, stream
-from patchgen.system.process_session import Ended
+from patchgen.system.session import CompletedRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,9 +36,9 @@ class Companion:
         self._error: BaseException | None = None
 
     @property
-    def ended(self) -> Ended:
+    def ended(self) -> CompletedRun:
         """How it ended, and the end of its stderr."""
-        return Ended(self._code, b"", self._err)
+        return CompletedRun(self._code, b"", self._err)
 
     def run(self) -> None:
         """To its end."""

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 from patchgen.errors import OptionsError, ToolError
 from patchgen.payload import probe
 from patchgen.system import paths
-from patchgen.system.process import ERR, KEPT, LIMIT, OUT, Ended, Kept, NoAnswer, Program, stream
+from patchgen.system.process import (
+    ERR,
+    KEPT,
+    LIMIT,
+    OUT,
+    CompletedRun,
+    NoAnswer,
+    Program,
+    Tail,
+    stream,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +65,7 @@ class Interpreter:
     """Answers by step of the probe."""
     problems: Mapping[str, str]
     """Reasons why a step has no answer, by step."""
-    ended: Ended
+    ended: CompletedRun
 
     @property
     def packages(self) -> Mapping[str, str]:
@@ -136,19 +146,19 @@ def _read_probe() -> bytes:
     return Path(probe.__file__).read_bytes()
 
 
-def _run(program: Program, limit: float, stop: Event | None) -> Ended:
-    kept = {OUT: Kept(KEPT), ERR: Kept(KEPT)}
+def _run(program: Program, limit: float, stop: Event | None) -> CompletedRun:
+    kept = {OUT: Tail(KEPT), ERR: Tail(KEPT)}
     code, killed = 0, ""
     try:
         code = stream(program, lambda name, line: kept[name](line), limit=limit, stop=stop)
     except NoAnswer:
         killed = f"no answer within {limit:g} s"
     except ToolError as error:
-        killed = str(error).rpartition(": ")[2].partition(";")[0]
-    return Ended(code, bytes(kept[OUT]), bytes(kept[ERR]), killed)
+        killed = error.reason
+    return CompletedRun(code, bytes(kept[OUT]), bytes(kept[ERR]), killed)
 
 
-def _read_answers(ended: Ended) -> tuple[dict[str, Any], dict[str, str]]:
+def _read_answers(ended: CompletedRun) -> tuple[dict[str, Any], dict[str, str]]:
     """Reads the answers and the problems, by step."""
     found: dict[str, Any] = {}
     problems: dict[str, str] = {}
@@ -164,7 +174,7 @@ def _read_answers(ended: Ended) -> tuple[dict[str, Any], dict[str, str]]:
     return found, problems
 
 
-def _last_words(ended: Ended) -> str:
+def _last_words(ended: CompletedRun) -> str:
     """How a program ended that gave no answer, with its last line."""
     return ": ".join([ended.how or "gave no answer", *ended.last_lines(1)])[:_LONGEST]
 

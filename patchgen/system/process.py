@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import os
+import selectors
 import signal
 import time
 from contextlib import closing
@@ -17,16 +19,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
-from patchgen.system.process_pipes import Kept, Lines, Pipes
-from patchgen.system.process_session import Ended, Program, Session, started, without_git
+from patchgen.system.session import CompletedRun, Program, Session, started, without_git
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from threading import Event
+    from typing import IO
 
-__all__ = ["ERR", "KEPT", "LIMIT", "OUT", "Ended", "Kept", "NoAnswer", "Program", "capture", "run",
-           "shell_code", "side_by_side", "stream", "without_git"]  # fmt: skip
+    Take = Callable[[bytes], object]
+
+__all__ = ["ERR", "KEPT", "LIMIT", "OUT", "CompletedRun", "NoAnswer", "Program", "Tail", "capture",
+           "run", "shell_code", "side_by_side", "stream", "without_git"]  # fmt: skip
 
 LIMIT = 60.0
 """Seconds for a program that is only asked something: many times what any takes."""
@@ -37,6 +40,9 @@ KEPT = 1 << 20
 _TAIL = 20  # lines of a failed program's stderr that are shown
 _POLL = 0.2  # seconds
 _GRACE = 10.0  # seconds that the others have to notice that one has failed
+_READ = 1 << 16  # bytes
+_WRITTEN = 1 << 12  # bytes: what a pipe that can be written to takes at once
+_LONGEST = 1 << 20  # bytes of a line that are held back until its end comes
 
 
 class NoAnswer(ToolError):  # noqa: N818  # that is what there is
@@ -71,8 +77,10 @@ def run(  # noqa: PLR0913  # each is a part of how a program is run
     program = Program(argv, cwd, env, stdin, supervised)
     ended = capture(program, limit=limit, stop=stop)
     if ended.code != 0:
+        why = f"return code {ended.code}"
         tail = "\n".join(ended.err.decode(errors="replace").splitlines()[-_TAIL:])
-        raise ToolError(f"{program.line}: return code {ended.code}\n{tail}".rstrip())
+        message = f"{program.line}: {why}\n{tail}".rstrip()
+        raise ToolError(message, reason="".join(ended.last_lines(1)) or why)
     return ended.out
 
 
@@ -81,19 +89,19 @@ def shell_code(code: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def capture(program: Program, *, limit: float | None, stop: Event | None = None) -> Ended:
+def capture(program: Program, *, limit: float | None, stop: Event | None = None) -> CompletedRun:
     """Runs a program to its end, whatever its return code.
 
     Raises:
         ToolError: it cannot be started.
         NoAnswer: it was ended, because of its limit or because it was told to stop.
     """
-    out, err = Kept(), Kept()
+    out, err = Tail(), Tail()
     overdue = _overdue(program, limit, stop)
     with closing(Pipes()) as pipes, started(program) as session:
         _connect(pipes, session, out, err)
         _attend([session], pipes, overdue, program.grace)
-    return Ended(session.returned, bytes(out), bytes(err))
+    return CompletedRun(session.returned, bytes(out), bytes(err))
 
 
 def stream(  # noqa: PLR0913  # each is a part of how a program is run
@@ -137,7 +145,7 @@ def stream(  # noqa: PLR0913  # each is a part of how a program is run
 
 def side_by_side(
     programs: Sequence[Program], *, limit: float, grace: float = _GRACE
-) -> list[Ended]:
+) -> list[CompletedRun]:
     """Runs programs, supervised, until all have ended, and ends those that take longer.
 
     Args:
@@ -151,7 +159,7 @@ def side_by_side(
     Raises:
         ToolError: one cannot be started.
     """
-    kept = [(Kept(KEPT), Kept(KEPT)) for _ in programs]
+    kept = [(Tail(KEPT), Tail(KEPT)) for _ in programs]
     killed = [""] * len(programs)
     with contextlib.ExitStack() as stack:
         pipes = stack.enter_context(closing(Pipes()))
@@ -177,9 +185,133 @@ def side_by_side(
 
         _attend(sessions, pipes, overdue, 0)
     return [
-        Ended(session.returned, bytes(out), bytes(err), how)
+        CompletedRun(session.returned, bytes(out), bytes(err), how)
         for session, (out, err), how in zip(sessions, kept, killed)
     ]
+
+
+class Tail:
+    """Bytes that were read: all, or as many of the last as are wanted."""
+
+    def __init__(self, most: int | None = None) -> None:
+        """Keeps all, or `most` bytes."""
+        self._most = most
+        self._read = bytearray()
+
+    def __call__(self, read: bytes) -> None:
+        """Takes more of it."""
+        self._read += read
+        if self._most is not None and len(self._read) > 2 * self._most:
+            del self._read[: -self._most]
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._read if self._most is None else self._read[-self._most :])
+
+
+class Lines:
+    """Gives out what was read line by line, each with its end.
+
+    A carriage return ends a line too, since progress bars are told apart by it.
+    """
+
+    def __init__(self, output: Take) -> None:
+        """Gives them to `output`."""
+        self._output = output
+        self._pending = bytearray()
+
+    def __call__(self, read: bytes) -> None:
+        """Gives out the lines that are whole with these bytes; without bytes, what is left."""
+        self._pending += read
+        # One at the very end may be followed by a newline.
+        done = max(self._pending.rfind(b"\n"), self._pending.rfind(b"\r", 0, -1)) + 1
+        if not read or (done == 0 and len(self._pending) > _LONGEST):
+            done = len(self._pending)
+        whole = bytes(self._pending[:done])
+        del self._pending[:done]
+        for line in whole.splitlines(keepends=True):
+            self._output(line if line.endswith((b"\n", b"\r")) else line + b"\n")
+
+
+class Pipes:
+    """This process's ends of pipes, and who takes what is read from them."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._unwritten: dict[int, tuple[IO[bytes], bytes]] = {}
+        self._left = 0
+
+    def read(self, descriptor: int, take: Take) -> None:
+        """Gives what is read to `take`, and b"" at the end."""
+        self._selector.register(descriptor, selectors.EVENT_READ, take)
+        self._left += 1
+
+    def write(self, file: IO[bytes], data: bytes) -> None:
+        """Writes, then closes the file. Where nobody reads it, the rest is dropped."""
+        self._unwritten[file.fileno()] = file, data
+        self._selector.register(file, selectors.EVENT_WRITE)
+
+    @contextlib.contextmanager
+    def named(self, path: str, take: Take) -> Iterator[None]:
+        """Makes a named pipe, which has no end before the block has.
+
+        One program may close it and another open it again. What is left in it at the end of a block
+        that does not raise is given out, then b"".
+
+        Raises:
+            OSError: the file system has no named pipes.
+        """
+        os.mkfifo(path)
+        descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._selector.register(descriptor, selectors.EVENT_READ, take)
+        try:
+            yield
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    take(os.read(descriptor, _READ))
+            take(b"")
+        finally:
+            self._selector.unregister(descriptor)
+            os.close(descriptor)
+
+    @property
+    def open(self) -> bool:
+        """True as long as a pipe that has an end has not come to it."""
+        return self._left > 0
+
+    def turn(self, limit: float) -> None:
+        """Moves what can be moved now; waits for it at most `limit` seconds.
+
+        Raises:
+            Whatever one who takes has raised.
+        """
+        if not self.open:
+            time.sleep(limit)
+            return
+        for key, _ in self._selector.select(limit):
+            if key.events == selectors.EVENT_WRITE:
+                self._write(key.fd)
+                continue
+            read = os.read(key.fd, _READ)
+            if not read:
+                self._selector.unregister(key.fd)
+                self._left -= 1
+            key.data(read)
+
+    def _write(self, descriptor: int) -> None:
+        file, rest = self._unwritten[descriptor]
+        try:
+            rest = rest[os.write(descriptor, rest[:_WRITTEN]) :]
+        except BrokenPipeError:
+            rest = b""
+        self._unwritten[descriptor] = file, rest
+        if not rest:
+            self._selector.unregister(descriptor)
+            del self._unwritten[descriptor]
+            file.close()
+
+    def close(self) -> None:
+        """Forgets all pipes."""
+        self._selector.close()
 
 
 def _connect(
@@ -194,14 +326,15 @@ def _connect(
 
 
 def _overdue(program: Program, limit: float | None, stop: Event | None) -> Callable[[], None]:
-    """What raises once a program has to end, or at once where it is not to begin."""
+    """Function that raises once a program has to end; raises itself where it is not to begin."""
     deadline = math.inf if limit is None else time.monotonic() + limit
 
     def overdue() -> None:
         if stop is not None and stop.is_set():
-            raise NoAnswer(f"{program.line}: stopped")
+            raise NoAnswer(f"{program.line}: stopped", reason="stopped")
         if time.monotonic() >= deadline:
-            raise NoAnswer(f"{program.line}: no answer in {limit:g} s")
+            why = f"no answer in {limit:g} s"
+            raise NoAnswer(f"{program.line}: {why}", reason=why)
 
     overdue()
     return overdue
@@ -234,9 +367,9 @@ def _serve(sessions: Sequence[Session], pipes: Pipes, overdue: Callable[[], None
 
 
 def _late(sessions: Sequence[Session], grace: float) -> Callable[[], None]:
-    """What raises once programs that were told to end have had their time.
+    """Function that raises once the grace period of programs that were told to end is over.
 
-    What they have started, and may have their pipes, has none once they have ended.
+    Programs that these have started, and that may have their pipes, have no time of their own.
     """
     deadline = time.monotonic() + grace
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from patchgen.client import config
 from patchgen.payload.rank_hook import CPUS_MARK, RANK_MARK, WORLD_MARK
 from patchgen.ranks import lab
-from patchgen.system.process import Ended, Program, side_by_side
+from patchgen.system.process import CompletedRun, Program, side_by_side
 from support import real_client
 from support.configs import with_values
 from support.launcher import Launcher, Rank
@@ -88,7 +88,7 @@ def programs(
     faults: lab.Faults,
     limit: float = 600,
     env: Mapping[str, str] | None = None,
-) -> tuple[list[Ended], lab.Lab]:
+) -> tuple[list[CompletedRun], lab.Lab]:
     """The same program as each worker, with its switchml.cfg where it runs."""
     found = []
     with lab.running(switch, workers, faults) as running:

@@ -137,7 +137,7 @@ def test_only_the_command_line_prints_and_exits(module: str) -> None:
 
 HANDED_ON = {
     "system.git": "GitPython reads GIT_*, and git gets the rest",
-    "system.process_session": "a program gets ours where its caller names none",
+    "system.session": "a program gets ours where its caller names none",
 }
 
 
@@ -155,7 +155,7 @@ def test_only_the_command_line_reads_the_environment(module: str) -> None:
     assert not {"environ", "environb", "getenv"} & imported_names
 
 
-STARTERS = {"system.process", "system.process_pipes", "system.process_session"}
+STARTERS = {"system.process", "system.session"}
 STARTS = re.compile(
     r"os\.(kill|killpg|fork\w*|exec\w+|spawn\w+|posix_spawn\w*|system|popen)|"
     r"signal\.(pthread_kill|raise_signal)|(subprocess|multiprocessing|pty)\b.*"

@@ -164,7 +164,7 @@ def _known(setup: Setup, report: Mapping[str, Any], *, ignored: bool = False) ->
 def _options(job: Job) -> Options:
     """For what is built: the user's, or those of the simulator in the cache."""
     if job.options is not None:
-        missing = homes.missing(job.options)
+        missing = [str(one) for one in homes.find_missing(job.options)]
         if missing:
             raise OptionsError("\n".join([*missing, "without the variables, it is the simulator"]))
         return job.options

@@ -15,7 +15,7 @@ from patchgen.system.process import Program, side_by_side
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from patchgen.system.process import Ended
+    from patchgen.system.process import CompletedRun
 
 Event = dict[str, Any]
 
@@ -46,7 +46,7 @@ class Answer:
     """What a program said of its steps, by name, and how it ended."""
 
     events: Mapping[str, Event]
-    ended: Ended
+    ended: CompletedRun
 
 
 def environment(target: Target, own: Mapping[str, str]) -> dict[str, str]:

@@ -120,5 +120,4 @@ def _missing(options: Options, variable: str, said: Said | None) -> list[str]:
     """What is not there, a line each: by switchml.cmake, else by what its users are warned of."""
     if said is not None:
         return [f"no {paths.printable(path)}" for path in said.missing.get(variable, ())]
-    found = (line.partition(": ") for line in homes.missing(options))
-    return [text for name, _, text in found if name == variable]
+    return [one.problem for one in homes.find_missing(options) if one.variable == variable]

@@ -14,7 +14,7 @@ from patchgen.ranks import lab
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from patchgen.system.process import Ended
+    from patchgen.system.process import CompletedRun
 
 pytestmark = pytest.mark.integration
 
@@ -23,7 +23,7 @@ LIMIT = "60"  # seconds for one job
 SEEDS = range(1, 9)
 
 
-def all_well(ended: list[Ended]) -> None:
+def all_well(ended: list[CompletedRun]) -> None:
     for rank in ended:
         assert not rank.how, f"{rank.how}\n{rank.out.decode()}\n{rank.err.decode()[-3000:]}"
 
@@ -63,7 +63,7 @@ def test_its_benchmark_verifies(checkout: Path, home: Path, switch: str, tmp_pat
         assert all(summed >= 6 * 1024 for summed in counted(running, "summed"))
 
 
-def of_jobs(ended: Ended) -> tuple[int, int] | None:
+def of_jobs(ended: CompletedRun) -> tuple[int, int] | None:
     """Jobs that ended, and those that were wrong; None where the process died before."""
     said = re.search(rb"^jobs (\d+) wrong (\d+) ", ended.out, re.MULTILINE)
     return (int(said[1]), int(said[2])) if said else None

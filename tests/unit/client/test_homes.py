@@ -32,14 +32,14 @@ def fill(directory: Path, names: list[str]) -> None:
 def test_everything_is_missing(
     tmp_path: Path, flags: dict[str, bool], variables: list[str]
 ) -> None:
-    lines = homes.missing(resolve(flags, {}, str(tmp_path)))
-    assert [line.split(":")[0] for line in lines] == variables
-    assert all(str(tmp_path) in line for line in lines)
+    found = homes.find_missing(resolve(flags, {}, str(tmp_path)))
+    assert [one.variable for one in found] == variables
+    assert all(str(one).startswith(f"{one.variable}: no {tmp_path}/") for one in found)
 
 
 def test_a_home_that_says_where_the_others_are(tmp_path: Path) -> None:
     fill(tmp_path / "build", [*SWITCHML, "lib/pkgconfig/switchml-client.pc"])
-    assert homes.missing(resolve({"dpdk": True}, {}, str(tmp_path))) == []
+    assert homes.find_missing(resolve({"dpdk": True}, {}, str(tmp_path))) == []
 
 
 @pytest.mark.parametrize("library", ["lib/libdpdk.a", "lib/libdpdk.so"])
@@ -48,4 +48,4 @@ def test_nothing_is_missing(tmp_path: Path, library: str) -> None:
     fill(root / "build", SWITCHML)
     fill(root / "third_party/grpc/build", GRPC)
     fill(root / "third_party/dpdk/build", ["include/rte.h", library])
-    assert homes.missing(resolve({"dpdk": True}, {}, str(root))) == []
+    assert homes.find_missing(resolve({"dpdk": True}, {}, str(root))) == []

@@ -13,7 +13,7 @@ from patchgen.ranks import verify
 from patchgen.ranks.verify import expected, libraries, summing, target
 from patchgen.ranks.verify.expected import Expected
 from patchgen.ranks.verify.target import Answer, Target
-from patchgen.system.process import Ended
+from patchgen.system.process import CompletedRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from patchgen.ranks.verify.target import Event
 
 NAMES = {"one": "first", "two": "second"}
-FINE = Ended(0, b"", b"")
+FINE = CompletedRun(0, b"", b"")
 
 
-def answer(*events: Mapping[str, object], ended: Ended = FINE) -> Answer:
+def answer(*events: Mapping[str, object], ended: CompletedRun = FINE) -> Answer:
     return Answer({str(event["step"]): dict(event) for event in events}, ended)
 
 
@@ -132,7 +132,7 @@ def test_a_problem_has_its_rank_unless_all_have_it() -> None:
 def test_after_a_rank_that_died_nothing_more_is_told() -> None:
     done = [
         answer({"step": "one", "error": "RuntimeError: closed\nby peer", "last": True}),
-        answer(ended=Ended(-11, b"", b"a\n\nb\nc\nd\n")),
+        answer(ended=CompletedRun(-11, b"", b"a\n\nb\nc\nd\n")),
     ]
     (check,) = summing.merged(done, NAMES)
     assert check.problems == (
@@ -146,7 +146,9 @@ def test_after_a_rank_that_died_nothing_more_is_told() -> None:
 
 def test_a_rank_that_fails_at_its_end_is_told() -> None:
     events = [{"step": step} for step in NAMES]
-    checks = summing.merged([answer(*events), answer(*events, ended=Ended(-6, b"", b""))], NAMES)
+    checks = summing.merged(
+        [answer(*events), answer(*events, ended=CompletedRun(-6, b"", b""))], NAMES
+    )
     assert [check.problems for check in checks] == [(), (), ("rank 1: died of SIGABRT",)]
 
 
@@ -165,7 +167,7 @@ def test_what_a_torch_can_do_without_is_not_required() -> None:
 def test_a_known_cause_is_told_only_of_ranks_that_fail_at_their_end() -> None:
     events = [{"step": step} for step in NAMES]
     assert hold(summing.merged([answer(*events)], NAMES, cause="known"))
-    crashed = answer(*events, ended=Ended(-11, b"", b"", ""))
+    crashed = answer(*events, ended=CompletedRun(-11, b"", b"", ""))
     checks = summing.merged([crashed], NAMES, cause="known")
     assert checks[-1].problems == ("died of SIGSEGV", "known")
 
@@ -178,7 +180,7 @@ def test_a_crash_of_a_known_cause_can_be_accepted(
 ) -> None:
     def run(_target: Target, _name: str, jobs: Sequence[Event], _own: object) -> list[Answer]:
         events = [{"step": step} for step in jobs[0]["steps"]]
-        crashed = Ended(-11 if "train" in jobs[0]["steps"] else 0, b"", b"", "")
+        crashed = CompletedRun(-11 if "train" in jobs[0]["steps"] else 0, b"", b"", "")
         return [answer(*events, ended=crashed) for _ in jobs]
 
     monkeypatch.setattr(summing, "run", run)

@@ -94,6 +94,21 @@ def test_a_missing_program_is_named(tmp_path: Path, *, supervised: bool) -> None
         run([sys.executable], cwd=tmp_path / "gone", limit=None, supervised=supervised)
 
 
+@pytest.mark.parametrize(
+    ("argv", "limit", "reason"),
+    [
+        (["sh", "-c", "echo first >&2; echo ' why ' >&2; exit 3"], LIMIT, "why"),
+        (["sh", "-c", "exit 3"], LIMIT, "return code 3"),
+        (["no: such; program"], LIMIT, "No such file or directory"),
+        (["sh", "-c", "sleep 60"], 0.1, "no answer in 0.1 s"),
+    ],
+)
+def test_an_error_carries_its_reason(argv: list[str], limit: float, reason: str) -> None:
+    with pytest.raises(ToolError) as caught:
+        run(argv, limit=limit)
+    assert caught.value.reason == reason
+
+
 def test_git_never_sees_the_variables_of_another_git(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

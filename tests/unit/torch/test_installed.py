@@ -9,7 +9,7 @@ import pytest
 from patchgen.errors import ToolError
 from patchgen.payload import probe
 from patchgen.system.interpreter import Interpreter
-from patchgen.system.process_session import Ended
+from patchgen.system.session import CompletedRun
 from patchgen.torch.installed import GRAFT, PLUGIN, TORCH, read_answers
 
 SELF: dict[str, Any] = {
@@ -27,7 +27,7 @@ ANSWERS = {probe.WHERE: "/site/torch", probe.TORCH: OWN}
 
 def asked(found: dict[str, Any], problems: dict[str, str] | None = None) -> Interpreter:
     return Interpreter(
-        "/python", **SELF, found=found, problems=problems or {}, ended=Ended(0, b"", b"")
+        "/python", **SELF, found=found, problems=problems or {}, ended=CompletedRun(0, b"", b"")
     )
 
 

@@ -1,4 +1,4 @@
-"""Starts a program in a session of its own, and ends it with all that it has started."""
+"""A program in a session of its own, which ends with all that it has started."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Program:
     command: Sequence[str | os.PathLike[str]]
     """The program and its arguments."""
     cwd: str | os.PathLike[str] | None = None
-    """Where it runs; None: where we are."""
+    """Directory that it runs in; None for ours."""
     env: Mapping[str, str] | None = None
-    """All of its environment; None: ours."""
+    """Environment, whole; None for ours."""
     stdin: bytes = b""
-    """What it reads."""
+    """Bytes that it reads."""
     supervised: bool = False
-    """Whether all that it has started ends when it ends, and when this process does, however.
+    """True: all that it has started ends when it ends, and when this process does, however.
 
     That costs another process; without it, what is left of a killed run ends by itself.
     """
@@ -43,28 +43,28 @@ class Program:
     passed: Sequence[int] = ()
     """Descriptors that it inherits; where it is supervised, only its supervisor does."""
     for_git: bool = False
-    """Whether `env` was made for git, which else gets no GIT_* of it."""
+    """True: `env` was made for git, which else gets no GIT_* of it."""
 
     @property
     def line(self) -> str:
-        """For messages."""
+        """Command line, for messages."""
         return " ".join(os.fspath(word) for word in self.command)
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a program ended and what it wrote."""
+class CompletedRun:
+    """End of a program, and what it wrote."""
 
     code: int
-    """As in subprocess: negative for a signal."""
+    """Return code as in subprocess: negative for a signal."""
     out: bytes
     err: bytes
     killed: str = ""
-    """Why it was ended by us, or empty."""
+    """Reason why it was ended by us, or empty."""
 
     @property
     def how(self) -> str:
-        """In words; empty where all is well."""
+        """End in words; empty where all is well."""
         if self.killed:
             return self.killed
         if self.code < 0:
@@ -99,16 +99,16 @@ class Session:
     ) -> None:
         self.program = program
         self.stdin = running.stdin
-        """None where it reads nothing."""
+        """Pipe that it reads; None where it reads nothing."""
         self.stdout = running.stdout
         self.stderr = running.stderr
-        """None where it goes where stdout goes."""
+        """Pipe of its messages; None where they go where stdout goes."""
         self._running = running
         self._hold = hold
 
     @property
     def code(self) -> int | None:
-        """Its return code as in subprocess, negative for a signal; None while it runs."""
+        """Return code as in subprocess, negative for a signal; None while it runs."""
         if self._running.returncode is not None:
             return self._running.returncode
         try:
@@ -122,7 +122,7 @@ class Session:
 
     @property
     def returned(self) -> int:
-        """Its return code, after its end."""
+        """Return code, after the end."""
         return self._running.wait()
 
     def wait(self, limit: float) -> None:
@@ -215,8 +215,10 @@ def _environ(program: Program) -> Mapping[str, str] | None:
 def _not_started(program: Program, error: OSError) -> ToolError:
     name, cwd = os.fspath(program.command[0]), program.cwd
     if cwd is not None and not os.path.isdir(cwd):
-        return ToolError(f"{name}: cannot run in {os.fspath(cwd)}: no directory")
-    return ToolError(f"{name}: {error.strerror}; is it installed and on PATH?")
+        why = "no directory"
+        return ToolError(f"{name}: cannot run in {os.fspath(cwd)}: {why}", reason=why)
+    message = f"{name}: {error.strerror}; is it installed and on PATH?"
+    return ToolError(message, reason=error.strerror or message)
 
 
 def _signal_name(number: int) -> str:

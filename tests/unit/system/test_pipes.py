@@ -6,7 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from patchgen.system.process_pipes import Lines, Pipes
+from patchgen.system.process import Lines, Pipes
 
 if TYPE_CHECKING:
     from pathlib import Path
