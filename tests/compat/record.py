@@ -1,9 +1,10 @@
-"""Writes the results of run.py into a page: counts, and each test that is not as in stock.
+"""Writes the results of run.py into record.md, and their sums into docs/releases.md.
 
-    record.py RESULTS.json... --page docs/releases.md
+    record.py RESULTS.json...
 
-Results of the same torch, tests and way are added up. What stands between the two marks of the page
-is replaced. Differences are explained in explanations.json; one that is not says so.
+The record has the counts of each module, and each test that is not as in stock. Results of the same
+torch, tests and way are added up. What stands between the two marks of a page is replaced.
+Differences are explained in explanations.json; one that is not says so.
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ import json
 import os
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from run import WAYS
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 BEGIN, END = "<!-- record -->\n", "<!-- end of record -->\n"
 HERE = os.path.dirname(os.path.abspath(__file__))
+RECORD = os.path.join(HERE, "record.md")
+RELEASES = os.path.join(HERE, "..", "..", "docs", "releases.md")
 PATHS = re.compile(r"(?<![\w.])/[\w./-]+/")  # of the machine: only the last part is told
 WORDS = 140
 
@@ -66,14 +72,14 @@ def status(test: dict[str, Any]) -> str:
     return f"failed{often} ({why[:WORDS]})"
 
 
-def counts(tests: Tests) -> str:
+def counts(tests: Mapping[Any, dict[str, Any]]) -> str:
     number = collections.Counter(test["outcome"] for test in tests.values())
     words = [f"{number['passed']} passed"]
     words += [f"{number[name]} {name}" for name in ("failed", "skipped") if number[name]]
     return ", ".join(words)
 
 
-def summing(tests: Tests) -> str:
+def summing(tests: Mapping[Any, dict[str, Any]]) -> str:
     having = [test["summed"] for test in tests.values() if test["summed"]]
     return f"{len(having)} tests, {sum(having)} allreduces" if having else ""
 
@@ -95,7 +101,7 @@ def section(
     version, python, source = torch
     present = [way for way in WAYS if way in ways]
     origin = "its own tests, as it is installed" if source == "torch" else f"tests of {source}"
-    lines = [f"### torch {version}, Python {python}, {origin}", ""]
+    lines = [f"## torch {version}, Python {python}, {origin}", ""]
     lines += ["| module | " + " | ".join(present) + " | summed by SwitchML |"]
     lines += ["|---" * (len(present) + 2) + "|"]
     names = [name for name, tests in ways["stock"].items() if tests]
@@ -125,28 +131,56 @@ def section(
     return lines
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("results", nargs="+")
-    parser.add_argument("--page", required=True)
-    parser.add_argument("--explanations", default=os.path.join(HERE, "explanations.json"))
-    given = parser.parse_args()
-    with open(given.explanations, encoding="utf-8") as file:
-        entries = json.load(file)
-    lines = []
-    for torch, ways in gathered(given.results).items():
-        if "stock" not in ways:
-            raise SystemExit(f"torch {torch[0]}: there are no results of stock to compare with")
-        lines += section(torch, ways, entries)
-    with open(given.page, encoding="utf-8") as file:
+def summary(found: dict[Torch, dict[str, dict[str, Tests]]]) -> list[str]:
+    """Table with one row for each torch and source of tests."""
+    names = ["torch", "tests of", *WAYS, "summed by SwitchML"]
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    for (version, _python, source), ways in found.items():
+        whole = {
+            way: {
+                (name, test): one for name, tests in modules.items() for test, one in tests.items()
+            }
+            for way, modules in ways.items()
+        }
+        outcomes = {way: {n: t["outcome"] for n, t in whole[way].items()} for way in whole}
+        cells = [version, "the wheel" if source == "torch" else source]
+        for way in WAYS:
+            alike = way != "stock" and outcomes.get(way) == outcomes["stock"]
+            cells.append("as stock" if alike else counts(whole[way]) if way in whole else "")
+        by = [summing(whole[way]) for way in WAYS if way in whole and way in {"graft", "plugin"}]
+        lines.append(f"| {' | '.join([*cells, '; '.join(filter(None, by))])} |")
+    return lines
+
+
+def replace_between_marks(path: str, lines: list[str]) -> None:
+    with open(path, encoding="utf-8") as file:
         page = file.read()
     before, _, rest = page.partition(BEGIN)
     after = rest.partition(END)[2]
     if not rest:
-        raise SystemExit(f"{given.page}: has no line {BEGIN.strip()}")
-    with open(given.page, "w", encoding="utf-8") as file:
+        raise SystemExit(f"{path}: has no line {BEGIN.strip()}")
+    with open(path, "w", encoding="utf-8") as file:
         file.write(before + BEGIN + "\n" + "\n".join(lines) + "\n" + END + after)
-    sys.stdout.write(f"wrote {given.page}\n")
+    sys.stdout.write(f"wrote {path}\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("results", nargs="+")
+    parser.add_argument("--page", default=RECORD)
+    parser.add_argument("--summary", default=RELEASES)
+    parser.add_argument("--explanations", default=os.path.join(HERE, "explanations.json"))
+    given = parser.parse_args()
+    with open(given.explanations, encoding="utf-8") as file:
+        entries = json.load(file)
+    found = gathered(given.results)
+    lines = []
+    for torch, ways in found.items():
+        if "stock" not in ways:
+            raise SystemExit(f"torch {torch[0]}: there are no results of stock to compare with")
+        lines += section(torch, ways, entries)
+    replace_between_marks(given.page, lines)
+    replace_between_marks(given.summary, [*summary(found), ""])
 
 
 if __name__ == "__main__":

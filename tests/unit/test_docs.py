@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS]
+RECORD = ROOT / "tests" / "compat" / "record.md"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", RECORD, *DOCS]
 HELP = {"-h", "--help", "--version"}
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -97,17 +97,19 @@ def run(python: Path, tree: Path, output: Path, *arguments: str, **env: str) -> 
 def record(page: Path, *results: Path, explanations: str = "[]") -> str:
     entries = page.parent / "explanations.json"
     entries.write_text(explanations)
-    page.write_text("before\n<!-- record -->\nold\n<!-- end of record -->\nafter\n")
-    command: list[str | Path] = [sys.executable, COMPAT / "record.py", *results, "--page", page]
-    done = subprocess.run(
-        [*command, "--explanations", entries], capture_output=True, text=True, check=False
-    )
+    summary = page.parent / "summary.md"
+    for written in (page, summary):
+        written.write_text("before\n<!-- record -->\nold\n<!-- end of record -->\nafter\n")
+    command: list[str | Path] = [sys.executable, COMPAT / "record.py", *results]
+    command += ["--page", page, "--summary", summary, "--explanations", entries]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    text = page.read_text()
-    assert text.startswith("before\n<!-- record -->\n")
-    assert text.endswith("<!-- end of record -->\nafter\n")
-    assert "old" not in text
-    return text
+    for written in (page, summary):
+        text = written.read_text()
+        assert text.startswith("before\n<!-- record -->\n")
+        assert text.endswith("<!-- end of record -->\nafter\n")
+        assert "old" not in text
+    return page.read_text()
 
 
 def test_outcomes_and_what_was_delegated(
@@ -198,7 +200,7 @@ def test_a_page_tells_every_difference(tmp_path: Path) -> None:
         paths[-1].write_text(json.dumps(result))
     entries = [{"torch": "9", "way": "graft", "test": "*.test_1", "text": "The moon was full."}]
     text = record(tmp_path / "page.md", *paths, explanations=json.dumps(entries))
-    assert "### torch 9.0, Python 3.99, its own tests, as it is installed" in text
+    assert "## torch 9.0, Python 3.99, its own tests, as it is installed" in text
     assert (
         "- `Class.test_1`: stock passed; graft failed in 1 of 10 runs (RuntimeError: cuda.cpp:7); "
         "plugin passed. The moon was full.\n" in text
@@ -208,6 +210,10 @@ def test_a_page_tells_every_difference(tmp_path: Path) -> None:
         in text
     )
     assert "Class.test_0" not in text
+    row = (
+        "| 9.0 | the wheel | 2 passed, 1 skipped | 1 passed, 1 failed, 1 skipped |  | 3 passed |  |"
+    )
+    assert row in (tmp_path / "summary.md").read_text()
 
 
 def test_a_page_without_differences(tmp_path: Path) -> None:
@@ -216,3 +222,5 @@ def test_a_page_without_differences(tmp_path: Path) -> None:
     text = record(tmp_path / "page.md", tmp_path / "disabled", tmp_path / "stock")
     assert "| `test_c10d_gloo` | 1 passed, 1 skipped | 1 passed, 1 skipped |  |" in text
     assert "Every test has the same outcome in every way, and none fails." in text
+    row = "| 9.0 | the wheel | 1 passed, 1 skipped |  | as stock |  |  |"
+    assert row in (tmp_path / "summary.md").read_text()
