@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 BEGIN, END = "<!-- figures of make bench-network -->", "<!-- end of figures -->"
-_HEADINGS = ["ranks", "way", "measured", "predicted", "to Gloo"]
-_TRAINING = ["way", "steps a second", "to Gloo"]
+_HEADINGS = ["ranks", "way", "measured", "predicted", "relative to Gloo"]
+_TRAINING = ["way", "steps a second", "relative to Gloo"]
 
 
 def name(way: str) -> str:
