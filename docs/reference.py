@@ -8,7 +8,7 @@ import click
 
 from patchgen.cli import main
 from patchgen.errors import EXIT_CODES
-from patchgen.options import DEV_ROOT, DEV_ROOT_FLAG, REFUSED_IN_HOMES, VARIABLES
+from patchgen.options import DEV_ROOT, REFUSED_IN_HOMES, VARIABLES
 from patchgen.patch import pins
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def meaning(parameter: click.Parameter) -> str:
 def usage(name: str, command: click.Command) -> list[str]:
     """Lines about a command, without click's own text, whose layout follows its version."""
     about = " ".join((command.help or "").split())
-    rows = [(names(parameter), meaning(parameter)) for parameter in command.params]
+    shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+    rows = [(names(parameter), meaning(parameter)) for parameter in shown]
     lines = ["", f"### {name}", "", about]
     return [*lines, "", *table("option | meaning", rows)] if rows else lines
 
@@ -70,8 +71,7 @@ def text() -> str:
     lines += ["## Variables", ""]
     lines += table(
         "variable | option | default | meaning",
-        [(f"`{v.name}`", f"`{v.flag}`", f"`{v.default}`", v.help) for v in VARIABLES]
-        + [(f"`{DEV_ROOT.name}`", f"`{DEV_ROOT_FLAG}`", f"`{DEV_ROOT.default}`", DEV_ROOT.help)],
+        [(f"`{v.name}`", f"`{v.flag}`", f"`{v.default}`", v.help) for v in (*VARIABLES, DEV_ROOT)],
     )
     refused = " ".join(REFUSED_IN_HOMES.replace("|", ""))
     lines += [

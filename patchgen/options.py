@@ -24,11 +24,12 @@ class Variable:
     default: str
     help: str
     boolean: bool = False
+    key: str = ""
 
     @property
     def field(self) -> str:
-        """The field of `Options` that holds it."""
-        return self.name.lower()
+        """Field of `Options` that holds it."""
+        return self.key or self.name.lower()
 
     @property
     def flag(self) -> str:
@@ -47,8 +48,9 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("GRPC_HOME", "third_party/grpc/build", "root of gRPC: lib/pkgconfig/"),
     Variable("DPDK_HOME", "third_party/dpdk/build", "root of DPDK: include/ and lib/"),
 )
-DEV_ROOT = Variable("SWITCHML_DEV_ROOT", ".", "the directory that the default paths are under")
-DEV_ROOT_FLAG = "--dev-root"
+DEV_ROOT = Variable(
+    "SWITCHML_DEV_ROOT", ".", "the directory that the default paths are under", key="dev_root"
+)
 HOMES = ("switchml_home", "grpc_home", "dpdk_home")
 
 _BOOLEANS = {
@@ -142,16 +144,16 @@ def resolve(
         OptionsError: a value is refused; the message says what to change.
     """
 
-    def text(variable: Variable, key: str, flag: str) -> tuple[str | None, str]:
-        value = given.get(key)
+    def text(variable: Variable) -> tuple[str | None, str]:
+        value = given.get(variable.field)
         if value is not None:
-            return str(value), flag
+            return str(value), variable.flag
         return environ.get(variable.name) or None, variable.name
 
-    root, origin = text(DEV_ROOT, "dev_root", DEV_ROOT_FLAG)
+    root, origin = text(DEV_ROOT)
     values: dict[str, bool | str] = {}
     for variable in VARIABLES:
-        value, source = text(variable, variable.field, variable.flag)
+        value, source = text(variable)
         if variable.boolean:
             values[variable.field] = _boolean(value or variable.default, source)
         elif value is not None:

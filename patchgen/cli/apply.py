@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import click
 
 from patchgen.cli.console import Command, say_all
-from patchgen.cli.params import known_pins, pytorch_option, read_options, variable_options, warn
+from patchgen.cli.params import Variables, into, known_pins, pytorch_option, variable_options
 from patchgen.errors import OptionsError, file_errors
 from patchgen.patch import patchfile, report
 from patchgen.patch import tree as trees
 from patchgen.system import paths
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Request of `apply`."""
+
+    tree: str
+    variables: Variables
+    pytorch: str | None
+    patch_file: str | None
 
 
 @click.command(cls=Command)
@@ -25,30 +35,23 @@ from patchgen.system import paths
     metavar="FILE",
     help="Apply a patch that generate wrote, instead of giving options.",
 )
-def apply(
-    tree: str,
-    pytorch: str | None,
-    patch_file: str | None,
-    *,
-    strict: bool,
-    **given: Any,  # the other options
-) -> None:
+@into(_Request)
+def apply(request: _Request) -> None:
     """Patches a PyTorch tree, or brings a patched one to other options."""
-    known, wanted = known_pins(pytorch)
+    known, wanted = known_pins(request.pytorch)
+    patch_file, variables = request.patch_file, request.variables
     if patch_file is None:
-        options = read_options(given)
+        options = variables.read()
     else:
-        flags = [
-            f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None
-        ]
-        if flags:
-            raise click.UsageError(f"--patch brings its own options; drop {' '.join(flags)}")
+        if variables.spelled:
+            flags = " ".join(variables.spelled)
+            raise click.UsageError(f"--patch brings its own options; drop {flags}")
         with file_errors(), open(patch_file, "rb") as file:
             content = file.read()
         options, made_for = patchfile.read(content, known, patch_file)
         if wanted is not None and wanted != made_for:
             raise OptionsError(f"{patch_file}: made for {made_for.name}, not for {wanted.name}")
         wanted = made_for
-    warn(options, strict=strict)
-    result = trees.apply(paths.from_native(tree), options, known, wanted)
+    variables.warn(options)
+    result = trees.apply(paths.from_native(request.tree), options, known, wanted)
     say_all(report.result_lines(result, "patched"))

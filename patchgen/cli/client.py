@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import click
 
-from patchgen.cli import params, path_types
-from patchgen.cli.console import Command, Group, print_json, progress, say
+from patchgen.cli import deprecated, params, path_types
+from patchgen.cli.console import Command, Group, option, print_json, progress, say
+from patchgen.cli.params import Sources, Variables
 from patchgen.client import checkout
-from patchgen.options import VARIABLES
+from patchgen.options import DEV_ROOT, VARIABLES
 from patchgen.system import paths
 
 if TYPE_CHECKING:
@@ -21,18 +22,49 @@ if TYPE_CHECKING:
     from patchgen.client.mends import Mend
 
 _source_argument = click.argument("source", metavar="[SOURCE]", required=False, type=click.Path())
-_without_option = click.option(
-    "--without", multiple=True, metavar="ID", help="Mend to leave out. May be repeated."
-)
+_without_option = option(
+    "--without", group="Source", multiple=True, metavar="ID",
+    help="Mend to leave out. May be repeated.",
+)  # fmt: skip
 _list_option = click.option("--list", "listed", is_flag=True, help="Print the mends and end.")
+_FOUND = tuple(
+    variable if variable.boolean else replace(variable, default="the system's packages")
+    for variable in VARIABLES
+    if variable.name not in {"BUILDDIR", "SWITCHML_HOME"}
+)
+"""The flags and homes that the library itself is built with."""
 
 
-def _options(command: Any) -> Any:  # as in click
-    """The flags and homes that the library itself is built with."""
-    wanted = ("DPDK", "MLX5", "MLX4", "RDMA", "DEBUG", "GRPC_HOME", "DPDK_HOME")
-    known = [variable for variable in VARIABLES if variable.name in wanted]
-    own = [v if v.boolean else replace(v, default="the system's packages") for v in known]
-    return params.these_variables(command, own)
+@dataclass(frozen=True)
+class _Origin:
+    """Places where the source of the library may be."""
+
+    source: str | None
+    cache: str | None
+    places: Sources
+
+    def read(self) -> Origin:
+        """Finds the places.
+
+        Raises:
+            OptionsError: one of them is not there.
+        """
+        references = [checkout.reference(self.source)] if self.source else []
+        return checkout.Origin(params.cache(self.cache), self.places.find(*references))
+
+
+def _origin_options(command: params.Command) -> params.Command:
+    """Adds --mirror, --reference and --cache, handed on as `origin` with the argument SOURCE."""
+    command = params.gather(
+        "origin", lambda given: _Origin(**given), ("source", "cache", "places")
+    )(command)
+    return params.place_options(params.cache_option(command))
+
+
+def _library_options(command: params.Command) -> params.Command:
+    """Adds the flags and homes that the library is built with, handed on as `variables`."""
+    names = tuple(variable.field for variable in (*_FOUND, DEV_ROOT))
+    return params.these_variables(params.gather("variables", Variables, names)(command), _FOUND)
 
 
 @click.group(cls=Group)
@@ -40,28 +72,60 @@ def client() -> None:
     """SwitchML's client library: its source, mended, compiled and installed."""
 
 
-@client.command(cls=Command)
-@click.argument(
-    "directory", metavar="[DIR]", required=False, type=click.Path(), default=checkout.NAME
-)
-@params.source_options
-@params.cache_option
-def source(directory: str, **given: Any) -> None:  # the options above
-    """Fetches the pinned commit of p4app-switchML into DIR, and verifies it.
+@dataclass(frozen=True)
+class _Source:
+    """Request of `client source`."""
 
-    A clone that is there is verified and never changed. Submodules are not needed. [default of DIR:
-    p4app-switchML]
+    output: str
+    places: Sources
+    cache: str | None
+
+
+@client.command(cls=Command)
+@deprecated.argument("output", "DIR", type=click.Path())
+@click.option(
+    "-o",
+    "--output",
+    type=path_types.Named(),
+    default=checkout.NAME,
+    metavar="DIR",
+    help=f"Directory for the clone. [default: {checkout.NAME}]",
+)
+@params.place_options
+@params.cache_option
+@params.into(_Source)
+def source(request: _Source) -> None:
+    """Fetches the pinned commit of p4app-switchML, and verifies it.
+
+    A clone that is there is verified and never changed. Submodules are not needed.
     """
-    origin = _origin(None, given)
+    origin = _Origin(None, request.cache, request.places).read()
     with progress():
-        came = checkout.obtain(paths.from_native(directory), origin)
+        came = checkout.obtain(paths.from_native(request.output), origin)
     state = f"fetched from {came}" if came else "was there"
-    say(f"{directory}: {checkout.NAME} {origin.commit[:12]}, verified; {state}")
+    say(f"{request.output}: {checkout.NAME} {origin.commit[:12]}, verified; {state}")
+
+
+@dataclass(frozen=True)
+class _Build:
+    """Request of `client build`."""
+
+    origin: _Origin
+    variables: Variables
+    output: str | None
+    without: tuple[str, ...]
+    cxx11_abi: str | None
+    listed: bool
+
+    def home(self, path: str, variable: str) -> str:
+        """Gives a home that the user named; empty for packages."""
+        named = self.variables.given[variable.lower()] or os.environ.get(variable)
+        return path if named else ""
 
 
 @client.command(cls=Command)
 @_source_argument
-@_options
+@_library_options
 @click.option(
     "-o",
     "--output",
@@ -76,17 +140,9 @@ def source(directory: str, **given: Any) -> None:  # the options above
     help="Value of _GLIBCXX_USE_CXX11_ABI. gRPC has to have the same. [default: the compiler's]",
 )
 @_list_option
-@params.source_options
-@params.cache_option
-def build(
-    source: str | None,
-    *,
-    output: str | None,
-    without: tuple[str, ...],
-    cxx11_abi: str | None,
-    listed: bool,
-    **given: Any,
-) -> None:
+@_origin_options
+@params.into(_Build)
+def build(request: _Build) -> None:
     """Compiles the client library from SOURCE, with mends, and installs it.
 
     SOURCE is a clone of p4app-switchML that has the pinned commit. Without it the commit comes from
@@ -95,26 +151,38 @@ def build(
     """
     from patchgen.client import building, mends  # no other command needs it
 
-    chosen = mends.chosen(without, mends.shipped())
-    if listed:
+    chosen = mends.chosen(request.without, mends.shipped())
+    if request.listed:
         _list(chosen)
         return
-    options = params.read_options(given)
+    options = request.variables.read()
+    abi, output = request.cxx11_abi, request.output
     wish = building.Wish(
         tuple(options.flags),
         chosen,
-        dpdk_home=_named(options.dpdk_home, "DPDK_HOME", given),
-        grpc_home=_named(options.grpc_home, "GRPC_HOME", given),
-        cxx11_abi=None if cxx11_abi is None else cxx11_abi == "1",
+        dpdk_home=request.home(options.dpdk_home, "DPDK_HOME"),
+        grpc_home=request.home(options.grpc_home, "GRPC_HOME"),
+        cxx11_abi=None if abi is None else abi == "1",
     )
     home = paths.from_native(os.path.abspath(output)) if output else options.switchml_home
-    origin = _origin(source, given)
+    origin = request.origin.read()
     with progress() as report:
         report(f"reading {checkout.NAME} {origin.commit[:12]}")
         sources = checkout.read(origin)
         building.install(wish, sources, home)
     place = shlex.quote(paths.printable(home))
-    say(f"use it with: {' '.join(_words(options.flags))}--switchml-home {place}")
+    flags = "".join(f"--{flag.lower()} " for flag in options.flags)
+    say(f"use it with: {flags}--switchml-home {place}")
+
+
+@dataclass(frozen=True)
+class _Patch:
+    """Request of `client patch`."""
+
+    origin: _Origin
+    output: str | None
+    without: tuple[str, ...]
+    listed: bool
 
 
 @client.command(cls=Command)
@@ -128,11 +196,9 @@ def build(
 )
 @_without_option
 @_list_option
-@params.source_options
-@params.cache_option
-def patch(
-    source: str | None, *, output: str | None, without: tuple[str, ...], listed: bool, **given: Any
-) -> None:
+@_origin_options
+@params.into(_Patch)
+def patch(request: _Patch) -> None:
     """Writes the mends as a patch for the pinned commit of p4app-switchML.
 
     It is for git apply, in a clone that is then built with SwitchML's own Makefile.
@@ -141,12 +207,13 @@ def patch(
     from patchgen.patch import diff
     from patchgen.system import files
 
-    chosen = mends.chosen(without, mends.shipped())
-    if listed:
+    output = request.output
+    chosen = mends.chosen(request.without, mends.shipped())
+    if request.listed:
         _list(chosen)
         return
     with progress():
-        sources = checkout.read(_origin(source, given))
+        sources = checkout.read(request.origin.read())
     after = mends.apply(chosen, sources)
     mends.verify(chosen, after)
     content = b"".join(diff.between(path, sources.get(path), after[path]) for path in sorted(after))
@@ -217,18 +284,3 @@ def _data(archive: Archive, lacking: list[str], linked: list[str]) -> dict[str, 
 def _list(mends: tuple[Mend, ...]) -> None:
     for mend in mends:
         click.echo(f"{mend.id}: {mend.title}")
-
-
-def _named(home: str, variable: str, given: dict[str, Any]) -> str:
-    """A home that the user named; empty for packages."""
-    return home if given[variable.lower()] or os.environ.get(variable) else ""
-
-
-def _words(flags: tuple[str, ...]) -> list[str]:
-    return [f"--{flag.lower()} " for flag in flags]
-
-
-def _origin(source: str | None, given: dict[str, Any]) -> Origin:
-    references = [checkout.reference(source)] if source else []
-    places = params.sources(given["mirrors"], [*given["references"], *references])
-    return checkout.Origin(params.cache(given["cache"]), places)

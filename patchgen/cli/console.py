@@ -7,7 +7,7 @@ import json
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, Callable, TextIO
 
 import click
 
@@ -25,6 +25,7 @@ _LOGGER = logging.getLogger("patchgen")
 _SHORT = 90  # seconds, which are not told in minutes
 _SENTENCE = 80  # characters of what a command is for
 _SHOWN = 10  # problems of one check
+_OPTIONS = "Options"
 
 
 class Group(click.Group):
@@ -44,44 +45,47 @@ class Group(click.Group):
                 )
 
 
-GROUPS = {
-    "Client library": (
-        "dpdk", "mlx5", "mlx4", "rdma", "debug", "switchml_home", "grpc_home", "dpdk_home",
-        "strict",
-    ),
-    "Source": ("pytorch", "source", "mirrors", "references", "without", "everything"),
-    "Places": ("work", "lock_file", "cache", "builddir", "dev_root", "cuda_home"),
-    "Switch": ("lab", "loss", "duplicate", "reorder", "delay", "seed"),
-    "Values": ("copies", "distribution", "scale", "numel", "seed"),
-    "SwitchML": ("packet_numel", "num_worker_threads"),
-    "Buckets": ("bits", "bucket_numel", "skip_incomplete", "requantize", "stochastic"),
-}  # fmt: skip
-"""The options of long commands, by the name of their parameter. Others are not in a group; one that
-is in several is listed in the group that has most options of its command."""
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _MANY = 10  # options that are read as one list
 
 
+class Option(click.Option):
+    """Option that names the heading that it is listed under where a command has many."""
+
+    def __init__(self, *args: Any, group: str | None = None, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.group = group
+
+
+def option(*names: str, group: str | None = None, **attributes: Any) -> Decorator:
+    """Decorator that adds an option to a command.
+
+    Args:
+        names: of the option, and of its parameter.
+        group: its heading in the help of a command with many options.
+        attributes: as in click.
+    """
+    return click.option(*names, cls=Option, group=group, **attributes)
+
+
 class Command(click.Command):
-    """Lists its options in groups where there are many."""
+    """Lists its options under their headings where there are many."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the list of options, those that are in no group first."""
+        """Writes the list of options, those without a heading first."""
         records = [
-            (parameter.name, record)
+            (getattr(parameter, "group", None) or _OPTIONS, record)
             for parameter in self.get_params(ctx)
             if isinstance(parameter, click.Option)
             and (record := parameter.get_help_record(ctx)) is not None
         ]
-        present = {name for name, _ in records}
-        fewest = sorted(GROUPS, key=lambda heading: len(present.intersection(GROUPS[heading])))
-        used = fewest if len(records) > _MANY else []
-        groups = {name: heading for heading in used for name in GROUPS[heading]}
-        for heading in ("Options", *GROUPS):
-            mine = [one for name, one in records if groups.get(name or "", "Options") == heading]
-            if mine:
-                with formatter.section(heading):
-                    formatter.write_dl(mine)
+        sections: dict[str, list[tuple[str, str]]] = {_OPTIONS: []}
+        for heading, record in records:
+            sections.setdefault(heading if len(records) > _MANY else _OPTIONS, []).append(record)
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
 
 def say(line: str) -> None:

@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from patchgen.cli import params, path_types
+from patchgen.cli import deprecated, params, path_types
 from patchgen.cli.console import Command, print_json, progress
 from patchgen.cli.params import json_option
 from patchgen.errors import file_errors
@@ -22,6 +22,7 @@ _PICTURE, _DATA = "loss.png", "demo.json"
 
 @click.command(cls=Command)
 @click.option(
+    "-o",
     "--output",
     type=path_types.OUTPUT_DIRECTORY,
     default=os.path.join("build", "demo"),
@@ -44,15 +45,17 @@ _PICTURE, _DATA = "loss.png", "demo.json"
     metavar="N",
     help="Passes over the training images.",
 )
+@deprecated.option("--python", "torch", "--torch", metavar="PYTHON")
 @click.option(
-    "--python",
+    "--torch",
     metavar="PYTHON",
-    help="Interpreter with a torch. [default: the one that runs this if it has one, else python3]",
+    help="Interpreter that has the torch. [default: the one that runs this if it has one, else "
+    "python3]",
 )
 @params.cache_option
 @json_option
 def demo(  # noqa: PLR0913  # one for each option
-    output: str, ranks: int, epochs: int, python: str | None, cache: str | None, *, as_json: bool
+    output: str, ranks: int, epochs: int, torch: str | None, cache: str | None, *, as_json: bool
 ) -> None:
     """Trains a small network with stock Gloo and through SwitchML, and compares.
 
@@ -70,7 +73,7 @@ def demo(  # noqa: PLR0913  # one for each option
     request = demonstration.Request(
         output=os.path.normpath(os.path.join(os.getcwd(), output)),
         cache=params.cache(cache),
-        python=interpreter.located(python or _python()),
+        python=interpreter.located(torch or _python()),
         environ=dict(os.environ),
         ranks=ranks,
         epochs=epochs,

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from patchgen.cli import params, path_types
+from patchgen.cli import deprecated, params, path_types
 from patchgen.cli.console import Command, Group, progress, say, show_checks
 from patchgen.cli.params import json_option
 
@@ -76,7 +76,15 @@ def lock(source: str, output: str, cache: str | None, **given: Any) -> None:
 
 
 @env.command(cls=Command)
-@click.argument("prefix", type=path_types.OUTPUT_DIRECTORY)
+@deprecated.argument("prefix", "PREFIX", required=True, type=path_types.OUTPUT_DIRECTORY)
+@click.option(
+    "-o",
+    "--output",
+    "prefix",
+    type=path_types.OUTPUT_DIRECTORY,
+    metavar="PREFIX",
+    help="Directory of the environment. [required]",
+)
 @params.lock_option
 @click.option(
     "--link-scripts/--no-link-scripts",

@@ -5,24 +5,28 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from typing import Any
+from dataclasses import dataclass
 
 import click
 
 from patchgen.cli import path_types
 from patchgen.cli.console import Command, print_json, say_all, write_bytes
-from patchgen.cli.params import (
-    json_option,
-    pytorch_option,
-    read_options,
-    variable_options,
-    warn,
-)
+from patchgen.cli.params import Variables, into, json_option, pytorch_option, variable_options
 from patchgen.errors import file_errors
 from patchgen.patch import patchfile, pins, report
 from patchgen.system import files, paths
 
 _NAME = "switchml_pytorch.patch"
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Request of `generate`."""
+
+    variables: Variables
+    pytorch: str | None
+    output: str | None
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -36,25 +40,19 @@ _NAME = "switchml_pytorch.patch"
     help=f"File to write, - for stdout. [default: BUILDDIR/{_NAME}]",
 )
 @json_option
-def generate(
-    pytorch: str | None,
-    output: str | None,
-    *,
-    strict: bool,
-    as_json: bool,
-    **given: Any,  # the other options
-) -> None:
+@into(_Request)
+def generate(request: _Request) -> None:
     """Writes the patch. Needs no network and no PyTorch."""
-    if as_json and output == "-":
+    if request.as_json and request.output == "-":
         raise click.UsageError("--json and -o - both write to stdout; drop one")
-    options = read_options(given)
-    pin = pins.find(pytorch or pins.DEFAULT, pins.shipped())
-    warnings = warn(options, strict=strict)
+    options = request.variables.read()
+    pin = pins.find(request.pytorch or pins.DEFAULT, pins.shipped())
+    warnings = request.variables.warn(options)
     content = patchfile.build(options, pin)
     digest = hashlib.sha256(content).hexdigest()
     with file_errors():
-        name = _write(content, output, options.builddir)
-    if as_json:
+        name = _write(content, request.output, options.builddir)
+    if request.as_json:
         print_json(report.generate_data(name, digest, pin, options, warnings))
     else:
         say_all(report.generate_lines(name, len(content), digest, pin, options))

@@ -3,156 +3,240 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.cli import params, path_types
-from patchgen.cli.console import Command, progress, say
-from patchgen.cli.params import known_pins, read_options, variable_options, warn
+from patchgen.cli import deprecated, params, path_types
+from patchgen.cli.console import Command, Group, option, progress, say
 from patchgen.errors import TreeError
-from patchgen.options import VARIABLES
 from patchgen.system import files, interpreter, paths
 
 if TYPE_CHECKING:
+    from patchgen.cli.params import Sources, Variables
     from patchgen.options import Options
 
 _NAME = "switchml_graft.so"
-_VARIABLES = (*(variable.field for variable in VARIABLES), "dev_root")
+_OUTPUT: dict[str, Any] = {"type": path_types.OUTPUT_FILE, "metavar": "LIB.so"}
 
 
-@click.command(cls=Command)
-@variable_options
+class _Graft(Group):
+    """Takes the options that stood behind `graft` itself, one release long."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:  # as in click
+        """Puts the name of the command before the options where there is none."""
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = self._named(ctx, args)
+        return super().parse_args(ctx, args)
+
+    def _named(self, ctx: click.Context, args: list[str]) -> list[str]:
+        names = {f"--{name}": name for name in ("install", "uninstall")}
+        found = {word: names[word] for word in args if word in names}
+        if len(found) > 1:
+            raise click.UsageError("--uninstall stands alone; drop --install", ctx)
+        old, new = next(iter(found.items()), ("without a command", "build"))
+        if not ctx.resilient_parsing:
+            with ctx.scope(cleanup=False):
+                deprecated.warn(old, new)
+        return [new, *(word for word in args if word not in names)]
+
+
+@click.group(cls=_Graft)
+def graft() -> None:
+    """Compiles the patched files against an installed torch, instead of building it.
+
+    The graft is loaded before that torch, by a hook that `graft install` puts into the interpreter,
+    or by switchml-patch run.
+    """
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Source of a graft, and where else its compiler looks."""
+
+    tree: str | None
+    pytorch: str | None
+    cuda_home: str | None
+    cache: str | None
+    places: Sources
+
+
+@dataclass(frozen=True)
+class _Build:
+    """Request of `graft build`."""
+
+    variables: Variables
+    source: _Source
+    torch_python: str
+    output: str | None
+
+
+@dataclass(frozen=True)
+class _Install:
+    """Request of `graft install`."""
+
+    variables: Variables
+    source: _Source
+    torch_python: str
+    output: str | None
+    library: str | None
+    user: bool
+
+
+@dataclass(frozen=True)
+class _Uninstall:
+    """Request of `graft uninstall`."""
+
+    torch_python: str
+    user: bool
+
+
+def _source_options(command: params.Command) -> params.Command:
+    """Adds the options about the source, handed on as `source`."""
+    names = ("tree", "pytorch", "cuda_home", "cache", "places")
+    command = params.gather("source", lambda given: _Source(**given), names)(command)
+    for add in (
+        params.cache_option,
+        option(
+            "--cuda-home",
+            group="Places",
+            type=click.Path(exists=True, file_okay=False),
+            metavar="DIR",
+            envvar="CUDA_HOME",
+            help="CUDA's headers, for CUDA tensors: a toolkit, or where NVIDIA's packages for "
+            "Python are. [env: CUDA_HOME; default: /usr/local/cuda, or beside torch]",
+        ),
+        params.place_options,
+        option(
+            "--pytorch",
+            group="Source",
+            metavar="PIN",
+            help="Pin of the torch if it is not a shipped one. "
+            "[default: the one of the torch's commit]",
+        ),
+        option(
+            "--source",
+            "tree",
+            group="Source",
+            type=click.Path(),
+            metavar="TREE",
+            help="Source of that torch, patched or not. [default: fetch the files that are needed]",
+        ),
+    ):
+        command = add(command)
+    return command
+
+
+@graft.command(cls=Command)
+@params.variable_options
 @params.torch_option
-@click.option(
-    "--source",
-    type=click.Path(),
-    metavar="TREE",
-    help="Source of that torch, patched or not. [default: fetch the files that are needed]",
-)
-@click.option(
-    "--pytorch",
-    metavar="PIN",
-    help="Pin of the torch if it is not a shipped one. [default: the one of the torch's commit]",
-)
-@params.source_options
-@click.option(
-    "--cuda-home",
-    type=click.Path(exists=True, file_okay=False),
-    metavar="DIR",
-    envvar="CUDA_HOME",
-    help="CUDA's headers, for CUDA tensors: a toolkit, or where NVIDIA's packages for Python are. "
-    "[env: CUDA_HOME; default: /usr/local/cuda, or beside torch]",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=path_types.OUTPUT_FILE,
-    metavar="LIB.so",
-    help=f"File to write. [default: BUILDDIR/{_NAME}]",
-)
+@click.option("-o", "--output", **_OUTPUT, help=f"File to write. [default: BUILDDIR/{_NAME}]")
+@_source_options
+@params.into(_Build)
+def build(request: _Build) -> None:
+    """Compiles a graft and tries it in its torch."""
+    python = interpreter.located(request.torch_python)
+    options = _options(request.variables)
+    target = _output(request.output, options)
+    _compile(request.source, options, python, target)
+    shown = paths.printable(paths.from_native(target))
+    say(
+        f"{shown}: load it with: switchml-patch graft install --library, "
+        "or switchml-patch run --graft"
+    )
+
+
+@graft.command(cls=Command)
+@params.variable_options
+@params.torch_option
 @click.option(
     "--library",
     type=click.Path(),
     metavar="LIB.so",
-    help="With --install: a graft that was made elsewhere for the same torch.",
+    help="A graft that was built for the same torch. [default: build one]",
 )
-@click.option(
-    "--install", is_flag=True, help="Load the graft whenever this interpreter imports torch."
-)
-@click.option("--uninstall", is_flag=True, help="Undo --install.")
-@click.option("--user", is_flag=True, help="With --install: for this user only.")
-def graft(  # noqa: PLR0913  # one for each option
-    torch_python: str,
-    output: str | None,
-    library: str | None,
-    *,
-    install: bool,
-    uninstall: bool,
-    user: bool,
-    **given: Any,  # the other options
-) -> None:
-    """Compiles the patched files against an installed torch, instead of building it.
+@click.option("--user", is_flag=True, help="Install for this user only.")
+@_source_options
+@click.option("-o", "--output", **_OUTPUT, hidden=True)
+@params.into(_Install)
+def install(request: _Install) -> None:
+    """Makes an interpreter load a graft whenever it imports torch.
 
-    The graft is loaded before that torch, by a hook that --install puts into the interpreter, or by
-    switchml-patch run.
+    Builds the graft first unless --library names one.
     """
-    if uninstall and (install or output):
-        raise click.UsageError("--uninstall stands alone; drop --install and -o")
-    if user and not (install or uninstall):
-        raise click.UsageError("--user has a meaning with --install and --uninstall only")
-    if library and (output or not install):
-        raise click.UsageError("--library is for --install, without -o")
-    python = interpreter.located(torch_python)
-    if uninstall:
-        _uninstall(python, user=user)
-    elif not install:
-        options = _options(given)
-        target = _output(output, options)
-        _build(options, python, target, given)
-        shown = paths.printable(paths.from_native(target))
-        say(f"{shown}: load it with: switchml-patch graft --install, or switchml-patch run --graft")
-    elif library:
-        _compare(library, python)
-        _install(python, library, user=user)
-    else:
-        from patchgen.graft import installing
+    if request.output:
+        if request.library:
+            raise click.UsageError("--library is for a graft that is there; drop -o")
+        deprecated.warn("-o LIB.so", "--library LIB.so after graft build -o LIB.so")
+    python = interpreter.located(request.torch_python)
+    if request.library:
+        _compare(request.library, python)
+        _install(python, request.library, user=request.user)
+        return
+    from patchgen.graft import installing
 
-        installing.check(python, os.environ, user=user)
-        with files.scratch("graft") as directory:
-            options = _options(given)
-            target = _output(output, options) if output else os.path.join(directory, _NAME)
-            _build(options, python, target, given)
-            _install(python, target, user=user)
+    installing.check(python, os.environ, user=request.user)
+    with files.scratch("graft") as directory:
+        options = _options(request.variables)
+        output = request.output
+        target = _output(output, options) if output else os.path.join(directory, _NAME)
+        _compile(request.source, options, python, target)
+        _install(python, target, user=request.user)
 
 
-def _options(given: dict[str, Any]) -> Options:
-    values = {name: value for name, value in given.items() if name in _VARIABLES}
-    options = read_options(values)
-    warn(options, strict=given["strict"])
+@graft.command(cls=Command)
+@params.torch_option
+@click.option("--user", is_flag=True, help="Remove what `graft install --user` installed.")
+@params.into(_Uninstall)
+def uninstall(request: _Uninstall) -> None:
+    """Removes an installed graft."""
+    from patchgen import graft as grafts
+
+    python = interpreter.located(request.torch_python)
+    package = grafts.uninstall(python, os.environ, user=request.user)
+    say(f"removed {package}" if package else f"{python}: no graft is installed; nothing to do")
+
+
+def _options(variables: Variables) -> Options:
+    options = variables.read()
+    variables.warn(options)
     return options
 
 
 def _output(output: str | None, options: Options) -> str:
-    """Where the graft goes."""
+    """Path of the graft to write."""
     if output is not None:
         return os.path.join(os.getcwd(), output)
     return os.fsdecode(paths.encode(os.path.join(options.builddir, _NAME)))
 
 
-def _build(options: Options, python: str, target: str, given: dict[str, Any]) -> None:
-    from patchgen import graft as grafting
+def _compile(source: _Source, options: Options, python: str, target: str) -> None:
+    from patchgen import graft as grafts
 
-    known, wanted = known_pins(given["pytorch"])
+    known, wanted = params.known_pins(source.pytorch)
     torch = params.torch_of(python)
     with progress():
-        grafting.build(
-            options, torch, given["source"], target,
+        grafts.build(
+            options, torch, source.tree, target,
             environ=os.environ,
-            cache=params.cache(None),
-            places=params.sources(given["mirrors"], given["references"]),
-            cuda_home=given["cuda_home"],
+            cache=params.cache(source.cache),
+            places=source.places.find(),
+            cuda_home=source.cuda_home,
             known=known if wanted is None else (wanted,),
         )  # fmt: skip
 
 
 def _compare(library: str, python: str) -> None:
-    from patchgen import graft as grafting
+    from patchgen import graft as grafts
 
-    why = grafting.misfit(grafting.read(library), params.torch_of(python).root)
+    why = grafts.misfit(grafts.read(library), params.torch_of(python).root)
     if why:
         raise TreeError(f"the graft {library}: {why}")
 
 
 def _install(python: str, library: str, *, user: bool) -> None:
-    from patchgen import graft as grafting
+    from patchgen import graft as grafts
 
-    package = grafting.install(python, library, os.environ, user=user)
+    package = grafts.install(python, library, os.environ, user=user)
     say(f"installed in {package}: {python} loads it whenever it imports torch")
-
-
-def _uninstall(python: str, *, user: bool) -> None:
-    from patchgen import graft as grafting
-
-    package = grafting.uninstall(python, os.environ, user=user)
-    say(f"removed {package}" if package else f"{python}: no graft is installed; nothing to do")

@@ -6,7 +6,12 @@ from typing import Any, Callable
 
 import click
 
+from patchgen.cli.console import option
+
 Command = Callable[..., Any]
+
+SWITCH = "Switch"
+"""Heading of the options about the switch."""
 
 FAULTS: dict[str, tuple[click.ParamType[Any], str, str]] = {
     "loss": (click.FloatRange(0, 1), "P", "Share of packets that the switch loses, each way."),
@@ -21,5 +26,5 @@ FAULTS: dict[str, tuple[click.ParamType[Any], str, str]] = {
 def fault_options(command: Command) -> Command:
     """The options; None where the user says nothing."""
     for name, (kind, metavar, text) in reversed(FAULTS.items()):
-        command = click.option(f"--{name}", type=kind, metavar=metavar, help=text)(command)
+        command = option(f"--{name}", group=SWITCH, type=kind, metavar=metavar, help=text)(command)
     return command

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 import click
 
 from patchgen.cli import path_types
-from patchgen.cli.console import say
+from patchgen.cli.console import option, say
 from patchgen.client import homes
 from patchgen.errors import OptionsError
-from patchgen.options import DEV_ROOT, DEV_ROOT_FLAG, VARIABLES, Options, Variable, resolve
+from patchgen.options import DEV_ROOT, HOMES, VARIABLES, Options, Variable, resolve
 from patchgen.patch import pins
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from patchgen.patch.pins import Pin
     from patchgen.source import Places
@@ -26,20 +27,24 @@ Command = Callable[..., Any]
 
 LOCK = "conda-lock.yml"
 ENVIRONMENT = "environment.yml"
+LIBRARY = "Client library"
+"""Heading of the options about the client library."""
+
+T = TypeVar("T")
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print data for scripts on stdout."
 )
-pytorch_option = click.option(
+pytorch_option = option(
     "--pytorch",
+    group="Source",
     metavar="PIN",
     help=f"Commit prefix, version or pin file; switchml-patch pins lists them. "
     f"[default: {pins.DEFAULT}, or what the tree is]",
 )
-
-
-work_option = click.option(
+work_option = option(
     "--work",
+    group="Places",
     type=path_types.Named(),
     metavar="DIR",
     help="Directory for source, environment and objects. Its path becomes part of the wheel: keep "
@@ -51,10 +56,10 @@ python_option = click.option(
 )  # fmt: skip
 torch_option = click.option(
     "--torch", "torch_python", type=click.Path(), default="python3", show_default=True,
-    metavar="PYTHON", help="Interpreter that imports the torch.",
+    metavar="PYTHON", help="Interpreter that has the torch.",
 )  # fmt: skip
-lock_option = click.option(
-    "--lock", "lock_file", type=path_types.Named(), default=LOCK, metavar="FILE",
+lock_option = option(
+    "--lock", "lock_file", group="Places", type=path_types.Named(), default=LOCK, metavar="FILE",
     help=f"Lock of the conda environment, as env lock writes it. [default: {LOCK}]",
 )  # fmt: skip
 accept_option = click.option(
@@ -62,8 +67,8 @@ accept_option = click.option(
     help="Build although `check` refuses: without BLAS and LAPACK, or for a Python under which "
     "this PyTorch crashes at exit. May be repeated.",
 )  # fmt: skip
-cache_option = click.option(
-    "--cache", type=path_types.Named(), metavar="DIR",
+cache_option = option(
+    "--cache", group="Places", type=path_types.Named(), metavar="DIR",
     help="Directory for downloads and reusable builds. [default: switchml-patch under ~/.cache]",
 )  # fmt: skip
 config_option = click.option(
@@ -72,24 +77,27 @@ config_option = click.option(
     help="Your switchml.cfg, one for each rank that verifies. [default: two ranks, with the "
     "simulator or the dummy backend]",
 )  # fmt: skip
-without_option = click.option(
+without_option = option(
     "--without",
+    group="Source",
     multiple=True,
     callback=lambda _context, _option, given: tuple(os.path.normpath(path) for path in given),
     metavar="PATH",
     help="Submodule to leave out, with all that is in it, now and in later runs. May be repeated.",
 )
-_mirror_option = click.option(
+_mirror_option = option(
     "--mirror",
     "mirrors",
+    group="Source",
     multiple=True,
     metavar="URL|PATH",
     help="Place to look at before the network: a directory of clones or bundles named OWNER+NAME, "
     "OWNER/NAME or NAME, a clone, a bundle, or a base URL. May be repeated.",
 )
-_reference_option = click.option(
+_reference_option = option(
     "--reference",
     "references",
+    group="Source",
     multiple=True,
     type=click.Path(),
     metavar="PATH",
@@ -97,28 +105,111 @@ _reference_option = click.option(
 )
 
 
+def into(kind: Callable[..., T]) -> Callable[[Callable[[T], None]], Command]:
+    """Decorator that hands a command all its options as one value of a class."""
+
+    def decorate(command: Callable[[T], None]) -> Command:
+        @functools.wraps(command)
+        def wrapped(**given: Any) -> None:
+            command(kind(**given))
+
+        return wrapped
+
+    return decorate
+
+
+def gather(
+    name: str, kind: Callable[[Mapping[str, Any]], object], keys: Sequence[str]
+) -> Callable[[Command], Command]:
+    """Decorator that hands a command some of its options as one value.
+
+    Args:
+        name: of the command's parameter that gets the value.
+        kind: makes the value from the options by name.
+        keys: names of the options.
+    """
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def wrapped(*args: Any, **given: Any) -> Any:
+            values = {key: given.pop(key) for key in keys}
+            return command(*args, **{name: kind(values)}, **given)
+
+        return wrapped
+
+    return decorate
+
+
+@dataclass(frozen=True)
+class Variables:
+    """Variables of the patch as the command line has them."""
+
+    given: Mapping[str, bool | str | None]
+    """Values by name in `Options`, and of the dev root; None where the command line has none."""
+    strict: bool = False
+
+    @property
+    def spelled(self) -> list[str]:
+        """Options that the command line has, as the user wrote them."""
+        return [
+            f"--{name.replace('_', '-')}" for name, value in self.given.items() if value is not None
+        ]
+
+    def read(self) -> Options:
+        """Resolves them with the environment and the defaults.
+
+        Raises:
+            OptionsError: one is refused.
+        """
+        return read_options(self.given)
+
+    def warn(self, options: Options) -> list[str]:
+        """Tells what is missing in the homes, and returns these lines.
+
+        Raises:
+            OptionsError: something is missing, and --strict was given.
+        """
+        missing = [str(one) for one in homes.find_missing(options)]
+        if self.strict and missing:
+            raise OptionsError("\n".join([*missing, "install what is missing, or drop --strict"]))
+        for line in missing:
+            say(f"warning: {line}")
+        return missing
+
+
+_NAMES = tuple(variable.field for variable in (*VARIABLES, DEV_ROOT))
+
+
 def variable_options(command: Command) -> Command:
-    """The nine variables and the dev root, and --strict for what is missing in the homes."""
-    strict = click.option(
-        "--strict", is_flag=True, help="Treat what is missing in a home as an error."
+    """Adds the variables, the dev root and --strict, handed on as `variables`."""
+    strict = option(
+        "--strict",
+        group=LIBRARY,
+        is_flag=True,
+        help="Treat what is missing in a home as an error.",
     )
-    return only_variable_options(strict(command))
+
+    def pack(given: Mapping[str, Any]) -> Variables:
+        return Variables({name: given[name] for name in _NAMES}, strict=given["strict"])
+
+    gathered = gather("variables", pack, (*_NAMES, "strict"))(command)
+    return only_variable_options(strict(gathered))
 
 
 def only_variable_options(command: Command) -> Command:
-    """The nine variables and the dev root, where what is missing in a home is told otherwise."""
+    """Adds the variables and the dev root, for a command that tells otherwise what is missing."""
     return these_variables(command, VARIABLES)
 
 
 def simulating_options(command: Command) -> Command:
-    """The nine variables and the dev root, of a command that has the simulator without a home."""
+    """Adds the variables and the dev root, for a command that simulates without a home."""
     default = "the simulator"
     own = [replace(v, default=default) if v.name == "SWITCHML_HOME" else v for v in VARIABLES]
     return these_variables(command, own)
 
 
 def these_variables(command: Command, variables: Sequence[Variable]) -> Command:
-    """Some of the variables, and the dev root."""
+    """Adds some of the variables, and the dev root."""
     for variable in (DEV_ROOT, *reversed(variables)):
         command = _option(variable)(command)
     return command
@@ -129,17 +220,26 @@ def _option(variable: Variable) -> Callable[[Command], Command]:
     text = f"{text}. [env: {variable.name}; default: {variable.default}]"
     if variable.boolean:
         names = f"{variable.flag}/--no-{variable.field}"
-        return click.option(names, default=None, help=text)
-    flag = DEV_ROOT_FLAG if variable is DEV_ROOT else variable.flag
-    return click.option(flag, type=click.Path(), metavar="DIR", help=text)
+        return option(names, group=LIBRARY, default=None, help=text)
+    group = LIBRARY if variable.field in HOMES else "Places"
+    return option(variable.flag, group=group, type=click.Path(), metavar="DIR", help=text)
 
 
-def source_options(command: Any) -> Any:  # as in click
-    """Where the source is looked for before the network: --mirror and --reference."""
+def source_options(command: Command) -> Command:
+    """Adds --mirror and --reference: places to look for the source before the network."""
     return _mirror_option(_reference_option(command))
 
 
-def read_options(given: dict[str, Any]) -> Options:
+def place_options(command: Command) -> Command:
+    """Adds --mirror and --reference, handed on as `places`."""
+
+    def pack(given: Mapping[str, Any]) -> Sources:
+        return Sources(tuple(given["mirrors"]), tuple(given["references"]))
+
+    return source_options(gather("places", pack, ("mirrors", "references"))(command))
+
+
+def read_options(given: Mapping[str, Any]) -> Options:
     """The options of this run.
 
     Raises:
@@ -150,20 +250,6 @@ def read_options(given: dict[str, Any]) -> Options:
     except FileNotFoundError:
         cwd = None
     return resolve(given, os.environ, cwd)
-
-
-def warn(options: Options, *, strict: bool) -> list[str]:
-    """Tells what is missing in the homes.
-
-    Raises:
-        OptionsError: something is, and `strict` is set.
-    """
-    missing = [str(one) for one in homes.find_missing(options)]
-    if strict and missing:
-        raise OptionsError("\n".join([*missing, "install what is missing, or drop --strict"]))
-    for line in missing:
-        say(f"warning: {line}")
-    return missing
 
 
 def known_pins(pytorch: str | None) -> tuple[tuple[Pin, ...], Pin | None]:
@@ -211,6 +297,22 @@ def cache(given: str | None) -> str:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         given = os.path.join(base, "switchml-patch")
     return os.path.normpath(os.path.join(os.getcwd(), given))
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Values of --mirror and --reference."""
+
+    mirrors: tuple[str, ...]
+    references: tuple[str, ...]
+
+    def find(self, *references: str) -> Places:
+        """Finds the places; further references come last.
+
+        Raises:
+            OptionsError: one of them is not there.
+        """
+        return sources(self.mirrors, [*self.references, *references])
 
 
 def sources(mirrors: Sequence[str], references: Sequence[str]) -> Places:

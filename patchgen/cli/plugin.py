@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, progress, say
-from patchgen.cli.params import read_options, variable_options, warn
+
+if TYPE_CHECKING:
+    from patchgen.cli.params import Variables
 
 
 @click.group(cls=Group)
@@ -16,8 +20,25 @@ def plugin() -> None:
     """The backend "switchml" for an installed torch, without a patch."""
 
 
+@dataclass(frozen=True)
+class _Build:
+    """Request of `plugin build`."""
+
+    variables: Variables
+    torch_python: str
+    output: str | None
+
+
+@dataclass(frozen=True)
+class _Install:
+    """Request of `plugin install`."""
+
+    variables: Variables
+    torch_python: str
+
+
 @plugin.command(cls=Command)
-@variable_options
+@params.variable_options
 @params.torch_option
 @click.option(
     "-o",
@@ -26,24 +47,42 @@ def plugin() -> None:
     metavar="DIR",
     help="Directory for the wheel. [default: BUILDDIR]",
 )
-def build(
-    torch_python: str,
-    output: str | None,
-    *,
-    strict: bool,
-    **given: Any,  # the other options
-) -> None:
+@params.into(_Build)
+def build(request: _Build) -> None:
     """Compiles the plugin and writes its wheel, for one torch and one interpreter."""
-    import os
-
-    from patchgen import plugin as building
+    from patchgen import plugin as plugins
     from patchgen.system import interpreter  # no other command needs it
 
-    options = read_options(given)
-    warn(options, strict=strict)
+    options = request.variables.read()
+    request.variables.warn(options)
+    output = request.output
     directory = options.builddir if output is None else os.path.abspath(output)
-    torch = params.torch_of(interpreter.located(torch_python))
+    torch = params.torch_of(interpreter.located(request.torch_python))
     with progress():
-        wheel = building.build(options, torch, directory)
+        wheel = plugins.build(options, torch, directory)
     say(f"wrote {wheel}")
     say(f"install it with: {torch.python} -m pip install {wheel}")
+
+
+@plugin.command(cls=Command)
+@params.variable_options
+@params.torch_option
+@params.into(_Install)
+def install(request: _Install) -> None:
+    """Builds the plugin for a torch and installs it with the pip of its interpreter.
+
+    Asks pip first whether it installs there. Neither torch nor any other package is changed.
+    """
+    from patchgen import plugin as plugins
+    from patchgen.plugin import installing
+    from patchgen.system import files, interpreter
+
+    options = request.variables.read()
+    request.variables.warn(options)
+    python = interpreter.located(request.torch_python)
+    torch = params.torch_of(python)
+    installing.check(python, os.environ)
+    with files.scratch("plugin") as directory, progress():
+        wheel = plugins.build(options, torch, directory)
+        installing.install(python, wheel, os.environ)
+    say(f'installed for {python}: init_process_group("switchml") uses it')

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.cli import params, path_types
-from patchgen.cli.console import Command, print_json, progress, say_all, write_bytes
-from patchgen.cli.packet_faults import FAULTS, fault_options
+from patchgen.cli import deprecated, params, path_types
+from patchgen.cli.console import Command, option, print_json, progress, say_all, write_bytes
+from patchgen.cli.packet_faults import FAULTS, SWITCH, fault_options
 from patchgen.cli.params import json_option, read_options, simulating_options
 from patchgen.errors import OptionsError, file_errors
 from patchgen.options import DEV_ROOT, VARIABLES
@@ -36,10 +36,9 @@ _HOME = "SWITCHML_HOME"
     help="Ranks to start, 255 at most. [default: one for each --config, else 2]",
 )
 @click.option("--once", is_flag=True, help="Start COMMAND once; it starts its ranks itself.")
+@deprecated.option("--python", "torch", "--torch", metavar="PYTHON")
 @click.option(
     "--torch",
-    "--python",
-    "torch",
     metavar="PYTHON",
     help="Interpreter whose torch the ranks use, if COMMAND names none. [default: python3]",
 )
@@ -62,9 +61,10 @@ _HOME = "SWITCHML_HOME"
     f"in. [env: {_CONFIG}; default with the simulator: made; else where the library looks]",
 )
 @click.option("--require", is_flag=True, help="Fail if a process group cannot delegate.")
-@click.option(
+@option(
     "--lab/--no-lab",
     "lab",
+    group=SWITCH,
     default=None,
     help="Connect the real client library to a switch in software. [default: with a library that "
     "has DPDK and no --config]",

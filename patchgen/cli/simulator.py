@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from dataclasses import dataclass
 
 import click
 
-from patchgen.cli import params, path_types
+from patchgen.cli import deprecated, params, path_types
 from patchgen.cli.console import Command, Group, progress, say
 from patchgen.cli.serving import counters_option, listen_option, run
 from patchgen.client.config import MAX_WORKERS
@@ -19,8 +19,28 @@ def simulator() -> None:
     """A SwitchML client library whose switch is a process."""
 
 
+@dataclass(frozen=True)
+class _Install:
+    """Request of `simulator install`; None leaves the choice to the simulator."""
+
+    output: str
+    workers: int | None
+    controller_port: int | None
+    aggregator: str | None
+    prepostprocessor: str | None
+    debug: bool | None
+    cxxflags: str | None
+
+
 @simulator.command(cls=Command)
-@click.argument("prefix", type=path_types.OUTPUT_DIRECTORY)
+@deprecated.argument("output", "DIR", required=True, type=path_types.OUTPUT_DIRECTORY)
+@click.option(
+    "-o",
+    "--output",
+    type=path_types.OUTPUT_DIRECTORY,
+    metavar="DIR",
+    help="Directory to install into. [required]",
+)
 @click.option(
     "--workers",
     type=click.IntRange(1, MAX_WORKERS),
@@ -47,19 +67,21 @@ def simulator() -> None:
     "--debug", is_flag=True, default=None, help="Compile without optimization and with symbols."
 )
 @click.option("--cxxflags", metavar="FLAGS", help="More flags for the compiler.")
-def install(prefix: str, **given: Any) -> None:  # the options above
+@params.into(_Install)
+def install(request: _Install) -> None:
     """Builds the simulator and installs it, to be used as SWITCHML_HOME."""
     import shlex
     from pathlib import Path
 
-    from patchgen.client import simulator as builder  # no other command needs it
+    from patchgen.client import simulator as simulators  # no other command needs it
 
-    values = {name: value for name, value in given.items() if value is not None}
-    if "aggregator" in values and "controller_port" in values:
+    given = {name: value for name, value in vars(request).items() if value is not None}
+    if request.aggregator is not None and request.controller_port is not None:
         raise click.UsageError("--aggregator has a port; leave out --controller-port")
+    prefix = Path(given.pop("output"))
     with progress():
-        builder.install(Path(prefix), **values)
-    say(f"use it with: SWITCHML_HOME={shlex.quote(str(Path(prefix).absolute()))}")
+        simulators.install(prefix, **given)
+    say(f"use it with: SWITCHML_HOME={shlex.quote(str(prefix.absolute()))}")
 
 
 @simulator.command(cls=Command)

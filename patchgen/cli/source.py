@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchgen import tables
-from patchgen.cli import params
+from patchgen.cli import deprecated, params, path_types
 from patchgen.cli.console import Command, print_json, progress, say
 from patchgen.cli.params import json_option, known_pins, pytorch_option
 from patchgen.errors import ToolError
@@ -21,7 +21,15 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.argument("directory", metavar="[DIR]", type=click.Path(), required=False)
+@deprecated.argument("directory", "DIR", type=click.Path())
+@click.option(
+    "-o",
+    "--output",
+    "directory",
+    type=path_types.Named(),
+    metavar="DIR",
+    help="Directory of the tree. [required but for --list]",
+)
 @pytorch_option
 @params.source_options
 @params.without_option
@@ -54,7 +62,7 @@ def source(
     from patchgen import source as sources  # no other command needs it
 
     if directory is None and not listed:
-        raise click.UsageError("Missing argument 'DIR'.")
+        raise click.UsageError("Missing option '-o' / '--output'.")
     place = directory or "."
     known, named = known_pins(given["pytorch"])
     pin = named or sources.choose(place, known, pins.find(pins.DEFAULT, known))

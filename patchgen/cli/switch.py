@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from patchgen.cli import params
 from patchgen.cli.console import Command, progress
 from patchgen.cli.packet_faults import FAULTS, fault_options
 from patchgen.cli.serving import counters_option, listen_option, run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _MOST_BYTES = 107  # of a socket's path
 
@@ -22,6 +26,18 @@ def _port(text: str) -> str:
     if kind == "memif" and len(os.fsencode(name)) > _MOST_BYTES:
         raise click.BadParameter(f"{name}: the path of a socket has at most {_MOST_BYTES} bytes")
     return text
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Request of `switch`; None leaves the choice to the program."""
+
+    ports: tuple[str, ...]
+    listen: str
+    wait: float | None
+    faults: Mapping[str, float | None]
+    target: str | None
+    cache: str | None
 
 
 @click.command(cls=Command)
@@ -45,7 +61,9 @@ def _port(text: str) -> str:
 @fault_options
 @counters_option
 @params.cache_option
-def switch(ports: tuple[str, ...], listen: str, target: str | None, **given: Any) -> None:
+@params.gather("faults", dict, [*FAULTS])
+@params.into(_Request)
+def switch(request: _Request) -> None:
     """Sums the packets of SwitchML's client library, until Ctrl-C or SIGTERM.
 
     It does what a Tofino does with SwitchML's program, for workers on this machine. What it has
@@ -55,8 +73,8 @@ def switch(ports: tuple[str, ...], listen: str, target: str | None, **given: Any
     from patchgen.switch import report
 
     with progress():
-        program = builder.build(params.cache(given["cache"]), os.environ)
-    options = {name: given[name] for name in ("wait", *FAULTS) if given[name] is not None}
-    command = [program, f"--listen={listen}", *(f"--port={port}" for port in ports)]
-    command += [f"--{name}={value!r}" for name, value in options.items()]
-    run(command, target, report.lines, "the switch")
+        program = builder.build(params.cache(request.cache), os.environ)
+    options = {"wait": request.wait, **request.faults}
+    command = [program, f"--listen={request.listen}", *(f"--port={port}" for port in request.ports)]
+    command += [f"--{name}={value!r}" for name, value in options.items() if value is not None]
+    run(command, request.target, report.lines, "the switch")

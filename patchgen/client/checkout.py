@@ -95,7 +95,7 @@ def reference(directory: str) -> str:
     path = os.path.abspath(directory)
     if not is_repository(path):
         raise OptionsError(
-            f"{directory}: not a git repository; make one with: switchml-patch client source DIR"
+            f"{directory}: not a git repository; make one with: switchml-patch client source -o DIR"
         )
     return path
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PACKAGE = "torch_switchml"
+DISTRIBUTION = PACKAGE.replace("_", "-")
 BACKEND = "torch_switchml_backend"
 """The module that registers the backend."""
 
@@ -72,7 +73,7 @@ def _metadata_directory(version: str) -> str:
 def _metadata(version: str, requires: str) -> bytes:
     return f"""\
 Metadata-Version: 2.1
-Name: {PACKAGE.replace("_", "-")}
+Name: {DISTRIBUTION}
 Version: {version}
 Summary: The backend "switchml" of torch.distributed: Gloo, with SwitchML in front of its allreduce
 License: Apache-2.0

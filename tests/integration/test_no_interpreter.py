@@ -41,11 +41,12 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "demo": Case(("demo", "--output", "demo", "--python", "PYTHON")),
-    "graft": Case(("graft", "--switchml-home", "/", "--torch", "PYTHON")),
-    "install": Case(("graft", "--switchml-home", "/", "--install", "--torch", "PYTHON")),
-    "uninstall": Case(("graft", "--uninstall", "--torch", "PYTHON")),
+    "demo": Case(("demo", "-o", "demo", "--torch", "PYTHON")),
+    "graft": Case(("graft", "build", "--switchml-home", "/", "--torch", "PYTHON")),
+    "graft install": Case(("graft", "install", "--switchml-home", "/", "--torch", "PYTHON")),
+    "graft uninstall": Case(("graft", "uninstall", "--torch", "PYTHON")),
     "plugin": Case(("plugin", "build", "--switchml-home", "/", "--torch", "PYTHON")),
+    "plugin install": Case(("plugin", "install", "--switchml-home", "/", "--torch", "PYTHON")),
     "run": Case(("run", "--torch", "PYTHON", "--", "true")),
     "status": Case(("status", "PYTHON")),
     "verify": Case(("verify", "PYTHON"), code=6),

@@ -248,7 +248,7 @@ class Site:
 
     @property
     def create_arguments(self) -> tuple[str | Path, ...]:
-        return ("create", self.prefix, "--lock", self.lock_file, "--cache", self.cache)
+        return ("create", "-o", self.prefix, "--lock", self.lock_file, "--cache", self.cache)
 
     def create(self, *arguments: str, code: int = 0) -> str:
         return self.run(*self.create_arguments, *arguments, code=code)

@@ -139,11 +139,11 @@ class Site:
         return self.torch.site / "switchml_graft.pth"
 
     def install(self, *arguments: str, code: int = 0) -> str:
-        base = ["graft", "--torch", str(self.python), "--install"]
+        base = ["graft", "install", "--torch", str(self.python)]
         return tool(*base, "--library", str(self.library), *arguments, code=code).stderr
 
     def uninstall(self, code: int = 0) -> str:
-        return tool("graft", "--torch", str(self.python), "--uninstall", code=code).stderr
+        return tool("graft", "uninstall", "--torch", str(self.python), code=code).stderr
 
     def status(self) -> tuple[dict[str, Any], str]:
         """The data, and the lines."""

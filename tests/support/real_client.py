@@ -40,7 +40,7 @@ def source() -> Path:
     if not GIVEN:
         pytest.skip(
             f"{VARIABLE} names no checkout of p4app-switchML; one is made by: "
-            "switchml-patch client source DIR"
+            "switchml-patch client source -o DIR"
         )
     return Path(GIVEN).resolve()
 

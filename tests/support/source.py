@@ -61,7 +61,7 @@ class World:
     def run(
         self, tree: Path, *arguments: str, code: int = 0, cwd: str = "/", **environ: str
     ) -> subprocess.CompletedProcess[str]:
-        command = [str(tree), "--pytorch", self.pin_file, *arguments]
+        command = ["-o", str(tree), "--pytorch", self.pin_file, *arguments]
         return self.source(*command, code=code, cwd=cwd, **environ)
 
     def source(
@@ -75,7 +75,7 @@ class World:
         return done
 
     def start(self, tree: Path, *arguments: str) -> subprocess.Popen[str]:
-        command = [*COMMAND, str(tree), "--pytorch", self.pin_file, *arguments]
+        command = [*COMMAND, "-o", str(tree), "--pytorch", self.pin_file, *arguments]
         return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
     def check(self, tree: Path) -> None:

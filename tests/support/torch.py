@@ -168,7 +168,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(directory: Path) -> None:
         simulator.plain_prefix(tmp_path_factory)  # compiles it, where two would at the same time
         given = ("--workers", "2")
-        checked("simulator", "install", directory / name, *given, CXXFLAGS=simulator.FLAGS)
+        checked("simulator", "install", "-o", directory / name, *given, CXXFLAGS=simulator.FLAGS)
 
     return once(tmp_path_factory, "home", make) / name
 
@@ -190,7 +190,7 @@ def graft(
 ) -> Path:
     def make(directory: Path) -> None:
         given = ("--torch", torch_python, "--source", patched, "--switchml-home", home)
-        checked("graft", *given, "-o", directory / "graft.so", **UNOPTIMIZED)
+        checked("graft", "build", *given, "-o", directory / "graft.so", **UNOPTIMIZED)
 
     return once(tmp_path_factory, "graft", make) / "graft.so"
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CLIENT = (
     "make one with switchml-patch client build, name another place with --switchml-home, "
-    "or take the simulator: switchml-patch simulator install DIR"
+    "or take the simulator: switchml-patch simulator install -o DIR"
 )
 
 

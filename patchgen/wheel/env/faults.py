@@ -59,7 +59,9 @@ def _records(prefix: str) -> Records:
     """The records of a prefix by package name."""
     directory = Path(prefix, "conda-meta")
     if not directory.is_dir():
-        raise TreeError(f"{prefix}: no conda environment; run: switchml-patch env create {prefix}")
+        raise TreeError(
+            f"{prefix}: no conda environment; run: switchml-patch env create -o {prefix}"
+        )
     records = map(_record, sorted(directory.glob("*.json")))
     return {record["name"]: record for record in records}
 
@@ -78,7 +80,7 @@ def _unfinished(lock: Lock, prefix: str) -> Iterator[str]:
     state = marker.read(prefix)
     if state is None:  # another tool made it
         return
-    again = f"run: switchml-patch env create {prefix}"
+    again = f"run: switchml-patch env create -o {prefix}"
     if not state.whole:
         yield f"{prefix}: half made; {again}"
         return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LIBRARY = "conda_lock"
 _HEADER = """\
 # Written by `switchml-patch env lock` from {source}; other changes are lost.
-# Every package with its address and hashes. `switchml-patch env create PREFIX` installs them;
+# Every package with its address and hashes. `switchml-patch env create -o PREFIX` installs them;
 # conda-lock, mamba and micromamba read this file as well.
 """
 

@@ -108,7 +108,7 @@ def test_what_is_in_the_store_needs_no_network(site: Site, channel: Channel) -> 
         said = site.create()
     other = Site(site.root / "other")
     other.root.mkdir()
-    said = site.run("create", other.prefix, "--lock", site.lock_file, "--cache", site.cache)
+    said = site.run("create", "-o", other.prefix, "--lock", site.lock_file, "--cache", site.cache)
     assert "had 2 of 2" in said
     assert other.files() == LINKED
 
@@ -188,7 +188,7 @@ def test_another_package_of_the_same_name_is_not_taken_from_the_cache(
     channel.add(Package("lib", "1.5", files={"lib/lib": "rebuilt"}, old_format=True))
     site.lock()
     other = site.root / "other"
-    site.run("create", other, "--lock", site.lock_file, "--cache", site.cache)
+    site.run("create", "-o", other, "--lock", site.lock_file, "--cache", site.cache)
     assert (other / "lib/lib").read_text() == "rebuilt"
 
 
@@ -197,7 +197,7 @@ def test_what_was_written_to_in_one_prefix_is_not_in_the_next(site: Site) -> Non
     with (site.prefix / "lib/lib").open("a") as file:
         file.write("scribble")
     other = site.root / "other"
-    site.run("create", other, "--lock", site.lock_file, "--cache", site.cache)
+    site.run("create", "-o", other, "--lock", site.lock_file, "--cache", site.cache)
     assert (other / "lib/lib").read_text() == "alpha"
 
 
@@ -310,7 +310,7 @@ os.replace = step
 # As soon as the first file of a package is in the prefix.
 KILL_WHILE_LINKING = """
 import glob, os, signal, sys, threading
-def watch(prefix=sys.argv[3]):
+def watch(prefix=sys.argv[4]):
     while not glob.glob(os.path.join(glob.escape(prefix), "big*", "*")):
         pass
     os.kill(os.getpid(), signal.SIGKILL)
@@ -324,7 +324,15 @@ def test_a_kill_at_any_step_is_seen_and_mended(site: Site, channel: Channel) -> 
     seen = set()
     for at in range(1, 30):
         prefix, cache = site.root / f"p{at}", site.root / f"c{at}"
-        arguments: list[str | Path] = ["create", prefix, "--lock", site.lock_file, "--cache", cache]
+        arguments: list[str | Path] = [
+            "create",
+            "-o",
+            prefix,
+            "--lock",
+            site.lock_file,
+            "--cache",
+            cache,
+        ]
         command = [sys.executable, "-c", KILL + PROGRAM, str(at), "env", *map(str, arguments)]
         done = subprocess.run(command, check=False, capture_output=True)
         found = marker.read(str(prefix))
@@ -422,7 +430,7 @@ def test_the_second_of_two_runs_says_so_and_stops(site: Site, channel: Channel) 
 def test_two_runs_share_a_cache_at_the_same_time(site: Site) -> None:
     prefixes = [site.root / name for name in "abc"]
     runs = [
-        site.start("create", prefix, "--lock", site.lock_file, "--cache", site.cache)
+        site.start("create", "-o", prefix, "--lock", site.lock_file, "--cache", site.cache)
         for prefix in prefixes
     ]
     for run in runs:
@@ -436,14 +444,21 @@ def test_two_runs_share_a_cache_at_the_same_time(site: Site) -> None:
 def test_a_prefix_that_cannot_be_written_is_named(site: Site) -> None:
     (site.root / "file").write_text("")
     said = site.run(
-        "create", site.root / "file/x", "--lock", site.lock_file, "--cache", site.cache, code=5
+        "create",
+        "-o",
+        site.root / "file/x",
+        "--lock",
+        site.lock_file,
+        "--cache",
+        site.cache,
+        code=5,
     )
     assert re.search(r"file/x: Not a directory", said)
 
 
 def test_a_cache_that_cannot_be_written_is_named_once(site: Site) -> None:
     said = site.run(
-        "create", site.prefix, "--lock", site.lock_file, "--cache", "/proc/cache", code=5
+        "create", "-o", site.prefix, "--lock", site.lock_file, "--cache", "/proc/cache", code=5
     )
     assert said.count("/proc/cache") == 1
 
@@ -452,6 +467,6 @@ def test_the_default_cache_is_below_xdg_cache_home(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    site.run("create", site.prefix, "--lock", site.lock_file)
+    site.run("create", "-o", site.prefix, "--lock", site.lock_file)
     assert (tmp_path / "xdg/switchml-patch/archives").is_dir()
     assert not Path(os.environ["HOME"], ".cache", "rattler").exists()

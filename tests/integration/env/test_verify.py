@@ -89,7 +89,7 @@ def test_many_problems_are_counted(site: Site, channel: Channel) -> None:
     site.ask([channel.url], ["many"])
     site.lock()
     prefix = site.root / "many"
-    site.run("create", prefix, "--lock", site.lock_file, "--cache", site.cache)
+    site.run("create", "-o", prefix, "--lock", site.lock_file, "--cache", site.cache)
     for n in range(30):
         (prefix / f"share/{n}").unlink()
     said = site.run("verify", prefix, "--lock", site.lock_file, code=6)
@@ -144,7 +144,15 @@ def test_nvcc_is_asked_for_its_version(
     site.ask([channel.url], ["cudatoolkit-dev"], link_scripts=["cudatoolkit-dev"])
     site.lock()
     prefix = site.root / "cuda"
-    create: list[str | Path] = ["create", prefix, "--lock", site.lock_file, "--cache", site.cache]
+    create: list[str | Path] = [
+        "create",
+        "-o",
+        prefix,
+        "--lock",
+        site.lock_file,
+        "--cache",
+        site.cache,
+    ]
     verify: list[str | Path] = ["verify", prefix, "--lock", site.lock_file]
     site.run(*create, "--no-link-scripts")
     assert "nvcc: missing" in site.run(*verify, code=6)

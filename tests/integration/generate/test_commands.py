@@ -98,15 +98,15 @@ def closed(streams: str, directory: Path, *arguments: str) -> subprocess.Complet
         "accuracy --plot none/x.png",
         "client build -o file/x",
         "client patch -o none/x",
-        "demo --output file/x",
-        "env create file/x",
+        "demo -o file/x",
+        "env create -o file/x",
         "env lock -o none/x",
         "generate -o none/x",
-        "graft -o none/x",
+        "graft build -o none/x",
         f"pins make . --layout c10d-lib --name v0 --commit {miniature.COMMIT} -o none/x",
         "plugin build -o file/x",
         "run --report none/x -- true",
-        "simulator install file/x",
+        "simulator install -o file/x",
         "simulator serve --workers 2 --json none/x",
         "switch --port memif:x --json none/x",
     ],
@@ -123,7 +123,7 @@ def test_what_cannot_be_written_is_told_before_anything_is_done(
 
 
 def test_workers_that_no_configuration_can_hold(tmp_path: Path) -> None:
-    done = tool("simulator", "install", "--workers", "65536", "home", cwd=tmp_path, code=2)
+    done = tool("simulator", "install", "--workers", "65536", "-o", "home", cwd=tmp_path, code=2)
     assert "65536 is not in the range" in done.stderr
 
 
@@ -154,8 +154,9 @@ def test_what_is_built_needs_a_current_directory(tmp_path: Path, command: str) -
 
 @pytest.mark.parametrize(
     "command",
-    ["run -- true", "demo", "status x", "source x", "simulator install x", "accuracy --plot x.png",
-     "client source", "run --report x -- true", "plugin build -o x --dev-root /d"],
+    ["run -- true", "demo", "status x", "source -o x", "simulator install -o x",
+     "accuracy --plot x.png", "client source", "run --report x -- true",
+     "plugin build -o x --dev-root /d"],
 )  # fmt: skip
 def test_what_needs_a_current_directory_says_so(tmp_path: Path, command: str) -> None:
     done = in_a_directory_that_is_gone(tmp_path / "gone", *command.split())

@@ -1,4 +1,4 @@
-"""`graft --install` and `--uninstall`, with a torch of a few lines."""
+"""`graft install` and `graft uninstall`, with a torch of a few lines."""
 
 from __future__ import annotations
 
@@ -123,31 +123,31 @@ def test_for_one_user(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     user = {"PYTHONUSERBASE": str(tmp_path / "user"), "PYTHONPATH": str(site.torch.site)}
     for name, value in user.items():
         monkeypatch.setenv(name, value)
-    arguments = ["graft", "--torch", base, "--user"]
-    told = tool(*arguments, "--install", "--library", str(site.library)).stderr
+    arguments = ["--torch", base, "--user"]
+    told = tool("graft", "install", *arguments, "--library", str(site.library)).stderr
     (own,) = (tmp_path / "user").glob("lib/python*/site-packages/switchml_graft/graft.so")
     assert f"installed in {own.parent}" in told
     assert python_run(base, "-c", SHOWN, **user).stdout == f"True {own}\n"
     assert python_run(base, "-s", "-c", STOCK, **user).stdout == "False\n"
-    tool(*arguments, "--uninstall")
+    tool("graft", "uninstall", *arguments)
     assert not own.parent.exists()
 
 
 def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     for arguments, why in (
-        (["--uninstall", "-o", "x.so"], "--uninstall stands alone"),
+        (["uninstall", "-o", "x.so"], "No such option"),
         (["--uninstall", "--install"], "--uninstall stands alone"),
-        (["--user"], "--user has a meaning with"),
-        (["--library", "x.so"], "--library is for --install"),
-        (["--library", "x.so", "--install", "-o", "y.so"], "--library is for --install"),
-        (["--torch", str(tmp_path / "none")], "no such interpreter"),
+        (["build", "--user"], "No such option"),
+        (["build", "--library", "x.so"], "No such option"),
+        (["install", "--library", "x.so", "-o", "y.so"], "drop -o"),
+        (["build", "--torch", str(tmp_path / "none")], "no such interpreter"),
     ):
         assert why in tool("graft", *arguments, code=2).stderr
 
 
 def test_a_torch_that_there_is_no_pin_for(site: Site, tmp_path: Path) -> None:
     output = tmp_path / "x.so"
-    told = tool("graft", "--torch", str(site.python), "-o", str(output), code=2).stderr
+    told = tool("graft", "build", "--torch", str(site.python), "-o", str(output), code=2).stderr
     assert f"torch {VERSION} (commit {COMMIT[:12]}): no pin for it" in told
     assert not output.exists()
 
@@ -173,8 +173,9 @@ def test_told_to_end(
     monkeypatch.setenv("PYTHONPATH", str(fake.site))
     output = tmp_path / "graft.so"
     output.write_text("as before")
-    command = [sys.executable, "-m", "patchgen", "graft", "--torch", sys.executable, "--source",
-               str(tree.root), "--pytorch", tree.pin_file, "-o", str(output)]  # fmt: skip
+    command = [sys.executable, "-m", "patchgen", "graft", "build", "--torch", sys.executable,
+               "--source", str(tree.root), "--pytorch", tree.pin_file,
+               "-o", str(output)]  # fmt: skip
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         until(pids.exists, process)

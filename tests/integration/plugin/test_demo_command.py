@@ -42,7 +42,7 @@ def light(
 
 def command(python: Path, output: Path, cache: Path) -> list[str]:
     demo = [sys.executable, "-m", "patchgen", "demo", "--epochs", "1"]
-    return [*demo, *map(str, ["--python", python, "--output", output, "--cache", cache])]
+    return [*demo, *map(str, ["--torch", python, "--output", output, "--cache", cache])]
 
 
 def environment(**environ: str) -> dict[str, str]:

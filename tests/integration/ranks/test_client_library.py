@@ -26,7 +26,7 @@ def real(
     home = real_library.dummy(tmp_path_factory)
     lib = tmp_path_factory.mktemp("real") / "graft.so"
     arguments = ["--torch", str(torch_python), "--source", str(patched), "-o", str(lib)]
-    checked("graft", *arguments, "--switchml-home", home)
+    checked("graft", "build", *arguments, "--switchml-home", home)
     return dataclasses.replace(
         launch,
         loading={"SWITCHML_TEST_GRAFT": str(lib)},

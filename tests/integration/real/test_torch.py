@@ -57,7 +57,7 @@ def by_graft(
 
     def make(place: Path) -> None:
         given = ("--torch", python, "--source", patched, "--switchml-home", home, "--dpdk")
-        checked("graft", *given, "-o", place / "graft.so")
+        checked("graft", "build", *given, "-o", place / "graft.so")
 
     graft = once(factory, "real-graft", make) / "graft.so"
     return LabLauncher(

@@ -340,7 +340,7 @@ def test_a_wrong_address_is_a_wrong_usage(tmp_path: Path, address: str) -> None:
 
 def test_install_writes_the_address(tmp_path: Path) -> None:
     def said(*words: str) -> str:
-        return tool("simulator", "install", str(tmp_path / "home"), *words, code=2).stderr
+        return tool("simulator", "install", "-o", str(tmp_path / "home"), *words, code=2).stderr
 
     told = "the address of the aggregator: nowhere: not HOST:PORT with a port from 1 to 65535"
     assert told in said("--aggregator", "nowhere")

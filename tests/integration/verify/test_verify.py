@@ -564,7 +564,7 @@ def test_the_real_client_library(
     home = real_library.dummy(tmp_path_factory)
     lib = tmp_path / "graft.so"
     arguments = ["--torch", str(torch_python), "--source", str(patched), "-o", str(lib)]
-    checked("graft", *arguments, "--switchml-home", home)
+    checked("graft", "build", *arguments, "--switchml-home", home)
     report = patched / "torch" / "distributed" / "switchml.py"
     torch = make(tmp_path / "site", torch_python, real, lib, report, "+switchml")
     done = verify(torch.interpreter)

@@ -134,7 +134,7 @@ def test_a_home_in_any_directory(tmp_path: Path) -> None:
                     "no HOME/lib/libswitchml-client.a; make one with switchml-patch client "
                     "build, name "
                     "another place with --switchml-home, or take the simulator: switchml-patch "
-                    "simulator install DIR"
+                    "simulator install -o DIR"
                 )
             ],
         ),

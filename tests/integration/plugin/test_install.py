@@ -1,0 +1,110 @@
+"""The pip of an interpreter installs the plugin's wheel, or the error says what to do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support import torch_project
+from support.graft import make, python_run, site_of, venv
+from support.waiting import alive, until
+
+from patchgen.errors import ToolError
+from patchgen.plugin import installing, wheel
+
+pytestmark = pytest.mark.integration
+
+VERSION, TAG = "1.2.3+switchml", "py3-none-any"
+SHOWN = "import torch_switchml; print(torch_switchml.build)"
+
+
+def write_wheel(directory: Path, build: int) -> str:
+    path = directory / wheel.file_name(VERSION, TAG)
+    contents = {f"{wheel.PACKAGE}/__init__.py": f"build = {build}\n".encode()}
+    wheel.write(str(path), contents, version=VERSION, tag=TAG, requires="torch==1.2.3")
+    return str(path)
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    """An interpreter with the pip of the one that runs the tests."""
+    import pip
+
+    made = venv(tmp_path / "venv")
+    (site_of(made) / "pip.pth").write_text(f"{tmp_path / 'pips'}\n")
+    (tmp_path / "pips").mkdir()
+    (tmp_path / "pips" / "pip").symlink_to(Path(pip.__file__).parent)
+    return made
+
+
+def test_a_wheel_replaces_another_of_its_version(python: Path, tmp_path: Path) -> None:
+    installing.check(str(python), os.environ)
+    assert not [*site_of(python).glob("*switchml*")]
+    for build in (1, 2):
+        installing.install(str(python), write_wheel(tmp_path, build), os.environ)
+        assert python_run(python, "-c", SHOWN).stdout == f"{build}\n"
+
+
+def test_an_interpreter_without_pip(tmp_path: Path) -> None:
+    python = venv(tmp_path / "venv")
+    with pytest.raises(ToolError, match=rf"{python}: has no pip; install it"):
+        installing.check(str(python), os.environ)
+
+
+def test_an_environment_that_the_system_manages() -> None:
+    python = torch_project.PYTHON
+    if not [*Path("/usr/lib").glob("python3*/EXTERNALLY-MANAGED")]:
+        pytest.skip("this system does not manage its Python")
+    with pytest.raises(ToolError, match="the system manages its packages") as refused:
+        installing.check(python, os.environ)
+    assert f"{python} -m venv --system-site-packages DIR" in str(refused.value)
+
+
+def test_a_wheel_that_pip_refuses(python: Path, tmp_path: Path) -> None:
+    broken = tmp_path / wheel.file_name(VERSION, TAG)
+    broken.write_text("not a wheel")
+    with pytest.raises(ToolError, match=rf"{python}: pip ended with exit code 1\n.*"):
+        installing.install(str(python), str(broken), os.environ)
+    assert not [*site_of(python).glob("*switchml*")]
+
+
+def test_where_the_interpreter_does_not_look(python: Path, tmp_path: Path) -> None:
+    environ = {**os.environ, "PIP_TARGET": str(tmp_path / "elsewhere")}
+    with pytest.raises(ToolError, match="does not look for packages"):
+        installing.install(str(python), write_wheel(tmp_path, 1), environ)
+
+
+SLOW = """
+import os, pathlib, time
+def main():
+    pathlib.Path(os.environ["PIDS"]).write_text(str(os.getpid()))
+    while not os.path.exists(os.environ["GO"]):
+        time.sleep(0.01)
+    pathlib.Path(os.environ["DONE"]).touch()
+main()
+"""
+
+
+def test_pip_finishes_where_the_command_is_told_to_end(tmp_path: Path) -> None:
+    python = venv(tmp_path / "venv")
+    make(site_of(python))
+    (site_of(python) / "pip").mkdir()
+    (site_of(python) / "pip" / "__main__.py").write_text(SLOW)
+    (site_of(python) / "pip" / "__init__.py").touch()
+    files = {name: tmp_path / name for name in ("PIDS", "GO", "DONE")}
+    environ = {**os.environ, **{name: str(path) for name, path in files.items()}}
+    code = "import sys; from patchgen.__main__ import main; main()"
+    command = [sys.executable, "-c", code, "plugin", "install", "--torch", str(python)]
+    with subprocess.Popen(command, env=environ, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        until(lambda: files["PIDS"].exists() and files["PIDS"].read_text(), process)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)  # a pip that the signal reaches is gone by then
+        files["GO"].touch()
+        assert process.wait() == -signal.SIGTERM
+    assert files["DONE"].exists()
+    assert not alive(files["PIDS"].read_text())
