@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 BLAS = "blas"  # in the limits of a release that needs it
 _LIMIT = 600.0  # seconds: linking the whole of DPDK and gRPC takes a while
 _OURS = "SwitchML: "
+_MODULES = f"{_OURS}pkg-config refuses gRPC:\n"
 _LINKS = f"{_OURS}a program that uses "
 _MISSING = re.compile(rf"{_OURS}there is no (.*?)\n.*-D(\w+)=DIR", re.DOTALL)
+_NO_PKG_CONFIG = (
+    "no pkg-config on PATH; install pkg-config (Debian) or pkgconf-pkg-config (RHEL)"
+)
 _REFUSED = "FATAL_ERROR", "SEND_ERROR"
 _SYSTEM = "pthread", "dl"  # come with every compiler
 
@@ -120,6 +124,7 @@ def understand(messages: str) -> Said | None:
     refused = [text for mode in _REFUSED for text in found.get(mode, [])]
     missing: dict[str, tuple[str, ...]] = {}
     archive: list[str] = []
+    modules: list[str] = []
     linked = None
     for text in refused:
         gone = _MISSING.match(text)
@@ -127,13 +132,16 @@ def understand(messages: str) -> Said | None:
             missing[gone[2]] = (*missing.get(gone[2], ()), gone[1])
         elif text.startswith(_LINKS):
             linked = text
+        elif text.startswith(_MODULES):
+            modules += text.removeprefix(_MODULES).splitlines()
         elif text.startswith(_OURS):
             archive += text.removeprefix(_OURS).splitlines()
-    others = [text for text in refused if not text.startswith(_OURS)]
+    if any("PkgConfig" in text for text in refused):
+        modules = [_NO_PKG_CONFIG]
     return Said(
         missing=missing,
         archive=tuple(archive),
-        modules=tuple(_modules(others, found.get("STATUS", []))),
+        modules=tuple(filter(None, modules)),
         versions=dict(text.split(" ", 1) for text in found.get("VERSION", [])),
         linked=linked,
         named="".join(found.get("NAMES", [])),
@@ -142,15 +150,6 @@ def understand(messages: str) -> Said | None:
         lapack=found.get("LAPACK") == ["TRUE"],
         libraries=tuple(_names(found["LIBRARIES"][0], found["GRPC"][0])),
     )
-
-
-def _modules(refused: list[str], told: list[str]) -> Iterator[str]:
-    if any("PkgConfig" in text for text in refused):
-        yield "no pkg-config on PATH; install pkg-config (Debian) or pkgconf-pkg-config (RHEL)"
-    elif refused:
-        lines = [line.strip() for text in told for line in text.splitlines()]
-        said = [line for line in lines if re.match(r"(No p|P)ackage\b", line)]
-        yield from said or (line for text in refused for line in text.splitlines() if line)
 
 
 def _names(libraries: str, grpc: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -133,6 +134,30 @@ def test_all_that_is_missing_is_heard_at_once(tmp_path: Path) -> None:
         ),
     }
     assert heard.libraries[0] == "dpdk"
+
+
+def test_pkg_config_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """About Debian's gRPC it thinks for a second."""
+    real, asked = shutil.which("pkg-config"), tmp_path / "asked"
+    program = tmp_path / "bin/pkg-config"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >>{asked}\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    heard = said(tmp_path, dpdk=True)
+    assert heard.modules == ()
+    questions = [line for line in asked.read_text().splitlines() if "grpc++" in line]
+    assert len(questions) == 1
+
+
+def test_a_module_that_pkg_config_does_not_find(
+    tmp_path: Path, modules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "grpc++.pc").write_text((modules / "grpc++.pc").read_text() + "Requires: none\n")
+    (tmp_path / "protobuf.pc").write_text((modules / "protobuf.pc").read_text())
+    monkeypatch.setenv("PKG_CONFIG_PATH", str(tmp_path))
+    (line,) = said(tmp_path, dpdk=True).modules
+    assert line.startswith("Package 'none'")
 
 
 def test_without_pkg_config() -> None:

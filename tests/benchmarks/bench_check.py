@@ -1,0 +1,46 @@
+"""Cost of `switchml-patch check --dpdk`, against one question to pkg-config about gRPC.
+
+Prints the least seconds of CPU over N alternating runs of both, with all that they start, and their
+ratio. pkg-config thinks for a second about the gRPC of Debian; check asks it once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+
+QUESTION = ["pkg-config", "--cflags", "--libs", "--static", "grpc++"]
+
+
+def seconds(command: list[str], cwd: str) -> float:
+    """The CPU time of one run, and of the programs that it starts."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=cwd, check=False, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--python", default="/usr/bin/python3", help="interpreter to build with")
+    parser.add_argument("--limit", type=float, default=3, help="fail above this ratio")
+    arguments = parser.parse_args()
+    script = os.path.join(os.path.dirname(sys.executable), "switchml-patch")
+    check = [script, "check", "--dpdk", "--python", arguments.python]
+    with tempfile.TemporaryDirectory() as directory:
+        pairs = [
+            (seconds(check, directory), seconds(QUESTION, directory)) for _ in range(arguments.runs)
+        ]
+    best, least = (min(times) for times in zip(*pairs))
+    print(f"check --dpdk {best:.2f} s of CPU, pkg-config {least:.2f} s, ratio {best / least:.2f}")
+    if best > arguments.limit * least:
+        sys.exit(f"the ratio is above {arguments.limit}")
+
+
+if __name__ == "__main__":
+    main()
