@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING
 
 from patchgen.accuracy import blocks
 from patchgen.accuracy.deviation import Deviation
 from patchgen.accuracy.exact import exact_sum
+from patchgen.system.progress import log_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchgen.accuracy.methods import Method
     from patchgen.accuracy.tensors import Tensors
+
+_LOGGER = logging.getLogger(__name__)
+_LONG = 2**28  # values of all workers: beyond, it is shown how many are done
 
 
 @dataclass(frozen=True)
@@ -29,28 +34,20 @@ class Measured:
     deviation: Deviation
 
 
-def measure(
-    tensors: Tensors,
-    methods: Sequence[Method],
-    step: Callable[[str], None],
-    count: Callable[[int, int], None],
-) -> list[Measured]:
-    """Sums in each way.
-
-    Args:
-        tensors: what is summed.
-        methods: the ways.
-        step: is told each as it begins.
-        count: is told how many elements of how many are done.
-    """
+def measure(tensors: Tensors, methods: Sequence[Method]) -> list[Measured]:
+    """Sums in each way."""
+    long = tensors.workers * tensors.numel > _LONG
     measured = []
     for method in methods:
-        step(f"summing {tensors.numel} elements of {tensors.workers} workers: {method.name}")
+        _LOGGER.info(
+            "summing %d elements of %d workers: %s", tensors.numel, tensors.workers, method.name
+        )
         deviation = Deviation()
         cuts, same = itertools.tee(method.blocks(tensors.numel, blocks.limit(tensors.workers)))
         for values, block in zip(tensors.read(cuts), same):
             deviation.add(exact_sum(values), method.sum(values, block))
-            count(block.end, tensors.numel)
+            if long:
+                log_count(_LOGGER, block.end, tensors.numel)
         numel = tensors.numel
         measured.append(Measured(method, method.bits(numel), method.sent(numel), deviation))
     return measured

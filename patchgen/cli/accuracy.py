@@ -21,7 +21,6 @@ _MOST = 0xFFFF  # workers: what num_workers holds
 _WORKERS = 8
 _NUMEL = 1_000_000
 _NAMES = ("normal", "uniform", "laplace", "lognormal")
-_LONG = 2**28  # values of all workers: beyond, it is shown how many are done
 
 
 @dataclass(frozen=True)
@@ -216,14 +215,8 @@ def accuracy(request: _Request) -> None:
     from patchgen.accuracy.measure import measure
 
     tensors = request.values.read()
-    values = tensors.workers * tensors.numel
-    with progress() as step:
-        measured = measure(
-            tensors,
-            request.methods(tensors.workers),
-            step,
-            step.count if values > _LONG else lambda _done, _all: None,
-        )
+    with progress():
+        measured = measure(tensors, request.methods(tensors.workers))
     if request.as_json:
         print_json(report.data(tensors, measured))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from patchgen.client.library import Archive
     from patchgen.client.mends import Mend
 
+_LOGGER = logging.getLogger(__name__)
 _source_argument = click.argument("source", metavar="[SOURCE]", required=False, type=click.Path())
 _without_option = option(
     "--without", group="Source", multiple=True, metavar="ID",
@@ -166,8 +168,8 @@ def build(request: _Build) -> None:
     )
     home = paths.from_native(os.path.abspath(output)) if output else options.switchml_home
     origin = request.origin.read()
-    with progress() as report:
-        report(f"reading {checkout.NAME} {origin.commit[:12]}")
+    with progress():
+        _LOGGER.info("reading %s %s", checkout.NAME, origin.commit[:12])
         sources = checkout.read(origin)
         building.install(wish, sources, home)
     place = shlex.quote(paths.printable(home))

@@ -127,8 +127,7 @@ def print_json(data: object) -> None:
 class Steps(logging.Handler):
     """Draws what the package logs: a line for each step, and on a terminal how far the present is.
 
-    A record is a step that begins. With the attributes `done` and `total`, numbers of any unit, it
-    says how far the present step is; `left` are the seconds until its end, where they are known.
+    Its records are those of `system.progress`.
     """
 
     def __init__(self) -> None:
@@ -137,14 +136,6 @@ class Steps(logging.Handler):
         self._step = ""
         self._begun = 0.0
         self._tenth = -1
-
-    def __call__(self, step: str) -> None:
-        """Shows that a step begins."""
-        _LOGGER.info(step)
-
-    def count(self, done: int, total: int) -> None:
-        """Shows how far the step is."""
-        _LOGGER.info("", extra={"done": done, "total": total})
 
     def emit(self, record: logging.LogRecord) -> None:
         """Shows a record."""
@@ -199,13 +190,13 @@ def _minutes(seconds: float) -> str:
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[Steps]:
+def progress() -> Iterator[None]:
     """Shows the steps of a block, as the package logs them."""
     shown = Steps()
     _LOGGER.addHandler(shown)
     _LOGGER.setLevel(logging.INFO)
     try:
-        yield shown
+        yield
     finally:
         _LOGGER.removeHandler(shown)
         shown.close()

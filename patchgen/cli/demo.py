@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 import os
 import shlex
 import sys
@@ -16,6 +17,7 @@ from patchgen.cli.params import json_option
 from patchgen.errors import file_errors
 from patchgen.system import files, interpreter
 
+_LOGGER = logging.getLogger(__name__)
 _MOST = 16  # ranks that one machine has room for, and the images are enough for
 _PICTURE, _DATA = "loss.png", "demo.json"
 
@@ -79,9 +81,9 @@ def demo(  # noqa: PLR0913  # one for each option
         epochs=epochs,
     )
     plot, data = (os.path.join(request.output, name) for name in (_PICTURE, _DATA))
-    with progress() as step:
+    with progress():
         outcome = demonstration.run(request)
-        step("drawing")
+        _LOGGER.info("drawing")
         picture.write(plot, outcome)
     told = telling.data(outcome, plot, request.script)
     with file_errors():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "Request", "build", "find_missing", "plan", "refuse_missing"]
 
-_LOG = logging.getLogger(__name__)
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _make(begun: Session, rest: Sequence[Stage]) -> None:
                 refuse_missing(find_missing(begun.request))
                 checked = True
             sbom.require()  # rather now than at the end
-            _LOG.info(f"[{names.index(stage.name) + 1}/{len(names)}] {stage.name}")
+            _LOGGER.info("[%d/%d] %s", names.index(stage.name) + 1, len(names), stage.name)
             try:
                 result = stage.make(begun)
             except KeyboardInterrupt:

@@ -18,7 +18,7 @@ from patchgen.wheel.linked import Linked
 if TYPE_CHECKING:
     from patchgen.wheel.session import Session
 
-_LOG = logging.getLogger(__name__)
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -107,5 +107,5 @@ def install(delivered: Delivered) -> None:
     Raises:
         ToolError: pip failed.
     """
-    _LOG.info(f"installing for {delivered.python}")
+    _LOGGER.info("installing for %s", delivered.python)
     process.run(shlex.split(delivered.commands[0]), cwd="/", limit=None, supervised=True)

@@ -13,10 +13,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchgen.system.progress import log_count
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-_LOG = logging.getLogger(__name__)
+_LOGGER = logging.getLogger(__name__)
 _COUNT = re.compile(rb"\[(\d+)/(\d+)\] (?!Re-running CMake)")  # ninja: steps done and in all
 _BUILD = re.compile(r"^build (.*?): (\S+)(.*)$", re.MULTILINE)
 _COMPILER = re.compile(r"([A-Z]+)(?:_[A-Z]+)*_COMPILER__")
@@ -77,7 +79,7 @@ class Forecast:
         self._follow()
         now = self._log[self._earlier :]
         seen = progress(self._kinds, self._log, now, (done, total), self._workers)
-        _LOG.info("", extra={"done": seen.done, "total": seen.total, "left": seen.left})
+        log_count(_LOGGER, seen.done, seen.total, seen.left)
 
     def _follow(self) -> None:
         """Reads what is new in .ninja_log: of each step its first output."""

@@ -135,6 +135,24 @@ def test_only_the_command_line_prints_and_exits(module: str) -> None:
     assert not {"print", "exit", "sys.exit"} & calls
 
 
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_progress_is_logged_in_one_way(module: str) -> None:
+    """A logger has one name, and the logger itself puts values into its messages."""
+    loggers = {
+        ast.unparse(node.targets[0])
+        for node in nodes(module)
+        if isinstance(node, ast.Assign) and "logging.getLogger" in ast.unparse(node.value)
+    }
+    assert loggers <= {"_LOGGER"}
+    messages = [
+        node.args[0]
+        for node in nodes(module)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("_LOGGER.")
+        if node.args
+    ]
+    assert not [ast.unparse(one) for one in messages if isinstance(one, ast.JoinedStr)]
+
+
 HANDED_ON = {
     "system.git": "GitPython reads GIT_*, and git gets the rest",
     "system.session": "a program gets ours where its caller names none",

@@ -15,6 +15,7 @@ import numpy as np
 
 from patchgen.errors import FileError, ToolError, file_errors
 from patchgen.ranks import run as running
+from patchgen.system.progress import log_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +70,7 @@ class Watch:
             raise FileError(f"{os.fsdecode(self._log.name)}: {error.strerror}") from error
         found = _STEP.match(line.text)
         if found and line.rank == 0 and not line.error:
-            _LOGGER.info("", extra={"done": int(found[1]), "total": int(found[2])})
+            log_count(_LOGGER, int(found[1]), int(found[2]))
         text = line.text.decode(errors="replace").strip()
         if line.error and text:
             self.last[line.rank].append(text)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from patchgen.wheel.env.lockfile import Lock, Package
 
-_LOG = logging.getLogger(__name__)
+_LOGGER = logging.getLogger(__name__)
 
 
 def create(
@@ -58,7 +58,7 @@ def _create(lock: Lock, prefix: str, cache: str, environ: Mapping[str, str] | No
             path.unlink()  # of a run that was cut short: all is linked again, so nothing is torn
         archives = packages.fetch(lock.packages, os.path.join(cache, "archives"))
         marker.write(prefix, state)
-        _LOG.info(f"linking {len(archives)} packages into {prefix}")
+        _LOGGER.info("linking %d packages into %s", len(archives), prefix)
         asyncio.run(_link(lock, archives, prefix, os.path.join(cache, "packages")))
         for package in lock.packages:
             _name_origin(prefix, package)
@@ -68,9 +68,9 @@ def _create(lock: Lock, prefix: str, cache: str, environ: Mapping[str, str] | No
         if scripts.path_of(prefix, package) is None or package.name in state.scripts:
             continue
         if environ is None or package.name not in lock.link_scripts:
-            _LOG.info(f"not run: the post-link script of {package.name}")
+            _LOGGER.info("not run: the post-link script of %s", package.name)
             continue
-        _LOG.info(f"running the post-link script of {package.name}")
+        _LOGGER.info("running the post-link script of %s", package.name)
         scripts.run_script(prefix, package, environ)
         state = dataclasses.replace(state, scripts=(*state.scripts, package.name))
         marker.write(prefix, state)

@@ -14,7 +14,7 @@ from patchgen.wheel.env.lockfile import Lock
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_LOG = logging.getLogger(__name__)
+_LOGGER = logging.getLogger(__name__)
 
 
 def make(  # noqa: PLR0913  # each is an option of the command
@@ -51,10 +51,8 @@ def make(  # noqa: PLR0913  # each is an option of the command
     if not used:
         raise OptionsError(f"{source}: channels: there are none; name one with --channel")
     specs = environment.dependencies
-    _LOG.info(
-        f"solving {len(specs)} dependencies for {platform} from "
-        f"{', '.join(channel.name for channel in used)}"
-    )
+    names = ", ".join(channel.name for channel in used)
+    _LOGGER.info("solving %d dependencies for %s from %s", len(specs), platform, names)
     if program is None:
         repodata = os.path.join(cache, "repodata")
         packages = solve.solve(specs, used, platform, assumed, repodata)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from patchgen.wheel.env.lockfile import Package
 
-_LOG = logging.getLogger(__name__)
+_LOGGER = logging.getLogger(__name__)
 _AT_ONCE = 8
 _RETRIES = 3
 _BLOCK = 1 << 20  # bytes
@@ -56,7 +56,7 @@ async def _fetch_all(packages: Sequence[Package], store: str) -> dict[Package, s
         async with gate:
             path, how = await _fetch(package, store, client)
         done += 1
-        _LOG.info(f"{how} {done} of {len(packages)}: {package.file_name}")
+        _LOGGER.info("%s %d of %d: %s", how, done, len(packages), package.file_name)
         return path
 
     results = await asyncio.gather(*map(one, packages), return_exceptions=True)

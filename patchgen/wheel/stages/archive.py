@@ -18,7 +18,7 @@ from patchgen.wheel.values import Wheel
 if TYPE_CHECKING:
     from patchgen.wheel.session import Session
 
-_LOG = logging.getLogger(__name__)
+_LOGGER = logging.getLogger(__name__)
 
 
 def _digest_inputs(session: Session) -> str:
@@ -52,7 +52,7 @@ def make(session: Session) -> Wheel:
     if len(names) != 1:
         raise ToolError(f"setup.py bdist_wheel wrote {len(names)} wheels to {rough}, not one")
     file = os.path.join(request.wheels, names[0])
-    _LOG.info(f"writing {names[0]}")
+    _LOGGER.info("writing %s", names[0])
     sha = normalise(os.path.join(rough, names[0]), file, session.source.epoch)
     shutil.rmtree(rough)
     wheel = Wheel(names[0], sha, os.path.getsize(file))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from patchgen.wheel.request import Request
     from patchgen.wheel.session import Session
 
-_LOG = logging.getLogger(__name__)
+_LOGGER = logging.getLogger(__name__)
 _CUDA = "cudatoolkit-dev"
 
 
@@ -43,10 +43,10 @@ def make(session: Session) -> Environment:
 
         stale = lockfile.stale(lock, request.lock)
         if stale:
-            _LOG.info(f"warning: {stale}")
+            _LOGGER.info("warning: %s", stale)
         found = marker.read(request.prefix) if os.path.isdir(request.prefix) else None
         if found is not None and found.lock != lock.identity:
-            _LOG.info(f"removing {request.prefix}, which was made from another lock")
+            _LOGGER.info("removing %s, which was made from another lock", request.prefix)
             shutil.rmtree(request.prefix)
         create.create(lock, request.prefix, request.cache, request.environ, link_scripts=True)
     return _describe(request, lock)

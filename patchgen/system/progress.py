@@ -1,0 +1,21 @@
+"""Progress of a command, as it is logged: steps that begin, and how far the present one is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import logging
+
+
+def log_count(logger: logging.Logger, done: float, total: float, left: float | None = None) -> None:
+    """Logs how far the present step is.
+
+    Args:
+        logger: of the module whose step it is.
+        done: in any unit.
+        total: in the same unit.
+        left: seconds until the end of the step, where they are known.
+    """
+    count = {"done": done, "total": total, "left": left}
+    logger.info("%g of %g", done, total, extra=count)
