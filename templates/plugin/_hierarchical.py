@@ -2,8 +2,10 @@
 
 import contextlib
 import itertools
+import json
 import os
 import queue
+import socket
 import threading
 import weakref
 
@@ -18,46 +20,70 @@ class HierarchicalState:
     """The groups of `hierarchical_hook`, and the threads that issue their collectives.
 
     Making one is a collective: all ranks of the world make it, in the same order as other groups.
-    Hosts have `local_size` consecutive ranks each, as torchrun starts them. The first of a host is
-    its leader. What it needs of SwitchML's configuration: num_workers is the number of hosts, rank
-    the number of the host; the other ranks need none.
+    The first rank of a host is its leader. The leaders of a rack are the workers of one switch: its
+    num_workers is the number of hosts of that rack. The other ranks need no configuration.
     """
 
     def __init__(
-        self, local_size=None, local_backend=None, leaders_backend="switchml", timeout=None
+        self,
+        local_size=None,
+        local_backend=None,
+        leaders_backend="switchml",
+        timeout=None,
+        *,
+        host=None,
+        rack=None,
+        racks_backend="gloo",
     ):
-        """Makes a group of each host's ranks, and one of the leaders.
+        """Makes a group of each host's ranks, one of each rack's leaders, and one of the racks.
 
         Args:
-            local_size: ranks of a host, the same on all ranks; torchrun's LOCAL_WORLD_SIZE unless
-                given.
+            local_size: ranks of a host, the same on all ranks, where hosts are consecutive ranks.
+                Unless given, hosts are told apart by `host`.
             local_backend: of the groups within a host; that of the default group unless given, with
                 Gloo in the place of SwitchML.
-            leaders_backend: of the leaders' group.
+            leaders_backend: of the groups of leaders.
             timeout: of all of these groups, a timedelta; torch's default unless given.
+            host: name of this rank's host; unless given, SWITCHML_HOST, or the names of the
+                machine and of its network.
+            rack: name of this rank's rack; unless given, SWITCHML_RACK. Without names there is one.
+            racks_backend: of the group between racks, which the first leader of each is in.
 
         Raises:
-            ValueError: local_size is not known, differs between ranks, or the number of ranks is
-                not a multiple of it.
+            ValueError: what the ranks say does not fit together, or both `local_backend` and
+                `racks_backend` are NCCL, whose collectives would have no common order.
         """
         rank, world = dist.get_rank(), dist.get_world_size()
-        size = _agreed_size(local_size, rank, world)
-        leaders = range(0, world, size)
+        local_backend = local_backend or str(dist.get_backend()).replace("switchml", "gloo")
         options = {} if timeout is None else {"timeout": timeout}
-        backend = local_backend or str(dist.get_backend()).replace("switchml", "gloo")
-        local = between = None
-        if size > 1:
-            for first in leaders:  # every rank takes part in making every group
-                ranks = list(range(first, first + size))
-                group = dist.new_group(
-                    ranks, backend=None if backend == "undefined" else backend, **options
-                )
-                local = group if rank in ranks else local
-        if len(leaders) > 1:
-            group = dist.new_group(list(leaders), backend=leaders_backend, **options)
-            between = group if rank in leaders else None
-        self.leader = rank - rank % size
-        self._pipeline = _Pipeline(world, self.leader, local, between)
+        place = {
+            "size": None if local_size is None else str(local_size),
+            "host": host or os.environ.get("SWITCHML_HOST") or _machine(),
+            "rack": rack or os.environ.get("SWITCHML_RACK") or "",
+        }
+        hosts, racks = _layout(_exchange(place, rank, world))
+        if len(racks) > 1 and len(hosts) < world and {local_backend, racks_backend} == {"nccl"}:
+            raise ValueError("NCCL cannot be both local_backend and racks_backend; give gloo")
+
+        def make(lists, backend):
+            """Makes a group of each list of several ranks; returns that of this rank."""
+            mine = None
+            for ranks in lists:  # every rank takes part in making every group
+                if len(ranks) > 1:
+                    group = dist.new_group(ranks, backend=backend, **options)
+                    mine = group if rank in ranks else mine
+            return mine
+
+        self.leader = next(ranks[0] for ranks in hosts if rank in ranks)
+        first = next(leaders[0] for leaders in racks if self.leader in leaders)
+        self._pipeline = _Pipeline(
+            world,
+            _Level(make(hosts, None if local_backend == "undefined" else local_backend),
+                   self.leader),
+            _Level(make(racks, leaders_backend), first),
+            make([[leaders[0] for leaders in racks]], racks_backend),
+            several=len(racks) > 1,
+        )  # fmt: skip
         weakref.finalize(self, self._pipeline.end)
 
     def average(self, tensor, last=True):
@@ -94,28 +120,66 @@ def hierarchical_hook(state, bucket):
     return state.average(bucket.buffer(), bucket.is_last())
 
 
-def _agreed_size(local_size, rank, world):
-    """The ranks of a host, after all ranks have said what they think it is."""
-    given = os.environ.get("LOCAL_WORLD_SIZE", "") if local_size is None else str(local_size)
+def _machine():
+    """Name of what has one network: a machine, or a container with a network of its own."""
+    parts = [socket.gethostname()]
+    with contextlib.suppress(OSError):
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            parts.append(file.read().strip())
+        parts.append(os.readlink("/proc/self/ns/net"))
+    return " ".join(parts)
+
+
+def _exchange(place, rank, world):
+    """The values of all ranks, in their order; rank 0 gathers them."""
     store = dist.distributed_c10d._get_default_store()
-    key = f"torch_switchml/local_size/{next(_STATES)}"
-    store.set(f"{key}/{rank}", given)
-    said = [store.get(f"{key}/{other}").decode() for other in range(world)]
-    for other, words in enumerate(said):
-        if words != said[0]:
+    key = f"torch_switchml/hierarchy/{next(_STATES)}"
+    if rank:
+        store.set(f"{key}/{rank}", json.dumps(place))
+    else:
+        others = [json.loads(store.get(f"{key}/{other}")) for other in range(1, world)]
+        store.set(key, json.dumps([place, *others]))
+    return json.loads(store.get(key))
+
+
+def _layout(places):
+    """Ranks of each host, and leaders of each rack, in the order of their first ranks."""
+    world = len(places)
+    for other, place in enumerate(places):
+        if place["size"] != places[0]["size"]:
+            sizes = [one["size"] or "not given" for one in (places[0], place)]
             raise ValueError(
-                "all hosts must have the same number of ranks: local_size is "
-                f"{said[0] or 'not given'} on rank 0 and {words or 'not given'} on rank {other}"
+                "local_size must be the same on all ranks: it is "
+                f"{sizes[0]} on rank 0 and {sizes[1]} on rank {other}"
             )
-    if not given:
+        if bool(place["rack"]) != bool(places[0]["rack"]):
+            without = other if places[0]["rack"] else 0
+            raise ValueError(f"rank {without} has no rack, but others have; set SWITCHML_RACK")
+    size = places[0]["size"]
+    if size is not None and (not size.isdigit() or int(size) < 1 or world % int(size)):
         raise ValueError(
-            "give local_size, the ranks of a host: LOCAL_WORLD_SIZE is not set, as torchrun does"
+            f"local_size is {size}, of which the number of ranks, {world}, is not a multiple"
         )
-    if not given.isdigit() or int(given) < 1 or world % int(given):
-        raise ValueError(
-            f"local_size is {given}, of which the number of ranks, {world}, is not a multiple"
-        )
-    return int(given)
+    hosts, racks = {}, {}
+    for rank, place in enumerate(places):
+        ranks = hosts.setdefault(place["host"] if size is None else rank // int(size), [])
+        ranks.append(rank)
+        if place["rack"] != places[ranks[0]]["rack"]:
+            raise ValueError(
+                f"ranks {ranks[0]} and {rank} are on one host, but in the racks "
+                f"{places[ranks[0]]['rack']} and {place['rack']}"
+            )
+        if len(ranks) == 1:
+            racks.setdefault(place["rack"], []).append(rank)
+    return [*hosts.values()], [*racks.values()]
+
+
+class _Level:
+    """A group of ranks, and the one of them that has their sum; the group may be None."""
+
+    def __init__(self, group, first):
+        self.group = group
+        self.first = first
 
 
 class _Bucket:
@@ -150,7 +214,7 @@ def _outcome(future):
 
 
 class _Pipeline:
-    """The stages of the buckets, in two threads: one within the host, one between the hosts.
+    """The stages of the buckets, in two threads: one within the host, one beyond it.
 
     The collectives of a group must be issued in the same order on all of its ranks, and those of
     NCCL so over all groups of a GPU. So one thread issues all collectives within the host, in an
@@ -159,11 +223,12 @@ class _Pipeline:
     the next one and the broadcast of the one before.
     """
 
-    def __init__(self, world, leader, local, between):
+    def __init__(self, world, host, rack, racks, *, several):
         self._world = world
-        self._leader = leader
-        self._local = local
-        self._between = between
+        self._host = host
+        self._rack = rack
+        self._racks = racks
+        self._several = several
         self._failure = None
         self._threads = []
         self._within = self._start(self._work_within)
@@ -205,7 +270,9 @@ class _Pipeline:
 
     def _work_between(self, tasks):
         for bucket in iter(tasks.get, None):
-            self._do("allreduce between the hosts", self._allreduce, bucket)
+            self._do("allreduce between the hosts", self._sum_in_rack, bucket)
+            self._do("allreduce between the racks", self._sum_over_racks, bucket)
+            self._do("broadcast within the rack", self._broadcast_in_rack, bucket)
             bucket.summed.set()
 
     def _finish(self, bucket):
@@ -215,16 +282,24 @@ class _Pipeline:
 
     def _reduce(self, tensor):
         tensor.div_(self._world)  # before the sum, as without a hook: a float16 may not overflow
-        if self._local:
-            dist.reduce(tensor, self._leader, group=self._local)
+        if self._host.group:
+            dist.reduce(tensor, self._host.first, group=self._host.group)
 
-    def _allreduce(self, tensor):
-        if self._between:
-            dist.all_reduce(tensor, group=self._between)
+    def _sum_in_rack(self, tensor):
+        if self._rack.group:
+            dist.all_reduce(tensor, group=self._rack.group)
+
+    def _sum_over_racks(self, tensor):
+        if self._racks:
+            dist.all_reduce(tensor, group=self._racks)
+
+    def _broadcast_in_rack(self, tensor):
+        if self._several and self._rack.group:
+            dist.broadcast(tensor, self._rack.first, group=self._rack.group)
 
     def _broadcast(self, tensor):
-        if self._local:
-            dist.broadcast(tensor, self._leader, group=self._local)
+        if self._host.group:
+            dist.broadcast(tensor, self._host.first, group=self._host.group)
 
     def _do(self, what, stage, bucket):
         try:

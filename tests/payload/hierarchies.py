@@ -124,16 +124,22 @@ def dies(switchml, victim):
 
 
 def refuses(switchml):
-    """Hosts that there cannot be, on all ranks in the same words."""
+    """Hosts and racks that there cannot be, on all of three ranks in the same words."""
     begin()
-    os.environ.pop("LOCAL_WORLD_SIZE", None)
+    nccl = {"local_backend": "nccl", "racks_backend": "nccl"}
     errors = []
-    for size in (3, 0, None, 1 if RANK == 1 else 2):
+    for given in (
+        {"local_size": 2},
+        {"local_size": 0},
+        {"local_size": 1 if RANK == 1 else 3},
+        {"host": "one", "rack": "a" if RANK == 0 else None},
+        {"host": "one", "rack": str(RANK)},
+        {"host": str(RANK // 2), "rack": str(RANK // 2), **nccl},
+    ):
         try:
-            switchml.HierarchicalState(size)
+            switchml.HierarchicalState(**given)
         except ValueError as error:
             errors.append(str(error))
-    os.environ["LOCAL_WORLD_SIZE"] = str(WORLD)
     state = switchml.HierarchicalState(timeout=LIMIT)
     tensor = torch.full((10,), float(RANK))
     assert torch.equal(state.average(tensor).wait(), torch.full((10,), (WORLD - 1) / 2))

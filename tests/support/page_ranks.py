@@ -38,6 +38,7 @@ def check_script(launch: Launcher, block: Block) -> None:
             arguments={"source": block.text},
             per_rank=leaders,
             env={"LOCAL_WORLD_SIZE": str(local)},
+            rank_env={rank: {"SWITCHML_HOST": str(rank // local)} for rank in range(ranks)},
         )
     )[0]
     if "init_process_group" in block.text:

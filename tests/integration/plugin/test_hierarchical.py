@@ -8,16 +8,20 @@ import pytest
 from support.hosts import ADDRESS, INTERFACE, LEADERS, check_training, hosts
 from support.torch import results
 
+from patchgen.system.ports import free_port
+
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from support.launcher import Launcher, Rank
 
 pytestmark = pytest.mark.integration
 
-SAME = "all hosts must have the same number of ranks"
+SAME = "local_size must be the same on all ranks"
 
 
-def check(ranks: list[Rank]) -> None:
-    check_training(ranks)
+def check(ranks: list[Rank], leaders: Collection[int] = (0, 2)) -> None:
+    check_training(ranks, leaders)
     for rank in ranks:
         report = rank.result["report"]
         assert report["world_size"] == (2 if rank.result["leader"] else 0)
@@ -32,21 +36,24 @@ def test_training_on_two_hosts_of_two_ranks(launch: Launcher) -> None:
 
 
 def test_hosts_with_a_network_of_their_own(launch: Launcher) -> None:
-    """Two network namespaces; torchrun's variable says how many ranks each has."""
+    """Two network namespaces tell hosts apart, whose ranks need not be consecutive or as many."""
     env = {
         "GLOO_SOCKET_IFNAME": INTERFACE,
-        "LOCAL_WORLD_SIZE": "2",
         "MASTER_ADDR": ADDRESS,
         "SWITCHML_REQUIRE": "1",
     }
     config = {"controller_ip": ADDRESS}
+    ranks: dict[int, Mapping[str, object] | None] = {
+        0: {"rank": 0, "num_workers": 2},
+        1: {"rank": 1, "num_workers": 2},
+        **dict.fromkeys(range(2, 5)),
+    }
     with hosts() as names:
-        places = {rank: {"SWITCHML_TEST_HOST": names[rank // 2]} for rank in range(4)}
-        check(
-            launch(
-                "hierarchies:trains", 4, config=config, per_rank=LEADERS, env=env, rank_env=places
-            )
+        places = {rank: {"SWITCHML_TEST_HOST": names[rank % 2]} for rank in range(5)}
+        found = launch(
+            "hierarchies:trains", 5, config=config, per_rank=ranks, env=env, rank_env=places
         )
+    check(found, leaders={0, 1})
 
 
 def test_hosts_of_one_rank(launch: Launcher) -> None:
@@ -88,10 +95,36 @@ def test_rank_killed(launch: Launcher, victim: int) -> None:
 
 
 def test_sizes_that_hosts_cannot_have(launch: Launcher) -> None:
-    for result in results(launch("hierarchies:refuses", 2)):
+    for result in results(launch("hierarchies:refuses", 3)):
         assert result["errors"] == [
-            "local_size is 3, of which the number of ranks, 2, is not a multiple",
-            "local_size is 0, of which the number of ranks, 2, is not a multiple",
-            "give local_size, the ranks of a host: LOCAL_WORLD_SIZE is not set, as torchrun does",
-            f"{SAME}: local_size is 2 on rank 0 and 1 on rank 1",
+            "local_size is 2, of which the number of ranks, 3, is not a multiple",
+            "local_size is 0, of which the number of ranks, 3, is not a multiple",
+            f"{SAME}: it is 3 on rank 0 and 1 on rank 1",
+            "rank 1 has no rack, but others have; set SWITCHML_RACK",
+            "ranks 0 and 1 are on one host, but in the racks 0 and 1",
+            "NCCL cannot be both local_backend and racks_backend; give gloo",
         ]
+
+
+def test_racks_of_hosts(launch: Launcher) -> None:
+    """Each rack has a switch of its own; the first leaders of racks sum by Gloo."""
+    per_rank: dict[int, Mapping[str, object] | None] = dict.fromkeys(range(8))
+    ports = [free_port(), free_port()]
+    for number, leader in enumerate(range(0, 8, 2)):
+        rack, rank = divmod(number, 2)
+        per_rank[leader] = {"rank": rank, "num_workers": 2, "controller_port": ports[rack]}
+    names = {
+        rank: {"SWITCHML_RACK": f"r{rank // 4}", "SWITCHML_HOST": f"h{rank // 2}"}
+        for rank in range(8)
+    }
+    env = {"SWITCHML_REQUIRE": "1"}
+    ranks = launch("hierarchies:trains", 8, per_rank=per_rank, rank_env=names, env=env)
+    check(ranks, leaders=range(0, 8, 2))
+
+
+def test_racks_of_one_host(launch: Launcher) -> None:
+    """No switch has two workers: Gloo sums all of it."""
+    names = {rank: {"SWITCHML_RACK": str(rank), "SWITCHML_HOST": str(rank)} for rank in range(2)}
+    for result in results(launch("hierarchies:trains", 2, rank_env=names)):
+        assert result["leader"]
+        assert result["counted"] == {"calls": 0, "bytes": 0}
