@@ -84,13 +84,13 @@ def words(page: Path) -> int:
     return len(page.read_text(encoding="utf-8").split())
 
 
-def test_a_page_can_be_read_in_one_sitting() -> None:
+def test_no_page_is_too_long() -> None:
     for page in DOCS:
         if page.stem != "reference":
             assert words(page) <= (2_500 if page.stem in LONGER else 1_200), page.name
 
 
-def test_the_pages_together_are_no_book() -> None:
+def test_all_pages_together_are_not_too_long() -> None:
     assert sum(words(page) for page in DOCS if page.stem in LONGER) <= 20_000
 
 
