@@ -31,6 +31,7 @@
 
 #include "SwitchMLAllreduce.hpp"
 #include "forked.hpp"
+#include "threads.hpp"
 
 extern "C" std::size_t switchml_torch_report(char* buffer, std::size_t capacity);
 
@@ -668,6 +669,11 @@ void attempt(const Rank& me) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && argv[1] == std::string("threads")) {
+    checkThreads(argc > 2);
+    std::puts("ok");
+    return 0;
+  }
   check(argc == 6, "usage: delegate SCENARIO RANK SIZE STORE TIMEOUT_MS");
   const milliseconds timeout(std::atoi(argv[5]));
   const char* const limit = std::getenv("SWITCHML_TIMEOUT_MS");

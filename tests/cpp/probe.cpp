@@ -93,7 +93,8 @@ void wrongs(std::uint32_t ranks, const std::string& name) {
     check(!probe.objection(sums).empty(), name + " notices " + what);
   };
   refuses(std::vector<Value>(kNumel), "that nothing was written");
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+  const std::uint32_t step = ranks <= 32 ? 1 : 27;  // the work grows with the square
+  for (std::uint32_t rank = 0; rank < ranks; rank += step) {
     refuses(all[rank], "that nothing was summed, or one rank alone");
     auto twice = all;
     twice.push_back(all[rank]);

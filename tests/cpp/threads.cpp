@@ -1,4 +1,6 @@
-// The threads that take parts of a row: threads [forked].
+// The delegate, and scenarios of the threads that take parts of a row.
+#include "threads.hpp"
+
 #include <pthread.h>
 #include <sys/wait.h>
 
@@ -6,7 +8,6 @@
 #include <string>
 
 #include "SwitchMLAllreduce.cpp"
-#include "forked.hpp"
 
 namespace {
 
@@ -160,17 +161,15 @@ void rule() {
 
 }  // namespace
 
-int main(int count, char** /*arguments*/) {
+void checkThreads(bool forks) {
   auto& threads = process().threads;
   rule();
   chunkIsShared();
   countedOnce(threads);
   emptied(threads);
   busy(threads);
-  if (count > 1) {
+  if (forks) {
     forked(threads);
   }
   none();
-  std::puts("ok");
-  return 0;
 }

@@ -1,4 +1,4 @@
-"""Programs that give a server seeded inputs, with the server's own C++ in them, and how many."""
+"""Programs that give a server seeded inputs, with the server's own C++ in them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ _SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def compiled(
-    directory: Path, driver: str, sources: Sequence[Path], includes: Sequence[Path]
+    directory: Path, driver: str, includes: Sequence[Path], *libraries: str | Path
 ) -> Path:
-    """A program of tests/cpp with the sources of a server, as one unit, under both sanitizers."""
-    unit, program = directory / driver, directory / "fuzz"
-    unit.write_text("".join(f'#include "{path}"\n' for path in [*sources, _CPP / driver]))
+    """A program of tests/cpp with libraries of a server that have the same sanitizers."""
+    program = directory / "fuzz"
     paths = [f"-I{path}" for path in (*includes, _CPP)]
-    command = ["g++", *_STRICT, *_SANITIZED, *paths, str(unit), "-o", str(program), "-pthread"]
-    subprocess.run(command, check=True)
+    linked = [_CPP / driver, *libraries, "-pthread", "-o", program]
+    subprocess.run(["g++", *_STRICT, *_SANITIZED, *paths, *linked], check=True)
     return program
 
 

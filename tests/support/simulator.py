@@ -89,10 +89,19 @@ def plain_home(factory: pytest.TempPathFactory) -> Home:
     return _home(factory, "simulator", FLAGS, plain_prefix(factory).parent)
 
 
+def sanitized_prefix(factory: pytest.TempPathFactory, sanitizer: str) -> Path:
+    """An installed simulator, compiled with the sanitizer, without its driver."""
+    made = _installed(factory, f"simulator-{sanitizer}", _sanitized(sanitizer), debug=True)
+    return made / "a home"
+
+
 def sanitized_home(factory: pytest.TempPathFactory, sanitizer: str) -> Home:
-    flags = f"-O0 {SANITIZERS[sanitizer]} -fno-sanitize-recover=all"
-    name = f"simulator-{sanitizer}"
-    return _home(factory, name, flags, _installed(factory, name, flags, debug=True))
+    made = sanitized_prefix(factory, sanitizer).parent
+    return _home(factory, f"simulator-{sanitizer}", _sanitized(sanitizer), made)
+
+
+def _sanitized(sanitizer: str) -> str:
+    return f"-O0 {SANITIZERS[sanitizer]} -fno-sanitize-recover=all"
 
 
 class Worker:

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.delegate import CPP, GROUP_MS, STRICT, compiled, render, run
-from support.simulator import SANITIZED, SANITIZERS, sanitized_home
+from support.simulator import SANITIZED, SANITIZERS, plain_prefix, sanitized_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from support.simulator import Home
 
 pytestmark = pytest.mark.integration
 
@@ -32,18 +30,16 @@ LIMIT_MS = 2_000
 
 
 @pytest.fixture(scope="session", params=list(BUILDS))
-def program(
-    request: pytest.FixtureRequest, simulator_home: Home, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp(f"delegate-{request.param}")
-    made = simulator_home
+    prefix = plain_prefix(tmp_path_factory)
     if request.param in SANITIZERS:
-        made = sanitized_home(tmp_path_factory, request.param)
-    shutil.copy(made.prefix / "switchml.cfg", directory)
+        prefix = sanitized_prefix(tmp_path_factory, request.param)
+    shutil.copy(prefix / "switchml.cfg", directory)
     render(directory)
     # The linker takes functions of both from the first, as in a torch.
-    sources = [CPP / "delegate.cpp", directory / "SwitchMLAllreduce.cpp"]
-    return compiled("delegate", sources, made.prefix, directory, *BUILDS[request.param])
+    sources = [CPP / "delegate.cpp", CPP / "threads.cpp"]
+    return compiled("delegate", sources, prefix, directory, *BUILDS[request.param])
 
 
 def delegated(program: Path, scenario: str, size: int, limit_ms: int, scratch: Path) -> list[str]:
@@ -166,16 +162,11 @@ def test_a_configuration_that_others_could_have_written(
     assert "goes to SwitchML" in said[0]
 
 
-@pytest.mark.parametrize("sanitizer", ["thread", "address"])
-def test_threads(simulator_home: Home, tmp_path: Path, sanitizer: str) -> None:
+def test_threads(program: Path, request: pytest.FixtureRequest) -> None:
     """The threads that take parts of a row; no fork under ThreadSanitizer."""
-    render(tmp_path)
-    flags = (SANITIZERS[sanitizer], "-fno-sanitize-recover=all", "-Wno-unused-function", *SANITIZED)
-    sources = [CPP / "threads.cpp"]
-    program = compiled("threads", sources, simulator_home.prefix, tmp_path, "g++", *flags)
-    arguments = ["forked"] if sanitizer == "address" else []
+    arguments = [] if request.node.callspec.params["program"] == "thread" else ["forked"]
     done = subprocess.run(
-        [program, *arguments], capture_output=True, text=True, timeout=240, check=False
+        [program, "threads", *arguments], capture_output=True, text=True, timeout=240, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 

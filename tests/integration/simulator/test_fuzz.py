@@ -6,24 +6,20 @@ from pathlib import Path
 
 import pytest
 from support.fuzz import INPUTS, compiled, counted
+from support.simulator import LINK, sanitized_prefix
 
 from patchgen.client import simulator
 
 pytestmark = pytest.mark.integration
 
 ROOT = Path(simulator.__file__).parent
-SOURCES = [
-    ROOT / "src" / f"{name}.cc"
-    for name in (
-        "aggregator", "connection", "group", "lobby", "plan", "protocol", "quantize", "reduce",
-        "socket", "tally", "worker",
-    )
-]  # fmt: skip
 
 
-def test_no_input_harms_a_session(tmp_path: Path) -> None:
+def test_no_input_harms_a_session(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    prefix = sanitized_prefix(tmp_path_factory, "address")
     includes = [ROOT / "include" / "switchml", ROOT / "src"]
-    found = counted(compiled(tmp_path, "simulator_fuzz.cc", SOURCES, includes))
+    program = compiled(tmp_path, "simulator_fuzz.cc", includes, f"-L{prefix}/lib", *LINK)
+    found = counted(program)
     assert found["inputs"] == INPUTS
     assert found["sums beside them"] > INPUTS // 5
     assert found["refused"] > INPUTS // 5

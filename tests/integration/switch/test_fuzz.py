@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-WITH_GRPC = {"controller.cc", "main.cc"}
 BATCH = 50  # calls at a time; those that wait for others take a moment
 METHODS = (
     "Sync/Barrier", "Sync/Broadcast", "Session/UdpSession", "Session/RdmaSession", "Session/None",
@@ -33,9 +32,9 @@ NUMBERS = [0, 1, 2, 3, 31, 32, 33, 2**31, 2**32 - 1, 2**63, 2**64 - 1]
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
-def test_no_client_of_memif_harms_a_session(tmp_path: Path) -> None:
-    sources = [path for path in Path(SOURCE, "src").glob("*.cc") if path.name not in WITH_GRPC]
-    program = compiled(tmp_path, "switch_fuzz.cc", sorted(sources), [Path(SOURCE, "src")])
+def test_no_client_of_memif_harms_a_session(switch_program: str, tmp_path: Path) -> None:
+    archive = Path(switch_program).parent / "build" / "libplane.a"
+    program = compiled(tmp_path, "switch_fuzz.cc", [Path(SOURCE, "src")], archive)
     with directory() as short:  # of sockets
         found = counted(program, short)
     assert found["inputs"] == INPUTS

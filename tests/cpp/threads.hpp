@@ -1,0 +1,4 @@
+#pragma once
+
+/// Runs all scenarios of the threads that take parts of a row; ends the process where one fails.
+void checkThreads(bool forks);
