@@ -1,4 +1,4 @@
-"""What each rank does, in every torch that the patch serves; a case returns what a test checks."""
+"""Cases for each rank, in every torch that the patch serves; a case returns what a test checks."""
 
 import contextlib
 import datetime as dt
@@ -236,7 +236,7 @@ def check_rounded(result, tensors, divisor=1, of=None):
 
 
 def gradient_types(switchml):
-    """What trainings send: halves, averages, several tensors at once."""
+    """Sums gradients of trainings: halves, averages, several tensors at once."""
     start()
     ops = [("SUM", 1), ("AVG", WORLD)] if AVERAGES else [("SUM", 1)]
     expected = 0
@@ -501,7 +501,7 @@ def outcome(switchml, numel=1000):
 
 
 def dies(switchml, victim):
-    """One rank is killed between two allreduces: the others get an exception, in time."""
+    """Kills a rank between two allreduces: the others get an exception, in time."""
     start()
     allreduce_and_check(1000, torch.float32)
     store = dist.distributed_c10d._get_default_store()
@@ -525,7 +525,7 @@ def wait_for(rank):
 
 
 def late(switchml, victim):
-    """One rank never takes part: the others get an exception after the group's timeout."""
+    """Leaves out one rank: the others get an exception after the group's timeout."""
     start()
     allreduce_and_check(1000, torch.float32)
     if victim == RANK:
@@ -536,7 +536,7 @@ def late(switchml, victim):
 
 
 def dropped(switchml, victim):
-    """One rank has no memory to make a tensor contiguous: none of its later sums is SwitchML's."""
+    """Denies a rank memory for a contiguous tensor: none of its later sums is SwitchML's."""
     start()
     allreduce_and_check(1000, torch.float32)
     tensor = torch.ones(2, 1 << 25).t()[::2]
@@ -552,7 +552,7 @@ def dropped(switchml, victim):
 
 
 def raised(call, *arguments):
-    """What a call says of its failure; None where it does not fail."""
+    """Message of a call that failed, or None."""
     try:
         call(*arguments)
     except RuntimeError as error:
@@ -699,7 +699,7 @@ def time_allreduce(switchml, numel, concurrent, rounds, dtype):
 
 
 def nonfinite(switchml):
-    """What fixed point cannot hold is never a finite number, on no rank."""
+    """Sums values that fixed point cannot hold: no rank gets a finite number."""
     start()
     answers = []
     for value in (float("inf"), float("-inf"), float("nan"), 3e38):

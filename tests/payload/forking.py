@@ -28,7 +28,7 @@ def serve(descriptor):
         for ready, _ in poller.poll():
             if ready != connection.fileno():
                 poller.unregister(ready)
-                tell(connection, ended=ended(ranks.pop(ready)))
+                tell(connection, ended=reap(ranks.pop(ready)))
                 os.close(ready)
                 continue
             request = connection.recv(LARGEST)
@@ -60,8 +60,8 @@ def fork():
     return os.fork()
 
 
-def ended(pid):
-    """The process and its exit code, negative for a signal."""
+def reap(pid):
+    """Waits for a process; returns it with its exit code, negative for a signal."""
     _, status = os.waitpid(pid, 0)
     return [pid, os.waitstatus_to_exitcode(status)]
 

@@ -1,4 +1,4 @@
-"""What each rank does in the tests of hosts with several ranks."""
+"""Cases for each rank on hosts with several ranks."""
 
 import datetime as dt
 import importlib.util
@@ -58,7 +58,7 @@ def trains(switchml, backend="gloo", local_size=None):
 
 
 def recipe(switchml, path):
-    """With the lines that the documentation gives, which name the model `model`."""
+    """Trains with the lines of the documentation, which name the model `model`."""
     begin()
 
     def register(hooked):
@@ -100,7 +100,7 @@ def overlaps(switchml, number):
 
 
 def dies(switchml, victim):
-    """One rank is killed between two steps: the others get an exception, and from then on."""
+    """Kills a rank between two steps: the others get an exception, and from then on."""
     begin()
     state = switchml.HierarchicalState(2, timeout=LIMIT)
     trained = parallel()

@@ -26,7 +26,7 @@ BUCKETS = 4  # of DistributedDataParallel, as which the quantized tensor comes
 
 
 class Bucket:
-    """What a communication hook is given: one of several equal parts of a tensor."""
+    """Bucket of a communication hook: one of several equal parts of a tensor."""
 
     def __init__(self, layer, index):
         self.layer, self.number = layer, index
@@ -48,7 +48,7 @@ class Bucket:
 
 
 class Ways:
-    """How a tensor is summed, or averaged."""
+    """Ways to sum or average a tensor."""
 
     def __init__(self, numel, bits):
         self.stock = dist.new_group(backend="gloo")
@@ -93,7 +93,7 @@ class Ways:
 
 
 def longest(seconds, group):
-    """Of all ranks, for each round."""
+    """Longest time of all ranks, for each round."""
     found = torch.tensor(seconds, dtype=torch.float64)
     dist.all_reduce(found, op=dist.ReduceOp.MAX, group=group)
     return found.tolist()

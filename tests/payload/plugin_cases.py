@@ -1,4 +1,4 @@
-"""What each rank does in the tests of the plugin alone; a case returns what a test checks."""
+"""Cases for each rank with the plugin alone; a case returns what a test checks."""
 
 import datetime as dt
 import os
@@ -57,7 +57,7 @@ def same_everywhere(weights):
 
 
 def reduce_scattered(switchml):
-    """One part of the sum for each rank, of every type; the input stays as it is."""
+    """Scatters sums of every type over the ranks; the input stays as it is."""
     start()
     expected = elements = 0
     for dtype in (torch.float32, torch.int32, torch.bfloat16, torch.float16):
@@ -157,7 +157,7 @@ def barrier_waits(switchml):
 
 
 def barrier_fails(switchml):
-    """As an allreduce before it does, for which nobody waits."""
+    """Fails as an earlier allreduce, for which nobody waits."""
     start()
     if RANK == 0:
         dist.all_reduce(torch.ones(1000), async_op=True)

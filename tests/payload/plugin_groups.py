@@ -1,4 +1,4 @@
-"""What each rank does in the tests of groups that torch makes of another, and of its records."""
+"""Cases for each rank of groups that torch makes of another, and of its records."""
 
 import datetime as dt
 import importlib
@@ -139,7 +139,7 @@ def dumped():
 
 
 def entries():
-    """What a dump says of each call."""
+    """Entries of a dump, one for each call."""
     return [
         (
             "{} {}".format(*entry["process_group"]),

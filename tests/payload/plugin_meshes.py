@@ -1,4 +1,4 @@
-"""What only a torch has that knows device meshes."""
+"""Cases for torches that have device meshes."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""What each rank does in the tests of sums in fewer bits; a case returns what a test checks."""
+"""Cases for each rank of sums in fewer bits; a case returns what a test checks."""
 
 import copy
 import importlib
@@ -25,7 +25,7 @@ POISONED = {1: ("large", 700, float("nan")), 2: ("tail", 1026, float("-inf"))}  
 
 
 class Chosen(torch.nn.Module):
-    """Its gradients are what `forward` was given."""
+    """Module whose gradients are the arguments of `forward`."""
 
     def __init__(self, dtype):
         super().__init__()
@@ -37,7 +37,7 @@ class Chosen(torch.nn.Module):
 
 
 def gradients(rank, step, dtype):
-    """Of a rank, by layer."""
+    """Gradients of a rank, by layer."""
     generator = torch.Generator().manual_seed(100 * step + rank)
     found = {
         name: (torch.randn(shape, generator=generator) * 10.0 ** (rank - 1)).to(dtype)
@@ -54,7 +54,7 @@ def as_array(tensor):
 
 
 class Expected:
-    """What the model of the scheme says, from the gradients of all ranks."""
+    """Results of the scheme's model, from the gradients of all ranks."""
 
     def __init__(self, bits, bucket, feedback, skip_incomplete, least):
         self.bits, self.bucket, self.feedback = bits, bucket, feedback
@@ -62,7 +62,7 @@ class Expected:
         self.residuals = {}
 
     def means(self, name, bits, rows):
-        """Of a layer's rows, one a rank."""
+        """Means of a layer's rows, one a rank."""
         numel = rows.shape[1]
         sent = numel - (numel % self.bucket if self.skip_incomplete else 0)
         if bits == 32 or numel < self.least:
@@ -146,7 +146,7 @@ def check(found, wanted, sent, where):
 
 
 def trained(switchml):
-    """In few bits, with error feedback and without, the ranks go on to have the same weights."""
+    """Trains in few bits, with error feedback and without: the ranks keep the same weights."""
     start()
     found = {}
     for bits, feedback in ((32, False), (8, False), (2, True), (1, True)):
@@ -221,7 +221,7 @@ def whole_types(switchml):
 
 
 def differ(switchml):
-    """What differs between ranks raises on all of them, at first and later on."""
+    """Differs between ranks, at first or later: all of them raise."""
     start()
     told = []
     for late in (False, True):
@@ -241,7 +241,7 @@ def differ(switchml):
 
 
 def unnamed(switchml):
-    """What needs names says so, on all ranks, and nothing is left in flight."""
+    """Uses parameters without names: all ranks raise, and nothing is left in flight."""
     start()
     network = DistributedDataParallel(model())
     state = switchml.QuantizedState(4, layer_min_size=64, error_feedback=True)

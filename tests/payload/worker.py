@@ -1,4 +1,4 @@
-"""One rank of a test: loads the graft or the plugin, runs a case, prints its result as JSON.
+"""Rank of a test: loads the graft or the plugin, runs a case, prints its result as JSON.
 
 A case is a function of `cases`, or of another module: MODULE:FUNCTION. In the place of a case
 `--serve DESCRIPTOR` makes it a server of ranks, see `forking`.

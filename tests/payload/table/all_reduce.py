@@ -1,15 +1,15 @@
-"""What may be summed, and how one waits for it."""
+"""Cells of sums, and of ways to wait for them."""
 
 import torch
 import torch.distributed as dist
 import torch.distributed.nn  # now: its functions keep the default group of their import for ever
 
-from table.common import cell, default_group, mine, rank, world
+from table.common import cell, default_group, own_tensor, rank, world
 
 
 @cell
 def all_reduce_async():
-    tensors = [mine("float32", 100 + i) for i in range(10)]
+    tensors = [own_tensor("float32", 100 + i) for i in range(10)]
     works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
     waited = [work.wait() for work in works]
     return [waited, [w.is_completed() for w in works], [w.is_success() for w in works], tensors]
@@ -17,7 +17,7 @@ def all_reduce_async():
 
 @cell
 def all_reduce_future():
-    tensor = mine()
+    tensor = own_tensor()
     future = dist.all_reduce(tensor, async_op=True).get_future()
     chained = future.then(lambda done: done.value()[0] * 2)
     return [chained.wait(), future.done(), future.value()[0], tensor]
@@ -25,7 +25,7 @@ def all_reduce_future():
 
 @cell
 def all_reduce_large():
-    tensor = mine("float32", 1_000_003)
+    tensor = own_tensor("float32", 1_000_003)
     dist.all_reduce(tensor)
     return [tensor[:5], tensor[-5:], float(tensor.double().sum())]
 
@@ -46,14 +46,14 @@ def all_reduce_of_a_scalar():
 
 @cell
 def all_reduce_transposed():
-    tensor = mine("float32", 12).view(3, 4)
+    tensor = own_tensor("float32", 12).view(3, 4)
     dist.all_reduce(tensor.t())
     return tensor
 
 
 @cell
 def all_reduce_with_gaps():
-    tensor = mine("int32", 12)
+    tensor = own_tensor("int32", 12)
     dist.all_reduce(tensor[::3])
     return tensor
 
@@ -67,23 +67,23 @@ def all_reduce_sparse():
 
 @cell
 def all_reduce_of_a_parameter():
-    parameter = mine().requires_grad_()
+    parameter = own_tensor().requires_grad_()
     dist.all_reduce(parameter)
     return [parameter, parameter.requires_grad]
 
 
 @cell
 def all_reduce_coalesced():
-    tensors = [mine("float32", 5), mine("float32", 7)]
+    tensors = [own_tensor("float32", 5), own_tensor("float32", 7)]
     dist.all_reduce_coalesced(tensors)
-    one = [mine("float32", 5)]
+    one = [own_tensor("float32", 5)]
     dist.all_reduce_coalesced(one)
     return [tensors, one]
 
 
 @cell
 def all_reduce_of_several_tensors():
-    tensors = [mine(), mine()]
+    tensors = [own_tensor(), own_tensor()]
     default_group().allreduce(tensors).wait()
     return tensors
 
@@ -95,17 +95,17 @@ def all_reduce_of_none():
 
 @cell
 def all_reduce_of_two_types():
-    default_group().allreduce([mine(), mine("float64")]).wait()
+    default_group().allreduce([own_tensor(), own_tensor("float64")]).wait()
 
 
 @cell
 def all_reduce_of_a_list():
-    dist.all_reduce([mine()])
+    dist.all_reduce([own_tensor()])
 
 
 @cell
 def all_reduce_with_autograd():
-    tensor = mine().requires_grad_()
+    tensor = own_tensor().requires_grad_()
     total = torch.distributed.nn.all_reduce(tensor)
     (total * (rank() + 1)).sum().backward()
     return [total, tensor.grad]

@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from table.common import cell, mine
+from table.common import cell, own_tensor
 
 
 def remade_gloo(store, rank, size, timeout):
@@ -44,7 +44,7 @@ def doubling(store, rank, size, timeout):
 def third_party_gloo():
     dist.Backend.register_backend("remade", remade_gloo)
     group = dist.new_group(backend="remade")
-    tensor, other = mine(), mine("int32")
+    tensor, other = own_tensor(), own_tensor("int32")
     dist.all_reduce(tensor, group=group)
     dist.all_reduce(other)
     return [tensor, other, dist.get_backend(group), dist.get_backend()]
@@ -54,7 +54,7 @@ def third_party_gloo():
 def third_party_in_python():
     dist.Backend.register_backend("doubling", doubling)
     group = dist.new_group(backend="doubling")
-    tensor, other = mine(), mine("int32")
+    tensor, other = own_tensor(), own_tensor("int32")
     dist.all_reduce(tensor, group=group)
     dist.all_reduce(other)
     return [tensor, other, dist.get_backend(group), dist.get_backend()]

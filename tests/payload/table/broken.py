@@ -1,4 +1,4 @@
-"""What leaves a group behind that is fit for no more: the last cells.
+"""Cells that leave a group unusable: the last ones.
 
 With the level DETAIL torch 2 compares how many calls each rank has made, also of send and recv, of
 which monitored_barrier is made.
@@ -9,7 +9,7 @@ import datetime as dt
 import torch
 import torch.distributed as dist
 
-from table.common import TIMEOUT, cell, mine, rank, world
+from table.common import TIMEOUT, cell, own_tensor, rank, world
 
 SHORT = dt.timedelta(milliseconds=500)
 
@@ -17,11 +17,11 @@ SHORT = dt.timedelta(milliseconds=500)
 @cell
 def recv_from_any_source():
     if rank() != 0:
-        dist.send(mine(), 0, tag=7)  # a tag that no other cell takes: the next may have begun
+        dist.send(own_tensor(), 0, tag=7)  # a tag that no other cell takes: the next may have begun
         return None
-    senders, total = [], torch.zeros_like(mine())
+    senders, total = [], torch.zeros_like(own_tensor())
     for _ in range(world() - 1):
-        tensor = torch.zeros_like(mine())
+        tensor = torch.zeros_like(own_tensor())
         senders.append(dist.recv(tensor, tag=7))
         total += tensor
     return [sorted(senders), total]
@@ -30,12 +30,12 @@ def recv_from_any_source():
 @cell
 def tags_out_of_order():
     if rank() == 0:
-        works = [dist.isend(mine(of=10 * tag), 1, tag=tag) for tag in (1, 2, 3)]
+        works = [dist.isend(own_tensor(of=10 * tag), 1, tag=tag) for tag in (1, 2, 3)]
         return [work.wait() is not False for work in works]
     received = {}
     if rank() == 1:
         for tag in (3, 1, 2):
-            tensor = torch.zeros_like(mine())
+            tensor = torch.zeros_like(own_tensor())
             dist.recv(tensor, 0, tag=tag)
             received[tag] = tensor
     return received

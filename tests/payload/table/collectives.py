@@ -3,12 +3,12 @@
 import torch
 import torch.distributed as dist
 
-from table.common import cell, everyones, mine, rank, world
+from table.common import cell, everyones, own_tensor, rank, world
 
 
 @cell
 def broadcast_async():
-    tensor = mine()
+    tensor = own_tensor()
     work = dist.broadcast(tensor, src=1, async_op=True)
     work.wait()
     return [tensor, work.is_completed()]
@@ -16,12 +16,12 @@ def broadcast_async():
 
 @cell
 def broadcast_from_nobody():
-    dist.broadcast(mine(), src=world())
+    dist.broadcast(own_tensor(), src=world())
 
 
 @cell
 def reduce_async():
-    tensor = mine()
+    tensor = own_tensor()
     dist.reduce(tensor, dst=1, async_op=True).wait()
     return tensor if rank() == 1 else None
 
@@ -29,37 +29,37 @@ def reduce_async():
 @cell
 def all_gather_async():
     tensors = everyones()
-    dist.all_gather(tensors, mine(), async_op=True).wait()
+    dist.all_gather(tensors, own_tensor(), async_op=True).wait()
     return tensors
 
 
 @cell
 def all_gather_into_short_list():
-    dist.all_gather(everyones()[1:], mine())
+    dist.all_gather(everyones()[1:], own_tensor())
 
 
 @cell
 def all_gather_into_tensor():
     tensor = torch.zeros(3 * world())
-    dist.all_gather_into_tensor(tensor, mine())
+    dist.all_gather_into_tensor(tensor, own_tensor())
     return tensor
 
 
 @cell
 def all_gather_coalesced():
     lists = [[torch.zeros(3), torch.zeros(5)] for _ in range(world())]
-    dist.all_gather_coalesced(lists, [mine(), mine("float32", 5)])
+    dist.all_gather_coalesced(lists, [own_tensor(), own_tensor("float32", 5)])
     return lists
 
 
 @cell
 def gather_into_short_list():
-    dist.gather(mine(), everyones()[1:], dst=rank())
+    dist.gather(own_tensor(), everyones()[1:], dst=rank())
 
 
 @cell
 def scatter_of_a_short_list():
-    dist.scatter(mine(), everyones()[1:], src=rank())
+    dist.scatter(own_tensor(), everyones()[1:], src=rank())
 
 
 @cell
@@ -72,27 +72,27 @@ def reduce_scatter():
 @cell
 def reduce_scatter_tensor():
     tensor = torch.zeros(3)
-    dist.reduce_scatter_tensor(tensor, mine("float32", 3 * world()))
+    dist.reduce_scatter_tensor(tensor, own_tensor("float32", 3 * world()))
     return tensor
 
 
 @cell
 def all_to_all():
     tensors = everyones()
-    dist.all_to_all(tensors, [mine(of=10 * r) for r in range(world())])
+    dist.all_to_all(tensors, [own_tensor(of=10 * r) for r in range(world())])
     return tensors
 
 
 @cell
 def all_to_all_single():
     tensor = torch.zeros(world())
-    dist.all_to_all_single(tensor, mine("float32", world()))
+    dist.all_to_all_single(tensor, own_tensor("float32", world()))
     return tensor
 
 
 @cell
 def barrier():
-    """In a group of its own: Gloo's barrier raises again what the last work of its group raised."""
+    """Uses a group of its own: Gloo's barrier raises the last work's error again."""
     group = dist.new_group()
     return [dist.barrier(group), dist.barrier(group, async_op=True).wait()]
 

@@ -1,4 +1,4 @@
-"""What the cells have in common."""
+"""Common parts of the cells."""
 
 import datetime as dt
 import os
@@ -42,8 +42,8 @@ def world():
     return dist.get_world_size()
 
 
-def mine(dtype="float32", numel=3, of=None):
-    """Small whole numbers: their sums and products are exact in every type and order.
+def own_tensor(dtype="float32", numel=3, of=None):
+    """Tensor of small whole numbers: their sums and products are exact in every type and order.
 
     Kept, because torch up to 2.6 may destroy a group while it holds the GIL, and then waits for
     ever for a thread of Gloo that needs the GIL to free the last tensor.
@@ -54,7 +54,7 @@ def mine(dtype="float32", numel=3, of=None):
 
 
 def everyones(make=torch.zeros_like):
-    return [make(mine()) for _ in range(world())]
+    return [make(own_tensor()) for _ in range(world())]
 
 
 def following():

@@ -3,14 +3,14 @@
 import torch
 import torch.distributed as dist
 
-from table.common import BACKEND, TIMEOUT, cell, default_group, mine, rank, world
+from table.common import BACKEND, TIMEOUT, cell, default_group, own_tensor, rank, world
 
 
 @cell
 def group_of_some():
     members = list(range(world() - 1))
     group = dist.new_group(members)
-    tensor = mine()
+    tensor = own_tensor()
     dist.all_reduce(tensor, group=group)
     return [tensor, dist.get_rank(group), dist.get_world_size(group)]
 
@@ -18,7 +18,7 @@ def group_of_some():
 @cell
 def group_with_a_timeout():
     group = dist.new_group(timeout=TIMEOUT, backend=BACKEND)
-    tensor = mine()
+    tensor = own_tensor()
     dist.all_reduce(tensor, group=group)
     return [tensor, dist.get_rank(group), dist.get_backend(group)]
 
@@ -29,11 +29,11 @@ def several_groups():
     answers = []
     for _ in range(2):
         for group in groups:
-            tensor = mine("int32")
+            tensor = own_tensor("int32")
             if dist.get_rank(group) >= 0:
                 dist.all_reduce(tensor, group=group)
             answers.append(tensor)
-        tensor = mine()
+        tensor = own_tensor()
         dist.all_reduce(tensor)
         answers.append(tensor)
     return answers
@@ -44,9 +44,9 @@ def collectives_of_a_group():
     group = dist.new_group([1, 3])
     if rank() not in {1, 3}:
         return None
-    tensor, tensors = mine(), [torch.zeros(3), torch.zeros(3)]
+    tensor, tensors = own_tensor(), [torch.zeros(3), torch.zeros(3)]
     dist.broadcast(tensor, src=3, group=group)
-    dist.all_gather(tensors, mine(), group=group)
+    dist.all_gather(tensors, own_tensor(), group=group)
     dist.barrier(group=group)
     return [tensor, tensors]
 
@@ -54,7 +54,7 @@ def collectives_of_a_group():
 @cell
 def subgroups():
     group, groups = dist.new_subgroups(2)
-    tensor = mine()
+    tensor = own_tensor()
     dist.all_reduce(tensor, group=group)
     return [tensor, len(groups), dist.get_rank(group)]
 
@@ -62,7 +62,7 @@ def subgroups():
 @cell
 def subgroups_by_enumeration():
     group, groups = dist.new_subgroups_by_enumeration([[0, 2], [1, 3]])
-    tensor = mine()
+    tensor = own_tensor()
     dist.all_reduce(tensor, group=group)
     return [tensor, len(groups), dist.get_rank(group)]
 
@@ -75,9 +75,9 @@ def group_of_nobody():
 @cell
 def group_that_is_destroyed():
     group = dist.new_group()
-    dist.all_reduce(mine(), group=group)
+    dist.all_reduce(own_tensor(), group=group)
     dist.destroy_process_group(group)
-    tensor = mine()
+    tensor = own_tensor()
     dist.all_reduce(tensor)
     return tensor
 
@@ -90,9 +90,9 @@ def debug_level():
 @cell
 def profiled_collectives():
     with torch.autograd.profiler.profile() as profile:
-        dist.all_reduce(mine())
-        dist.all_reduce(mine("float64"))
-        dist.broadcast(mine(), src=0)
+        dist.all_reduce(own_tensor())
+        dist.all_reduce(own_tensor("float64"))
+        dist.broadcast(own_tensor(), src=0)
     names = [event.name.replace(f"{BACKEND}:", "gloo:") for event in profile.function_events]
     return sorted(name for name in names if name.startswith("gloo:"))
 

@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from table.common import CELLS, following, mine, previous, rank, world
+from table.common import CELLS, following, own_tensor, previous, rank, world
 
 OPS = ("SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "AVG")
 DTYPES = (
@@ -14,7 +14,7 @@ DTYPES = (
 
 def all_reduced(op, dtype):
     def run():
-        tensor = mine(dtype)
+        tensor = own_tensor(dtype)
         dist.all_reduce(tensor, op=getattr(dist.ReduceOp, op))
         return tensor
 
@@ -25,7 +25,7 @@ def reduced(op, dtype):
     def run():
         answers = []
         for dst in range(world()):
-            tensor = mine(dtype)
+            tensor = own_tensor(dtype)
             dist.reduce(tensor, dst=dst, op=getattr(dist.ReduceOp, op))
             answers.append(tensor if rank() == dst else None)
         return answers
@@ -35,7 +35,7 @@ def reduced(op, dtype):
 
 def broadcasted(dtype):
     def run():
-        tensors = [mine(dtype) for _ in range(world())]
+        tensors = [own_tensor(dtype) for _ in range(world())]
         for src, tensor in enumerate(tensors):
             dist.broadcast(tensor, src=src)
         return tensors
@@ -45,8 +45,8 @@ def broadcasted(dtype):
 
 def all_gathered(dtype):
     def run():
-        tensors = [torch.zeros_like(mine(dtype)) for _ in range(world())]
-        dist.all_gather(tensors, mine(dtype))
+        tensors = [torch.zeros_like(own_tensor(dtype)) for _ in range(world())]
+        dist.all_gather(tensors, own_tensor(dtype))
         return tensors
 
     return run
@@ -54,8 +54,10 @@ def all_gathered(dtype):
 
 def gathered(dtype):
     def run():
-        tensors = [torch.zeros_like(mine(dtype)) for _ in range(world())] if rank() == 1 else None
-        dist.gather(mine(dtype), tensors, dst=1)
+        tensors = (
+            [torch.zeros_like(own_tensor(dtype)) for _ in range(world())] if rank() == 1 else None
+        )
+        dist.gather(own_tensor(dtype), tensors, dst=1)
         return tensors
 
     return run
@@ -63,8 +65,8 @@ def gathered(dtype):
 
 def scattered(dtype):
     def run():
-        tensor = torch.zeros_like(mine(dtype))
-        parts = [mine(dtype, of=10 * r) for r in range(world())] if rank() == 1 else None
+        tensor = torch.zeros_like(own_tensor(dtype))
+        parts = [own_tensor(dtype, of=10 * r) for r in range(world())] if rank() == 1 else None
         dist.scatter(tensor, parts, src=1)
         return tensor
 
@@ -73,13 +75,13 @@ def scattered(dtype):
 
 def sent(dtype):
     def run():
-        tensor = torch.zeros_like(mine(dtype))
+        tensor = torch.zeros_like(own_tensor(dtype))
         if rank() % 2 == 0:
-            dist.send(mine(dtype), following())
+            dist.send(own_tensor(dtype), following())
             dist.recv(tensor, previous())
         else:
             dist.recv(tensor, previous())
-            dist.send(mine(dtype), following())
+            dist.send(own_tensor(dtype), following())
         return tensor
 
     return run

@@ -3,13 +3,13 @@
 import torch
 import torch.distributed as dist
 
-from table.common import cell, following, mine, previous
+from table.common import cell, following, own_tensor, previous
 
 
 @cell
 def isend_and_irecv():
-    tensor = torch.zeros_like(mine())
-    works = [dist.isend(mine(), following()), dist.irecv(tensor, previous())]
+    tensor = torch.zeros_like(own_tensor())
+    works = [dist.isend(own_tensor(), following()), dist.irecv(tensor, previous())]
     for work in works:
         work.wait()
     return [tensor, [work.is_completed() for work in works]]
@@ -17,9 +17,9 @@ def isend_and_irecv():
 
 @cell
 def batch_isend_irecv():
-    tensor = torch.zeros_like(mine())
+    tensor = torch.zeros_like(own_tensor())
     operations = [
-        dist.P2POp(dist.isend, mine(), following()),
+        dist.P2POp(dist.isend, own_tensor(), following()),
         dist.P2POp(dist.irecv, tensor, previous()),
     ]
     for work in dist.batch_isend_irecv(operations):

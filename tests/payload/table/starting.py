@@ -5,11 +5,11 @@ import os
 
 import torch.distributed as dist
 
-from table.common import SETTING, TIMEOUT, begin, cell, mine, rank, world
+from table.common import SETTING, TIMEOUT, begin, cell, own_tensor, rank, world
 
 
 def facts():
-    tensor = mine()
+    tensor = own_tensor()
     dist.all_reduce(tensor)
     return [tensor, dist.get_rank(), dist.get_world_size(), dist.get_backend()]
 

@@ -1,4 +1,4 @@
-"""What is built upon the collectives."""
+"""Cells of what is built upon the collectives."""
 
 import torch
 import torch.distributed as dist
