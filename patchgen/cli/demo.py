@@ -68,11 +68,9 @@ def demo(  # noqa: PLR0913  # one for each option
     from patchgen import plots  # no other command needs them
 
     plots.require()
-    from patchgen.ranks import demo as demonstration  # imports numpy
-    from patchgen.ranks.demo import picture
-    from patchgen.ranks.demo import report as telling
+    from patchgen.ranks.demo import Request, picture, report, run_demo  # imports numpy
 
-    request = demonstration.Request(
+    request = Request(
         output=os.path.normpath(os.path.join(os.getcwd(), output)),
         cache=params.cache(cache),
         python=interpreter.located(torch or _python()),
@@ -82,17 +80,17 @@ def demo(  # noqa: PLR0913  # one for each option
     )
     plot, data = (os.path.join(request.output, name) for name in (_PICTURE, _DATA))
     with progress():
-        outcome = demonstration.run(request)
+        outcome = run_demo(request)
         _LOGGER.info("drawing")
         picture.write(plot, outcome)
-    told = telling.data(outcome, plot, request.script)
+    measured = report.data(outcome, plot, request.script)
     with file_errors():
-        files.replace(os.fsencode(data), (json.dumps(told, indent=2) + "\n").encode())
+        files.replace(os.fsencode(data), (json.dumps(measured, indent=2) + "\n").encode())
     if as_json:
-        print_json(told)
+        print_json(measured)
         return
     again = [_program(), "run", "--", near(request.python), near(request.script)]
-    for line in telling.lines(outcome, near(plot), shlex.join(again)):
+    for line in report.lines(outcome, near(plot), shlex.join(again)):
         click.echo(line)
 
 

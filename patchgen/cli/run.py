@@ -11,17 +11,17 @@ import click
 
 from patchgen.cli import deprecated, params, path_types
 from patchgen.cli.console import Command, option, print_json, progress, say_all, write_bytes
-from patchgen.cli.packet_faults import FAULTS, SWITCH, fault_options
+from patchgen.cli.packet_faults import SWITCH, fault_options
 from patchgen.cli.params import json_option, read_options, simulating_options
 from patchgen.errors import OptionsError, file_errors
 from patchgen.options import DEV_ROOT, VARIABLES
-from patchgen.ranks.way import AUTO, WAYS
+from patchgen.ranks.ways import AUTO, WAYS
 from patchgen.system import files
 
 if TYPE_CHECKING:
     from patchgen.options import Options
+    from patchgen.ranks.job import Line, Result
     from patchgen.ranks.lab import Faults
-    from patchgen.ranks.run import Job, Line, Result
 
 _CONFIG = "SWITCHML_CONFIG"
 _HOME = "SWITCHML_HOME"
@@ -76,7 +76,27 @@ _HOME = "SWITCHML_HOME"
 )
 @json_option
 @simulating_options
-def run(command: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
+def run(  # noqa: PLR0913  # one for each option
+    command: tuple[str, ...],
+    *,
+    workers: int | None,
+    torch: str | None,
+    way: str,
+    graft: str | None,
+    configs: tuple[str, ...],
+    loss: float | None,
+    duplicate: float | None,
+    reorder: float | None,
+    delay: float | None,
+    seed: int | None,
+    cache: str | None,
+    report: str | None,
+    once: bool,
+    require: bool,
+    lab: bool | None,
+    as_json: bool,
+    **variables: Any,
+) -> None:
     """Runs COMMAND on every rank, and tells what SwitchML has summed.
 
     COMMAND is PYTHON SCRIPT ARGUMENT..., or without the interpreter, or any program; put -- before
@@ -85,23 +105,52 @@ def run(command: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
     Without SWITCHML_HOME the switch is simulated. With a client library that has DPDK, its packets
     go through a switch in software.
     """
-    from patchgen.ranks import run as running  # no other command needs it
+    from patchgen.ranks.command import resolve_command  # no other command needs them
+    from patchgen.ranks.configs import read_configs
+    from patchgen.ranks.job import DEFAULT_WORKERS, Interrupted, Job
+    from patchgen.ranks.setup import prepare
+    from patchgen.ranks.start import start_ranks
 
-    job = _job(command, given)
+    if once and workers:
+        raise OptionsError("--once: the command starts its ranks itself; drop --workers")
+    faults = _read_faults(
+        lab, loss=loss, duplicate=duplicate, reorder=reorder, delay=delay, seed=seed
+    )
+    lab = True if faults else lab
+    if lab and configs:
+        raise OptionsError("--lab: it makes the configurations; drop --config")
+    cwd = os.getcwd()
+    argv, python = resolve_command(command, torch, cwd, os.environ)
+    paths = () if lab else configs or tuple(filter(None, [os.environ.get(_CONFIG)]))
+    job = Job(
+        command=argv,
+        python=python,
+        cache=params.cache(cache),
+        cwd=cwd,
+        environ=dict(os.environ),
+        workers=0 if once else workers or (len(paths) if len(paths) > 1 else DEFAULT_WORKERS),
+        way=way,
+        options=_read_options(variables),
+        graft=os.path.abspath(graft) if graft else None,
+        configs=read_configs([os.path.abspath(path) for path in paths]),
+        require=require,
+        lab=lab,
+        faults=faults,
+    )
     with progress():
-        setup = running.prepare(job)
+        setup = prepare(job)
     say_all(setup.notes)
     try:
-        result = running.start(job, setup, _Printer(job.workers, quiet=as_json))
-    except running.Interrupted as interrupted:
-        _show(interrupted.result, given["report"], as_json=as_json)
+        result = start_ranks(job, setup, _Printer(job.workers, quiet=as_json))
+    except Interrupted as interrupted:
+        _show_result(interrupted.result, report, as_json=as_json)
         raise
-    _show(result, given["report"], as_json=as_json)
+    _show_result(result, report, as_json=as_json)
     sys.exit(result.code)
 
 
-def _show(result: Result, path: str | None, *, as_json: bool) -> None:
-    from patchgen.ranks.run import report
+def _show_result(result: Result, path: str | None, *, as_json: bool) -> None:
+    from patchgen.ranks import report
 
     say_all(["", *report.lines(result)])
     data = report.data(result)
@@ -112,57 +161,24 @@ def _show(result: Result, path: str | None, *, as_json: bool) -> None:
         print_json(data)
 
 
-def _job(command: tuple[str, ...], given: dict[str, Any]) -> Job:
-    from patchgen.ranks import run as running
-    from patchgen.ranks.run import command as commands
-    from patchgen.ranks.run import job
-
-    cwd = os.getcwd()
-    argv, python = commands.resolve(command, given["torch"], cwd, os.environ)
-    configs = given["configs"] or tuple(filter(None, [os.environ.get(_CONFIG)]))
-    if given["once"] and given["workers"]:
-        raise OptionsError("--once: the command starts its ranks itself; drop --workers")
-    faults = _faults(given)
-    lab = True if faults else given["lab"]
-    if lab:
-        if given["configs"]:
-            raise OptionsError("--lab: it makes the configurations; drop --config")
-        configs = ()
-    many = len(configs) if len(configs) > 1 else job.DEFAULT_WORKERS
-    return running.Job(
-        command=argv,
-        python=python,
-        cache=params.cache(given["cache"]),
-        cwd=cwd,
-        environ=dict(os.environ),
-        workers=0 if given["once"] else given["workers"] or many,
-        way=given["way"],
-        options=_options(given),
-        graft=os.path.abspath(given["graft"]) if given["graft"] else None,
-        configs=[os.path.abspath(path) for path in configs],
-        require=given["require"],
-        lab=lab,
-        faults=faults,
-    )
-
-
-def _faults(given: dict[str, Any]) -> Faults | None:
+def _read_faults(lab: bool | None, **shares: float | None) -> Faults | None:  # noqa: FBT001
+    """Reads the faults of the software switch; None where the user names none."""
     from patchgen.ranks.lab import Faults
 
-    values = {name: given[name] for name in FAULTS if given[name] is not None}
-    if values and given["lab"] is False:
-        raise OptionsError(f"--{next(iter(values))} is of the lab; drop --no-lab")
-    return Faults(**values) if values else None
+    named: dict[str, Any] = {name: value for name, value in shares.items() if value is not None}
+    if named and lab is False:
+        raise OptionsError(f"--{next(iter(named))} is of the lab; drop --no-lab")
+    return Faults(**named) if named else None
 
 
-def _options(given: dict[str, Any]) -> Options | None:
-    """The user's, where a client library is named."""
-    named = [given["switchml_home"], os.environ.get(_HOME)]
-    named += [given["dev_root"], os.environ.get(DEV_ROOT.name)]
+def _read_options(variables: dict[str, Any]) -> Options | None:
+    """Reads the user's variables, where a client library is named."""
+    named = [variables["switchml_home"], os.environ.get(_HOME)]
+    named += [variables["dev_root"], os.environ.get(DEV_ROOT.name)]
     if any(named):
-        return read_options(given)
+        return read_options(variables)
     for variable in VARIABLES:
-        if given[variable.field] is not None:
+        if variables[variable.field] is not None:
             raise OptionsError(
                 f"{variable.flag} is of a client library; name that with --switchml-home"
             )

@@ -38,13 +38,13 @@ def verify(
     With a graft and a plugin it sums with each.
     Exits with 0 only if all holds, else with 6.
     """
-    from patchgen.ranks import verify as verifying  # no other command needs it
+    from patchgen.ranks.verify import verify_python, verify_wheel  # no other command needs it
 
     with progress():
         if os.path.basename(target).endswith(".whl"):
-            checks = verifying.wheel(target, interpreter, None, configs, os.environ, limit=timeout)
+            checks = verify_wheel(target, interpreter, None, configs, os.environ, limit=timeout)
         elif interpreter is not None:
             raise OptionsError(f"--python is for a wheel, and {target} is none; drop it")
         else:
-            checks = verifying.python(target, None, configs, os.environ, limit=timeout)
+            checks = verify_python(target, None, configs, os.environ, limit=timeout)
     show_checks(checks, as_json=as_json, target=target)

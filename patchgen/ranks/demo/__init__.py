@@ -1,4 +1,4 @@
-"""The demo: a network is trained twice, with stock Gloo and through SwitchML, and compared."""
+"""Demo: a network is trained twice, with stock Gloo and through SwitchML, and compared."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING
 
 from patchgen import payload
 from patchgen.errors import CheckError, file_errors
-from patchgen.ranks import run as running
 from patchgen.ranks.demo import training
 from patchgen.ranks.demo.outcome import Outcome
-from patchgen.ranks.run.report import reason
-from patchgen.ranks.run.ways import stock
-from patchgen.ranks.way import AUTO
+from patchgen.ranks.job import Job
+from patchgen.ranks.report import reason
+from patchgen.ranks.setup import prepare, stock_setup
+from patchgen.ranks.ways import AUTO
 from patchgen.system import files, lock, paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchgen.ranks.run import Setup
-
+    from patchgen.ranks.job import Setup
 
 _LOGGER = logging.getLogger(__name__)
 SCRIPT = "train.py"
@@ -31,26 +30,26 @@ _OURS = "SWITCHML_"  # variables of the user's that would make another run of th
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for."""
+    """Request of the user."""
 
     output: str
-    """The directory of all results, as an absolute path."""
+    """Absolute path of the directory of all results."""
     cache: str
-    """Of what is built, as for `ranks.run.Job`."""
+    """Directory of what is built, as for `ranks.job.Job`."""
     python: str
-    """An interpreter with a torch, as an absolute path."""
+    """Absolute path of an interpreter with a torch."""
     environ: Mapping[str, str]
     ranks: int
     epochs: int
 
     @property
     def script(self) -> str:
-        """The copy of the script that runs, for the user to read."""
+        """Path of the copy of the script that runs, for the user to read."""
         return os.path.join(self.output, SCRIPT)
 
 
-def run(request: Request) -> Outcome:
-    """Trains twice.
+def run_demo(request: Request) -> Outcome:
+    """Trains twice, and compares.
 
     Raises:
         CheckError: nothing was delegated, or the weights differ by more than rounding explains.
@@ -64,9 +63,9 @@ def run(request: Request) -> Outcome:
         with file_errors():
             files.copy(_SOURCE, request.script)
         # What cannot be built is known before anything is trained.
-        setup = running.prepare(_job(request, AUTO, "switchml"))
+        setup = prepare(_job(request, AUTO, "switchml"))
         outcome = Outcome(
-            stock=_train(request, stock(setup.torch), "gloo", "stock Gloo"),
+            stock=_train(request, stock_setup(setup.torch), "gloo", "stock Gloo"),
             switchml=_train(request, setup, "switchml", "SwitchML"),
         )
     if not outcome.calls:
@@ -80,10 +79,10 @@ def run(request: Request) -> Outcome:
     return outcome
 
 
-def _job(request: Request, way: str, name: str) -> running.Job:
+def _job(request: Request, way: str, name: str) -> Job:
     directory = os.path.join(request.output, name)
     epochs = str(request.epochs)
-    return running.Job(
+    return Job(
         command=(request.python, request.script, "--epochs", epochs, "--output", directory),
         python=request.python,
         cache=request.cache,
@@ -97,4 +96,4 @@ def _job(request: Request, way: str, name: str) -> running.Job:
 def _train(request: Request, setup: Setup, name: str, title: str) -> training.Training:
     job = _job(request, setup.way, name)
     _LOGGER.info("training with %s, on %d ranks", title, job.workers)
-    return training.run(job, setup, title, os.path.join(request.output, name))
+    return training.run_training(job, setup, title, os.path.join(request.output, name))

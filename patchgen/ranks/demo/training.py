@@ -1,4 +1,4 @@
-"""One training: the script on all ranks, and what these measured."""
+"""Training: the script on all ranks, and what they measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from patchgen.errors import FileError, ToolError, file_errors
-from patchgen.ranks import run as running
+from patchgen.ranks.start import start_ranks
 from patchgen.system.progress import log_count
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from patchgen.ranks.run import Job, Line, Result, Setup
+    from patchgen.ranks.job import Job, Line, Result, Setup
 
     Floats = npt.NDArray[np.float32]
 
@@ -35,22 +35,22 @@ _LOG = "output.txt"
 
 @dataclass(frozen=True)
 class Training:
-    """What came of one training."""
+    """Result and measurements of a training."""
 
     result: Result
     seconds: float
     log: str
-    """The file with all that the ranks wrote."""
+    """Path of the file with all that the ranks wrote."""
     losses: npt.NDArray[np.float64]
-    """Of each step, the mean of the ranks."""
+    """Losses by step, each the mean of the ranks."""
     accuracies: Sequence[float]
-    """After each epoch, the share of the unseen images that was read right."""
+    """Shares of the unseen images that were read right, by epoch."""
     weights: Sequence[Floats]
-    """What each rank has learnt: all weights in a row."""
+    """Weights that each rank has learnt, in a row."""
     largest_gradient: float
-    """Of any rank: in what was to be summed, before its division by the number of ranks."""
+    """Largest gradient of any rank, before the division by the number of ranks."""
     reach: float
-    """By how much a change of one gradient moves a weight in the end, for each 1 of it."""
+    """Sensitivity of a final weight to one gradient."""
 
 
 class Watch:
@@ -76,14 +76,14 @@ class Watch:
             self.last[line.rank].append(text)
 
 
-def run(job: Job, setup: Setup, name: str, directory: str) -> Training:
-    """Trains.
+def run_training(job: Job, setup: Setup, name: str, directory: str) -> Training:
+    """Runs a training.
 
     Args:
         job: the script, which writes what it measured into `directory`.
-        setup: how SwitchML comes into it.
-        name: of the training, for messages.
-        directory: made where it is not there.
+        setup: setup of its ranks.
+        name: name of the training, for messages.
+        directory: directory of the results; made where it is not there.
 
     Raises:
         ToolError: a rank failed.
@@ -95,23 +95,23 @@ def run(job: Job, setup: Setup, name: str, directory: str) -> Training:
         os.makedirs(directory, exist_ok=True)
         with open(log, "wb", buffering=0) as file:
             watch = Watch(file)
-            result = running.start(job, setup, watch)
+            result = start_ranks(job, setup, watch)
     seconds = time.monotonic() - begun
     for rank, code in result.failed.items():
         raise ToolError("\n".join([
-            f"the training with {name} failed: rank {rank} {_ended(code)}; its last lines:",
+            f"the training with {name} failed: rank {rank} {_describe_end(code)}; its last lines:",
             *(f"  {line}" for line in watch.last[rank]),
             f"all that was written is in {log}",
         ]))  # fmt: skip
-    return read(directory, job.workers, result, seconds, log)
+    return read_training(directory, job.workers, result, seconds, log)
 
 
-def _ended(code: int) -> str:
+def _describe_end(code: int) -> str:
     return f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
 
 
-def read(directory: str, ranks: int, result: Result, seconds: float, log: str) -> Training:
-    """What the ranks measured.
+def read_training(directory: str, ranks: int, result: Result, seconds: float, log: str) -> Training:
+    """Reads what the ranks measured.
 
     Raises:
         FileError: a file is not there.

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 
-__all__ = ["LIMIT", "Expected", "python", "wheel"]
+__all__ = ["LIMIT", "Expected", "verify_python", "verify_wheel"]
 
 
-def python(
+def verify_python(
     name: str,
     expected: Expected | None,
     configs: Sequence[str],
@@ -55,7 +55,7 @@ def python(
         return _verify(Target(program, None, directory, limit, environ), expected, configs)
 
 
-def wheel(  # noqa: PLR0913  # each is a part of what is verified
+def verify_wheel(  # noqa: PLR0913  # each is a part of what is verified
     path: str,
     given: str | None,
     expected: Expected | None,

@@ -28,9 +28,7 @@ _OURS = "SwitchML: "
 _MODULES = f"{_OURS}pkg-config refuses gRPC:\n"
 _LINKS = f"{_OURS}a program that uses "
 _MISSING = re.compile(rf"{_OURS}there is no (.*?)\n.*-D(\w+)=DIR", re.DOTALL)
-_NO_PKG_CONFIG = (
-    "no pkg-config on PATH; install pkg-config (Debian) or pkgconf-pkg-config (RHEL)"
-)
+_NO_PKG_CONFIG = "no pkg-config on PATH; install pkg-config (Debian) or pkgconf-pkg-config (RHEL)"
 _REFUSED = "FATAL_ERROR", "SEND_ERROR"
 _SYSTEM = "pthread", "dl"  # come with every compiler
 

@@ -44,18 +44,18 @@ def make(session: Session) -> Verified:
     Raises:
         CheckError: something does not hold.
     """
-    from patchgen.ranks import verify
+    from patchgen.ranks.verify import Expected, verify_wheel
 
     request = session.request
     inputs = _digest_inputs(session)
     session.journal.drop(Verified)
     path = os.path.join(request.wheels, session.wheel.name)
-    expected = verify.Expected(
+    expected = Expected(
         version=request.version,
         flags=request.options.flags,
         may_crash=CRASH in request.accepted,
     )
-    found = verify.wheel(path, session.env.python, expected, request.configs, request.environ)
+    found = verify_wheel(path, session.env.python, expected, request.configs, request.environ)
     if not checks.hold(found):
         wrong = [
             f"{check.name}: {'; '.join(check.problems)}"

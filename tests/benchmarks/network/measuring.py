@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from network import links
 from patchgen.client.config import compose_simulated
 from patchgen.client.simulator import aggregator
-from patchgen.ranks import run as running
-from patchgen.ranks.run import Job
+from patchgen.ranks.job import Job
+from patchgen.ranks.setup import prepare
 from patchgen.torch import PLUGIN
 
 if TYPE_CHECKING:
@@ -53,10 +53,12 @@ def built(python: str, cache: str) -> Built:
     environ = {name: text for name, text in os.environ.items() if not name.startswith("SWITCHML_")}
     job = Job(command=(), python=python, cache=cache, cwd="/", environ=environ, way=PLUGIN)
     print("building the plugin and the simulator, unless they are there", file=sys.stderr)
-    setup = running.prepare(job)
-    path = f"{setup.environ['PYTHONPATH']}:{TRAIN}"
+    setup = prepare(job)
+    path = f"{setup.entry.environ['PYTHONPATH']}:{TRAIN}"
     return Built(
-        python, {**environ, **setup.environ, "PYTHONPATH": path}, aggregator.build(cache, environ)
+        python,
+        {**environ, **setup.entry.environ, "PYTHONPATH": path},
+        aggregator.build(cache, environ),
     )
 
 

@@ -10,15 +10,15 @@ import pytest
 from support import graft as graft_support
 
 from patchgen.errors import ToolError, TreeError
-from patchgen.ranks.run import ways
-from patchgen.ranks.run.job import Job
+from patchgen.ranks.job import Job
+from patchgen.ranks.setup import prepare
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from support.graft import Fake
 
-    from patchgen.ranks.run.job import Setup
+    from patchgen.ranks.job import Setup
 
 pytestmark = pytest.mark.integration
 
@@ -39,7 +39,7 @@ def prepared(torch: Fake, library: Path, **environ: str) -> Setup:
         command=(), python=sys.executable, cache=directory, cwd=directory, environ=given,
         graft=str(library),
     )  # fmt: skip
-    return ways.prepare(job)
+    return prepare(job)
 
 
 def imports(torch: Fake) -> list[str]:
@@ -49,7 +49,7 @@ def imports(torch: Fake) -> list[str]:
 def test_torch_is_imported_once(torch: Fake, tmp_path: Path) -> None:
     library = torch.graft(tmp_path / "graft.so")
     setup = prepared(torch, library)
-    assert (setup.way, setup.graft, setup.flags) == ("graft", str(library), "DPDK")
+    assert (setup.way, setup.entry.graft, setup.flags) == ("graft", str(library), "DPDK")
     assert setup.torch.root == str(torch.root)
     assert imports(torch) == ["True"]
 

@@ -18,7 +18,7 @@ from patchgen.cli import demo
 from patchgen.errors import FileError
 from patchgen.ranks.demo import picture, report, training
 from patchgen.ranks.demo.outcome import Outcome
-from patchgen.ranks.run.job import Line
+from patchgen.ranks.job import Line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,13 +146,13 @@ def test_what_the_ranks_measured(tmp_path: Path) -> None:
     write(tmp_path, 0, [1.0, 2.0])
     write(tmp_path, 1, [1.0, 3.0], losses=[4.0, 2.0], largest_gradient=0.75)
     result = made.training([[1.0]]).result
-    found = training.read(str(tmp_path), 2, result, 3.0, "log")
+    found = training.read_training(str(tmp_path), 2, result, 3.0, "log")
     assert list(found.losses) == [3.0, 1.5]
     assert [list(weights) for weights in found.weights] == [[1.0, 2.0], [1.0, 3.0]]
     assert found.largest_gradient == 0.75
     assert found.reach == pytest.approx(1.0)
     with pytest.raises(FileError, match=r"2\.json"):
-        training.read(str(tmp_path), 3, result, 3.0, "log")
+        training.read_training(str(tmp_path), 3, result, 3.0, "log")
 
 
 def test_lines_of_the_ranks_become_progress_and_a_log(

@@ -15,9 +15,11 @@ from support.demo_outcomes import NO_FALLBACKS, TORCH
 from patchgen.client import config
 from patchgen.errors import OptionsError
 from patchgen.options import resolve
-from patchgen.ranks.run import command, configs, launchers, ways
-from patchgen.ranks.run import report as telling
-from patchgen.ranks.run.job import Job, Rank, Result, Setup
+from patchgen.ranks import builds, command, configs, launchers
+from patchgen.ranks import report as telling
+from patchgen.ranks.configs import read_configs
+from patchgen.ranks.entry import Entry
+from patchgen.ranks.job import Job, Rank, Result, Setup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,19 +38,21 @@ def test_a_command_that_names_its_interpreter(tmp_path: Path) -> None:
     (tmp_path / "train.py").touch()
     python = sys.executable
     given = ["-u", "-W", "error", "train.py", "--x", "a b"]
-    resolved = command.resolve([python, *given], None, str(tmp_path), os.environ)
+    resolved = command.resolve_command([python, *given], None, str(tmp_path), os.environ)
     assert resolved == ([python, *given], python)
-    assert command.resolve([python, *given], python, str(tmp_path), os.environ)[1] == python
+    assert command.resolve_command([python, *given], python, str(tmp_path), os.environ)[1] == python
     with pytest.raises(OptionsError, match="drop one of them"):
-        command.resolve([python, *given], "/bin/sh", str(tmp_path), os.environ)
+        command.resolve_command([python, *given], "/bin/sh", str(tmp_path), os.environ)
 
 
 def test_a_command_without_an_interpreter(tmp_path: Path) -> None:
     (tmp_path / "train.py").touch()
     given = ["train.py", "-m", "x"]
-    resolved = command.resolve(given, sys.executable, str(tmp_path), os.environ)
+    resolved = command.resolve_command(given, sys.executable, str(tmp_path), os.environ)
     assert resolved == ([sys.executable, *given], sys.executable)
-    resolved = command.resolve(["sh", "-c", "true"], sys.executable, str(tmp_path), os.environ)
+    resolved = command.resolve_command(
+        ["sh", "-c", "true"], sys.executable, str(tmp_path), os.environ
+    )
     assert resolved[0][0].endswith("/sh")
     assert resolved[1] == sys.executable
 
@@ -66,7 +70,7 @@ def test_a_command_without_an_interpreter(tmp_path: Path) -> None:
 def test_a_command_that_cannot_be_run(given: list[str], told: str, tmp_path: Path) -> None:
     given = [text.format(python=sys.executable) for text in given]
     with pytest.raises(OptionsError) as error:
-        command.resolve(given, None, str(tmp_path), {"PATH": os.environ["PATH"]})
+        command.resolve_command(given, None, str(tmp_path), {"PATH": os.environ["PATH"]})
     assert told in str(error.value)
 
 
@@ -83,11 +87,13 @@ def test_a_command_that_cannot_be_run(given: list[str], told: str, tmp_path: Pat
     ],
 )
 def test_the_script_of_an_interpreter(arguments: list[str], script: str | None) -> None:
-    assert command.script_of(arguments) == script
+    assert command.find_script(arguments) == script
 
 
 def job(workers: int, files: Sequence[str]) -> Job:
-    return Job(("true",), "/python", "/cache", "/", {}, workers=workers, configs=files)
+    return Job(
+        ("true",), "/python", "/cache", "/", {}, workers=workers, configs=read_configs(files)
+    )
 
 
 def test_the_configurations_of_the_ranks(tmp_path: Path) -> None:
@@ -95,27 +101,27 @@ def test_the_configurations_of_the_ranks(tmp_path: Path) -> None:
     for path in files:
         with open(path, "w", encoding="ascii") as file:
             file.write("[general]\nrank = 0\n")
-    real = Setup(TORCH, "plugin", "")
+    real = Setup(TORCH, "plugin", Entry(""))
     nothing: dict[str, Any] = {"files": [], "template": None, "cpus": []}
-    assert configs.of(job(2, files), real) == {**nothing, "files": files}
-    assert configs.of(job(1, files[:1]), real) == {**nothing, "files": files[:1]}
-    assert "rank = @RANK@" in configs.of(job(2, files[:1]), real)["template"]
-    assert configs.of(job(2, ()), real) == nothing
-    simulated = configs.of(job(2, ()), Setup(TORCH, "plugin", "", simulated=True))
+    assert configs.rank_configs(job(2, files), real) == {**nothing, "files": files}
+    assert configs.rank_configs(job(1, files[:1]), real) == {**nothing, "files": files[:1]}
+    assert "rank = @RANK@" in configs.rank_configs(job(2, files[:1]), real)["template"]
+    assert configs.rank_configs(job(2, ()), real) == nothing
+    simulated = configs.rank_configs(job(2, ()), Setup(TORCH, "plugin", Entry(""), simulated=True))
     assert "num_workers = @WORKERS@" in simulated["template"]
-    assert configs.of(job(2, files), Setup(TORCH, "stock", "")) == nothing
+    assert configs.rank_configs(job(2, files), Setup(TORCH, "stock", Entry(""))) == nothing
 
 
 def test_configurations_that_do_not_fit(tmp_path: Path) -> None:
     there = tmp_path / "a.cfg"
     there.touch()
-    configs.check([str(there)], 3)
-    configs.check([str(there)] * 3, 3)
-    configs.check([str(there)] * 3, 0)
+    job(3, [str(there)])
+    job(3, [str(there)] * 3)
+    job(0, [str(there)] * 3)
     with pytest.raises(OptionsError, match="2 configurations for 3 ranks"):
-        configs.check([str(there)] * 2, 3)
+        job(3, [str(there)] * 2)
     with pytest.raises(OptionsError, match=r"none\.cfg: No such file"):
-        configs.check([str(tmp_path / "none.cfg")], 1)
+        job(1, [str(tmp_path / "none.cfg")])
 
 
 def rank(
@@ -127,7 +133,7 @@ def rank(
 
 
 def result(*ranks: Rank, way: str = "plugin", **others: Any) -> Result:
-    return Result(Setup(TORCH, way, "why"), 0, others.pop("failed", {}), ranks, **others)
+    return Result(Setup(TORCH, way, Entry("why")), 0, others.pop("failed", {}), ranks, **others)
 
 
 def test_what_is_told_of_ranks_that_delegated() -> None:
@@ -162,7 +168,7 @@ def test_a_rank_that_is_alone_delegates_nothing() -> None:
     ],
 )
 def test_the_switch_and_no_note_again(setup: dict[str, Any], line: str) -> None:
-    ended = Result(Setup(TORCH, "plugin", "why", **setup), 0, {}, [rank(0, calls=1)])
+    ended = Result(Setup(TORCH, "plugin", Entry("why"), **setup), 0, {}, [rank(0, calls=1)])
     lines = [*telling.lines(ended)]
     assert lines[0] == line
     assert "a note" not in lines
@@ -179,12 +185,12 @@ def test_what_was_built_before_is_not_told_as_built(
         return path
 
     monkeypatch.setattr("patchgen.plugin.build", build)
-    monkeypatch.setattr(ways, "_inputs", lambda *_: [])
+    monkeypatch.setattr(builds, "_inputs", lambda *_: [])
     one = dataclasses.replace(job(2, ()), cache=str(tmp_path))
     options = resolve({}, {}, str(tmp_path))
-    made = [ways._with_plugin(one, TORCH, options) for _ in range(2)]
+    made = [builds._build_plugin(one, TORCH, options) for _ in range(2)]
     told = ["the plugin, built by this command", "the plugin, taken from the cache"]
-    assert [setup.why for setup in made] == told
+    assert [entry.title for entry in made] == told
     assert made[0].environ == made[1].environ
 
 
@@ -211,30 +217,31 @@ def test_another_launcher_is_told(environ: dict[str, str], workers: int, told: l
     assert all(words in line for words, line in zip(told, lines))
 
 
-def test_who_adds_in_a_simulated_switch(tmp_path: Path) -> None:
-    simulated = Setup(TORCH, "plugin", "", simulated=True)
+def notes(workers: int, files: Sequence[str]) -> list[str]:
+    return [*configs.simulator_notes(read_configs(files), workers)]
+
+
+def test_adder_of_a_simulated_switch_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.cfg"
     path.write_text(config.compose_simulated(aggregator="10.0.0.9:50099"))
     aggregator = "the switch is simulated: an aggregator of its own adds, at 10.0.0.9:50099"
-    assert configs.notes(job(0, [str(path)]), simulated) == [aggregator]
-    assert configs.notes(job(2, [str(path)] * 2), simulated) == [aggregator]
+    assert notes(0, [str(path)]) == [aggregator]
+    assert notes(2, [str(path)] * 2) == [aggregator]
     path.write_text(config.compose_simulated(controller_port=1234))
-    (told,) = configs.notes(job(2, [str(path)]), simulated)
-    assert told == "the switch is simulated: rank 0's process adds, at 127.0.0.1:1234"
-    (told,) = configs.notes(job(2, ()), simulated)
-    assert told == "the switch is simulated: rank 0's process adds, over TCP on this machine"
-    (once,) = configs.notes(job(0, ()), simulated)
-    assert once == f"{told}, unless the command has its own switchml.cfg"
+    (line,) = notes(2, [str(path)])
+    assert line == "the switch is simulated: rank 0's process adds, at 127.0.0.1:1234"
+    (line,) = notes(2, ())
+    assert line == "the switch is simulated: rank 0's process adds, over TCP on this machine"
+    assert notes(0, ()) == [f"{line}, unless the command has its own switchml.cfg"]
     path.write_text("no line of a configuration")
-    assert configs.notes(job(2, [str(path)]), simulated) == ["the switch is simulated"]
-    assert configs.notes(job(2, ()), Setup(TORCH, "plugin", "")) == []
+    assert notes(2, [str(path)]) == ["the switch is simulated"]
 
 
 @pytest.mark.parametrize("code", [-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGKILL, 1])
 @pytest.mark.parametrize("python", ["3.8.20", "3.9.2"])
 def test_why_a_rank_crashed_at_its_end(code: int, python: str) -> None:
     torch = dataclasses.replace(TORCH, version="1.7.1", python_version=python)
-    lines = [*telling.lines(Result(Setup(torch, "graft", "why"), 1, {1: code}, [rank(0)]))]
+    lines = [*telling.lines(Result(Setup(torch, "graft", Entry("why")), 1, {1: code}, [rank(0)]))]
     told = lines[1].startswith(f"the cause: under Python {python} PyTorch 1.7.1")
     assert told == (python == "3.9.2" and code in (-signal.SIGSEGV, -signal.SIGABRT))
 

@@ -62,7 +62,7 @@ def test_the_name_of_a_wheel_says_version_and_flags(
 @pytest.mark.parametrize("name", ["torch.whl", "numpy-1.19.5-cp39-cp39-linux_x86_64.whl", "x.whl"])
 def test_what_is_no_name_of_a_wheel_of_torch_is_refused(name: str) -> None:
     with pytest.raises(OptionsError, match=r"not the name of a wheel of torch"):
-        verify.wheel(name, None, None, (), {})
+        verify.verify_wheel(name, None, None, (), {})
 
 
 @pytest.mark.parametrize(
@@ -239,8 +239,8 @@ def test_what_cannot_be_verified_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").touch()
     with pytest.raises(OptionsError, match="no such interpreter"):
-        verify.python("no-such-python", None, (), {})
+        verify.verify_python("no-such-python", None, (), {})
     with pytest.raises(OptionsError, match=r"give .*/bin/python$"):
-        verify.python(str(tmp_path), None, (), {})
+        verify.verify_python(str(tmp_path), None, (), {})
     with pytest.raises(OptionsError, match=r"no\.cfg: cannot be read"):
-        verify.python("python3", None, [str(tmp_path / "no.cfg")], {})
+        verify.verify_python("python3", None, [str(tmp_path / "no.cfg")], {})

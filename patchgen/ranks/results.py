@@ -1,4 +1,4 @@
-"""What the ranks left behind, and what it means."""
+"""Results of a job, from the files that its ranks left behind."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from patchgen.ranks.run.job import Rank, Result
+from patchgen.ranks.job import Rank, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from patchgen.ranks.run.job import Setup
+    from patchgen.ranks.job import Setup
 
 
-def failed(directory: str) -> dict[int, int] | None:
-    """The exit codes of the ranks that failed, the first first; None where none was started."""
+def read_failures(directory: str) -> dict[int, int] | None:
+    """Exit codes of the ranks that failed, the first first; None where none was started."""
     try:
         with open(os.path.join(directory, "failed.json"), encoding="ascii") as file:
             return {int(rank): code for rank, code in json.load(file).items()}
@@ -23,28 +23,28 @@ def failed(directory: str) -> dict[int, int] | None:
         return None
 
 
-def collect(setup: Setup, directory: str, code: int, codes: Mapping[int, int]) -> Result:
-    """The result, of what the ranks wrote into a directory."""
+def collect_result(setup: Setup, directory: str, code: int, codes: Mapping[int, int]) -> Result:
+    """Collects the result from the files that the ranks wrote into a directory."""
     ranks, elsewhere, makers = [], set(), set()
-    for data in _written(os.path.join(directory, "ranks")):
+    for data in _read_files(os.path.join(directory, "ranks")):
         if "root" in data:
             elsewhere.add(data["root"])
         elif "maker" in data:
             makers.add(data["maker"])
         else:
-            ranks.append(_rank(data))
+            ranks.append(_read_rank(data))
     ranks.sort(key=lambda rank: rank.rank)
     return Result(setup, code, codes, ranks, sorted(elsewhere), makers=sorted(makers))
 
 
-def _written(directory: str) -> Iterator[dict[str, Any]]:
+def _read_files(directory: str) -> Iterator[dict[str, Any]]:
     for name in sorted(os.listdir(directory)):
         if name.endswith(".json"):
             with open(os.path.join(directory, name), encoding="ascii") as file:
                 yield json.load(file)
 
 
-def _rank(data: Mapping[str, Any]) -> Rank:
+def _read_rank(data: Mapping[str, Any]) -> Rank:
     outcome = data["outcomes"][0] if data["outcomes"] else {"group": "", "reason": ""}
     return Rank(
         rank=data["rank"],

@@ -1,4 +1,4 @@
-"""Starts the ranks of a job, gives out what they write, and collects what they say."""
+"""Start of a job's ranks, which gives out what they write and collects their reports."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from patchgen.errors import InterruptedRun, ToolError, file_errors
 from patchgen.payload import launcher, rank_hook, sitecustomize
 from patchgen.ranks import lab as labs
-from patchgen.ranks.run import configs, results, ways
-from patchgen.ranks.run.job import Interrupted, Line
+from patchgen.ranks import results
+from patchgen.ranks.configs import rank_configs
+from patchgen.ranks.job import Interrupted, Line
 from patchgen.system import files, interpreter
 from patchgen.system.ports import free_port
 from patchgen.system.process import ERR, OUT, NoAnswer, Program, shell_code, stream
@@ -20,8 +21,8 @@ from patchgen.system.process import ERR, OUT, NoAnswer, Program, shell_code, str
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from patchgen.ranks.job import Job, Result, Setup
     from patchgen.ranks.lab import Lab
-    from patchgen.ranks.run.job import Job, Result, Setup
 
     Output = Callable[[Line], None]
 
@@ -35,16 +36,15 @@ _DEFAULTS = {"PYTHONUNBUFFERED": "1", "GLOO_SOCKET_IFNAME": "lo"}
 _GOOGLE_LOGS, _LOGS = "GOOGLE_LOG_DIR", "logs"
 
 
-def start(job: Job, setup: Setup, output: Output) -> Result:
-    """Runs a job to its end.
+def start_ranks(job: Job, setup: Setup, output: Output) -> Result:
+    """Starts the ranks of a job, and waits for their end.
 
     Args:
-        job: what to run.
-        setup: how SwitchML comes into it.
+        job: the job.
+        setup: its setup.
         output: gets each line that is written, whole.
 
     Raises:
-        OptionsError: a configuration cannot be used.
         ToolError: the ranks could not be started.
         Interrupted: the user has ended them.
         FileError: the temporary directory cannot be written.
@@ -52,22 +52,22 @@ def start(job: Job, setup: Setup, output: Output) -> Result:
     with files.scratch("run") as directory, file_errors():
         last: list[str] = []
 
-        def seen(line: Line) -> None:
+        def keep_last(line: Line) -> None:
             if line.rank is None and line.error:
                 last[:] = [*last[1 - _SHOWN :], line.text.decode(errors="replace").strip()]
             output(line)
 
         interrupted = False
-        with _lab(job, setup) as lab:
-            program = [setup.torch.python, *_prepared(job, setup, lab, directory)]
+        with _running_lab(job, setup) as lab:
+            program = [setup.torch.python, *_write_job(job, setup, lab, directory)]
             try:
-                code = _run(job, program, directory, seen, lab)
+                code = _run_launcher(job, program, directory, keep_last, lab)
             except KeyboardInterrupt:
                 code, interrupted = InterruptedRun.exit_code, True
-        failed = results.failed(directory)
+        failed = results.read_failures(directory)
         if failed is None and not interrupted:
             raise ToolError("\n".join(["the ranks could not be started:", *last]))
-        result = results.collect(setup, directory, code, failed or {})
+        result = results.collect_result(setup, directory, code, failed or {})
         if lab is not None:
             result = dataclasses.replace(result, counters=lab.counters)
         if interrupted:
@@ -76,8 +76,8 @@ def start(job: Job, setup: Setup, output: Output) -> Result:
 
 
 @contextlib.contextmanager
-def _lab(job: Job, setup: Setup) -> Iterator[Lab | None]:
-    """The software switch, where there is to be one."""
+def _running_lab(job: Job, setup: Setup) -> Iterator[Lab | None]:
+    """Lab of the ranks while the block lasts, where there is to be one."""
     if setup.switch is None:
         yield None
     else:
@@ -85,8 +85,8 @@ def _lab(job: Job, setup: Setup) -> Iterator[Lab | None]:
             yield lab
 
 
-def _prepared(job: Job, setup: Setup, lab: Lab | None, directory: str) -> list[str]:
-    """Writes what the launcher and the ranks read; returns the launcher with its argument."""
+def _write_job(job: Job, setup: Setup, lab: Lab | None, directory: str) -> list[str]:
+    """Writes the files of the launcher and the ranks; returns the launcher with its argument."""
     for name in ("program", "site", "graft", "ranks", _LOGS):
         os.mkdir(os.path.join(directory, name))
     # Python imports from the directory of its program first, so that has no other file.
@@ -100,10 +100,10 @@ def _prepared(job: Job, setup: Setup, lab: Lab | None, directory: str) -> list[s
         "workers": job.workers,
         "port": free_port(),
         "directory": directory,
-        "environ": _environ(job, setup, directory),
+        "environ": _rank_environment(job, setup, directory),
         "root": os.path.realpath(setup.torch.root),
         "way": setup.way,
-        **configs.of(job, setup, lab),
+        **rank_configs(job, setup, lab),
     }
     if data["files"] or data["template"]:
         data["environ"].pop(rank_hook.CONFIG, None)
@@ -112,14 +112,13 @@ def _prepared(job: Job, setup: Setup, lab: Lab | None, directory: str) -> list[s
     return [program, path]
 
 
-def _environ(job: Job, setup: Setup, directory: str) -> dict[str, str]:
-    """That of the ranks."""
+def _rank_environment(job: Job, setup: Setup, directory: str) -> dict[str, str]:
+    """Environment of the ranks."""
     own = {**_DEFAULTS, **(_ONE_THREAD if job.workers > 1 else {})}
     if _GOOGLE_LOGS not in job.environ:
         own["GLOG_log_dir"] = os.path.join(directory, _LOGS)
     graft = os.path.join(directory, "graft")
-    wanted = {**job.environ, **setup.environ}
-    environ = {**own, **ways.environment(wanted, setup.graft, graft)}
+    environ = {**setup.entry.extend({**own, **job.environ}, graft)}
     environ["PYTHONPATH"] = interpreter.search_path(os.path.join(directory, "site"), environ)
     environ[rank_hook.JOB] = os.path.join(directory, "job.json")
     if job.require:
@@ -127,21 +126,23 @@ def _environ(job: Job, setup: Setup, directory: str) -> dict[str, str]:
     return environ
 
 
-def _run(job: Job, command: Sequence[str], directory: str, output: Output, lab: Lab | None) -> int:
+def _run_launcher(
+    job: Job, command: Sequence[str], directory: str, output: Output, lab: Lab | None
+) -> int:
     places = {
         os.path.join(directory, f"{rank}.{name}"): (rank, name)
         for rank in range(job.workers)
         for name in (OUT, ERR)
     }
 
-    def written(source: str, line: bytes) -> None:
+    def give_line(source: str, line: bytes) -> None:
         rank, name = places.get(source, (None, source))
         output(Line(rank, name == ERR, line))
 
     program = Program(command, job.cwd, job.environ, supervised=True, grace=_GRACE)
     over = None if lab is None else lab.companion.over
     try:
-        return shell_code(stream(program, written, limit=None, stop=over, named=[*places]))
+        return shell_code(stream(program, give_line, limit=None, stop=over, named=[*places]))
     except NoAnswer:
         if lab is not None:
             lab.fail()

@@ -1,4 +1,4 @@
-"""What to tell of a run: lines for people, plain data for scripts. Prints nothing."""
+"""Report of a run: lines for people, plain data for scripts. Prints nothing."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from patchgen import tables
 from patchgen.ranks import exits
 from patchgen.ranks.lab import report as lab
-from patchgen.ranks.way import STOCK
+from patchgen.ranks.ways import STOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from patchgen.ranks.run.job import Rank, Result, Setup
+    from patchgen.ranks.job import Rank, Result, Setup
 
 
 def data(result: Result) -> dict[str, Any]:
-    """A result for scripts."""
+    """Data for scripts."""
     setup = result.setup
     return {
         "torch": setup.torch.version,
@@ -45,13 +45,13 @@ def data(result: Result) -> dict[str, Any]:
 
 
 def lines(result: Result) -> Iterator[str]:
-    """A result for people."""
+    """Lines for people."""
     for rank, code in result.failed.items():
-        yield f"rank {rank} {_ended(code)}"
+        yield f"rank {rank} {_describe_end(code)}"
     setup = result.setup
     if any(-code in exits.CRASHES for code in result.failed.values()):
         yield from filter(None, [exits.cause(setup.torch)])
-    yield f"torch {setup.torch.version}: {setup.why}{_switch(setup)}"
+    yield f"torch {setup.torch.version}: {setup.entry.title}{_switch(setup)}"
     counted = [rank for rank in result.ranks if rank.report is not None]
     if counted:
         yield from _table(counted, result.counters)
@@ -70,7 +70,7 @@ def _switch(setup: Setup) -> str:
 
 
 def _table(ranks: Sequence[Rank], counters: Mapping[str, Any] | None) -> Iterator[str]:
-    """A row for each rank: what its torch has counted, then what a software switch has."""
+    """Rows of the ranks: the counts of their torch, then those of a software switch."""
     headings, packets = lab.columns(counters) if counters is not None else ((), {})
     reports = [rank.report or {} for rank in ranks]
     reasons = [
@@ -93,7 +93,7 @@ def _table(ranks: Sequence[Rank], counters: Mapping[str, Any] | None) -> Iterato
 
 
 def reason(result: Result) -> str:
-    """Why nothing was delegated; empty where something was, or nothing was to be."""
+    """Reason why nothing was delegated; empty where something was, or nothing was to be."""
     if result.setup.way == STOCK or result.delegated:
         return ""
     left = any(sum(rank.report["fallbacks"].values()) for rank in result.ranks if rank.report)
@@ -103,7 +103,7 @@ def reason(result: Result) -> str:
             "torch.distributed makes"
         )
     if result.ranks:
-        return _of_group(result.ranks[0])
+        return _group_reason(result.ranks[0])
     if result.elsewhere:
         return (
             f"another torch was imported, of {', '.join(result.elsewhere)}, not "
@@ -112,7 +112,7 @@ def reason(result: Result) -> str:
     return "no process group was made by torch.distributed.init_process_group"
 
 
-def _of_group(rank: Rank) -> str:
+def _group_reason(rank: Rank) -> str:
     if rank.world == 1:
         return "the process group has 1 rank, which has nobody to sum with"
     if not rank.group or rank.report is None:
@@ -130,7 +130,7 @@ def fallbacks(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items() if count)
 
 
-def _ended(code: int) -> str:
+def _describe_end(code: int) -> str:
     if code >= 0:
         return f"failed with exit code {code}"
     try:

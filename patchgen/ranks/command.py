@@ -1,4 +1,4 @@
-"""The command of the ranks, and the interpreter whose torch they import."""
+"""Command of the ranks, and the interpreter whose torch they import."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _PYTHON = re.compile(r"python[0-9.]*")
 _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 
-def resolve(
+def resolve_command(
     command: Sequence[str], torch: str | None, cwd: str, environ: Mapping[str, str]
 ) -> tuple[list[str], str]:
-    """The command to run and the interpreter, both by their paths.
+    """Resolves the command to run and the interpreter to their paths.
 
     Args:
-        command: as the user wrote it: PYTHON ARGUMENT..., SCRIPT.py ARGUMENT..., or a program.
-        torch: the interpreter that the user named; it has to be None where the command names one.
-        cwd: where the command will run.
-        environ: with PATH.
+        command: words of the user: PYTHON ARGUMENT..., SCRIPT.py ARGUMENT..., or a program.
+        torch: interpreter that the user named; it has to be None where the command names one.
+        cwd: directory in which the command will run.
+        environ: environment with PATH.
 
     Raises:
         OptionsError: there is no such script, program or interpreter.
@@ -37,7 +37,7 @@ def resolve(
         python = interpreter.located(program)
         if torch is not None and interpreter.located(torch) != python:
             raise OptionsError(f"--torch {torch}: the command has {program}; drop one of them")
-        _check(script_of(arguments), cwd)
+        _check(find_script(arguments), cwd)
         return [python, *arguments], python
     python = interpreter.located(torch or DEFAULT)
     if program.endswith(".py"):
@@ -49,8 +49,8 @@ def resolve(
     return [os.path.abspath(found), *arguments], python
 
 
-def script_of(arguments: Sequence[str]) -> str | None:
-    """The file that an interpreter is given to run; None for -m, -c and its standard input."""
+def find_script(arguments: Sequence[str]) -> str | None:
+    """Finds the file that an interpreter is to run; None for -m, -c and its standard input."""
     skip = False
     for argument in arguments:
         if skip:

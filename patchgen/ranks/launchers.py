@@ -1,4 +1,4 @@
-"""Launchers that have started this very command, such as torchrun and mpirun."""
+"""Launchers that have started this command, such as torchrun and mpirun."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def warnings(environ: Mapping[str, str], workers: int) -> Iterator[str]:
     """Lines on ranks of a launcher, which those that are started here do not sum with.
 
     Args:
-        environ: of this command.
+        environ: environment of this command.
         workers: ranks to start; 0 where the command starts its own, with the launcher's variables.
     """
     if not workers:

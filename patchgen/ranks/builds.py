@@ -1,0 +1,96 @@
+"""Builds for a run: the simulator, and a plugin or a graft that links it or the user's library."""
+
+from __future__ import annotations
+
+import logging
+import os
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen import graft, plugin
+from patchgen.client import homes, library, simulator
+from patchgen.errors import OptionsError, file_errors
+from patchgen.options import Options
+from patchgen.ranks.entry import NO_GRAFT, Entry
+from patchgen.system import cache, interpreter, paths
+from patchgen.templates import DIRECTORY
+from patchgen.torch import GRAFT
+
+if TYPE_CHECKING:
+    from patchgen.ranks.job import Job
+    from patchgen.system.cache import Kept
+    from patchgen.torch import Torch
+
+_LOGGER = logging.getLogger(__name__)
+_GRAFT_FILE = "graft.so"
+
+
+def build_way(way: str, job: Job, torch: Torch) -> Entry:
+    """Builds a plugin or a graft for a torch, unless the cache has it.
+
+    Raises:
+        OptionsError: the client library that the user named is not complete.
+        ToolError: something could not be built.
+        FileError: the cache cannot be written.
+    """
+    missing = homes.find_missing(job.options) if job.options else []
+    if missing:
+        lines = [*map(str, missing), "without the variables, it is the simulator"]
+        raise OptionsError("\n".join(lines))
+    build = _build_graft if way == GRAFT else _build_plugin
+    return build(job, torch, job.options or _simulator_options(job))
+
+
+def _simulator_options(job: Job) -> Options:
+    """Options for the simulator, which is installed in the cache."""
+
+    def install(directory: str) -> None:
+        _LOGGER.info("building the simulator")
+        simulator.install(Path(directory))
+
+    inputs = [cache.digest(os.path.dirname(simulator.__file__)), cache.compiler(job.environ)]
+    home = cache.kept(job.cache, "simulator", inputs, install).path
+    return Options(
+        dpdk=False, mlx5=False, mlx4=False, rdma=False, debug=False,
+        switchml_home=paths.from_native(home), grpc_home="", dpdk_home="",
+    )  # fmt: skip
+
+
+def _build_plugin(job: Job, torch: Torch, options: Options) -> Entry:
+    def install(directory: str) -> None:
+        wheel = plugin.build(options, torch, directory)
+        with file_errors(), zipfile.ZipFile(wheel) as file:
+            file.extractall(directory)
+        os.unlink(wheel)
+
+    inputs = _inputs(job, torch, options, os.path.dirname(plugin.__file__))
+    kept = cache.kept(job.cache, "plugin", inputs, install)
+    path = interpreter.search_path(kept.path, job.environ)
+    return Entry(f"the plugin, {_origin(kept)}", environ={**NO_GRAFT, "PYTHONPATH": path})
+
+
+def _build_graft(job: Job, torch: Torch, options: Options) -> Entry:
+    def install(directory: str) -> None:
+        output = os.path.join(directory, _GRAFT_FILE)
+        graft.build(options, torch, None, output, cache=job.cache, environ=job.environ)
+
+    inputs = _inputs(job, torch, options, os.path.dirname(graft.__file__))
+    kept = cache.kept(job.cache, "graft", inputs, install)
+    return Entry(f"a graft, {_origin(kept)}", graft=os.path.join(kept.path, _GRAFT_FILE))
+
+
+def _origin(kept: Kept) -> str:
+    return "built by this command" if kept.new else "taken from the cache"
+
+
+def _inputs(job: Job, torch: Torch, options: Options, package: str) -> list[object]:
+    """Inputs of a build; where one differs, it is built again."""
+    return [
+        cache.digest(DIRECTORY, package),
+        cache.compiler(job.environ),
+        [options.flags, options.switchml_home, options.grpc_home, options.dpdk_home],
+        cache.stamp(library.path(options.switchml_home)),
+        [torch.version, torch.commit, torch.root, torch.tag],
+        cache.stamp(os.path.join(torch.lib_dir, "libtorch_cpu.so")),
+    ]

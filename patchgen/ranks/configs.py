@@ -1,0 +1,106 @@
+"""Configurations of the ranks: the switchml.cfg of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from patchgen.client import config
+from patchgen.errors import OptionsError
+from patchgen.ranks.lab import cpus
+from patchgen.ranks.ways import STOCK
+from patchgen.system import paths
+from patchgen.system.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from patchgen.ranks.job import Job, Setup
+    from patchgen.ranks.lab import Lab
+
+_TRUE = {"true", "yes", "on", "1"}  # for boost::program_options
+
+
+@dataclass(frozen=True)
+class Configs:
+    """Configurations that the user named: one for each rank, or one to fill in."""
+
+    files: tuple[str, ...] = ()
+    text: str = ""
+    """Text of the first file."""
+
+    def check(self, workers: int) -> None:
+        """Compares their number with that of the ranks.
+
+        Raises:
+            OptionsError: it does not fit.
+        """
+        if len(self.files) > 1 and workers not in (0, len(self.files)):
+            raise OptionsError(
+                f"{len(self.files)} configurations for {workers} ranks; give one for each rank, "
+                "or one in which the rank is filled in"
+            )
+
+
+NO_CONFIGS = Configs()
+
+
+def read_configs(files: Sequence[str]) -> Configs:
+    """Reads the configurations that the user named.
+
+    Raises:
+        OptionsError: one cannot be read.
+    """
+    texts = [_read(path) for path in files]
+    return Configs(tuple(files), texts[0] if texts else "")
+
+
+def rank_configs(job: Job, setup: Setup, lab: Lab | None = None) -> dict[str, Any]:
+    """Configurations as the ranks take them: `files`, one for each, or a `template`, or neither."""
+    own: dict[str, Any] = {"files": [], "template": None, "cpus": []}
+    named = job.configs
+    if lab is not None:
+        return {**own, "template": lab.config, "cpus": cpus()}
+    if setup.way == STOCK:
+        return own
+    if len(named.files) == 1 and job.workers != 1:
+        return {**own, "template": config.template(named.text)}
+    if named.files:
+        return {**own, "files": [*named.files]}
+    if setup.simulated:
+        text = config.compose_simulated(controller_port=free_port())
+        return {**own, "template": config.template(text)}
+    return own
+
+
+def simulator_notes(named: Configs, workers: int) -> Iterator[str]:
+    """Yields a line on a simulated switch: which process adds.
+
+    Args:
+        named: configurations that the user named.
+        workers: ranks to start; 0 where the command starts its own.
+    """
+    adder = "rank 0's process adds"
+    if not named.files:
+        # The command may name another file for its ranks, which is not known before.
+        unless = "" if workers else ", unless the command has its own switchml.cfg"
+        yield f"the switch is simulated: {adder}, over TCP on this machine{unless}"
+        return
+    try:
+        values = config.parse(named.text)
+    except ValueError:  # the ranks say what is wrong with it
+        yield "the switch is simulated"
+        return
+    if values.get("backend.simulator.external_aggregator", "").lower() in _TRUE:
+        adder = "an aggregator of its own adds"
+    host = values.get("general.controller_ip", "127.0.0.1")
+    port = values.get("general.controller_port", config.DEFAULT_PORT)
+    yield f"the switch is simulated: {adder}, at {host}:{port}"
+
+
+def _read(path: str) -> str:
+    try:
+        return config.load(path)
+    except OSError as error:
+        name = paths.printable(paths.from_native(path))
+        raise OptionsError(f"{name}: {error.strerror}; give a switchml.cfg") from error

@@ -1,0 +1,91 @@
+"""Entry of SwitchML into a rank, and the probe of a torch through it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from patchgen import graft
+from patchgen.errors import ToolError, TreeError
+from patchgen.system import files
+from patchgen.torch import GRAFT, probe_torch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.ranks.job import Job
+    from patchgen.torch import Installed
+    from patchgen.torch.installed import Report
+
+NO_GRAFT = {"SWITCHML_GRAFT": "0"}
+"""Variables with which an installed graft is not loaded."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Entry of SwitchML into a rank: variables, and a graft to load."""
+
+    title: str
+    """Description in a few words."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """Variables of a rank that differ from the job's."""
+    graft: str | None = None
+    """Path of a graft that is not installed."""
+
+    def extend(self, environ: Mapping[str, str], directory: str) -> Mapping[str, str]:
+        """Extends an environment to that of a rank.
+
+        Args:
+            environ: the rest of the environment.
+            directory: an empty directory that stays as long as the ranks do.
+
+        Raises:
+            FileError: the directory cannot be written.
+        """
+        environ = {**environ, **self.environ}
+        return environ if self.graft is None else graft.launching(self.graft, directory, environ)
+
+
+def probe_entry(job: Job, entry: Entry) -> Installed:
+    """Probes the torch of a job in the environment of its ranks.
+
+    Raises:
+        ToolError: the interpreter is none, or cannot be started.
+        FileError: the temporary directory cannot be written.
+    """
+    with files.scratch("try") as directory:
+        return probe_torch(job.python, entry.extend(job.environ, directory))
+
+
+def probe_graft(job: Job, entry: Entry) -> Installed:
+    """Probes the torch of a job with the graft that the user names. Imports torch once.
+
+    Raises:
+        TreeError: the graft cannot be read, or is not for this torch.
+        ToolError: the interpreter has no torch with Gloo.
+        FileError: the temporary directory cannot be written.
+    """
+    identity = graft.read(entry.graft or "")
+    installed = found = probe_entry(job, entry)
+    if installed.torch is None:  # which need not be the fault of the graft
+        found = probe_entry(job, Entry("", NO_GRAFT))
+    misfit = graft.misfit(identity, found.require_gloo().root)
+    if misfit:
+        raise TreeError(f"{entry.title}: {misfit}")
+    require_report(installed, GRAFT, entry)
+    return installed
+
+
+def require_report(installed: Installed, way: str, entry: Entry) -> Report:
+    """Returns the report of a way that has to be there.
+
+    Raises:
+        ToolError: the torch has no such report.
+    """
+    report = installed.reports.get(way)
+    if report is not None:
+        return report
+    problem = installed.problem_of(way)
+    if problem:
+        raise ToolError(f"{entry.title}: cannot be loaded: {problem}")
+    raise ToolError(f"{entry.title}: is not loaded by {installed.interpreter.name}")
