@@ -1,4 +1,4 @@
-"""One thing that must hold, as every command that verifies something tells it."""
+"""A thing that must hold, as every command shows it that verifies something."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class Check:
 
     name: str
     problems: tuple[str, ...] = ()
-    """What is wrong and what to do about it, a line each; none where it holds."""
+    """Problems and what to do about them, a line each; none where it holds."""
     found: str = ""
-    """What is there, shown behind the name."""
+    """Text shown behind the name: what is there."""
     required: bool = True
-    """Without it the whole does not hold; else it is told only."""
+    """True where the whole does not hold without it; else it is only shown."""
 
     @property
     def ok(self) -> bool:
-        """It holds."""
+        """True where it holds."""
         return not self.problems
 
 
 def hold(checks: Sequence[Check]) -> bool:
-    """Whether all that is required holds."""
+    """True where all that is required holds."""
     return all(check.ok for check in checks if check.required)

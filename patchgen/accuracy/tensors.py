@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from patchgen.errors import OptionsError, file_errors
-from patchgen.system import paths
+from patchgen.system.paths import describe, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -85,7 +85,7 @@ def load(files: Sequence[str], workers: int | None = None, copies: int | None = 
         OptionsError: a file is no array of floats, or they do not fit together.
         FileError: a file cannot be read.
     """
-    origin = ", ".join(map(paths.printable, map(paths.from_native, files[:3])))
+    origin = ", ".join(map(describe, files[:3]))
     if len(files) > len(files[:3]):
         origin += f" and {len(files) - 3} more"
     if copies is not None:
@@ -104,8 +104,8 @@ def load(files: Sequence[str], workers: int | None = None, copies: int | None = 
     for file, part in zip(files, parts):
         if len(part) != len(parts[0]):
             raise OptionsError(
-                f"{_shown(file)}: {len(part)} elements, {_shown(files[0])} has {len(parts[0])}; "
-                "all workers sum tensors of the same size"
+                f"{describe(file)}: {len(part)} elements, {describe(files[0])} has "
+                f"{len(parts[0])}; all workers sum tensors of the same size"
             )
     return Stored(origin, parts)
 
@@ -116,23 +116,23 @@ def _by_axis(file: str, workers: int | None) -> list[NDArray[Any]]:
         (flat,) = arrays
         if workers is None:
             raise OptionsError(
-                f"{_shown(file)}: has no shape; say with --workers of how many workers it holds "
+                f"{describe(file)}: has no shape; say with --workers of how many workers it holds "
                 "the tensors, one after another"
             )
         if len(flat) % workers:
             raise OptionsError(
-                f"{_shown(file)}: {len(flat)} float32 are no tensors of {workers} workers; "
+                f"{describe(file)}: {len(flat)} float32 are no tensors of {workers} workers; "
                 "change --workers"
             )
         arrays = [flat.reshape(workers, -1)]
     for array in arrays:
         if array.ndim < 2:  # noqa: PLR2004  # workers and elements
             raise OptionsError(
-                f"{_shown(file)}: an array of shape {array.shape}; its first axis has to count "
+                f"{describe(file)}: an array of shape {array.shape}; its first axis has to count "
                 "the workers. For the tensor of one worker, give a file for each, or --copies"
             )
         if len(array) != len(arrays[0]):
-            raise OptionsError(f"{_shown(file)}: its arrays are of different numbers of workers")
+            raise OptionsError(f"{describe(file)}: its arrays are of different numbers of workers")
     return [_flat([array[rank] for array in arrays]) for rank in range(len(arrays[0]))]
 
 
@@ -147,10 +147,10 @@ def _arrays(file: str) -> list[NDArray[Any]]:
     for array in arrays:
         if array.dtype.kind != "f":
             raise OptionsError(
-                f"{_shown(file)}: holds {array.dtype}; SwitchML sums float32, and int32 exactly"
+                f"{describe(file)}: holds {array.dtype}; SwitchML sums float32, and int32 exactly"
             )
     if not sum(array.size for array in arrays):
-        raise OptionsError(f"{_shown(file)}: holds no elements")
+        raise OptionsError(f"{describe(file)}: holds no elements")
     return arrays
 
 
@@ -161,14 +161,14 @@ def _read(file: str) -> list[NDArray[Any]]:
             'import sys, numpy, torch; values = torch.load(sys.argv[1], map_location="cpu"); '
             "numpy.save(sys.argv[2], values.detach().float().numpy())"
         )
-        target = shlex.quote(f"{_shown(file)[: -len(suffix)]}.npy")
+        target = shlex.quote(f"{describe(file)[: -len(suffix)]}.npy")
         raise OptionsError(
-            f"{_shown(file)}: a file of torch, which only torch reads; convert it:\n"
-            f"python3 -c '{code}' {shlex.quote(_shown(file))} {target}"
+            f"{describe(file)}: a file of torch, which only torch reads; convert it:\n"
+            f"python3 -c '{code}' {shlex.quote(describe(file))} {target}"
         )
     if suffix not in {".npy", ".npz", *RAW}:
         known = " ".join([".npy", ".npz", *RAW])
-        raise OptionsError(f"{_shown(file)}: its name has to end with one of {known}")
+        raise OptionsError(f"{describe(file)}: its name has to end with one of {known}")
     try:
         with file_errors():
             if suffix in RAW:
@@ -176,7 +176,7 @@ def _read(file: str) -> list[NDArray[Any]]:
             return [np.lib.format.open_memmap(file, "r")] if suffix == ".npy" else _archive(file)
     except (EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise OptionsError(
-            f"{_shown(file)}: no {suffix} file of an array of numbers: {error}"
+            f"{describe(file)}: no {suffix} file of an array of numbers: {error}"
         ) from error
 
 
@@ -185,7 +185,7 @@ def _archive(file: str) -> list[NDArray[Any]]:
         arrays = {name: archive[name] for name in archive.files}
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):
-            raise OptionsError(f"{_shown(file)}: holds {paths.printable(name)}, which is no array")
+            raise OptionsError(f"{describe(file)}: holds {printable(name)}, which is no array")
     return list(arrays.values())
 
 
@@ -194,7 +194,3 @@ def _raw(file: str) -> NDArray[np.float32]:
     if not size or size % 4:
         raise ValueError(f"{size} bytes are no float32")
     return np.memmap(file, "<f4", "r")
-
-
-def _shown(file: str) -> str:
-    return paths.printable(paths.from_native(file))

@@ -153,7 +153,7 @@ def build(request: _Build) -> None:
     """
     from patchgen.client import building, mends  # no other command needs it
 
-    chosen = mends.chosen(request.without, mends.shipped())
+    chosen = mends.choose(request.without, mends.read_shipped())
     if request.listed:
         _list(chosen)
         return
@@ -210,7 +210,7 @@ def patch(request: _Patch) -> None:
     from patchgen.system import files
 
     output = request.output
-    chosen = mends.chosen(request.without, mends.shipped())
+    chosen = mends.choose(request.without, mends.read_shipped())
     if request.listed:
         _list(chosen)
         return
@@ -249,7 +249,7 @@ def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
             linked = library.links(place) or ()
     except library.ArchiveError as error:
         raise TreeError(f"{library.path(place)}: {error}") from error
-    known = mends.shipped()
+    known = mends.read_shipped()
     has = archive.mark.mends if archive.mark else ()
     lacking = [] if archive.simulator else [mend for mend in known if mend.id not in has]
     if as_json:

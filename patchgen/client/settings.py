@@ -11,7 +11,7 @@ PREPOSTPROCESSORS = ("cpu_exponent_quantizer", "bypass")
 
 @dataclass(frozen=True)
 class Setting:
-    """One value of the file."""
+    """Setting of a switchml.cfg."""
 
     name: str
     """Section and key, such as `general.rank`."""
@@ -166,6 +166,6 @@ SETTINGS = (
         "controller_port.",
     ),
 )
-"""All settings, in the order of a file."""
+"""Settings in the order of a file."""
 
 DEFAULTS = {setting.name: setting.default for setting in SETTINGS}

@@ -27,7 +27,7 @@ def added(path: str, content: bytes) -> bytes:
         f"index {ABSENT}..{blob_id(content)}\n--- /dev/null\n+++ b/{path}\n"
         f"@@ -0,0 +{_span(1, len(lines))} @@\n"
     )
-    return paths.encode(head) + b"".join(b"+" + _ended(line) for line in lines)
+    return paths.encode(head) + b"".join(b"+" + _end_line(line) for line in lines)
 
 
 def between(path: str, before: bytes | None, after: bytes) -> bytes:
@@ -54,14 +54,14 @@ def between(path: str, before: bytes | None, after: bytes) -> bytes:
         body.append(f"@@ -{spans[0]} +{spans[1]} @@\n".encode())
         for what, begin, end, new_begin, new_end in group:
             if what == "equal":
-                body += [b" " + _ended(line) for line in old[begin:end]]
+                body += [b" " + _end_line(line) for line in old[begin:end]]
             else:
-                body += [b"-" + _ended(line) for line in old[begin:end]]
-                body += [b"+" + _ended(line) for line in new[new_begin:new_end]]
+                body += [b"-" + _end_line(line) for line in old[begin:end]]
+                body += [b"+" + _end_line(line) for line in new[new_begin:new_end]]
     return paths.encode(head) + b"".join(body)
 
 
-def _ended(line: bytes) -> bytes:
+def _end_line(line: bytes) -> bytes:
     return line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n"
 
 

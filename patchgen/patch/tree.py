@@ -46,7 +46,7 @@ def apply(tree: str, options: Options, pins: Sequence[Pin], wanted: Pin | None =
         FileError: the file system refused; nothing was changed.
     """
     with file_errors(), lock.held(resolve(tree)):
-        state, pin = _known(tree, pins, wanted)
+        state, pin = _inspect_known(tree, pins, wanted)
         texts = render.pinned_hooks(pin)
         hooked = {
             file.path: _post(file, found, texts) for file, found in zip(pin.files, state.hooked)
@@ -62,7 +62,7 @@ def revert(tree: str, pins: Sequence[Pin], wanted: Pin | None = None) -> Result:
         FileError: the file system refused; nothing was changed.
     """
     with file_errors(), lock.held(resolve(tree)):
-        state, pin = _known(tree, pins, wanted)
+        state, pin = _inspect_known(tree, pins, wanted)
         texts = render.pinned_hooks(pin)
         hooked = {
             file.path: _pre(file, found, texts)
@@ -80,15 +80,15 @@ def patched_sources(
         TreeError: a file is neither pre-image nor post-image.
     """
     source = paths.from_native(os.fspath(tree))
-    state, pin = _known(source, shipped() if pins is None else pins, None)
+    state, pin = _inspect_known(source, shipped() if pins is None else pins, None)
     texts = render.pinned_hooks(pin)
     return pin, {
         file.path: _post(file, found, texts) for file, found in zip(pin.files, state.hooked)
     }
 
 
-def _known(tree: str, pins: Sequence[Pin], wanted: Pin | None) -> tuple[State, Pin]:
-    """The state of a tree whose every file is in a known state."""
+def _inspect_known(tree: str, pins: Sequence[Pin], wanted: Pin | None) -> tuple[State, Pin]:
+    """Inspects a tree whose every file must be in a known state."""
     everything = pins if wanted is None or wanted in pins else (*pins, wanted)
     state = inspect(tree, everything)
     if state.pin is not None and wanted is not None and state.pin != wanted:

@@ -107,7 +107,7 @@ def several(
         running = {pool.submit(work, one): one for one in repositories}
         done, failed = {}, {}
         try:
-            for future in threads.ended(running):
+            for future in threads.as_completed(running):
                 repository = running[future]
                 try:
                     done[repository] = future.result()

@@ -1,4 +1,4 @@
-"""What a switch has counted, as tables."""
+"""Counters of a switch, as tables."""
 
 from __future__ import annotations
 

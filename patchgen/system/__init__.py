@@ -1,1 +1,1 @@
-"""What knows nothing of SwitchML: programs, files, git, interpreters, wheels, this machine."""
+"""Vocabulary without SwitchML: programs, files, git, interpreters, wheels, this machine."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class _Files(NamedTuple):
-    """Of one version: what may be used, what is, and what of that the kernel gives back."""
+    """Files of one version: limits, use, and the part of it that the kernel can take back."""
 
     limits: tuple[str, ...]
     used: str
@@ -32,7 +32,7 @@ _V2 = _Files(
 
 
 def memory(root: str = "/") -> int | None:
-    """Bytes that can still be had, by the narrowest of all groups that we are in.
+    """Bytes that this process can still allocate within the limits of all its groups.
 
     Args:
         root: where proc is.

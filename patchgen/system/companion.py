@@ -1,4 +1,4 @@
-"""A program that runs beside another one: a server that is ready before, and ends after it."""
+"""A program beside another one: a server that is ready before the other starts, and ends after."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ if TYPE_CHECKING:
 
     from patchgen.system.process import Program
 
-_KEPT = 1 << 16  # bytes of what it writes for people, from the end
+_KEPT = 1 << 16  # last bytes of its stderr
 
 
 class Companion:
-    """A program beside, while its block lasts."""
+    """A program that runs while a block lasts."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.line = ""
-        """The first that it wrote to stdout, without the line's end."""
+        """First line of its stdout, without the line's end."""
         self.over = threading.Event()
-        """Set once it has ended, by itself or because it was told to."""
-        self.told = threading.Event()
-        """Set once it is to end."""
+        """Event that is set once the program has ended, by itself or on request."""
+        self.stop = threading.Event()
+        """Event that asks the program to end."""
         self._ready = threading.Event()
         self._err = b""
         self._code = 0
         self._error: BaseException | None = None
 
     @property
-    def ended(self) -> CompletedRun:
-        """How it ended, and the end of its stderr."""
+    def completed(self) -> CompletedRun:
+        """End of the program, with the last of its stderr."""
         return CompletedRun(self._code, b"", self._err)
 
     def run(self) -> None:
-        """To its end."""
+        """Runs the program to its end."""
         try:
-            self._code = stream(self.program, self._written, limit=None, stop=self.told)
+            self._code = stream(self.program, self._written, limit=None, stop=self.stop)
         except NoAnswer:
-            pass  # it was told to end, and did or was killed
+            pass  # it was asked to end, and did or was killed
         except BaseException as error:  # noqa: BLE001  # raised again where it can be told
             self._error = error
         finally:
@@ -61,7 +61,7 @@ class Companion:
             self._err = (self._err + line)[-_KEPT:]
 
     def wait_for_line(self, limit: float) -> None:
-        """Until its first line.
+        """Waits for the first line.
 
         Raises:
             ToolError: it cannot be started, ended before, or wrote none within `limit` seconds.
@@ -71,15 +71,16 @@ class Companion:
         if self._error is not None:
             raise self._error
         if not self.line:
-            how = self.ended.how or "ended"
-            raise ToolError("\n".join([f"{self.program.line}: {how}", *self.ended.last_lines(3)]))
+            completed = self.completed
+            lines = [f"{self.program.line}: {completed.how or 'ended'}", *completed.last_lines(3)]
+            raise ToolError("\n".join(lines))
 
 
 @contextlib.contextmanager
 def beside(program: Program, *, limit: float) -> Iterator[Companion]:
     """Runs a program for as long as the block lasts, which begins once it has written a line.
 
-    At the end of the block it is told by SIGTERM, and has its grace to end. It is supervised, so it
+    At the end of the block it gets SIGTERM, and its grace period to end. It is supervised, so it
     ends as well where this process is killed.
 
     Args:
@@ -96,5 +97,5 @@ def beside(program: Program, *, limit: float) -> Iterator[Companion]:
         companion.wait_for_line(limit)
         yield companion
     finally:
-        companion.told.set()
+        companion.stop.set()
         thread.join()

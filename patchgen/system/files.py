@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TEMPORARY = ".switchml-tmp"
-"""How files end whose writer has not finished, or was killed."""
+"""Suffix of files whose writer has not finished, or was killed."""
 
 _BLOCK = 1 << 20  # bytes
 

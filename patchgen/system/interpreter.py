@@ -81,7 +81,7 @@ class Interpreter:
     @property
     def name(self) -> str:
         """Path of the interpreter for messages."""
-        return paths.printable(paths.from_native(self.path))
+        return paths.describe(self.path)
 
 
 def located(name: str) -> str:
@@ -135,8 +135,8 @@ def ask(  # noqa: PLR0913  # each is a part of the question, or of how it is ask
     ended = _run(program, limit or LIMIT, stop)
     found, problems = _read_answers(ended)
     if probe.SELF not in found:
-        reason = _last_words(ended)
-        raise NoInterpreter(f"{_shown(path)}: is no Python interpreter ({reason}); {_ADVICE}")
+        name, reason = paths.describe(path), _last_words(ended)
+        raise NoInterpreter(f"{name}: is no Python interpreter ({reason}); {_ADVICE}")
     return Interpreter(path=path, **found[probe.SELF], found=found, problems=problems, ended=ended)
 
 
@@ -175,9 +175,5 @@ def _read_answers(ended: CompletedRun) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _last_words(ended: CompletedRun) -> str:
-    """How a program ended that gave no answer, with its last line."""
+    """End of a program that gave no answer, with its last line."""
     return ": ".join([ended.how or "gave no answer", *ended.last_lines(1)])[:_LONGEST]
-
-
-def _shown(path: str) -> str:
-    return paths.printable(paths.from_native(path))

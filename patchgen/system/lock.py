@@ -1,4 +1,4 @@
-"""One run at a time may change a directory."""
+"""Lock of a directory, which one run at a time may change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine has for a build: cores and memory."""
+"""Cores and memory of this machine, for a build."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _GIB = 1 << 30
 
 
 def cores() -> int:
-    """Those that this process may run on."""
+    """Number of cores that this process may run on."""
     return len(os.sched_getaffinity(0))
 
 
 def memory(root: str = "/") -> int:
-    """Bytes that can be had without swapping, within the limits of the control groups.
+    """Bytes that can be allocated without swapping, within the limits of the control groups.
 
     Args:
         root: where proc is.
@@ -28,7 +28,7 @@ def memory(root: str = "/") -> int:
 
 
 def jobs(each: float) -> int:
-    """How many compilers fit: one for a core, as far as the memory goes.
+    """Number of compilers to run at once: one for a core, as far as the memory goes.
 
     Args:
         each: GiB that one of them takes.

@@ -25,7 +25,7 @@ class Entry:
 
     @property
     def is_tree(self) -> bool:
-        """Whether it is a directory."""
+        """True for a directory."""
         return self.mode == "40000"
 
 

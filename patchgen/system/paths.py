@@ -10,26 +10,31 @@ import os
 
 
 def from_native(path: str) -> str:
-    """From a `str` of `sys.argv` or `os.environ`."""
+    """Turns a `str` of `sys.argv` or `os.environ` into a path of ours."""
     return decode(os.fsencode(path))
 
 
 def native(text: str) -> str:
-    """The inverse of `from_native`: as `os`, and programs, take a path."""
+    """Inverse of `from_native`: the path as `os` and programs take it."""
     return os.fsdecode(encode(text))
 
 
 def encode(text: str) -> bytes:
-    """The bytes of a path, which every function of `os` takes."""
+    """Bytes of a path, which every function of `os` takes."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def decode(data: bytes) -> str:
-    """The inverse of `encode`, for any bytes."""
+    """Inverse of `encode`, for any bytes."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def printable(text: str) -> str:
-    r"""For people: bytes that are not UTF-8 and control characters as \x escapes."""
+    r"""Path for people: bytes that are not UTF-8 and control characters as \x escapes."""
     shown = encode(text).decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+
+
+def describe(path: str) -> str:
+    """Path as `os` takes it, for people."""
+    return printable(from_native(path))

@@ -1,4 +1,4 @@
-"""What it means to be told to end: to clean up first."""
+"""Signals that end a command, which first cleans up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for threads, without being deaf to signals."""
+"""Waiting for threads, interrupted by signals."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 _STEP = 0.5  # seconds
 
 
-def ended(futures: Iterable[Future[Any]]) -> Iterator[Future[Any]]:
-    """Each of the futures as it ends.
+def as_completed(futures: Iterable[Future[Any]]) -> Iterator[Future[Any]]:
+    """Yields each future as it ends.
 
     Waits in steps. Python handles a signal when its main thread runs again, and one that comes just
     before an endless wait for a lock does not wake that.

@@ -69,7 +69,7 @@ class Wheel:
         return Member(info.file_size, self.executable(name), functools.partial(self.copy, name))
 
     def executable(self, name: str) -> bool:
-        """Whether the archive gives a file an execute bit."""
+        """True where the archive gives a file an execute bit."""
         return bool(zips.permissions(self._archive.entries[name]) & _EXECUTABLE)
 
     def copy(self, name: str, target: BinaryIO) -> RecordEntry:

@@ -1,4 +1,4 @@
-"""What this torch knows of SwitchML: whether it was patched, with which flags, and the counters.
+"""SwitchML in this torch: whether it is patched, its flags, the newest group, and the counters.
 
 ``python -m torch.distributed.switchml`` prints the report of a fresh process.
 """

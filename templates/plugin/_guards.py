@@ -1,4 +1,4 @@
-"""What torch refuses to do with Gloo, by its name, where that may hang.
+"""Guards where torch compares the backend's name with Gloo's, to refuse what may hang.
 
 The hooks that step ZeroRedundancyOptimizer in callbacks: what stands before Gloo is asked there by
 the name of Gloo.

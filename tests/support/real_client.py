@@ -65,7 +65,7 @@ class Workshop:
         Raises:
             subprocess.CalledProcessError: it does not compile.
         """
-        wish = building.Wish(tuple(flags), mends.chosen(without, mends.shipped()))
+        wish = building.Wish(tuple(flags), mends.choose(without, mends.read_shipped()))
         whole = building.mended(wish, self.sources)
         project = building.project(wish, whole)
         for path in {*self.written} - {*project}:
@@ -123,7 +123,7 @@ def quantizer(
         without: mends to leave out.
         flags: of the compiler.
     """
-    whole = {**sources, **mends.apply(mends.chosen(without, mends.shipped()), sources)}
+    whole = {**sources, **mends.apply(mends.choose(without, mends.read_shipped()), sources)}
     for path, content in whole.items():
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_bytes(content)
@@ -164,7 +164,7 @@ def provoke(program: Path, case: str, *more: str) -> subprocess.CompletedProcess
 def images() -> str:
     """The ids of all files that the mends change, as images.json has them."""
     with tempfile.TemporaryDirectory() as cache:
-        mended = mends.apply(mends.shipped(), sources(Path(cache)))
+        mended = mends.apply(mends.read_shipped(), sources(Path(cache)))
     found = {path: blob_id(content) for path, content in sorted(mended.items())}
     return json.dumps(found, indent=2) + "\n"
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 COMMIT = "b5c74a04fa66faa82acab154a4e21c8f76d913f2"
-"""Of p4lang/p4app-switchML, which all mends are for."""
+"""Commit of p4lang/p4app-switchML that all mends are for."""
 
 _SUFFIX = ".mend"
 _IMAGES = "images.json"
@@ -39,12 +39,12 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Mended:
-    """What a mend does to one file."""
+class FileMend:
+    """Edits of a mend in one file."""
 
     path: str
     blob: str | None
-    """The id of the file that the edits are for; None where the mend brings the file."""
+    """Blob id of the file that the edits are for; None where the mend brings the file."""
     edits: tuple[Edit, ...]
 
 
@@ -54,15 +54,15 @@ class Mend:
 
     id: str
     title: str
-    """One sentence: what holds with it that did not hold."""
-    files: tuple[Mended, ...]
+    """Sentence that holds with the mend, and did not hold without."""
+    files: tuple[FileMend, ...]
 
 
 def parse(identity: str, text: str) -> Mend:
-    """A mend from the text of its file.
+    """Reads a mend from the text of its file.
 
     Raises:
-        ValueError: a line is not what may stand there; the message has its number.
+        ValueError: a line is not allowed where it is; the message has its number.
     """
     title, *lines = text.splitlines()
     files: list[tuple[str, str | None, list[tuple[Edit, list[str]]]]] = []
@@ -84,14 +84,14 @@ def parse(identity: str, text: str) -> Mend:
         elif line:
             raise ValueError(f"{identity}{_SUFFIX}: line {number}: {line}")
     mended = [
-        Mended(path, blob, tuple(replace(edit, text="\n".join(more)) for edit, more in edits))
+        FileMend(path, blob, tuple(replace(edit, text="\n".join(more)) for edit, more in edits))
         for path, blob, edits in files
     ]
     return Mend(identity, title, tuple(mended))
 
 
-def shipped() -> tuple[Mend, ...]:
-    """All mends, by their ids."""
+def read_shipped() -> tuple[Mend, ...]:
+    """Reads the mends of this package, in the order of their ids."""
     directory = resources.files(__name__)
     names = sorted(entry.name for entry in directory.iterdir() if entry.name.endswith(_SUFFIX))
     return tuple(
@@ -100,15 +100,15 @@ def shipped() -> tuple[Mend, ...]:
     )
 
 
-def images() -> dict[str, str]:
-    """Path to blob id of each file that the mends change, once all of them are applied."""
+def read_images() -> dict[str, str]:
+    """Reads the blob id, by path, of each file that the mends change, with all of them applied."""
     text = resources.files(__name__).joinpath(_IMAGES).read_text(encoding="utf-8")
     found: dict[str, str] = json.loads(text)
     return found
 
 
-def chosen(without: Iterable[str], known: Sequence[Mend]) -> tuple[Mend, ...]:
-    """All but some.
+def choose(without: Iterable[str], known: Sequence[Mend]) -> tuple[Mend, ...]:
+    """Chooses the mends but those that are left out.
 
     Raises:
         OptionsError: one of these is unknown.
@@ -121,8 +121,8 @@ def chosen(without: Iterable[str], known: Sequence[Mend]) -> tuple[Mend, ...]:
     return tuple(mend for mend in known if mend.id not in left_out)
 
 
-def touched(mends: Iterable[Mend]) -> dict[str, str | None]:
-    """Path to blob id of the files that the mends need; None for those that they bring.
+def list_files(mends: Iterable[Mend]) -> dict[str, str | None]:
+    """Lists the files of mends: blob id by path; None for those that the mends bring.
 
     Raises:
         PatchgenError: two mends do not mean the same file.
@@ -137,7 +137,7 @@ def touched(mends: Iterable[Mend]) -> dict[str, str | None]:
 
 
 def apply(mends: Sequence[Mend], sources: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The files that the mends change or bring, as they are with them.
+    """Applies mends; returns the files that they change or bring, by path.
 
     Args:
         mends: in any order; the result does not depend on it.
@@ -149,18 +149,18 @@ def apply(mends: Sequence[Mend], sources: Mapping[str, bytes]) -> dict[str, byte
     """
     mends = sorted(mends, key=lambda mend: mend.id)
     found = {}
-    for path, blob in touched(mends).items():
+    for path, blob in list_files(mends).items():
         content = sources.get(path, b"")
         if blob is not None and blob_id(content) != blob:
             raise TreeError(f"{path}: not the file of commit {COMMIT[:12]}")
         mine = [one for mend in mends for one in mend.files if one.path == path]
         edits = [edit for one in mine for edit in one.edits]
-        found[path] = _edited(path, content.decode("utf-8"), edits).encode()
+        found[path] = _apply_edits(path, content.decode("utf-8"), edits).encode()
     return found
 
 
-def _edited(path: str, text: str, edits: Iterable[Edit]) -> str:
-    """Insertions at the same place come in the order in which they are given."""
+def _apply_edits(path: str, text: str, edits: Iterable[Edit]) -> str:
+    """Applies edits. Insertions at the same place come in the order in which they are given."""
     starts = [0]
     for line in text.split("\n"):
         starts.append(starts[-1] + len(line) + 1)
@@ -179,13 +179,13 @@ def _edited(path: str, text: str, edits: Iterable[Edit]) -> str:
 
 
 def verify(mends: Sequence[Mend], result: Mapping[str, bytes]) -> None:
-    """Compares the images of all mends with those that are known; fewer mends have none.
+    """Compares the result of all mends with the known blob ids; some of the mends have none.
 
     Raises:
         PatchgenError: one differs.
     """
-    if {mend.id for mend in mends} != {mend.id for mend in shipped()}:
+    if {mend.id for mend in mends} != {mend.id for mend in read_shipped()}:
         return
-    for path, wanted in images().items():
+    for path, wanted in read_images().items():
         if path not in result or blob_id(result[path]) != wanted:
             raise PatchgenError(f"{path}: the mends do not give the image that is known")

@@ -87,7 +87,7 @@ class Lab:
         Raises:
             ToolError: with the end of what it said.
         """
-        ended = self.companion.ended
+        ended = self.companion.completed
         how = ended.how or "ended"
         raise ToolError(
             "\n".join([f"the switch {how} before the ranks", *ended.last_lines(_SHOWN)])

@@ -75,7 +75,7 @@ def run(options: Options, pin: Pin, site: Site) -> list[Check]:
         rows = [pool.submit(one, tools) for one in asked]
         interpreter = pool.submit(python.rows, tools)
         configured = pool.submit(_linked, options, pin, client, tools, directory)
-        for ended in threads.ended([interpreter, configured, *rows]):
+        for ended in threads.as_completed([interpreter, configured, *rows]):
             ended.result()
         checks = [client.check, *configured.result(), *(row.result() for row in rows)]
         checks += interpreter.result()

@@ -155,7 +155,7 @@ def test_the_archive_has_its_mark(workshop: real_client.Workshop) -> None:
     assert found.mark is not None
     assert found.mark.commit == mends.COMMIT
     assert found.mark.flags == ("DPDK", "DUMMY", "TIMEOUTS")
-    assert {*found.mark.mends} == {mend.id for mend in mends.shipped()} - {"heap"}
+    assert {*found.mark.mends} == {mend.id for mend in mends.read_shipped()} - {"heap"}
 
 
 def test_none_of_its_text_is_in_the_mends(workshop: real_client.Workshop) -> None:
@@ -168,7 +168,7 @@ def test_none_of_its_text_is_in_the_mends(workshop: real_client.Workshop) -> Non
     }
     ours = [
         line.strip()
-        for mend in mends.shipped()
+        for mend in mends.read_shipped()
         for one in mend.files
         for edit in one.edits
         for line in edit.text.splitlines()
@@ -181,7 +181,7 @@ def test_none_of_its_text_is_in_the_mends(workshop: real_client.Workshop) -> Non
 def test_the_patch_applies_to_a_checkout(workshop: real_client.Workshop, tmp_path: Path) -> None:
     from patchgen.patch import diff
 
-    everything = mends.shipped()
+    everything = mends.read_shipped()
     after = mends.apply(everything, workshop.sources)
     mends.verify(everything, after)
     for path, content in workshop.sources.items():

@@ -59,5 +59,5 @@ def unmended(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
     """One with those mends only without which nothing starts."""
     from patchgen.client import mends
 
-    left = [mend.id for mend in mends.shipped() if mend.id not in NEEDED]
+    left = [mend.id for mend in mends.read_shipped() if mend.id not in NEEDED]
     return library(tmp_path_factory, checkout, "unmended", left)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from patchgen.client import mends
-from patchgen.client.mends import Edit, Mend, Mended
+from patchgen.client.mends import Edit, FileMend, Mend
 from patchgen.errors import OptionsError, PatchgenError, TreeError
 from patchgen.system.objects import blob_id
 
@@ -33,12 +33,12 @@ MEND = mends.parse("some-id", TEXT)
 
 
 def one(identity: str, start: tuple[int, int], end: tuple[int, int], text: str) -> Mend:
-    return Mend(identity, "", (Mended("a/b.cc", blob_id(BEFORE), (Edit(start, end, text),)),))
+    return Mend(identity, "", (FileMend("a/b.cc", blob_id(BEFORE), (Edit(start, end, text),)),))
 
 
 def test_what_a_mend_file_says() -> None:
     assert (MEND.id, MEND.title) == ("some-id", "A title, in one sentence.")
-    assert mends.touched([MEND]) == {"a/b.cc": blob_id(BEFORE), "a/c.h": None}
+    assert mends.list_files([MEND]) == {"a/b.cc": blob_id(BEFORE), "a/c.h": None}
     assert mends.apply([MEND], {"a/b.cc": BEFORE, "other": b""}) == {
         "a/b.cc": b"one and2 three\n// before four\nfour",
         "a/c.h": b"first\n\n  third\n",
@@ -80,27 +80,27 @@ def test_another_source(sources: dict[str, bytes]) -> None:
 
 def test_a_mend_is_left_out_by_its_id() -> None:
     known = (MEND, replace(MEND, id="other"))
-    assert mends.chosen(["other"], known) == (MEND,)
+    assert mends.choose(["other"], known) == (MEND,)
     with pytest.raises(OptionsError, match="heap: no such mend; there are some-id, other"):
-        mends.chosen(["heap"], known)
+        mends.choose(["heap"], known)
 
 
 def test_the_mends_that_are_shipped() -> None:
-    shipped = mends.shipped()
+    shipped = mends.read_shipped()
     assert [mend.id for mend in shipped] == [
         "back-off", "completions", "dpdk-names", "duplicates", "fast-free", "first-timeout",
         "flow-rules", "foreign-frames", "glog", "half-batch", "heap", "job-sizes", "late-answers",
         "refused", "resent-id", "rounding", "stale-timers", "start-waits", "stop",
     ]  # fmt: skip
     assert all(mend.title.endswith(".") and len(mend.title) < 200 for mend in shipped)
-    touched = mends.touched(shipped)
-    assert {*touched} == {*mends.images()}
+    touched = mends.list_files(shipped)
+    assert {*touched} == {*mends.read_images()}
     assert all(path.startswith("dev_root/client_lib/src/") for path in touched)
 
 
 def test_all_mends_go_together() -> None:
     """With any of them left out the others do as well: no two ranges overlap."""
-    shipped = mends.shipped()
+    shipped = mends.read_shipped()
     wide = "\n".join(["x" * 300] * 600).encode()
     somewhere = tuple(
         replace(
@@ -111,12 +111,12 @@ def test_all_mends_go_together() -> None:
         )
         for mend in shipped
     )
-    sources = {path: wide for path, blob in mends.touched(shipped).items() if blob}
-    assert {*mends.apply(somewhere, sources)} == {*mends.images()}
+    sources = {path: wide for path, blob in mends.list_files(shipped).items() if blob}
+    assert {*mends.apply(somewhere, sources)} == {*mends.read_images()}
 
 
 def test_an_image_that_is_not_the_known_one() -> None:
-    shipped = mends.shipped()
+    shipped = mends.read_shipped()
     with pytest.raises(PatchgenError, match="the mends do not give the image that is known"):
-        mends.verify(shipped, dict.fromkeys(mends.images(), b""))
+        mends.verify(shipped, dict.fromkeys(mends.read_images(), b""))
     mends.verify(shipped[1:], {})

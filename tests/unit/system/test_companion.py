@@ -62,8 +62,8 @@ def test_its_own_end_is_seen() -> None:
     with beside(server(code), limit=ENOUGH) as companion:
         os.kill(int(companion.line), signal.SIGKILL)
         assert companion.over.wait(ENOUGH)
-        assert companion.ended.how == "died of SIGKILL"
-    assert companion.ended.how == "died of SIGKILL"
+        assert companion.completed.how == "died of SIGKILL"
+    assert companion.completed.how == "died of SIGKILL"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def test_each_comes_when_it_has_ended() -> None:
     with ThreadPoolExecutor(2) as pool:
         late = pool.submit(first.wait)
         early = pool.submit(int)
-        found = threads.ended([late, early])
+        found = threads.as_completed([late, early])
         assert next(found) is early
         first.set()
         assert list(found) == [late]
@@ -38,7 +38,7 @@ def test_a_signal_is_heard_that_does_not_wake_the_waiting_thread() -> None:
         with ThreadPoolExecutor(1) as pool:
             future = pool.submit(tell)
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-            assert list(threads.ended([future])) == [future]
+            assert list(threads.as_completed([future])) == [future]
         assert future.result()
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
