@@ -10,7 +10,10 @@ from patchgen.wheel.check.site import shown
 from patchgen.wheel.check.tools import relock
 
 if TYPE_CHECKING:
-    from patchgen.wheel.check.configure import Said
+    from collections.abc import Iterator
+
+    from patchgen.wheel.check.configure import Configuration
+    from patchgen.wheel.check.facts import Facts
     from patchgen.wheel.check.tools import Tools
 
 _NAME = "BLAS and LAPACK"
@@ -20,26 +23,30 @@ _ACCEPT = "or build without: --accept no-blas"
 _INSTALL = f"install libopenblas-dev (Debian) or openblas-devel (RHEL), {_ACCEPT}"
 
 
-def row(tools: Tools, said: Said | None) -> Check | None:
-    """Whether the build will find both.
+def check(facts: Facts) -> Iterator[Check]:
+    """Checks that the build will find both, for a release that needs them."""
+    row = find(facts.tools, facts.configuration)
+    if row:
+        yield row
+
+
+def find(tools: Tools, configuration: Configuration | None) -> Check | None:
+    """Row about both; None where the release does not need them, or nothing is known.
 
     Args:
-        tools: for the lock.
-        said: of the scratch project, where there is a compiler to look with.
-
-    Returns:
-        None where the release does not need them, or nothing is known of what is here.
+        tools: the lock, and the limits of the release.
+        configuration: libraries that a compiler has found.
     """
     if BLAS not in tools.limits.specifiers:
         return None
     if tools.environment is not None:
         return _locked(tools) if tools.environment.packages else None
-    if said is None or not tools.has_compiler:
+    if configuration is None or not tools.has_compiler:
         return None
-    libraries = ", ".join(shown(path) for path in said.blas if path.startswith("/"))
-    if not said.blas:
+    libraries = ", ".join(shown(path) for path in configuration.blas if path.startswith("/"))
+    if not configuration.blas:
         return Check(_NAME, (f"no library of BLAS; {_WITHOUT}", _INSTALL))
-    if not said.lapack:
+    if not configuration.lapack:
         return Check(_NAME, (f"no LAPACK in or beside it; {_WITHOUT}", _INSTALL), libraries)
     return Check(_NAME, (), libraries)
 

@@ -1,7 +1,7 @@
 """The switchml.cmake of the patch, run in a scratch project before there is a PyTorch to run it in.
 
-What it says decides the rows about the homes and the libraries, so that they cannot say otherwise
-than the configuration of the build.
+Its answers decide the rows about the homes and the libraries, so that these cannot differ from the
+configuration of the build.
 """
 
 from __future__ import annotations
@@ -34,47 +34,50 @@ _SYSTEM = "pthread", "dl"  # come with every compiler
 
 
 @dataclass(frozen=True)
-class Said:
-    """What switchml.cmake said of the homes and flags of a build."""
+class Configuration:
+    """Answers of switchml.cmake about the homes and flags of a build."""
 
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Paths that are not there, by the variable of their home."""
     archive: tuple[str, ...] = ()
-    """Why the archive does not do, and what to do about it, a line each."""
+    """Faults of the archive, and what to do about them, a line each."""
     modules: tuple[str, ...] = ()
-    """Why pkg-config refuses gRPC, a line each."""
+    """Reasons of pkg-config to refuse gRPC, a line each."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Of the modules of gRPC, by name."""
+    """Versions of gRPC's modules by name."""
     linked: str | None = None
-    """Why nothing links with the archive, as the compiler and the linker say it."""
+    """Output of the compiler and the linker where nothing links with the archive."""
     named: str = ""
-    """What the linker says of the libraries' names alone; empty where all of it was found."""
+    """Output of the linker about the libraries' names alone; empty where all were found."""
     libraries: tuple[str, ...] = ()
-    """What is linked by name, in the order of the linker, but for gRPC."""
+    """Libraries that are linked by name, in the order of the linker, but for gRPC."""
     module: bool = False
-    """The home of the client library itself says what it links with."""
+    """True where the home of the client library names what it links with."""
     blas: tuple[str, ...] = ()
-    """The libraries of BLAS; empty where there are none, or they were not looked for."""
+    """Libraries of BLAS; empty where there are none, or they were not looked for."""
     lapack: bool = False
-    """LAPACK is in these, or beside them."""
+    """True where LAPACK is in these, or beside them."""
 
 
-def listen(options: Options, pin: Pin, tools: Tools, directory: str) -> Said:
-    """Runs it with the compiler of the build, and without one where that is not there yet.
+def run(options: Options, pin: Pin, tools: Tools, directory: str) -> Configuration | None:
+    """Runs switchml.cmake with the compiler of the build, or without one where there is none yet.
 
     Args:
         options: the flags and homes.
-        pin: whose patch it is of.
-        tools: for cmake and the compiler.
-        directory: is empty, and takes the project.
+        pin: the release that the patch is for.
+        tools: cmake and the compiler.
+        directory: an empty directory for the project.
+
+    Returns:
+        The answers; None where there is no cmake.
 
     Raises:
-        ToolError: cmake is missing, or does not come to the end of it.
+        ToolError: cmake failed before the end of the project.
         FileError: the directory cannot be written.
     """
     program = tools.cmake
     if program is None:
-        raise ToolError("cmake: not on PATH")
+        return None
     blas = tools.environment is None and BLAS in tools.limits.specifiers
     project = {
         "CMakeLists.txt": render.text("check/CMakeLists.txt", blas=blas).encode(),
@@ -92,12 +95,12 @@ def listen(options: Options, pin: Pin, tools: Tools, directory: str) -> Said:
         failed = error  # it objects, or it did not come to the end
     try:
         with open(os.path.join(build, "messages"), "rb") as file:
-            said = understand(paths.decode(file.read()))
+            answers = parse(paths.decode(file.read()))
     except FileNotFoundError:
-        said = None
-    if said is None:
-        raise failed or ToolError(f"{program}: said nothing about switchml.cmake")
-    return said
+        answers = None
+    if answers is None:
+        raise failed or ToolError(f"{program}: gave no answers of switchml.cmake")
+    return answers
 
 
 def _generator(program: str, tools: Tools) -> list[str]:
@@ -107,11 +110,11 @@ def _generator(program: str, tools: Tools) -> list[str]:
     return [*ninja, "-DCOMPILER=ON", *tools.definitions]
 
 
-def understand(messages: str) -> Said | None:
-    """What the messages mean; None where the last is missing.
+def parse(messages: str) -> Configuration | None:
+    """Reads the messages of the project; None where the last is missing.
 
     Args:
-        messages: as the project writes them, each with its mode.
+        messages: the file that the project writes, each message with its mode.
     """
     found: dict[str, list[str]] = {}
     for record in messages.split("\x1e"):
@@ -136,7 +139,7 @@ def understand(messages: str) -> Said | None:
             archive += text.removeprefix(_OURS).splitlines()
     if any("PkgConfig" in text for text in refused):
         modules = [_NO_PKG_CONFIG]
-    return Said(
+    return Configuration(
         missing=missing,
         archive=tuple(archive),
         modules=tuple(filter(None, modules)),

@@ -13,8 +13,9 @@ from patchgen.wheel import env
 from patchgen.wheel.check.site import reason, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from patchgen.wheel.check.facts import Facts
     from patchgen.wheel.check.site import Site
     from patchgen.wheel.env.lockfile import Lock
 
@@ -42,6 +43,12 @@ class Environment:
         """The version of the locked compiler."""
         names = (name for name in self.packages if name.startswith(("gxx_linux", "gxx_impl_linux")))
         return next((self.packages[name] for name in names), None)
+
+
+def check(facts: Facts) -> Iterator[Check]:
+    """Checks the lock, where the build is made in an environment."""
+    if facts.tools.environment:
+        yield facts.tools.environment.check
 
 
 def look(site: Site) -> Environment:

@@ -13,9 +13,12 @@ from patchgen.system.paths import native
 from patchgen.wheel.check.site import reason, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from patchgen.client.library import Archive
     from patchgen.options import Options
-    from patchgen.wheel.check.configure import Said
+    from patchgen.wheel.check.configure import Configuration
+    from patchgen.wheel.check.facts import Facts
 
 _CLIENT = (
     "make one with switchml-patch client build, name another place with --switchml-home, "
@@ -24,16 +27,17 @@ _CLIENT = (
 
 
 class Client(NamedTuple):
-    """The client library: what it is, and whether its home has it."""
+    """The client library of SWITCHML_HOME."""
 
     archive: Archive | None
     """None where it cannot be used."""
     headers: bool
-    check: Check
+    """True where the home has them."""
+    row: Check
 
 
-def client(options: Options) -> Client:
-    """SWITCHML_HOME."""
+def look(options: Options) -> Client:
+    """Reads SWITCHML_HOME."""
     home = native(options.switchml_home)
     path, header = library.path(options.switchml_home), f"{home}/{library.HEADER}"
     wrong = []
@@ -48,18 +52,35 @@ def client(options: Options) -> Client:
         wrong.append(f"{shown(path)}: {reason(error)}; it has to be a file that can be read")
     except library.ArchiveError as error:
         wrong.append(f"{shown(path)}: {error}; build the client library again")
-    check = Check("SWITCHML_HOME", tuple(wrong), shown(home))
-    return Client(archive, os.path.isfile(header), check)
+    row = Check("SWITCHML_HOME", tuple(wrong), shown(home))
+    return Client(archive, os.path.isfile(header), row)
 
 
-def built(archive: Archive, said: Said | None) -> Check:
-    """What the archive was built with, and whether the flags fit."""
-    wrong = said.archive if said else ()
-    return Check("client library", tuple(map(paths.printable, wrong)), archive.about)
+def check_client(facts: Facts) -> Iterator[Check]:
+    """Checks SWITCHML_HOME, and that the flags are those of its archive."""
+    yield facts.client.row
+    if facts.archive:
+        configuration = facts.configuration
+        wrong = configuration.archive if configuration else ()
+        yield Check("client library", tuple(map(paths.printable, wrong)), facts.archive.about)
 
 
-def links(options: Options) -> Check | None:
-    """Where DPDK and gRPC come from, by SWITCHML_HOME; None where it does not say."""
+def check_dependencies(facts: Facts) -> Iterator[Check]:
+    """Checks DPDK and gRPC: by SWITCHML_HOME where it names what it links with, else each home."""
+    if facts.simulator:
+        return
+    links = read_links(facts.options)
+    if links:
+        yield links
+        return
+    if facts.options.dpdk:
+        yield _check_dpdk(facts.options, facts.configuration)
+    if facts.options.grpc:
+        yield _check_grpc(facts.options, facts.configuration)
+
+
+def read_links(options: Options) -> Check | None:
+    """Row about what SWITCHML_HOME links with; None where it does not say."""
     try:
         found = library.links(options.switchml_home)
     except OSError as error:
@@ -70,10 +91,9 @@ def links(options: Options) -> Check | None:
     )
 
 
-def dpdk(options: Options, said: Said | None) -> Check:
-    """DPDK_HOME."""
+def _check_dpdk(options: Options, configuration: Configuration | None) -> Check:
     home = native(options.dpdk_home)
-    wrong = _missing(options, "DPDK_HOME", said)
+    wrong = _missing(options, "DPDK_HOME", configuration)
     if wrong:
         advice = "build DPDK there, or name another place with --dpdk-home"
         return Check("DPDK_HOME", (*wrong, advice), shown(home))
@@ -81,10 +101,11 @@ def dpdk(options: Options, said: Said | None) -> Check:
     return Check("DPDK_HOME", (), ", ".join([shown(home), *names[:1]]))
 
 
-def grpc(options: Options, said: Said | None) -> Check:
-    """GRPC_HOME."""
+def _check_grpc(options: Options, configuration: Configuration | None) -> Check:
     home = native(options.grpc_home)
-    wrong = _missing(options, "GRPC_HOME", said) or (list(said.modules) if said else [])
+    wrong = _missing(options, "GRPC_HOME", configuration) or (
+        list(configuration.modules) if configuration else []
+    )
     if wrong:
         advice = "build gRPC there, or name another place with --grpc-home"
         return Check("GRPC_HOME", (*map(paths.printable, wrong), advice), shown(home))
@@ -92,32 +113,13 @@ def grpc(options: Options, said: Said | None) -> Check:
         glob.glob(f"{glob.escape(home)}/lib*/{name}.so*") for name in ("libgrpc++", "libprotobuf")
     )
     kind = "shared" if shared else "static, or shared elsewhere: then ldconfig has to know them"
-    versions = said.versions.items() if said else ()
+    versions = configuration.versions.items() if configuration else ()
     about = [f"{name} {version}" for name, version in versions]
     return Check("GRPC_HOME", (), f"{shown(home)}: {', '.join([*about, kind])}")
 
 
-def driver(options: Options) -> Check | None:
-    """Whether DPDK can drive the card; a shared DPDK does not say."""
-    card = "mlx5" if options.mlx5 else "mlx4" if options.mlx4 else None
-    path = f"{native(options.dpdk_home)}/lib/libdpdk.a"
-    if card is None or not os.path.isfile(path):
-        return None
-    name = f"run: DPDK's {card} driver"
-    try:
-        there = card in library.drivers(options.dpdk_home)
-    except OSError as error:
-        return Check(
-            name,
-            (f"{shown(path)}: {reason(error)}; it has to be a file that can be read",),
-            required=False,
-        )
-    advice = f"{shown(path)} has none, so no card will be found; build DPDK with {card.upper()}=1"
-    return Check(name, () if there else (advice,), required=False)
-
-
-def _missing(options: Options, variable: str, said: Said | None) -> list[str]:
-    """What is not there, a line each: by switchml.cmake, else by what its users are warned of."""
-    if said is not None:
-        return [f"no {paths.printable(path)}" for path in said.missing.get(variable, ())]
+def _missing(options: Options, variable: str, configuration: Configuration | None) -> list[str]:
+    """Paths that a home lacks, a line each: by switchml.cmake, else by the tool's own list."""
+    if configuration is not None:
+        return [f"no {paths.printable(path)}" for path in configuration.missing.get(variable, ())]
     return [one.problem for one in homes.find_missing(options) if one.variable == variable]

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 from patchgen.checks import Check
 from patchgen.patch.limits import Limits
+from patchgen.system.paths import native
 from patchgen.wheel.check import advice
+from patchgen.wheel.check.site import lines
 from patchgen.wheel.check.tools import relock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from patchgen.wheel.check.configure import Said
+    from patchgen.wheel.check.configure import Configuration
+    from patchgen.wheel.check.facts import Facts
     from patchgen.wheel.check.tools import Tools
 
 _LATER = {"boost-cpp": "libboost-devel"}  # what a package was renamed to
@@ -22,38 +25,71 @@ _GLOG = Limits("the client library", {"glog": "<0.6"})
 _COMPILES = re.compile(r"\berror: (?!ld returned|linker command)|\bfatal error: ")
 
 
-def headers(said: Said, *, conda: bool) -> Check:
-    """Whether a line that includes the client library compiles."""
+def check_headers(facts: Facts) -> Iterator[Check]:
+    """Checks that the headers of the client library compile."""
+    row = _compile_headers(facts)
+    if row:
+        yield row
+
+
+def check_libraries(facts: Facts) -> Iterator[Check]:
+    """Checks that the client library links, or that the lock has its libraries."""
+    configuration, tools = facts.configuration, facts.tools
+    conda = tools.locked_gcc is not None
+    if facts.failure:
+        problems = (*lines(facts.failure), "see the rows about cmake and the compiler")
+        yield Check("libraries", problems)
+    elif configuration and tools.has_compiler:
+        compiled = _compile_headers(facts)
+        complete = not configuration.missing and not configuration.modules
+        whole = compiled is not None and compiled.ok and complete
+        yield libraries(configuration, whole=whole, conda=conda)
+    elif configuration and conda:
+        homes = (facts.options.switchml_home, facts.options.dpdk_home)
+        directories = [f"{native(home)}/lib" for home in homes if home]
+        yield in_lock(configuration.libraries, directories, tools, simulator=facts.simulator)
+
+
+def _compile_headers(facts: Facts) -> Check | None:
+    """Row about the headers; None where there is nothing to compile, or nothing to do it with."""
+    usable = facts.archive and facts.client.headers and facts.tools.has_compiler
+    if not usable or facts.configuration is None:
+        return None
+    return headers(facts.configuration, conda=facts.tools.locked_gcc is not None)
+
+
+def headers(configuration: Configuration, *, conda: bool) -> Check:
+    """Row about whether a line that includes the client library compiles."""
     name = "headers of the client library"
-    if said.linked and _COMPILES.search(said.linked):
-        return Check(name, tuple(advice.of_compiler(said.linked, conda=conda)))
+    if configuration.linked and _COMPILES.search(configuration.linked):
+        return Check(name, tuple(advice.of_compiler(configuration.linked, conda=conda)))
     return Check(name, (), "compile")
 
 
-def libraries(said: Said, *, whole: bool, conda: bool) -> Check:
-    """Whether the client library links with all that it needs.
+def libraries(configuration: Configuration, *, whole: bool, conda: bool) -> Check:
+    """Row about whether the client library links with all that it needs.
 
     Args:
-        said: by switchml.cmake.
+        configuration: the answers of switchml.cmake.
         whole: nothing is missing in the homes, and the headers compile; else only the names count.
         conda: the compiler is that of a conda environment, and looks nowhere else.
     """
-    complaint = (said.linked or "") if whole else said.named
+    complaint = (configuration.linked or "") if whole else configuration.named
     if complaint:
         return Check("libraries", tuple(advice.of_linker(complaint, conda=conda)))
-    names = "those of SWITCHML_HOME" if said.module else ", ".join(said.libraries)
+    names = "those of SWITCHML_HOME" if configuration.module else ", ".join(configuration.libraries)
     return Check("libraries", (), f"{names}: {'link' if whole else 'found'}")
 
 
 def in_lock(
     names: Sequence[str], directories: Sequence[str], tools: Tools, *, simulator: bool
 ) -> Check:
-    """Whether the lock has what the client library needs, where there is no prefix to link in.
+    """Row about whether the lock has what the client library needs, without a prefix to link in.
 
     Args:
-        names: of libraries.
-        directories: where they may be as well.
-        tools: for the lock.
+        names: the libraries.
+        directories: other places of libraries.
+        tools: the lock.
         simulator: the client library is the simulator, which takes any glog.
     """
     there: list[str] = []

@@ -13,6 +13,9 @@ from patchgen.wheel.check.site import lines, shown, which
 from patchgen.wheel.check.tools import relock
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchgen.wheel.check.facts import Facts
     from patchgen.wheel.check.tools import Tools
 
 _GIT = "2.29"
@@ -22,8 +25,37 @@ _MACROS = {  # clang has those of gcc as well
 }
 
 
+def check_compiler(facts: Facts) -> Iterator[Check]:
+    """Checks the C and the C++ compiler."""
+    if facts.tools.known:
+        yield compiler(facts.tools)
+
+
+def check_cmake(facts: Facts) -> Iterator[Check]:
+    """Checks the cmake of the build."""
+    if facts.tools.known:
+        yield cmake(facts.tools)
+
+
+def check_ninja(facts: Facts) -> Iterator[Check]:
+    """Checks the ninja of the build."""
+    if facts.tools.known:
+        yield ninja(facts.tools)
+
+
+def check_git(facts: Facts) -> Iterator[Check]:
+    """Checks the git that fetches the source."""
+    yield git(facts.tools)
+
+
+def check_nvcc(facts: Facts) -> Iterator[Check]:
+    """Checks the compiler of CUDA."""
+    if facts.tools.known:
+        yield nvcc(facts.tools)
+
+
 def compiler(tools: Tools) -> Check:
-    """The C and the C++ compiler."""
+    """Row about the C and the C++ compiler."""
     limit = "gcc with CUDA" if tools.cuda else "gcc"
     if tools.locked_gcc:
         wrong = tools.limits.problems("gcc", tools.locked_gcc, relock(), limit)
@@ -61,7 +93,7 @@ def identify(macros: str) -> tuple[str, str]:
 
 
 def cmake(tools: Tools) -> Check:
-    """The cmake that PyTorch's setup.py takes: cmake3 first."""
+    """Row about the cmake that PyTorch's setup.py takes: cmake3 first."""
     locked = tools.locked("cmake")
     if locked:
         wrong = tools.limits.problems("cmake", locked, relock())
@@ -72,7 +104,7 @@ def cmake(tools: Tools) -> Check:
 
 
 def ninja(tools: Tools) -> Check:
-    """The ninja that PyTorch's setup.py takes, or else make."""
+    """Row about the ninja that PyTorch's setup.py takes, or else make."""
     locked = tools.locked("ninja")
     if locked:
         return Check("ninja", (), f"{locked} of the lock")
@@ -81,13 +113,13 @@ def ninja(tools: Tools) -> Check:
     if path:
         return _program("ninja", path, tools, advice)
     if which("make", tools.environ):
-        told = f"not on PATH; make builds as well, but slower and without progress; {advice}"
-        return Check("ninja (optional)", (told,), required=False)
+        problem = f"not on PATH; make builds as well, but slower and without progress; {advice}"
+        return Check("ninja (optional)", (problem,), required=False)
     return _missing("ninja", advice)
 
 
 def git(tools: Tools) -> Check:
-    """The git that fetches the source."""
+    """Row about the git that fetches the source."""
     path = which("git", tools.environ)
     if path is None:
         return _missing("git", "install it")
@@ -102,7 +134,7 @@ def git(tools: Tools) -> Check:
 
 
 def nvcc(tools: Tools) -> Check:
-    """The compiler of CUDA."""
+    """Row about the compiler of CUDA."""
     if not tools.cuda:
         return Check("CUDA", (), "built without; CUDA_HOME=DIR builds with it")
     wanted = tools.limits.text("cuda")

@@ -18,6 +18,7 @@ from patchgen.wheel.check.tools import relock
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from patchgen.wheel.check.facts import Facts
     from patchgen.wheel.check.tools import Tools
 
 _ALWAYS = ("setuptools", "wheel")
@@ -31,8 +32,23 @@ _IF_LOCKED = ("mkl",)  # a library: a build can do without, and finds only that 
 _WITHOUT = {"numpy": "torch is built without from_numpy() and numpy()"}
 
 
+def check_interpreter(facts: Facts) -> list[Check]:
+    """Checks the interpreter and its packages."""
+    return rows(facts.tools)
+
+
+def check_tool(_: Facts) -> Iterator[Check]:
+    """Checks what `build` itself imports."""
+    problems = []
+    try:
+        sbom.require()
+    except ToolError as error:
+        problems.append(str(error))
+    yield Check("switchml-patch", tuple(problems), __version__)
+
+
 def rows(tools: Tools) -> list[Check]:
-    """The interpreter and its packages."""
+    """Rows about the interpreter and its packages."""
     limits = tools.limits
     others = {*_PROGRAMS, *_IF_LOCKED, *_ALWAYS}
     names = (*_ALWAYS, *(name for name in limits.specifiers if name not in others))
@@ -63,7 +79,7 @@ def _locked(tools: Tools, names: Sequence[str]) -> list[Check]:
     version = tools.locked("python")
     if version is None:
         if tools.environment and not tools.environment.packages:
-            return []  # what is wrong with the lock has been said
+            return []  # the row about the lock says what is wrong
         put = relock(f"put python{tools.limits.text('python')}")
         return [Check("Python", (f"not in the lock; {put}",))]
     wrong = tools.limits.problems("Python", version, relock(), "python")
@@ -77,41 +93,35 @@ def _locked(tools: Tools, names: Sequence[str]) -> list[Check]:
 
 
 def _outside(names: Sequence[str], version: str) -> list[str]:
-    """The packages that do not come with a Python."""
+    """Packages that do not come with a Python."""
     own = Version(plain(version))
     return [name for name in names if name not in _IN_PYTHON or own < Version(_IN_PYTHON[name])]
 
 
 def _exit(tools: Tools, version: str, advice: str) -> Iterator[Check]:
-    """Whether a process that has trained ends as it should."""
+    """Row about whether a process that has trained ends as it should."""
     wanted = tools.limits.text(EXIT)
     if not wanted:
         return
     crash = _CRASH.format(torch=tools.limits.of)
-    told = (crash, f"take Python {wanted}: {advice}; or build all the same: --accept crash-at-exit")
+    problems = (
+        crash,
+        f"take Python {wanted}: {advice}; or build all the same: --accept crash-at-exit",
+    )
     wrong = tools.limits.problems("Python", version, "", EXIT)
-    yield Check("Python's exit", told if wrong else (), version)
-
-
-def tool() -> Check:
-    """What `build` itself imports."""
-    try:
-        sbom.require()
-    except ToolError as error:
-        return Check("switchml-patch", (str(error),), __version__)
-    return Check("switchml-patch", (), __version__)
+    yield Check("Python's exit", problems if wrong else (), version)
 
 
 def packages(
     tools: Tools, found: Mapping[str, str], names: Sequence[str], install: str | None
 ) -> Iterator[Check]:
-    """One row for the packages that the build needs, and one for each that it can do without.
+    """Rows about packages: one for those that the build needs, one for each other.
 
     Args:
-        tools: for the limits.
-        found: version by name.
-        names: of all that are looked for.
-        install: how to install one, where it is not in the lock.
+        tools: the limits.
+        found: versions by name.
+        names: all packages that are looked for.
+        install: command that installs one; None for those of a lock.
     """
     there = ", ".join(f"{name} {found[name]}" for name in names if name in found)
     wrong: list[str] = []
@@ -121,8 +131,8 @@ def packages(
         if name in found:
             wrong += tools.limits.problems(name, found[name], advice)
         elif name in _WITHOUT:
-            told = f"not there: {_WITHOUT[name]}; {advice}"
-            yield Check(f"{name} (optional)", (told,), required=False)
+            problem = f"not there: {_WITHOUT[name]}; {advice}"
+            yield Check(f"{name} (optional)", (problem,), required=False)
         else:
             where = "not there" if install else "not in the lock"
             wrong.append(f"{name}: {where}; {advice}")

@@ -11,14 +11,26 @@ from patchgen.system import machine
 from patchgen.wheel.check.site import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from patchgen.patch.recipes import Recipe
+    from patchgen.wheel.check.facts import Facts
     from patchgen.wheel.check.site import Site
 
 _GIB = 1 << 30
+_CONDA = {False: 3, True: 6}  # GiB of an environment, by whether it has CUDA
+
+
+def check(facts: Facts) -> Iterator[Check]:
+    """Checks the memory, and the directory of the build."""
+    recipe, environment = facts.pin.recipe, facts.tools.environment
+    needed = 0 if environment is None or environment.prefix else _CONDA[facts.tools.cuda]
+    yield memory(recipe)
+    yield disk(recipe, facts.site, needed)
 
 
 def memory(recipe: Recipe) -> Check:
-    """Whether one compiler fits, and how many do."""
+    """Row about whether one compiler fits, and how many do."""
     free = machine.memory() / _GIB
     cores = machine.cores()
     if free < recipe.memory:
@@ -32,12 +44,12 @@ def memory(recipe: Recipe) -> Check:
 
 
 def disk(recipe: Recipe, site: Site, environment: float) -> Check:
-    """Whether the build can be made in its directory.
+    """Row about whether the build can be made in its directory.
 
     Args:
-        recipe: for what the build takes.
-        site: for the directory.
-        environment: GiB that the environment takes on top.
+        recipe: the size of a build.
+        site: the directory.
+        environment: size of the environment in GiB, on top.
     """
     work, another = site.path(site.work), "name another directory with --work"
     parent = _existing(work)
@@ -50,13 +62,15 @@ def disk(recipe: Recipe, site: Site, environment: float) -> Check:
     if free >= needed:
         return Check("work", (), f"{found}, {needed:g} needed")
     if parent == work and os.listdir(work):
-        told = f"a whole build takes {needed:g} GiB; make room, if what is there is not most of it"
-        return Check("work", (told,), found, required=False)
+        problem = (
+            f"a whole build takes {needed:g} GiB; make room, if what is there is not most of it"
+        )
+        return Check("work", (problem,), found, required=False)
     return Check("work", (f"the build takes {needed:g} GiB; make room, or {another}",), found)
 
 
 def _unfit(work: str, parent: str) -> str | None:
-    """Why a directory, or one below `parent`, cannot be built in."""
+    """Reason why a directory, or one below `parent`, cannot be built in; None for no reason."""
     if not recipes.takes(work):
         return recipes.PATH_RULE
     if not os.path.isdir(parent):

@@ -145,10 +145,15 @@ class Tools:
         return command
 
     @property
+    def known(self) -> bool:
+        """False where the programs come with an environment that nothing is known of yet."""
+        return self.environment is None or bool(self.environment.packages)
+
+    @property
     def has_compiler(self) -> bool:
-        """There is the C++ compiler of the build to ask."""
-        if self.environment is not None and not self.environment.packages:
-            return False  # which it will be is not known
+        """True where there is the C++ compiler of the build to ask."""
+        if not self.known:
+            return False
         try:
             return bool(self.compiler())
         except ToolError:

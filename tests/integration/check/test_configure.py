@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from patchgen.wheel.check.configure import Said
+    from patchgen.wheel.check.configure import Configuration
 
 pytestmark = pytest.mark.integration
 
@@ -55,14 +55,16 @@ def home(root: Path, *backends: str, simulator: bool = False) -> Path:
     return root
 
 
-def said(tmp_path: Path, **given: Any) -> Said:
+def said(tmp_path: Path, **given: Any) -> Configuration:
     """By a script, as where the environment is not made."""
     site = Site(str(tmp_path), None, "conda-lock.yml", dict(os.environ), str(tmp_path))
     tools = Tools(site, Limits("PyTorch"), Environment(Check("environment")))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     options = resolve(given, {}, str(tmp_path))
-    return configure.listen(options, PIN, tools, str(scratch))
+    found = configure.run(options, PIN, tools, str(scratch))
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(
@@ -169,9 +171,9 @@ def test_without_pkg_config() -> None:
         ("GRPC", ""),
     ]
     text = "".join(f"{mode}\x1f{line}\x1e" for mode, line in messages)
-    heard = configure.understand(text)
+    heard = configure.parse(text)
     assert heard is not None
     assert heard.modules == (
         "no pkg-config on PATH; install pkg-config (Debian) or pkgconf-pkg-config (RHEL)",
     )
-    assert configure.understand(text.partition("LIBRARIES")[0]) is None
+    assert configure.parse(text.partition("LIBRARIES")[0]) is None

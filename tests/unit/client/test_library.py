@@ -9,7 +9,7 @@ from support import unprivileged
 from patchgen.client import library
 from patchgen.client.library import Archive, ArchiveError, Mark, examine
 from patchgen.options import resolve
-from patchgen.wheel.check import homes
+from patchgen.wheel.check import homes, runtime
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,7 +142,7 @@ def test_a_home_in_any_directory(tmp_path: Path) -> None:
 )
 def test_the_row_of_a_home(tmp_path: Path, data: bytes | None, problems: list[str]) -> None:
     home = make_home(tmp_path / "home", data)
-    row = homes.client(resolve({"switchml_home": home}, {}, "/")).check
+    row = homes.look(resolve({"switchml_home": home}, {}, "/")).row
     assert [problem.replace(home, "HOME") for problem in row.problems] == problems
     assert row.required
     assert row.found == home
@@ -150,9 +150,9 @@ def test_the_row_of_a_home(tmp_path: Path, data: bytes | None, problems: list[st
 
 def test_a_home_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "home").touch()
-    client = homes.client(resolve({"switchml_home": str(tmp_path / "home")}, {}, "/"))
+    client = homes.look(resolve({"switchml_home": str(tmp_path / "home")}, {}, "/"))
     assert client.archive is None
-    assert [problem.partition(";")[0] for problem in client.check.problems] == [
+    assert [problem.partition(";")[0] for problem in client.row.problems] == [
         f"no {tmp_path}/home/include/switchml/context.h",
         f"{tmp_path}/home/lib/libswitchml-client.a: Not a directory",
     ]
@@ -164,7 +164,7 @@ def test_an_archive_that_cannot_be_read() -> None:
         path = directory / "home/lib/libswitchml-client.a"
         path.chmod(0)
         with unprivileged.user():
-            row = homes.client(resolve({"switchml_home": home}, {}, "/")).check
+            row = homes.look(resolve({"switchml_home": home}, {}, "/")).row
     assert row.problems == (f"{path}: Permission denied; it has to be a file that can be read",)
 
 
@@ -181,7 +181,7 @@ def test_the_driver_of_the_card_is_told(tmp_path: Path, content: bytes, *, ok: b
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/libdpdk.a").write_bytes(content)
     options = resolve({"dpdk": True, "mlx5": True, "dpdk_home": str(tmp_path)}, {}, "/")
-    row = homes.driver(options)
+    row = runtime.check_driver(options)
     assert row is not None
     assert (row.name, row.ok, row.required) == ("run: DPDK's mlx5 driver", ok, False)
     assert all("build DPDK with MLX5=1" in problem for problem in row.problems)
@@ -196,6 +196,6 @@ def test_what_a_home_links_with(tmp_path: Path) -> None:
     )
     assert library.links(str(home)) == ("DPDK (/opt/my dpdk)", "gRPC 1.51.1 (packages)")
     options = resolve({"switchml_home": str(home), "dpdk": True}, {}, "/")
-    row = homes.links(options)
+    row = homes.read_links(options)
     assert row is not None
     assert row.found == "DPDK (/opt/my dpdk), gRPC 1.51.1 (packages)"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchgen.client.library import Archive
-from patchgen.wheel.check import config
+from patchgen.wheel.check import runtime
 from patchgen.wheel.check.site import Site
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def test_the_first_place_counts(tmp_path: Path) -> None:
         directory.mkdir()
     given = tmp_path / "own.cfg"
     places = [cwd / "switchml-node1.cfg", cwd / "switchml.cfg", etc / "switchml.cfg", given]
-    none = config.check(at(cwd), None, "node1", str(etc))[0]
+    none = runtime.check_config(at(cwd), None, "node1", str(etc))[0]
     listed = ", ".join(map(str, places[2::-1]))
     assert none.problems == (
         f"none of {listed}; write one for each rank, or allreduce stays with Gloo",
@@ -38,7 +38,7 @@ def test_the_first_place_counts(tmp_path: Path) -> None:
     for rank, path in enumerate(places):
         path.write_text(f"[general]\nrank = {rank}\nnum_workers = 9\nbackend = dpdk\n")
         environ = {"SWITCHML_CONFIG": "../own.cfg"} if path == given else {}
-        row, found = config.check(at(cwd, **environ), REAL, "node1", str(etc))
+        row, found = runtime.check_config(at(cwd, **environ), REAL, "node1", str(etc))
         assert row.found == f"{path}: rank {rank} of 9, backend dpdk"
         assert row.ok
         assert found is not None
@@ -54,10 +54,10 @@ def test_a_file_that_others_could_have_written(tmp_path: Path, name: str) -> Non
         (directory / "switchml.cfg").write_text("[general]\nnum_workers = 2\nbackend = dpdk\n")
         (directory / name).chmod(0o777)
     named = {"SWITCHML_CONFIG": "switchml.cfg"}
-    assert config.check(at(cwd, **named), REAL, "node1", str(etc))[0].ok
-    assert config.check(at(cwd), REAL, "node1", str(etc))[0].ok
+    assert runtime.check_config(at(cwd, **named), REAL, "node1", str(etc))[0].ok
+    assert runtime.check_config(at(cwd), REAL, "node1", str(etc))[0].ok
     (etc / "switchml.cfg").unlink()
-    row, found = config.check(at(cwd), REAL, "node1", str(etc))
+    row, found = runtime.check_config(at(cwd), REAL, "node1", str(etc))
     one = cwd / name
     (problem,) = row.problems
     assert problem == (
@@ -66,7 +66,7 @@ def test_a_file_that_others_could_have_written(tmp_path: Path, name: str) -> Non
     )
     assert found is None
     (cwd / name).chmod(0o755)
-    assert config.check(at(cwd), REAL, "node1", str(etc))[0].ok
+    assert runtime.check_config(at(cwd), REAL, "node1", str(etc))[0].ok
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_is_told(
     tmp_path: Path, lines: str, archive: Archive | None, problems: list[str]
 ) -> None:
     (tmp_path / "switchml.cfg").write_text(f"[general]\n{lines}\n")
-    row, _ = config.check(at(tmp_path), archive, "node1", "/nowhere")
+    row, _ = runtime.check_config(at(tmp_path), archive, "node1", "/nowhere")
     assert row.problems == tuple(problems)
     assert not row.required
 
@@ -145,5 +145,5 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, content: bytes | None, probl
         path.mkdir()
     else:
         path.write_bytes(content)
-    row, _ = config.check(at(tmp_path), REAL, "node1", "/nowhere")
+    row, _ = runtime.check_config(at(tmp_path), REAL, "node1", "/nowhere")
     assert row.problems[0].startswith(f"{path}: {problem}")

@@ -137,7 +137,7 @@ def test_a_python_under_which_torch_crashes_at_exit(version: str, *, ok: bool) -
 
 
 def test_the_rows_that_a_user_may_accept() -> None:
-    row = blas.row(locked(GOOD), None)
+    row = blas.find(locked(GOOD), None)
     assert row is not None
     assert set(ACCEPTABLE.values()) <= {row.name, *rows(locked(GOOD))}
 
@@ -155,7 +155,7 @@ MKL = {"mkl": "2020.4", "mkl-include": "2020.4"}
     ],
 )
 def test_blas_of_a_lock(packages: dict[str, str], found: str) -> None:
-    row = blas.row(locked({**GOOD, **packages}), None)
+    row = blas.find(locked({**GOOD, **packages}), None)
     assert row is not None
     assert (row.name, row.found, row.ok, row.required) == (
         "BLAS and LAPACK", found, bool(found), True
@@ -164,7 +164,7 @@ def test_blas_of_a_lock(packages: dict[str, str], found: str) -> None:
         put = f"put mkl and mkl-include {RELOCK}; or build without: --accept no-blas"
         assert row.problems[1] == put
     none = Tools(Site("/w", None, None, {}, "/"), Limits("PyTorch"), None)
-    assert blas.row(none, None) is None
+    assert blas.find(none, None) is None
 
 
 def test_mkl_counts_where_the_lock_has_it() -> None:

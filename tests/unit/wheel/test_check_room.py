@@ -10,7 +10,7 @@ from patchgen.patch import pins
 from patchgen.patch.recipes import Recipe
 from patchgen.system import machine
 from patchgen.wheel import check
-from patchgen.wheel.check import hugepages, room
+from patchgen.wheel.check import room, runtime
 from patchgen.wheel.check.site import Site
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ MOUNT = "no hugetlbfs; as root: mount -t hugetlbfs none /dev/hugepages"
 def test_hugepages(
     tmp_path: Path, free: dict[int, int], mounts: str, found: str, problems: list[str]
 ) -> None:
-    row = hugepages.check(None, pages(tmp_path, free, mounts))
+    row = runtime.check_hugepages(None, pages(tmp_path, free, mounts))
     assert (row.found, list(row.problems), row.required) == (found, problems, False)
 
 
@@ -135,6 +135,6 @@ def test_no_hugepages_are_missed_where_dpdk_does_without(tmp_path: Path) -> None
     root = pages(tmp_path, {}, "")
     eal = "extra_eal_options = -m 256 --no-huge"
     config = read(f"[general]\nbackend = dpdk\n[backend.dpdk]\n{eal}\n")
-    row = hugepages.check(config, root)
+    row = runtime.check_hugepages(config, root)
     assert (row.ok, row.found) == (True, "none needed: switchml.cfg has --no-huge")
-    assert not hugepages.check(read("[general]\nbackend = dpdk\n"), root).ok
+    assert not runtime.check_hugepages(read("[general]\nbackend = dpdk\n"), root).ok
