@@ -1,6 +1,6 @@
-/// What the ranks of a new process group tell each other, and what rank 0 makes of it for all.
+/// Agreement of the ranks of a new process group: what they offer, and rank 0's verdict for all.
 ///
-/// Knows nothing of SwitchML.
+/// SwitchML is not known here.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,7 @@ std::string text(const Parts&... parts) {
   return out.str();
 }
 
-/// What a rank is able to do.
+/// Offer of a rank: its terms, or the reason why it is unable.
 struct Offer {
   char kind = 'y';    // 'y': able, 'b': unable because another group delegates, 'n': unable
   std::string words;  // the terms, which must be the same on every rank, or why it is unable
@@ -143,7 +143,7 @@ inline std::string differences(const std::string& first, const std::string& othe
   return out.empty() ? "another client library than rank 0" : out;
 }
 
-/// What comes of the offers of all ranks: able where every rank is, and on the same terms.
+/// Verdict on the offers of all ranks: able where every rank is, and on the same terms.
 inline Message verdict(const std::vector<Message>& offers) {
   Message out;
   std::map<std::string, std::vector<int>> reasons;
@@ -193,7 +193,7 @@ class Negotiation {
     }
   }
 
-  /// What comes of the offers of all ranks. Throws where one is missing, on every rank alike.
+  /// Exchanges the offers, and returns the verdict. Throws on every rank where one is missing.
   Message round(const char* name, const Offer& offer) {
     Message own;
     own.nonces = {nonce_};
@@ -327,7 +327,7 @@ class Negotiation {
     begun_ = Clock::now();
   }
 
-  /// What rank 0 says.
+  /// Reads an answer of rank 0.
   template <typename Function>
   auto hear(const Function& function) -> decltype(function()) {
     try {
@@ -352,8 +352,8 @@ class Negotiation {
   const std::string nonce_;
   std::string call_;  // its name is the nonce of rank 0
   bool again_ = false;
-  /// For rank 0 the time when it wrote what came of the round before, for others when they read it:
-  /// what a rank does between two rounds has limits that are shorter than the group's timeout.
+  /// Time when rank 0 wrote the verdict of the round before, or when this rank read it. A rank's
+  /// limits between two rounds are shorter than the group's timeout.
   typename Clock::time_point begun_ = Clock::now();
 };
 

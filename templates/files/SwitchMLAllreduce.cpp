@@ -46,13 +46,13 @@ enum Fallback : std::size_t { kGroup, kOp, kDtype, kTensors, kNumel, kFallbacks 
 constexpr std::array<const char*, kFallbacks> kFallbackNames{"group", "op", "dtype", "tensors",
                                                              "numel"};
 
-/// What a group delegates with. A value never changes.
+/// Settings of a delegating group. A value never changes.
 struct Delegation {
   std::vector<const void*> contexts;
   std::uint64_t minNumel;
   std::uint64_t chunkNumel;
-  std::chrono::milliseconds timeout;  // of the group when it was made
-  std::chrono::milliseconds longest;  // of a job in any case
+  std::chrono::milliseconds timeout;  // timeout of the group when it was made
+  std::chrono::milliseconds longest;  // largest limit of a job
   std::uint16_t workers;
   bool quantizes;
   Choice dtypes;
@@ -127,9 +127,9 @@ struct Process {
   explicit Process(const Process& parent);
 
   const pid_t pid = getpid();
-  /// That of the process that this one was forked from.
+  /// State of the process that this one was forked from.
   const Process* const parent = nullptr;
-  /// That had used the library, whose threads are not here.
+  /// True: the parent had used the library, whose threads are not here.
   const bool forked = false;
 
   std::atomic<const Delegation*> delegation{nullptr};
@@ -187,8 +187,8 @@ Process& process() {
   return *found;
 }
 
-/// For what is atomic: a call to the system costs more than all that is done with it. In a child it
-/// may still be the parent's, of which the child's is made.
+/// State for its atomic members: a call to the system costs more than they do. In a child it may
+/// still be the parent's, from which the child's is made.
 Process& sharedState() {
   auto* const found = newest.load(std::memory_order_acquire);
   return found == nullptr ? process() : *found;
@@ -341,7 +341,7 @@ Offer makeOffer(const Process& state, switchml::Config& config, std::string& pla
 
 // ---- the context --------------------------------------------------------------------------------
 
-/// What `function` returns or throws, or null where it takes longer than `limit`. It goes on then.
+/// Result or error of `function`, or null where it takes longer than `limit`. It goes on then.
 template <typename Function>
 std::unique_ptr<std::string> resultWithin(std::chrono::milliseconds limit, Function function) {
   const auto promise = std::make_shared<std::promise<std::string>>();
@@ -621,12 +621,12 @@ Offer probe(Process& state, const switchml::Config& config, std::chrono::millise
   return why.empty() ? Offer() : Offer::refuse(state.broken.get());
 }
 
-/// How many elements of a delegated allreduce are sent in fewer bits.
+/// Number of elements of a delegated allreduce that are sent in fewer bits.
 std::uint64_t quantizedNumel(const Delegation& group, const Request& request) {
   return request.element == Element::kInt32 ? 0 : group.quantization.numel(request.numel);
 }
 
-/// How many jobs a delegated allreduce is: the scales and the values in fewer bits, if there are
+/// Number of jobs of a delegated allreduce: the scales and the values in fewer bits, if there are
 /// any, and the parts of the rest.
 std::uint64_t jobsOf(const Delegation& group, const Request& request) {
   const auto quantized = quantizedNumel(group, request);
@@ -658,8 +658,8 @@ class Reduction {
   }
 
  private:
-  /// As many jobs as are needed for the next to be there when one ends. More would only keep the
-  /// jobs of other calls away.
+  /// Jobs in the library at once: enough for the next to be there when one ends. More would only
+  /// delay the jobs of other calls.
   static constexpr std::size_t kAhead = 2;
 
   std::uint64_t sumQuantized(std::uint64_t numel);

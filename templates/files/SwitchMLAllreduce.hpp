@@ -21,20 +21,20 @@ namespace switchml_torch {
 enum class Element : std::uint8_t { kFloat32, kInt32, kBFloat16, kFloat16, kOther };
 enum class Op : std::uint8_t { kSum, kAvg, kOther };
 
-/// What decides, on every rank alike, whether an allreduce is delegated. Nothing that may differ
-/// between ranks (device, strides) belongs here.
+/// Properties of an allreduce that decide, on every rank alike, whether it is delegated. What may
+/// differ between ranks (device, strides) does not belong here.
 struct Request {
   Element element;
   Op op;
-  std::size_t tensors;  // that are summed with each other as well; 1 where they are one row
-  std::uint64_t numel;  // of all of them
+  std::size_t tensors;  // number of tensors, which are also summed with each other; 1 for one row
+  std::uint64_t numel;  // elements of all tensors
 };
 
-/// What else is done with each part of an allreduce, from one of its elements to before another.
+/// Steps before and after the sum of each part of an allreduce, from one element to before another.
 /// The parts come in their order; where a part is `before`, an earlier one may not be `after` yet.
 struct Steps {
   using Step = std::function<void(std::int64_t first, std::int64_t last)>;
-  Step before;  // makes the values come, if it is set
+  Step before;  // brings the values, if it is set
   Step after;   // takes the results
   Step fill{};  // copies the values into the row, in pieces of a part, unless they are there
 };
@@ -124,7 +124,7 @@ void abort(const std::vector<std::shared_ptr<Context>>& contexts) {
   abort(keysOf(contexts));
 }
 
-/// Not every torch has ReduceOp::AVG.
+/// ReduceOp::AVG, which not every torch has.
 template <typename ReduceOp, typename = void>
 struct Average {
   static bool is(const ReduceOp&) { return false; }
@@ -186,7 +186,7 @@ class Ticket {
   /// False when the call is left to Gloo.
   explicit operator bool() const noexcept { return number_ != kNoTicket; }
 
-  /// How long the job may take, where that is not the timeout of the group when it was made.
+  /// Sets the limit of the job, where that is not the timeout of the group when it was made.
   void limit(std::chrono::milliseconds limit) noexcept { limit_ = limit; }
 
   /// Says that the tensors are one row of elements. Called where the work is made. False when the

@@ -34,7 +34,7 @@ class Parts {
  public:
   Parts() = default;
 
-  /// One after another.
+  /// Places the tensors one after another.
   explicit Parts(const std::vector<Tensor>& tensors) {
     for (const auto& tensor : tensors) {
       add(tensor, numel_);
@@ -46,13 +46,13 @@ class Parts {
     numel_ = std::max(numel_, begin + tensor.numel());
   }
 
-  /// Of the row.
+  /// Elements of the row.
   std::int64_t numel() const { return numel_; }
 
   const Tensor& first() const { return parts_[0].tensor; }
 
-  /// Whether both are the same one tensor, in the same place of the row: what was read of it may be
-  /// written while the rest of it is still to be read.
+  /// True where both are the same one tensor, in the same place of the row. Its parts may be
+  /// written while later parts are still to be read.
   bool areOne(const Parts& other) const {
     return parts_.size() == 1 && other.parts_.size() == 1 &&
            parts_[0].begin == other.parts_[0].begin && numel_ == other.numel_ &&
@@ -115,7 +115,7 @@ class Row {
 
   const Tensor& values() const { return values_; }
 
-  /// Whether it has memory of its own, which is to be filled.
+  /// True where the row has memory of its own, which has to be filled.
   bool isOwn() const { return own_; }
 
   /// Fills the elements from `first` to before `last`. Called in order, from 0 on. What is written

@@ -1,7 +1,7 @@
-/// What the ranks of a new process group sum before it delegates, and what must come of it; and
-/// whether the controller of the switch can be reached.
+/// Values that the ranks of a new process group sum before it delegates, and the check of their
+/// sums; and a test that the controller of the switch can be reached.
 ///
-/// Knows nothing of SwitchML but its arithmetic.
+/// Of SwitchML, only its arithmetic is known here.
 #pragma once
 
 #include <netdb.h>
@@ -63,7 +63,7 @@ class Probe {
 
   double float32Sum(std::uint64_t i) const { return weight(i) * static_cast<double>(factors()); }
 
-  /// How far a right sum may be from float32Sum(). The largest value of every packet is below 1, so
+  /// Largest error of a right sum to float32Sum(). The largest value of every packet is below 1, so
   /// SwitchML's factor is at least INT32_MAX / ranks. Each rank rounds its value times the factor
   /// to a float (2^-24 of it) and that to an integer (half a unit of 1 / factor). The sum of the
   /// integers is exact. It is rounded to a float and divided by the factor: 2^-24 of it twice.
@@ -122,7 +122,7 @@ class Probe {
                              " instead of ", expected(first));
   }
 
-  /// All bits of it depend on all bits of the seed and of `i`: the generator SplitMix64.
+  /// SplitMix64: all bits of the result depend on all bits of the seed and of `i`.
   std::uint32_t mixed(std::uint64_t i) const {
     auto x = seed_ + (i + 1) * 0x9e3779b97f4a7c15U;
     x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
@@ -151,8 +151,8 @@ class Probe {
   unsigned bits_ = 0;
 };
 
-/// Why nothing accepts TCP connections at `host` and `port` before `deadline`; empty where
-/// something does. It tries again until then.
+/// Reason why nothing accepts TCP connections at `host` and `port` before `deadline`; empty where
+/// something does. Tries again until then.
 inline std::string unreachable(const std::string& host, std::uint16_t port,
                                std::chrono::steady_clock::time_point deadline) {
   using Clock = std::chrono::steady_clock;

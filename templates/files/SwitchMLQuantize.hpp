@@ -37,8 +37,8 @@ namespace quantize {
 constexpr unsigned kMostBits = 8;
 constexpr std::uint32_t kMostRanks = 1U << 16;  // so that sums of multiples are exact in float32
 
-/// How a layer is sent, the same on all ranks. `bits` is 1 to 8, `ranks` 1 to 2^16, and `bucket`,
-/// the number of values that share a scale, at least 1.
+/// Format of a layer that is sent, the same on all ranks. `bits` is 1 to 8, `ranks` 1 to 2^16, and
+/// `bucket`, the number of values that share a scale, at least 1.
 struct Format {
   unsigned bits;
   std::uint32_t ranks;
@@ -57,15 +57,15 @@ struct Format {
     return static_cast<std::uint32_t>((std::uint64_t{1} << laneBits()) - 1);
   }
   constexpr std::int32_t highest() const { return bits == 1 ? 1 : (1 << (bits - 1)) - 1; }
-  /// From one level to the next, as multiples of the unit.
+  /// Distance of two levels, in multiples of the unit.
   constexpr std::int32_t step() const { return bits == 1 ? 2 : 1; }
 
   constexpr std::size_t buckets(std::size_t numel) const { return (numel + bucket - 1) / bucket; }
-  /// Of a bucket that has `numel` values.
+  /// Words of a bucket that has `numel` values.
   constexpr std::size_t bucketWords(std::size_t numel) const {
     return (numel + lanes() - 1) / lanes();
   }
-  /// Of a layer.
+  /// Words of a layer.
   constexpr std::size_t words(std::size_t numel) const {
     return numel / bucket * bucketWords(bucket) + bucketWords(numel % bucket);
   }
@@ -122,7 +122,7 @@ SWITCHML_INLINE std::int32_t largestBits(const float* values, std::size_t numel)
   return most;
 }
 
-/// In eight sums, whose order is a part of the result.
+/// Adds up in eight sums, whose order is a part of the result.
 SWITCHML_INLINE std::int32_t meanBits(const float* values, std::size_t numel) {
   constexpr std::size_t kSums = 8;
   double sums[kSums] = {};
@@ -152,7 +152,7 @@ struct Factors {
   float scale;
 };
 
-/// Where nothing is sent: all values are 0, or one of them is inf or NaN.
+/// True where nothing is sent: all values are 0, or one of them is inf or NaN.
 SWITCHML_INLINE bool empty(std::int32_t scale) { return scale <= 0 || scale >= kInfinity; }
 
 SWITCHML_INLINE std::uint64_t mixed(std::uint64_t x) {

@@ -46,7 +46,8 @@ class Crc32 {
   std::uint32_t state_ = 0xFFFFFFFFU;
 };
 
-/// Of a library: its size, and a checksum of its beginning and end. False where it cannot be read.
+/// Writes the size of a library, and a checksum of its beginning and end. False where it cannot be
+/// read.
 bool fingerprint(const char* path, std::array<char, kFingerprint>& out) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path, "rbe"), &std::fclose);
   if (file == nullptr || std::fseek(file.get(), 0, SEEK_END) != 0) {

@@ -1,4 +1,4 @@
-/// Whether a stream is being captured into a CUDA graph.
+/// Test whether a stream is being captured into a CUDA graph.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -10,8 +10,8 @@
 
 namespace switchml_torch {
 
-/// In a torch whose devices cannot be asked: by CUDA itself, where torch has loaded that. Its
-/// headers are not needed for it: a CUDAStream is a c10::Stream, and nothing else.
+/// For a torch whose devices cannot be asked. CUDA itself is asked, where torch has loaded it,
+/// without its headers: a CUDAStream is a c10::Stream, and nothing else.
 template <typename Impl, typename = void>
 struct Capture {
   static bool isOf(const c10::Stream& stream) {

@@ -41,7 +41,7 @@ class FlightRecords {
     gloo_ = 0;
   }
 
-  /// Where a call comes from. Takes Python's lock.
+  /// Stack of a call. Takes Python's lock.
   Trace trace() const {
     return recording_ ? torch::CapturedTraceback::gather(true, true, recorder_.capture_cpp_stack_)
                       : nullptr;
@@ -115,7 +115,7 @@ class FlightRecords {
     }
   }
 
-  /// From the newest entry back to those that were seen before. Called with the recorder's mutex.
+  /// Goes from the newest entry back to those seen before. Called with the recorder's mutex.
   template <typename Group>
   void follow(const Group& group) {
     const auto name = nameOf(group);

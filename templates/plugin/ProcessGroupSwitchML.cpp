@@ -35,8 +35,8 @@ class Unlocked {
   PyThreadState* const state_;
 };
 
-/// In a torch whose works can make a stream wait: by the future, which knows nothing of the copy
-/// back to a device. So the caller waits instead, and with it what it puts on the stream later.
+/// Work of a torch that can make a stream wait for it. Torch waits for the future, which knows
+/// nothing of the copy back to a device. So the caller waits instead.
 template <typename Base, typename = void>
 class Blocking : public Base {
  public:
@@ -50,7 +50,7 @@ class Blocking<Base, decltype(std::declval<Base&>().blockCurrentStream())> : pub
   void blockCurrentStream() override { this->wait(); }
 };
 
-/// What a work says of the call that made it.
+/// Call that made a work, as the work reports it.
 struct Call {
   std::uint64_t sequence;
   std::chrono::milliseconds timeout;
@@ -199,7 +199,7 @@ class BarrierWork : public PoolWork {
         before_(std::move(before)),
         inner_(std::move(inner)) {}
 
-  /// Without the place, which the works that it waits for may need.
+  /// Waits without the place, which the works that it waits for may need.
   void run(WorkPool::Place& place) noexcept {
     place.release();
     std::exception_ptr failure;
@@ -220,7 +220,7 @@ class BarrierWork : public PoolWork {
   const c10::intrusive_ptr<c10d::Work> inner_;
 };
 
-/// What Gloo takes as well. Whether it is delegated is for the ticket to say.
+/// True for tensors that Gloo takes as well. The ticket decides whether they are delegated.
 bool areDense(const std::vector<at::Tensor>& tensors) {
   return !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), [&](const auto& tensor) {
     return tensor.defined() && tensor.layout() == at::kStrided &&
@@ -228,7 +228,7 @@ bool areDense(const std::vector<at::Tensor>& tensors) {
   });
 }
 
-/// Whether each target is as large as one of `size` equal parts of its source.
+/// True where each target is as large as one of `size` equal parts of its source.
 bool areParts(const std::vector<at::Tensor>& targets, const std::vector<at::Tensor>& sources,
               int size) {
   return targets.size() == sources.size() &&

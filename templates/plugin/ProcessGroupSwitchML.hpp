@@ -26,7 +26,7 @@ class InFlight {
   Works::iterator add(c10::intrusive_ptr<c10d::Work> work);
   void remove(Works::iterator entry);
 
-  /// Those that have no sum yet. A work in whose callback this is called is not among them.
+  /// Works that have no sum yet. A work in whose callback this is called is not among them.
   Works pending();
 
  private:
@@ -97,7 +97,7 @@ class ProcessGroupSwitchML : public Forwarding {
 
   void numberRecords() override { records_->number(*wrapped_); }
 
-  /// How long a call may take.
+  /// Limit of a call.
   std::chrono::milliseconds limitOf(std::chrono::milliseconds timeout) const {
     return timeout > timeout.zero() ? timeout : limit_.load();
   }

@@ -10,7 +10,7 @@
 
 namespace switchml_torch {
 
-/// How a layer is sent, with its number of values; see quantize::Format. Tensors are contiguous, in
+/// Format of a layer that is sent, and its size; see quantize::Format. Tensors are contiguous, in
 /// host memory, and of one layer. Arguments that do not fit raise c10::Error.
 class QuantizedLayer {
  public:

@@ -1,4 +1,4 @@
-/// What stands in for the tensors of an accelerator: SwitchML knows host memory only.
+/// Host memory for the tensors of an accelerator, since SwitchML knows no other.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -66,7 +66,7 @@ struct CopyStreams {
   }
 };
 
-/// How long the host waits for a device.
+/// Patience of the host with a device.
 struct Patience {
   std::chrono::milliseconds limit;                   // of each wait
   std::shared_ptr<const std::atomic<bool>> aborted;  // ends all of them
@@ -105,7 +105,7 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  /// Of the copies back. It is the current one wherever the members below are called.
+  /// Stream of the copies back. It is the current one wherever the members below are called.
   const c10::Stream& stream() const { return streams_.back; }
 
   /// The row, once the values are there and on their way to it. A copy that waited for them on its
@@ -148,7 +148,7 @@ class Staging {
   /// Returns when nothing more is copied back, or when that takes far longer than copies do.
   void settle() const { reached(done_, std::chrono::seconds(1), nullptr); }
 
-  /// What is queued on the current stream from here on comes after the copies back.
+  /// Makes the current stream wait for the copies back.
   void block() const {
     const c10::DeviceGuard guard(device_);
     refuseCapture(currentStream());

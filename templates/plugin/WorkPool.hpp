@@ -25,8 +25,8 @@ class WorkPool {
   class State;
 
  public:
-  /// What a job has while it does its own part: one of the pool's places. When it releases that for
-  /// another thread, it may go on for as long as it likes, also waiting for jobs after it.
+  /// One of the pool's places, which a job holds while it does its own part. Once it has released
+  /// that for another thread, it may take any time, and wait for jobs after it.
   class Place {
    public:
     void release() noexcept;
@@ -58,7 +58,7 @@ class WorkPool {
   /// True in a child of the process that made the pool, which has none of its threads.
   bool forked() const { return state_->forked(); }
 
-  /// What is there until all threads have ended, also when a job has destroyed the pool. Has
+  /// State that lasts until all threads have ended, also when a job has destroyed the pool. It has
   /// drain() and forked() as well.
   std::weak_ptr<State> watch() const { return state_; }
 
@@ -173,7 +173,7 @@ inline std::list<std::thread> WorkPool::State::ended() {
   return std::exchange(ended_, {});
 }
 
-/// All threads, to be joined.
+/// Stops the pool; returns the threads, to be joined.
 inline std::list<std::thread> WorkPool::State::stop() {
   std::lock_guard<std::mutex> lock(mutex_);
   stopping_ = true;

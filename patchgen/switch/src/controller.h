@@ -1,4 +1,4 @@
-// What client libraries talk to before they send packets.
+// Controller that client libraries talk to before they send packets.
 #ifndef SOFTSWITCH_CONTROLLER_H_
 #define SOFTSWITCH_CONTROLLER_H_
 

@@ -1,4 +1,4 @@
-// What the switch does: from a frame to answers. No clock, no sockets, no threads.
+// Core of the switch: from a frame to answers, without clock, sockets or threads.
 #ifndef SOFTSWITCH_CORE_H_
 #define SOFTSWITCH_CORE_H_
 

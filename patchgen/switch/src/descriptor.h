@@ -50,7 +50,7 @@ class Mapping {
   std::size_t size_ = 0;
 };
 
-// What the system says of a call that failed, as `what: why`.
+// Error of a failed system call, as `what: why`.
 std::string Failure(const std::string& what);
 
 }  // namespace softswitch

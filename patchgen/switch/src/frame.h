@@ -14,7 +14,7 @@ constexpr std::size_t kHeadBytes = 52;  // Ethernet, IPv4, UDP, SwitchML, expone
 constexpr std::size_t kMaxElements = 256;
 constexpr std::size_t kMaxFrame = kHeadBytes + 4 * kMaxElements;
 
-// As integers whose highest octet comes first on the wire.
+// Addresses as integers whose highest octet comes first on the wire.
 struct Address {
   std::uint64_t mac;
   std::uint32_t ip;
@@ -26,7 +26,7 @@ constexpr Address kSwitch = {0x02534d4c0001, 0xc613fffe};
 // Elements of a packet of a size, by the number in its header; 0 where no such size is summed.
 constexpr std::size_t ElementsOf(unsigned size) { return size == 1 ? 64 : size == 3 ? 256 : 0; }
 
-// What a packet says. `values` are in the frame.
+// Content of a packet. `values` are in the frame.
 struct Packet {
   std::uint8_t size;  // as in its header
   std::uint8_t job;
@@ -38,7 +38,7 @@ struct Packet {
   const std::uint8_t* values;
 };
 
-// Whether a frame is UDP over IPv4 to the switch, on a port that it listens on.
+// True for UDP over IPv4 to the switch, on a port that it listens on.
 bool ForSwitch(Bytes frame);
 
 // The sender of a frame that is for the switch.

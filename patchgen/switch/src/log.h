@@ -6,7 +6,7 @@
 
 namespace softswitch {
 
-// What others have sent may be part of a line: only its printable characters are written.
+// Writes the printable characters of a line, of which a part may come from others.
 void Log(const std::string& line);
 
 }  // namespace softswitch

@@ -102,7 +102,7 @@ constexpr std::uint16_t kNext = 1;  // of a slot's flags: the frame goes on in t
 static_assert(sizeof(Message) == kMessageBytes);
 static_assert(sizeof(Slot) == 16);
 
-// What a ring begins with. Its parts lie on lines of 64 bytes. Who offers slots moves the head,
+// Head of a ring. Its parts lie on lines of 64 bytes. Who offers slots moves the head,
 // who has used them the tail: towards the server the client offers frames, towards the client it
 // offers room.
 constexpr std::size_t kLine = 64;

@@ -108,7 +108,7 @@ memif::Slot MemifLink::SlotAt(const Ring& ring, std::uint16_t at) {
   return slot;
 }
 
-// How many slots the other side has offered and this side has not used.
+// Number of slots that the other side has offered and this side has not used.
 std::uint16_t MemifLink::Offered(const Ring& ring) {
   const auto offered = static_cast<std::uint16_t>(Acquire(&ring.ring->head) - ring.at);
   if (offered > ring.count) throw MemifFault("the ring's head is out of range");

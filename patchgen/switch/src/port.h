@@ -1,4 +1,4 @@
-// Where frames come from and go to.
+// Port: source and sink of frames.
 #ifndef SOFTSWITCH_PORT_H_
 #define SOFTSWITCH_PORT_H_
 

@@ -11,7 +11,7 @@
 
 namespace softswitch {
 
-// What a worker says of itself.
+// Application of a worker to a session.
 struct Application {
   std::uint64_t session = 0;
   std::uint32_t rank = 0;

@@ -135,7 +135,7 @@ void Group::CheckLimit() {
         late);
 }
 
-// What every worker has to send next, where it does not say goodbye.
+// Frame that every worker has to send next, unless it says goodbye.
 FrameHeader Group::Expected() const {
   return plan_ ? StepHeader(*plan_, plan_->step(step_))
                : FrameHeader{FrameKind::kJob, sizeof(JobHeader), jobs_};

@@ -47,7 +47,7 @@ Chunk JobPlan::chunk(uint64_t index) const {
   return {first, packets, {head.offset, tail.offset + tail.numel - head.offset}};
 }
 
-// With lookahead 2 and 4 chunks: E0 E1 D0 E2 D1 E3 D2 D3.
+// Steps with lookahead 2 and 4 chunks: E0 E1 D0 E2 D1 E3 D2 D3.
 Step JobPlan::step(uint64_t index) const {
   if (!quantized_) {
     return {StepKind::kData, index};

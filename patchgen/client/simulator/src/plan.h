@@ -1,4 +1,4 @@
-// How a job is cut into packets, chunks and steps: the same on all workers and the aggregator.
+// Plan of a job in packets, chunks and steps: the same on all workers and the aggregator.
 #ifndef SWITCHML_SRC_PLAN_H_
 #define SWITCHML_SRC_PLAN_H_
 
@@ -14,8 +14,9 @@ struct Range {
   uint64_t numel;
 };
 
-// Each worker thread of the real library has one contiguous slice; the first numel % threads slices
-// have one element more. A slice is cut into packets, of which the last may be short.
+// Packets of a row: each worker thread of the real library has one contiguous slice; the first
+// numel % threads slices have one element more. A slice is cut into packets, of which the last may
+// be short.
 class PacketLayout {
  public:
   PacketLayout(uint64_t numel, uint16_t threads, uint64_t packet_numel);
@@ -41,7 +42,7 @@ struct Chunk {
 
 enum class StepKind { kExponents, kData };
 
-// One message of each worker, and the aggregator's answer.
+// Step of a job: a message of each worker, and the aggregator's answer.
 struct Step {
   StepKind kind;
   uint64_t chunk;

@@ -1,4 +1,4 @@
-// What workers and aggregator say to each other.
+// Protocol of workers and aggregator.
 //
 // A connection carries frames, a header and a payload, in the byte order of the host. The worker
 // opens with a hello and is answered by welcome or refused. Each job is a job frame, then the steps
@@ -70,7 +70,7 @@ Hello MakeHello(const GeneralConfig& config);
 // there is none.
 std::string Invalid(const Hello& hello);
 
-// Why a worker with hello `theirs` does not fit to one with `ours`; empty where it does.
+// Reason why a worker with hello `theirs` does not fit to one with `ours`; empty where it does.
 std::string Disagreement(const Hello& ours, const Hello& theirs);
 
 JobHeader MakeJobHeader(const Tensor& tensor, AllReduceOperation operation);
@@ -81,11 +81,11 @@ JobPlan MakePlan(const JobHeader& job, const Hello& hello);
 
 FrameHeader StepHeader(const JobPlan& plan, const Step& step);
 
-// Why a worker cannot be one of so many, whoever the others are; empty where it can. `where` is who
-// says how many.
+// Reason why a worker cannot be one of so many, whoever the others are; empty where it can. `where`
+// names the source of their number.
 std::string Misfit(const Hello& hello, uint16_t num_workers, const std::string& where);
 
-// How long to wait for the others: at least a millisecond, at most a year.
+// Limit of the wait for the others: at least a millisecond, at most a year.
 std::chrono::milliseconds JobLimit(const GeneralConfig& config);
 std::chrono::milliseconds JobLimit(const Hello& hello);
 

@@ -9,7 +9,7 @@ namespace switchml {
 
 using Words = std::vector<uint32_t>;
 
-// Each takes `words` into `result`, element by element; both have the same size.
+// Functions that take `words` into `result`, element by element; both have the same size.
 void AddInt32(const Words& words, Words& result);  // wraps around
 void AddFloat32(const Words& words, Words& result);
 void MaxInt32(const Words& words, Words& result);

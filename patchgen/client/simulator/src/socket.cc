@@ -88,7 +88,7 @@ int ConnectOnce(const Fd& fd, const addrinfo& address, TimePoint deadline) {
   return error;
 }
 
-// Where nobody listens on a port that the system also hands out, a socket can connect to itself.
+// True for a socket that is connected to itself, as may be on a port that the system hands out.
 bool ConnectedToItself(const Fd& fd) {
   sockaddr_storage local{};
   sockaddr_storage remote{};

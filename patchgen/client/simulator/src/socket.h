@@ -70,7 +70,7 @@ struct Bytes {
   size_t size;
 };
 
-// One non-blocking system call, which may move less than asked for. SendParts sends the two parts
+// Non-blocking system calls, which may move less than asked for. SendParts sends the two parts
 // as one message, without its first `skip` bytes.
 TransferResult SendParts(const Fd& socket, Bytes first, Bytes second, size_t skip);
 TransferResult Receive(const Fd& socket, void* data, size_t bytes);
@@ -78,7 +78,7 @@ TransferResult Receive(const Fd& socket, void* data, size_t bytes);
 // False at the deadline. `events` as for poll(2).
 bool WaitFor(const Fd& fd, short events, TimePoint deadline);
 
-// What poll(2) takes: milliseconds until `deadline`, rounded up.
+// Milliseconds until `deadline`, rounded up, for poll(2).
 int PollTimeout(TimePoint deadline);
 
 }  // namespace switchml

@@ -1,4 +1,4 @@
-// What an aggregator has counted.
+// Counters of an aggregator.
 #ifndef SWITCHML_SRC_TALLY_H_
 #define SWITCHML_SRC_TALLY_H_
 

@@ -55,7 +55,7 @@ struct DummyBackendConfig {
   bool process_packets;
 };
 
-// Of the simulator only.
+// Settings of the simulator only.
 struct SimulatorConfig {
   bool external_aggregator;  // another process is at controller_ip and controller_port
 };

@@ -18,8 +18,8 @@ namespace switchml {
 
 class Session;
 
-// One per process. Where the real library aborts the process, this one writes a line to stderr and
-// returns false or a FAILED job.
+// Context, one per process. Where the real library aborts the process, this one writes a line to
+// stderr and returns false or a FAILED job.
 class Context {
  public:
   // Passed through once, in this order.
