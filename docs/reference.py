@@ -8,7 +8,7 @@ import click
 
 from patchgen.cli import main
 from patchgen.errors import EXIT_CODES
-from patchgen.options import DEV_ROOT, REFUSED_IN_HOMES, VARIABLES
+from patchgen.options import DEV_ROOT, FLAGS, REFUSED_IN_HOMES, VARIABLES
 from patchgen.patch import pins
 
 if TYPE_CHECKING:
@@ -73,6 +73,15 @@ def text() -> str:
         "variable | option | default | meaning",
         [(f"`{v.name}`", f"`{v.flag}`", f"`{v.default}`", v.help) for v in (*VARIABLES, DEV_ROOT)],
     )
+    lines += ["", "Flags of the client library:", ""]
+    lines += table(
+        "flag | part of the version | marked in an archive by | links with (Debian)",
+        [
+            (f"`{flag.name}`", f"`{flag.field}`", f"`{flag.mark}`" if flag.backend else "",
+             ", ".join(f"{name} (`{package}`)" for name, package in flag.libraries.items()))
+            for flag in FLAGS
+        ],
+    )  # fmt: skip
     refused = " ".join(REFUSED_IN_HOMES.replace("|", ""))
     lines += [
         "",

@@ -1,4 +1,4 @@
-"""What the user asks for: nine variables, checked, as one frozen value."""
+"""The flags of the client library, and the variables of a run as one frozen value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,68 @@ from patchgen.errors import OptionsError
 from patchgen.system import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Flag of the client library, and all that follows from it."""
+
+    name: str
+    """Name as a variable; in lower case it is the option and the part of a wheel's version."""
+    help: str
+    backend: bool = False
+    """True for a backend of the library, of which it has one beside dummy."""
+    needs: str = ""
+    """Backend that the flag is a part of."""
+    cards: str = ""
+    """Network cards that it is for."""
+    homes: tuple[str, ...] = ()
+    """Homes that a library with this flag needs."""
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    """Libraries that a program links with, and their Debian packages."""
+
+    @property
+    def field(self) -> str:
+        """Name of the option, without dashes, and part of the version."""
+        return self.name.lower()
+
+    @property
+    def directory(self) -> str:
+        """Directory of the backend in the library's source, below its own."""
+        return f"backends/{self.field}"
+
+    @property
+    def mark(self) -> str:
+        """Symbol of the backend in an archive."""
+        name = f"{self.name.capitalize()}Backend"
+        return f"8switchml{len(name)}{name}"
+
+
+FLAGS: tuple[Flag, ...] = (
+    Flag(
+        "DPDK", "the library has the DPDK backend (needs gRPC)", backend=True,
+        homes=("dpdk_home", "grpc_home"),
+    ),
+    Flag(
+        "MLX5", "with DPDK: ConnectX-4 or ConnectX-5 cards", needs="DPDK",
+        cards="ConnectX-4 and ConnectX-5",
+        libraries={"ibverbs": "libibverbs-dev", "mlx5": "libibverbs-dev", "mnl": "libmnl-dev"},
+    ),
+    Flag(
+        "MLX4", "with DPDK: ConnectX-3 cards", needs="DPDK", cards="ConnectX-3",
+        libraries={"ibverbs": "libibverbs-dev", "mlx4": "libibverbs-dev", "mnl": "libmnl-dev"},
+    ),
+    Flag(
+        "RDMA", "the library has the RDMA backend (needs gRPC)", backend=True,
+        homes=("grpc_home",),
+        libraries={"ibverbs": "libibverbs-dev", "hugetlbfs": "libhugetlbfs-dev"},
+    ),
+    Flag("DEBUG", "no optimization, debug symbols, detailed messages"),
+)  # fmt: skip
+"""The flags, of which every other list of flags is made."""
+BACKENDS = tuple(flag for flag in FLAGS if flag.backend)
+DUMMY = Flag("DUMMY", "the library's backend without a network", backend=True)
 
 
 @dataclass(frozen=True)
@@ -28,7 +89,7 @@ class Variable:
 
     @property
     def field(self) -> str:
-        """Field of `Options` that holds it."""
+        """Field of `Options` that holds a path, and the name among the values of `resolve`."""
         return self.key or self.name.lower()
 
     @property
@@ -38,11 +99,7 @@ class Variable:
 
 
 VARIABLES: tuple[Variable, ...] = (
-    Variable("DPDK", "0", "the library has the DPDK backend (needs gRPC)", boolean=True),
-    Variable("MLX5", "0", "with DPDK: ConnectX-4 or ConnectX-5 cards", boolean=True),
-    Variable("MLX4", "0", "with DPDK: ConnectX-3 cards", boolean=True),
-    Variable("RDMA", "0", "the library has the RDMA backend (needs gRPC)", boolean=True),
-    Variable("DEBUG", "0", "no optimization, debug symbols, detailed messages", boolean=True),
+    *(Variable(flag.name, "0", flag.help, boolean=True) for flag in FLAGS),
     Variable("BUILDDIR", "build", "directory that the patch, a graft or a wheel is written to"),
     Variable("SWITCHML_HOME", "build", "root of the SwitchML client library: include/ and lib/"),
     Variable("GRPC_HOME", "third_party/grpc/build", "root of gRPC: lib/pkgconfig/"),
@@ -65,20 +122,53 @@ _BOOLEANS = {
 REFUSED_IN_HOMES = ',:;\\|$"[]'
 
 
+def check_flags(names: Collection[str]) -> tuple[str, ...]:
+    """Puts names of flags in the order of the table.
+
+    Raises:
+        OptionsError: there is no client library with these flags.
+    """
+    chosen = [flag for flag in FLAGS if flag.name in names]
+    unknown = sorted({*names} - {flag.name for flag in FLAGS})
+    if unknown:
+        raise OptionsError(f"{unknown[0]}: no such flag")
+    backends = [flag for flag in chosen if flag.backend]
+    if len(backends) > 1:
+        raise OptionsError(
+            f"{_list_set(backends)}: a library has one backend; drop {_list_options(backends)}"
+        )
+    cards = [flag for flag in chosen if flag.cards]
+    if len(cards) > 1:
+        meanings = ", ".join(f"--{flag.field} for {flag.cards}" for flag in cards)
+        raise OptionsError(f"{_list_set(cards)}: choose one; {meanings}")
+    for flag in chosen:
+        if flag.needs and flag.needs not in names:
+            raise OptionsError(
+                f"{flag.name}=1 has a meaning with {flag.needs} only; add "
+                f"--{flag.needs.lower()} ({flag.needs}=1) or drop --{flag.field} ({flag.name}=1)"
+            )
+    return tuple(flag.name for flag in chosen)
+
+
+def _list_set(flags: Sequence[Flag]) -> str:
+    return " and ".join(f"{flag.name}=1" for flag in flags)
+
+
+def _list_options(flags: Sequence[Flag]) -> str:
+    return " or ".join(f"--{flag.field} ({flag.name}=1)" for flag in flags)
+
+
 @dataclass(frozen=True)
 class Options:
-    """The nine variables. Paths are absolute, as text of `patchgen.paths`.
+    """Values of the variables. Paths are absolute, as text of `patchgen.paths`.
 
     A home that the flags have no use for is empty, so that it makes no difference.
 
     `builddir` says where the patch goes and is no part of what is in it.
     """
 
-    dpdk: bool
-    mlx5: bool
-    mlx4: bool
-    rdma: bool
-    debug: bool
+    flags: tuple[str, ...]
+    """Names of the flags that are set, in the order of the table."""
     switchml_home: str
     grpc_home: str
     dpdk_home: str
@@ -90,44 +180,31 @@ class Options:
         Raises:
             OptionsError: with what to change.
         """
-        if self.dpdk and self.rdma:
-            raise OptionsError(
-                "DPDK=1 and RDMA=1: a library has one of the two backends; "
-                "drop --dpdk (DPDK=1) or --rdma (RDMA=1)"
-            )
-        if self.mlx5 and self.mlx4:
-            raise OptionsError(
-                "MLX5=1 and MLX4=1: choose one; "
-                "--mlx5 for ConnectX-4 and ConnectX-5, --mlx4 for ConnectX-3"
-            )
-        if (self.mlx5 or self.mlx4) and not self.dpdk:
-            card = "MLX5" if self.mlx5 else "MLX4"
-            raise OptionsError(
-                f"{card}=1 has a meaning with DPDK only; "
-                f"add --dpdk (DPDK=1) or drop --{card.lower()} ({card}=1)"
-            )
+        object.__setattr__(self, "flags", check_flags(self.flags))
         for variable in VARIABLES:
             home = variable.field in HOMES
             value = "" if variable.boolean else getattr(self, variable.field)
-            if value or (home and variable.field not in self._unused):
+            if value or (home and variable.field in self.homes):
                 _check_path(variable.name, value, home=home)
-        for name in self._unused:
-            object.__setattr__(self, name, "")
+        for name in HOMES:
+            if name not in self.homes:
+                object.__setattr__(self, name, "")
 
     @property
-    def _unused(self) -> tuple[str, ...]:
-        """The homes that have no part in what is built."""
-        return (() if self.dpdk else ("dpdk_home",)) + (() if self.grpc else ("grpc_home",))
+    def homes(self) -> frozenset[str]:
+        """Fields of the homes that have a part in what is built."""
+        needed = {home for flag in FLAGS if flag.name in self.flags for home in flag.homes}
+        return frozenset({"switchml_home", *needed})
 
     @property
-    def flags(self) -> tuple[str, ...]:
-        """The names of the booleans that are set."""
-        return tuple(v.name for v in VARIABLES if v.boolean and getattr(self, v.field))
+    def libraries(self) -> tuple[str, ...]:
+        """Libraries that a program links with because of the flags."""
+        return tuple(name for flag in FLAGS if flag.name in self.flags for name in flag.libraries)
 
     @property
     def grpc(self) -> bool:
-        """Whether the library needs gRPC."""
-        return self.dpdk or self.rdma
+        """True where the library needs gRPC."""
+        return "grpc_home" in self.homes
 
 
 def resolve(
@@ -151,17 +228,18 @@ def resolve(
         return environ.get(variable.name) or None, variable.name
 
     root, origin = text(DEV_ROOT)
-    values: dict[str, bool | str] = {}
+    flags: list[str] = []
+    values: dict[str, str] = {}
     for variable in VARIABLES:
         value, source = text(variable)
         if variable.boolean:
-            values[variable.field] = _boolean(value or variable.default, source)
+            flags += [variable.name] if _boolean(value or variable.default, source) else []
         elif value is not None:
             values[variable.field] = _absolute(value, source, cwd)
         else:
             base = _absolute("." if root is None else root, origin, cwd)
             values[variable.field] = os.path.normpath(os.path.join(base, variable.default))
-    return Options(**values)  # type: ignore[arg-type]  # each field by its kind, above
+    return Options(tuple(flags), **values)
 
 
 def _boolean(text: str, source: str) -> bool:

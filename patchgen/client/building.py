@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING
 from patchgen.client import checkout, config, library, mends
 from patchgen.client.mends import COMMIT
 from patchgen.errors import file_errors
+from patchgen.options import FLAGS
 from patchgen.system import cmake, files, outputs, paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from patchgen.client.mends import Mend
+    from patchgen.options import Flag
 
 _PROJECT = "CMakeLists.txt"
 _PACKAGES = "packages.cmake"
 _SETTINGS = "settings.cmake"
 _SOURCE = "source"
 _PARTS = ("prepostprocessors", "schedulers", "backends/dummy")
-_BACKENDS = {"DPDK": "backends/dpdk", "RDMA": "backends/rdma"}
 _GRPC_ONLY = "grpc_client.h"
 _GENERATED = ("switchml.pb.h", "switchml.grpc.pb.h")
 
@@ -33,7 +34,7 @@ class Wish:
     """Choices for a build of the library. Homes are absolute paths, empty for packages."""
 
     flags: tuple[str, ...]
-    """Flags that are set, of DPDK, MLX5, MLX4, RDMA and DEBUG."""
+    """Names of the flags that are set."""
     mends: tuple[Mend, ...]
     dpdk_home: str = ""
     grpc_home: str = ""
@@ -42,9 +43,14 @@ class Wish:
     commit: str = COMMIT
 
     @property
+    def set_flags(self) -> tuple[Flag, ...]:
+        """Flags that are set, in the order of the table."""
+        return tuple(flag for flag in FLAGS if flag.name in self.flags)
+
+    @property
     def grpc(self) -> bool:
         """True where the library needs gRPC."""
-        return bool({"DPDK", "RDMA"} & {*self.flags})
+        return any("grpc_home" in flag.homes for flag in self.set_flags)
 
 
 def mended(wish: Wish, sources: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -116,6 +122,10 @@ def _read(build: str, name: str) -> bytes:
 def _settings(wish: Wish) -> bytes:
     values = {
         "SWITCHML_FLAGS": ";".join(wish.flags),
+        "SWITCHML_BACKENDS": ";".join(flag.name for flag in wish.set_flags if flag.backend),
+        "SWITCHML_GRPC": "TRUE" if wish.grpc else "FALSE",
+        "SWITCHML_CARD_LIBRARIES": _list_libraries(wish, cards=True),
+        "SWITCHML_BACKEND_LIBRARIES": _list_libraries(wish, cards=False),
         "SWITCHML_COMMIT": wish.commit,
         "SWITCHML_MENDS": ",".join(sorted(mend.id for mend in wish.mends)),
         "DPDK_HOME": wish.dpdk_home,
@@ -127,9 +137,17 @@ def _settings(wish: Wish) -> bytes:
     return paths.encode("".join(lines))
 
 
+def _list_libraries(wish: Wish, *, cards: bool) -> str:
+    """Libraries of the flags, as LIBRARY=PACKAGE, for CMake."""
+    flags = [flag for flag in wish.set_flags if bool(flag.cards) is cards]
+    return ";".join(
+        f"{name}={package}" for flag in flags for name, package in flag.libraries.items()
+    )
+
+
 def _headers(wish: Wish, sources: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
     """Yields the headers of the compiled parts, at the paths where upstream installs them."""
-    backends = [_BACKENDS[flag] for flag in wish.flags if flag in _BACKENDS]
+    backends = [flag.directory for flag in wish.set_flags if flag.backend]
     wanted = {posixpath.join(checkout.LIBRARY, part) for part in ("", *_PARTS, *backends)}
     for path, content in sources.items():
         directory, name = posixpath.split(path)

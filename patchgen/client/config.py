@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from patchgen.client.settings import DEFAULTS, PREPOSTPROCESSORS, SETTINGS
 from patchgen.errors import OptionsError
+from patchgen.options import BACKENDS
 from patchgen.payload.rank_hook import CPUS_MARK, RANK_MARK
 from patchgen.system import files
 from patchgen.system.ports import split_address
@@ -28,9 +29,10 @@ _FILLED_IN = {setting.name: setting.mark for setting in SETTINGS if setting.mark
 _PLACES = "/etc/switchml.cfg, ./switchml.cfg or ./switchml-<hostname>.cfg, the first that exists"
 # Buffers of each of a thread's two pools. EAL takes so many MiB, enough for the pools of 5 threads.
 _LAB_POOL, _LAB_MEMORY = 8192, 256
+_REAL = tuple(flag.field for flag in BACKENDS)
 # The simulator does sum with the first two.
 _NO_SUMS = (
-    ("general.backend", "dummy", "talks to nobody; take dpdk or rdma, or the simulator"),
+    ("general.backend", "dummy", f"talks to nobody; take {' or '.join(_REAL)}, or the simulator"),
     ("general.prepostprocessor", "bypass",
      "does not convert for the switch; take cpu_exponent_quantizer"),
     ("general.instant_job_completion", "true", "computes nothing; set it to false"),
@@ -263,7 +265,7 @@ def compose_installed(flags: Collection[str]) -> str:
     Args:
         flags: what it was built with; a library refuses the names of a backend that it lacks.
     """
-    backend = next((name for name in ("dpdk", "rdma") if name.upper() in flags), "dummy")
+    backend = next((flag.field for flag in BACKENDS if flag.name in flags), "dummy")
     return compose({"general.backend": backend}, ("general", f"backend.{backend}", "backend.dummy"))
 
 

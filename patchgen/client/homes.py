@@ -42,7 +42,7 @@ def _needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
     ]
     if os.path.exists(paths.encode(os.path.join(options.switchml_home, library.MODULE))):
         return needed  # it says where the others are
-    if options.dpdk:
+    if "dpdk_home" in options.homes:
         needed += [(*dpdk, ("include",)), (*dpdk, ("lib/libdpdk.a", "lib/libdpdk.so"))]
     if options.grpc:
         needed += [(*grpc, (f"lib/pkgconfig/{name}.pc",)) for name in ("protobuf", "grpc++")]

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchgen.options import BACKENDS, DUMMY, FLAGS
 from patchgen.system import paths
 
 if TYPE_CHECKING:
@@ -27,11 +28,8 @@ HEADER = "include/switchml/context.h"
 _ENTRY = b"8switchml7Context11GetInstance"  # switchml::Context::GetInstance()
 _MAGIC, _THIN = b"!<arch>\n", b"!<thin>\n"
 _HEADER = 60  # bytes before each member
-_BACKENDS = {
-    "DPDK": b"8switchml11DpdkBackend",
-    "RDMA": b"8switchml11RdmaBackend",
-    "DUMMY": b"8switchml12DummyBackend",
-}
+_BACKENDS = {flag.name: flag.mark.encode() for flag in (*BACKENDS, DUMMY)}
+_CARDS = tuple(flag.field for flag in FLAGS if flag.cards)
 _FLAGS = re.compile(rb"CXXFLAGS=([^\0\n]*) GIT_REMOTE=")  # the library's own VERSION_INFO
 _LINKS = re.compile(r"^with_(\S+)=(\S*) (.*)$", re.MULTILINE)
 _MARK = re.compile(
@@ -50,7 +48,7 @@ class Mark:
     commit: str
     """Commit of the source, 40 hexadecimal digits."""
     flags: tuple[str, ...]
-    """Flags that were set, of DPDK, MLX5, MLX4, RDMA, DEBUG, DUMMY and TIMEOUTS."""
+    """Flags that were set, of `options.FLAGS`, DUMMY and TIMEOUTS."""
     mends: tuple[str, ...]
 
 
@@ -59,7 +57,7 @@ class Archive:
     """Build of a client library, read from its archive."""
 
     backends: tuple[str, ...]
-    """Backends compiled in, of DPDK, RDMA and DUMMY."""
+    """Backends compiled in, of `options.BACKENDS` and DUMMY."""
     timeouts: bool
     cxx11_abi: bool
     debug: bool | None = None
@@ -182,4 +180,4 @@ def drivers(home: str) -> tuple[str, ...]:
         OSError: it cannot be read.
     """
     data = _open(os.path.join(home, "lib/libdpdk.a"))
-    return tuple(name for name in ("mlx5", "mlx4") if data.find(name.encode()) >= 0)
+    return tuple(name for name in _CARDS if data.find(name.encode()) >= 0)

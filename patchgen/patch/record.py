@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen import __version__
 from patchgen.errors import OptionsError
-from patchgen.options import HOMES, Options
+from patchgen.options import FLAGS, HOMES, Options
 from patchgen.system import paths
 
 if TYPE_CHECKING:
     from patchgen.patch.pins import Pin
 
 PREFIX = "# switchml-patch: "
-_CONTENT = tuple(field.name for field in fields(Options) if field.compare)
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,8 @@ class Record:
 
 def dump(options: Options, pin: Pin) -> str:
     """Writes a record as one line of ASCII JSON. Lossless: lone surrogates are escaped."""
-    values = {name: getattr(options, name) for name in _CONTENT}
+    values: dict[str, bool | str] = {flag.field: flag.name in options.flags for flag in FLAGS}
+    values |= {name: getattr(options, name) for name in HOMES}
     return json.dumps({"pin": pin.name, "version": __version__, **values}, sort_keys=True)
 
 
@@ -42,12 +42,13 @@ def parse(content: bytes, marker: str = PREFIX) -> Record | None:
     try:
         data = json.loads(line[len(start) :])
         pin, version = data.pop("pin"), data.pop("version")
-        options = Options(**data)
+        flags = {flag.name: data.pop(flag.field) for flag in FLAGS}
+        options = Options(tuple(name for name, value in flags.items() if value is True), **data)
         for name in HOMES:
             paths.encode(data[name])
     except (AttributeError, KeyError, OptionsError, TypeError, ValueError):
         return None
-    typed = all(isinstance(data[name], str if name in HOMES else bool) for name in _CONTENT)
+    typed = all(isinstance(value, bool) for value in flags.values()) and {*data} == {*HOMES}
     if not (typed and isinstance(pin, str) and isinstance(version, str)):
         return None
     return Record(pin, version, options)

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from patchgen import __version__
 from patchgen.errors import PatchgenError
+from patchgen.options import BACKENDS, DUMMY, FLAGS
 from patchgen.patch import quoting, record
 from patchgen.system import paths
 from patchgen.templates import DIRECTORY
@@ -38,6 +39,13 @@ _FLAGS = "switchml.cmake"
 _PYTHON = "torch/distributed/switchml.py"
 
 
+def _match_backends() -> str:
+    """Regular expression for the marks of all backends; their classes have 10 to 19 letters."""
+    names = [flag.name.capitalize() for flag in (*BACKENDS, DUMMY)]
+    digits = "".join(sorted({str(len(f"{name}Backend"))[1:] for name in names}))
+    return f"8switchml1[{digits}]({'|'.join(names)})Backend"
+
+
 @functools.lru_cache(maxsize=1)
 def _environment() -> Environment:
     # Delimiters that occur neither in C++ nor in CMake.
@@ -57,6 +65,7 @@ def _environment() -> Environment:
         loader=FileSystemLoader(DIRECTORY),
     )
     environment.filters.update(cmake=quoting.cmake, cxx=quoting.cxx, py=quoting.py)
+    environment.globals.update(FLAGS=FLAGS, BACKENDS=BACKENDS, MARKS=_match_backends())
     return environment
 
 

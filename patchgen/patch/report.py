@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from patchgen.options import HOMES, VARIABLES
+from patchgen.options import FLAGS, HOMES, VARIABLES
 from patchgen.patch.state import Kind, Overall, explain
 from patchgen.system import paths
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 def options_data(options: Options) -> dict[str, Any]:
     """The options by variable name, without BUILDDIR."""
-    return {v.name: getattr(options, v.field) for v in VARIABLES if v.boolean or v.field in HOMES}
+    flags: dict[str, Any] = {flag.name: flag.name in options.flags for flag in FLAGS}
+    return flags | {v.name: getattr(options, v.field) for v in VARIABLES if v.field in HOMES}
 
 
 def options_line(options: Options) -> str:

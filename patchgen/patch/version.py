@@ -5,16 +5,16 @@ The local part is what keeps pip from taking another torch of the same release f
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
+
+from patchgen.errors import OptionsError
+from patchgen.options import check_flags
 
 if TYPE_CHECKING:
     from patchgen.options import Options
     from patchgen.patch.pins import Pin
 
 _LOCAL = "switchml"
-# Only the sets of flags that Options takes, in the order of its flags.
-_FLAGS = re.compile(rf"[^+]+\+{_LOCAL}((?:\.dpdk(?:\.mlx5|\.mlx4)?|\.rdma)?(?:\.debug)?)")
 
 
 def local_version(options: Options) -> str:
@@ -28,6 +28,16 @@ def build_version(pin: Pin, options: Options) -> str:
 
 
 def flags_of(version: str) -> tuple[str, ...] | None:
-    """The flags of a version, as `Options.flags` has them; None where it is not one of ours."""
-    found = _FLAGS.fullmatch(version)
-    return None if found is None else tuple(found[1].upper().split(".")[1:])
+    """Reads the flags of a version, as `Options.flags` has them; None where it is not one of ours.
+
+    A version has only a set of flags that `Options` takes, in the order of its flags.
+    """
+    release, _, local = version.partition("+")
+    name, *parts = local.split(".")
+    flags = tuple(part.upper() for part in parts)
+    if not release or name != _LOCAL or local != local.lower():
+        return None
+    try:
+        return flags if check_flags(flags) == flags else None
+    except OptionsError:
+        return None

@@ -51,10 +51,7 @@ def _simulator_options(job: Job) -> Options:
 
     inputs = [cache.digest(os.path.dirname(simulator.__file__)), cache.compiler(job.environ)]
     home = cache.kept(job.cache, "simulator", inputs, install).path
-    return Options(
-        dpdk=False, mlx5=False, mlx4=False, rdma=False, debug=False,
-        switchml_home=paths.from_native(home), grpc_home="", dpdk_home="",
-    )  # fmt: skip
+    return Options((), switchml_home=paths.from_native(home), grpc_home="", dpdk_home="")
 
 
 def _build_plugin(job: Job, torch: Torch, options: Options) -> Entry:

@@ -81,7 +81,7 @@ def _first_entry(job: Job) -> Entry:
 
 def _check_lab(job: Job) -> None:
     """Refuses the lab for what is to be built without DPDK."""
-    if job.lab and not (job.options and job.options.dpdk):
+    if job.lab and not (job.options and "DPDK" in job.options.flags):
         _refuse_lab("the simulator" if job.options is None else "what is built without --dpdk")
 
 

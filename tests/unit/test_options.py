@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from support.variables import LISTS, find_unlisted
 
 from patchgen.errors import OptionsError
 from patchgen.options import REFUSED_IN_HOMES, VARIABLES, resolve
@@ -35,14 +38,14 @@ def test_precedence_and_absolute_paths(
 
 @pytest.mark.parametrize("text", ["1", "true", "TRUE", "Yes", "on"])
 def test_true(text: str) -> None:
-    assert resolve({}, {"DPDK": text}, "/").dpdk
-    assert not resolve({"dpdk": False}, {"DPDK": text}, "/").dpdk
+    assert resolve({}, {"DPDK": text}, "/").flags
+    assert not resolve({"dpdk": False}, {"DPDK": text}, "/").flags
 
 
 @pytest.mark.parametrize("text", ["0", "false", "No", "OFF", ""])
 def test_false(text: str) -> None:
-    assert not resolve({}, {"DPDK": text}, "/").dpdk
-    assert resolve({"dpdk": True}, {"DPDK": text}, "/").dpdk
+    assert not resolve({}, {"DPDK": text}, "/").flags
+    assert resolve({"dpdk": True}, {"DPDK": text}, "/").flags
 
 
 @pytest.mark.parametrize("name", [v.name for v in VARIABLES if v.boolean])
@@ -127,3 +130,8 @@ def test_an_empty_path_on_the_command_line() -> None:
 def test_where_the_patch_is_written_is_no_part_of_it() -> None:
     homes = {"switchml_home": "/s", "grpc_home": "/g", "dpdk_home": "/d"}
     assert resolve({"builddir": "/a", **homes}, {}, "/") == resolve(homes, {}, "/")
+
+
+def test_lists_of_people_have_every_variable() -> None:
+    root = Path(__file__).parents[2]
+    assert find_unlisted(root) == {name: [] for name in LISTS}

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from patchgen.errors import ToolError
+from patchgen.options import FLAGS
 from patchgen.wheel.check.site import lines
 from patchgen.wheel.check.tools import relock
 
@@ -18,22 +19,36 @@ class Package(NamedTuple):
     conda: str
 
 
+_RDMA_CORE = ("rdma-core-devel", "rdma-core")
+_ELSEWHERE = {
+    "ibverbs": _RDMA_CORE,
+    "mlx5": _RDMA_CORE,
+    "mlx4": _RDMA_CORE,
+    "mnl": ("libmnl-devel", ""),
+    "hugetlbfs": ("libhugetlbfs-devel", "libhugetlbfs"),
+}
 PACKAGES = {
     "glog": Package("libgoogle-glog-dev", "glog-devel", "glog"),
     "boost_program_options": Package("libboost-program-options-dev", "boost-devel", "boost-cpp"),
     "numa": Package("libnuma-dev", "numactl-devel", "libnuma"),
-    "ibverbs": Package("libibverbs-dev", "rdma-core-devel", "rdma-core"),
-    "mlx5": Package("libibverbs-dev", "rdma-core-devel", "rdma-core"),
-    "mlx4": Package("libibverbs-dev", "rdma-core-devel", "rdma-core"),
-    "mnl": Package("libmnl-dev", "libmnl-devel", ""),
-    "hugetlbfs": Package("libhugetlbfs-dev", "libhugetlbfs-devel", "libhugetlbfs"),
+    **{
+        name: Package(debian, *_ELSEWHERE.get(name, ("", "")))
+        for flag in FLAGS
+        for name, debian in flag.libraries.items()
+    },
 }
+_CARDS = [flag.field for flag in FLAGS if flag.cards]
 _HINTS = (
     (r"^google::protobuf|^grpc|^absl", "gRPC's libraries in GRPC_HOME do not fit or are not whole"),
     (r"^google::", "the client library was built with another glog, before 0.6: install that one"),
     (r"^rte_", "DPDK in DPDK_HOME is not the one that the client library was built with"),
-    (r"^(ibv|mlx5dv)_", "DPDK was built with the mlx5 driver: add --mlx5"),
-    (r"^mlx4dv_", "DPDK was built with the mlx4 driver: add --mlx4"),
+    *(
+        (
+            rf"^({f'ibv|{card}dv' if card == _CARDS[0] else f'{card}dv'})_",
+            f"DPDK was built with the {card} driver: add --{card}",
+        )
+        for card in _CARDS
+    ),
     (r"^boost::", "the client library was built with another Boost: install that one"),
 )
 _SHOWN = 3  # undefined symbols
@@ -86,7 +101,8 @@ def install(library: str, *, conda: bool) -> str:
     if package is None:
         return f"install {library}"
     if not conda:
-        return f"install {package.debian} (Debian) or {package.rhel} (RHEL)"
+        rhel = f" or {package.rhel} (RHEL)" if package.rhel else ""
+        return f"install {package.debian} (Debian){rhel}"
     if package.conda:
         return relock(f"put {package.conda}")
     return f"put lib{library}.so into SWITCHML_HOME/lib: no conda package of it is known"

@@ -73,7 +73,7 @@ def check_dependencies(facts: Facts) -> Iterator[Check]:
     if links:
         yield links
         return
-    if facts.options.dpdk:
+    if "dpdk_home" in facts.options.homes:
         yield _check_dpdk(facts.options, facts.configuration)
     if facts.options.grpc:
         yield _check_grpc(facts.options, facts.configuration)

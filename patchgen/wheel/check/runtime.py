@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.checks import Check
 from patchgen.client import config, library
+from patchgen.options import FLAGS
 from patchgen.system import paths
 from patchgen.system.paths import native
 from patchgen.wheel.check.site import reason, shown
@@ -33,13 +34,14 @@ def check(facts: Facts) -> Iterator[Check]:
         driver = check_driver(facts.options)
         if driver:
             yield driver
-        yield check_hugepages(found if facts.options.dpdk else None)
+        yield check_hugepages(found if "DPDK" in facts.options.flags else None)
     yield row
 
 
 def check_driver(options: Options) -> Check | None:
     """Checks that DPDK can drive the card; None for a shared DPDK, which does not tell."""
-    card = "mlx5" if options.mlx5 else "mlx4" if options.mlx4 else None
+    cards = [flag.field for flag in FLAGS if flag.cards and flag.name in options.flags]
+    card = cards[0] if cards else None
     path = f"{native(options.dpdk_home)}/lib/libdpdk.a"
     if card is None or not os.path.isfile(path):
         return None

@@ -197,7 +197,7 @@ def test_identity_of_a_torch(tmp_path: Path) -> None:
 
     root = installed(tmp_path / "torch")
     options = Options(
-        dpdk=True, mlx5=True, mlx4=False, rdma=False, debug=False,
+        flags=("DPDK", "MLX5"),
         switchml_home="/s", grpc_home="/g", dpdk_home="/d",
     )  # fmt: skip
     made = identity.of(torch(root=root, cuda="12.4"), PIN, options, cuda=True)

@@ -53,7 +53,7 @@ def test_paths_are_in_the_order_of_git() -> None:
 
 
 def test_another_flag_changes_another_patch() -> None:
-    other = dataclasses.replace(OPTIONS, debug=True)
+    other = dataclasses.replace(OPTIONS, flags=("DPDK", "MLX5", "DEBUG"))
     assert patchfile.build(OPTIONS, PINS[0]) != patchfile.build(other, PINS[0])
 
 

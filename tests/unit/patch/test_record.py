@@ -14,7 +14,7 @@ PIN = pins.shipped()[0]
 @pytest.mark.parametrize("home", ["/a", "/a b", "/ü", "/\udcff\udcfe", "/'#%{}", "/a@b"])
 def test_round_trip(home: str) -> None:
     options = Options(
-        dpdk=True, mlx5=True, mlx4=False, rdma=False, debug=True,
+        flags=("DPDK", "MLX5", "DEBUG"),
         switchml_home=home, grpc_home="/g", dpdk_home="/d",
     )  # fmt: skip
     line = record.dump(options, PIN)

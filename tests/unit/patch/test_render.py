@@ -9,7 +9,7 @@ from patchgen.options import Options, resolve
 from patchgen.patch import pins, record, render
 
 PLAIN = Options(
-    dpdk=False, mlx5=False, mlx4=False, rdma=False, debug=False,
+    flags=(),
     switchml_home="/s", grpc_home="/g", dpdk_home="/d",
 )  # fmt: skip
 OTHERS = [

@@ -34,7 +34,7 @@ TARGET = Target(
     tag="cp311-cp311-linux_x86_64",
 )
 OPTIONS = Options(
-    dpdk=True, mlx5=False, mlx4=False, rdma=False, debug=False,
+    flags=("DPDK",),
     switchml_home="/opt/switch ml", grpc_home="/opt/grpc", dpdk_home="/opt/dpdk",
 )  # fmt: skip
 

@@ -1,0 +1,78 @@
+"""Prints what a package whose table of flags has one more, XYZ, knows of it.
+
+Arguments: a client library with the backend Xyz, the repository, and an empty directory.
+"""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+from click.testing import CliRunner
+from support.variables import find_unlisted
+
+from patchgen.cli import main
+from patchgen.client import building, checkout, config, library
+from patchgen.errors import PatchgenError
+from patchgen.options import OptionsError, resolve
+from patchgen.patch import patchfile, pins, record, render, report, version
+from patchgen.wheel.check import advice
+
+HOME, REPOSITORY, EMPTY = sys.argv[1:]
+COMMANDS = ("generate", "graft install", "plugin install", "client build", "run", "check")
+
+
+def refusal(**given: bool) -> str:
+    try:
+        resolve(given, {}, "/")
+    except OptionsError as error:
+        return str(error)
+    return ""
+
+
+def client_refusal() -> str:
+    """Message of a client build, whose project looks for the library of the flag."""
+    sources = {f"{checkout.LIBRARY}/backends/xyz/xyz.h": b"", "dev_root/protos/switchml.proto": b""}
+    wish = building.Wish(("XYZ",), ())
+    headers = [path for path, _ in building._headers(wish, sources)]
+    assert headers == ["include/switchml/backends/xyz/xyz.h"]
+    try:
+        building.install(wish, sources, f"{EMPTY}/home")
+    except PatchgenError as error:
+        return str(error)
+    return ""
+
+
+def help_of(command: str) -> str:
+    return CliRunner().invoke(main, [*command.split(), "--help"]).output
+
+
+pin = pins.shipped()[0]
+options = resolve({"xyz": True, "debug": True, "switchml_home": HOME}, {}, "/")
+patch = patchfile.build(options, pin)
+without_home = CliRunner(env={"SWITCHML_HOME": ""}).invoke(main, ["run", "--xyz", "--", "true"])
+archive = library.read(HOME)
+known = {
+    "flags": options.flags,
+    "environment": resolve({}, {"XYZ": "1"}, "/").flags,
+    "refusals": [refusal(xyz=True, dpdk=True), refusal(xyz=True, mlx5=True)],
+    "help": [name for name in COMMANDS if "--xyz / --no-xyz" in help_of(name)],
+    "heading": help_of("generate").partition("Client library:")[2].count("--xyz"),
+    "version": version.build_version(pin, options),
+    "parsed": version.flags_of(version.build_version(pin, options)),
+    "record": json.loads(record.dump(options, pin))["xyz"],
+    "read": patchfile.read(patch, [pin], "name")[0] == options,
+    "line": report.options_line(options),
+    "data": report.options_data(options)["XYZ"],
+    "cmake": render.flags_file(options, pin).decode(),
+    "archive": [archive.backends, archive.about],
+    "configuration": config.parse(config.compose_installed(["XYZ"]))["general.backend"],
+    "client": client_refusal(),
+    "simulator": without_home.output,
+    "check": advice.of_linker("ld: cannot find -lxyz", conda=False),
+    "reference": runpy.run_path(f"{REPOSITORY}/docs/reference.py")["text"]().count("`--xyz"),
+    "unlisted": find_unlisted(Path(REPOSITORY)),
+}
+sys.stdout.write(json.dumps(known))

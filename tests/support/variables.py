@@ -1,0 +1,25 @@
+"""Places outside of the package that list the variables."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from patchgen.options import VARIABLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LISTS = ("Makefile", "README.md")
+
+
+def find_unlisted(repository: Path) -> dict[str, list[str]]:
+    """Variables that a list lacks, by the file of the list."""
+    words = {
+        name: {*re.findall(r"\w+", (repository / name).read_text(encoding="utf-8"))}
+        for name in LISTS
+    }
+    return {
+        name: [variable.name for variable in VARIABLES if variable.name not in found]
+        for name, found in words.items()
+    }
