@@ -83,7 +83,7 @@ def build(interpreter: str | None, *, as_json: bool, **given: Any) -> None:
 
 
 def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # Request
-    from patchgen.wheel import Request, variables
+    from patchgen.wheel import Request, env, variables
 
     options = read_options(given)
     pin = chosen_pin(given["pytorch"])
@@ -95,7 +95,7 @@ def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # Request
         output=os.fsdecode(paths.encode(options.builddir)),
         python=located(interpreter) if interpreter else None,
         lock=os.path.join(cwd, given["lock_file"]),
-        environment=os.path.join(cwd, params.ENVIRONMENT),
+        environment=env.locate(params.ENVIRONMENT, cwd),
         cache=params.cache(given["cache"]),
         environ=dict(os.environ),
         settings=variables.parse(given["settings"]),

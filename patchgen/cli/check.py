@@ -43,6 +43,7 @@ def check(
     begin with "run:" are about what a run needs.
     """
     from patchgen.wheel import check as preflight  # no other command needs it
+    from patchgen.wheel import env
 
     options = read_options(given)
     pin = chosen_pin(given["pytorch"])
@@ -53,7 +54,7 @@ def check(
         environ=dict(os.environ),
         cwd=os.getcwd(),
         accepted=frozenset(given["accepted"]),
-        environment=params.ENVIRONMENT,
+        environment=env.locate(params.ENVIRONMENT, os.getcwd()),
     )
     checks = preflight.run(options, pin, site)
     if not as_json:

@@ -28,7 +28,8 @@ def env() -> None:
     type=click.Path(),
     default=params.ENVIRONMENT,
     metavar="FILE",
-    help=f"Environment file. [default: {params.ENVIRONMENT}]",
+    help="Environment file, of this directory or of the tool: environment.yml is for CUDA 10.1, "
+    f"environment-cpu.yml for no CUDA. [default: {params.ENVIRONMENT}]",
 )
 @click.option(
     "-o",
@@ -68,9 +69,11 @@ def env() -> None:
 def lock(source: str, output: str, cache: str | None, **given: Any) -> None:
     """Solves an environment file and writes every package with its hashes."""
     _require()
+    from patchgen.wheel import env as conda
     from patchgen.wheel.env import locking
 
     with progress():
+        source = conda.locate(source, os.getcwd())
         made = locking.make(source, output, cache=params.cache(cache), environ=os.environ, **given)
     say(f"{output}: {len(made.packages)} packages for {made.platform}")
 

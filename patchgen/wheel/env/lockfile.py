@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import FileError, OptionsError, PatchgenError, file_errors
 from patchgen.system import files
+from patchgen.wheel import env
 from patchgen.wheel.env import spec
 
 if TYPE_CHECKING:
@@ -213,7 +214,12 @@ def stale(lock: Lock, path: str) -> str | None:
 
 
 def relative_source(source: str, path: str) -> str:
-    """Path of the environment file as a lock at `path` names it."""
+    """Path of the environment file as a lock at `path` names it.
+
+    A file of the tool's own is named without its directory, which differs between machines.
+    """
+    if os.path.dirname(os.path.abspath(source)) == env.SHIPPED:
+        return os.path.basename(source)
     return os.path.relpath(os.path.abspath(source), os.path.dirname(os.path.abspath(path)))
 
 

@@ -2,27 +2,91 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
+
+from patchgen.errors import CheckError, OptionsError
 
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_what_setuptools_writes_is_not_where_wheels_go(tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout, and the wheel of it in `made`."""
+    root = tmp_path_factory.mktemp("tool")
+    copy = root / "copy"
     listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT).decode()
     for name in filter(None, listed.split("\0")):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        (copy / name).write_bytes((ROOT / name).read_bytes())
+        shutil.copy(ROOT / name, copy / name, follow_symlinks=False)
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation",
-               "--wheel-dir", str(tmp_path / "made"), str(copy)]  # fmt: skip
+               "--wheel-dir", str(root / "made"), str(copy)]  # fmt: skip
     environ = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    subprocess.run(command, cwd=tmp_path, env=environ, check=True, capture_output=True)
-    assert len(list((tmp_path / "made").glob("switchml_patch-*.whl"))) == 1
-    assert not (copy / "build").exists()
+    subprocess.run(command, cwd=root, env=environ, check=True, capture_output=True)
+    return root
+
+
+def test_what_setuptools_writes_is_not_where_wheels_go(made: Path) -> None:
+    assert len(list((made / "made").glob("switchml_patch-*.whl"))) == 1
+    assert not (made / "copy" / "build").exists()
+
+
+@pytest.fixture(scope="module")
+def installed(made: Path) -> Path:
+    """The tool, installed from its wheel in a new venv with the dependencies of the tests."""
+    pytest.importorskip("conda_lock", reason="needs Python 3.10 and the extra `env`")
+    venv = made / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    (wheel,) = (made / "made").glob("*.whl")
+    python = str(venv / "bin" / "python")
+    command = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", str(wheel)]
+    subprocess.run(command, cwd=made, check=True, capture_output=True)
+    (packages,) = venv.glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return venv / "bin" / "switchml-patch"
+
+
+def run(program: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [program, *arguments], cwd=cwd, capture_output=True, text=True, check=False
+    )
+
+
+def test_installed_from_a_wheel_a_build_finds_its_environment_file(
+    installed: Path, tmp_path: Path
+) -> None:
+    shown = run(installed, "build", "--dry-run", "--json", "--work", "w", cwd=tmp_path)
+    plan = json.loads(shown.stdout)
+    assert plan["stages"][0] == {"name": "lock", "done": False}
+    assert plan["variables"]["USE_CUDA"] == "1"  # as environment.yml asks for
+    assert "environment" not in [row["name"] for row in plan["missing"]]
+    assert shown.returncode == CheckError.exit_code  # of the homes, which are empty
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("file", "gcc"), [("environment.yml", "7.5"), ("environment-cpu.yml", "9")]
+)
+def test_installed_from_a_wheel_env_lock_finds_its_files(
+    installed: Path, tmp_path: Path, file: str, gcc: str
+) -> None:
+    channel = tmp_path / "channel"
+    for platform in ("linux-64", "noarch"):
+        (channel / platform).mkdir(parents=True)
+        (channel / platform / "repodata.json").write_text("{}")
+    cwd = tmp_path / "empty"
+    cwd.mkdir()
+    arguments = ["--channel", channel.as_uri(), "--cache", str(tmp_path / "cache")]
+    done = run(installed, "env", "lock", "--file", file, *arguments, cwd=cwd)
+    assert f"No candidates were found for gxx_linux-64 {gcc}." in done.stderr
+    assert done.returncode == OptionsError.exit_code
+    assert file in run(installed, "env", "lock", "--help", cwd=cwd).stdout
