@@ -10,6 +10,12 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+
+# Before they are imported: their assertions say what differs, as those of a test do.
+pytest.register_assert_rewrite(
+    *(f"support.{name}" for name in ("group_tests", "hosts", "page_ranks", "table"))
+)
+
 from support import compiler_cache
 from support.trees import Tree, commit, make
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-import test_table as of_the_patch
+from support.table import begin_table, check_all_summed, differences, run_table, summed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,14 +24,14 @@ NOT_ALIKE = {
 
 
 def test_same_outcome(launch: Launcher, tmp_path: Path) -> None:
-    delegating = of_the_patch.begun(launch, tmp_path / "mine", "OFF", preload=True)
-    stock = of_the_patch.table(launch, tmp_path / "stock", "OFF", preload=False)  # meanwhile
+    delegating = begin_table(launch, tmp_path / "mine", "OFF", preload=True)
+    stock = run_table(launch, tmp_path / "stock", "OFF", preload=False)  # meanwhile
     mine = delegating()
     for ranks in (stock, mine):
         for rank in ranks:
             for name in NOT_ALIKE:
                 del rank["cells"][name]
-    assert of_the_patch.differences(mine, stock) == []
-    of_the_patch.all_summed(mine)
+    assert differences(mine, stock) == []
+    check_all_summed(mine)
     for rank in stock:
-        assert of_the_patch.summed(rank) == set()
+        assert summed(rank) == set()

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-import test_torch as patch
+from support.group_tests import check_sums
 from support.hosts import LEADERS, check_training
 from support.torch import plugin_here, plugin_launcher, results, switchml_patch, version_of
 
@@ -32,7 +32,7 @@ def plugged(
 
 
 def test_sums_are_true_and_delegated(plugged: Launcher) -> None:
-    patch.test_sums_are_true_and_delegated(plugged, 3, "cpu_exponent_quantizer")
+    check_sums(plugged, 3, "cpu_exponent_quantizer")
 
 
 def test_verify_sums_with_the_plugin(plugged: Launcher) -> None:

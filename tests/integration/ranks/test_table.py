@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import functools
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-
-from patchgen.system.ports import free_port
+from support.table import (
+    Answers,
+    answers,
+    begin_table,
+    check_all_summed,
+    differences,
+    run_table,
+    summed,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
-    from support.launcher import Launcher, Rank
-
-Answers = list[dict[str, Any]]  # of every rank
+    from support.launcher import Launcher
 
 pytestmark = pytest.mark.integration
 
-WORLD = 4
 SUPPORTED = (
     "send and recv",
     "broadcast",
@@ -30,20 +33,6 @@ SUPPORTED = (
     "gather",
     "scatter",
 )
-BETTER = {"all_reduce_with_gaps"}  # stock Gloo takes a tensor with gaps for one without
-SUMS = {f"all_reduce SUM {dtype}" for dtype in ("float32", "int32", "float16", "bfloat16")}
-AVERAGES = {f"all_reduce AVG {dtype}" for dtype in ("float32", "float16", "bfloat16")}
-# Since 1.8 torch takes a complex tensor as twice as many float32.
-COMPLEX = {"all_reduce SUM complex64", "all_reduce AVG complex64"}
-ADDED = SUMS | AVERAGES | COMPLEX
-"""What stock Gloo raises for in some releases, and SwitchML sums all the same."""
-OTHERS_TOO = {
-    *("all_reduce_async", "all_reduce_large", "all_reduce_transposed", "all_reduce_coalesced"),
-    "several_groups",
-    *("data_parallel", "data_parallel_with_hook", "data_parallel_with_uneven_inputs"),
-    *("third_party_gloo", "third_party_in_python"),
-    *("init_with_file", "init_with_tcp", "init_with_env", "init_with_tcp_store"),
-}
 FEW = [
     "all_reduce SUM float32",
     "all_reduce SUM float64",
@@ -53,79 +42,15 @@ FEW = [
 ]
 
 
-def answers(ranks: list[Rank], directory: Path, world: int) -> Answers:
-    for rank in ranks:
-        assert rank.code == 0, f"exit code {rank.code}:\n{rank.out}\n{rank.err}"
-    return [json.loads((directory / f"{number}.json").read_text()) for number in range(world)]
-
-
-def cells(directory: Path, level: str, env: Mapping[str, str]) -> dict[str, Any]:
-    """How ranks are launched that leave their answers in a directory, which is made."""
-    directory.mkdir()
-    arguments = {"directory": str(directory), "ports": [free_port() for _ in range(3)]}
-    given = {**({} if level == "OFF" else {"TORCH_DISTRIBUTED_DEBUG": level}), **env}
-    return {"arguments": arguments, "env": given, "timeout": 120}
-
-
-def table(launch: Launcher, directory: Path, level: str, *, preload: bool, **env: str) -> Answers:
-    ranks = launch("table:run", WORLD, preload=preload, **cells(directory, level, env))
-    return answers(ranks, directory, WORLD)
-
-
-def begun(launch: Launcher, directory: Path, level: str, *, preload: bool) -> Callable[[], Answers]:
-    """The same, but what is returned waits for the ranks."""
-    ranks = launch.begin("table:run", WORLD, preload=preload, **cells(directory, level, {}))
-    return lambda: answers(launch.collect(ranks), directory, WORLD)
-
-
 @pytest.fixture(scope="module")
 def stock(launch: Launcher, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Answers]:
     """The table of a debug level without the patch, run once."""
 
     @functools.cache
     def of_level(level: str) -> Answers:
-        return table(launch, tmp_path_factory.mktemp("stock") / "table", level, preload=False)
+        return run_table(launch, tmp_path_factory.mktemp("stock") / "table", level, preload=False)
 
     return of_level
-
-
-def differences(mine: Answers, stock: Answers) -> list[str]:
-    """A line for every cell of every rank with another outcome than in stock.
-
-    But for `BETTER`, and for `ADDED` where stock raises.
-    """
-    assert [list(rank["cells"]) for rank in mine] == [list(rank["cells"]) for rank in stock]
-    return [
-        f"rank {number}, {name}: {mine[number]['cells'][name][:2]}, in stock {expected[:2]}"
-        for number, rank in enumerate(stock)
-        for name, expected in rank["cells"].items()
-        if mine[number]["cells"][name][:2] != expected[:2]
-        and name not in BETTER
-        and not (name in ADDED and expected[0] == "raised")
-    ]
-
-
-def summed(rank: dict[str, Any]) -> set[str]:
-    """The cells of which SwitchML has summed a part."""
-    return {name for name, (_, _, calls) in rank["cells"].items() if calls}
-
-
-def all_summed(mine: Answers) -> None:
-    """SwitchML has summed what it takes, and rightly where stock does not."""
-    for number, rank in enumerate(mine):
-        reduced = {name for name in summed(rank) if name.startswith("all_reduce ")}
-        assert SUMS <= reduced <= ADDED
-        assert reduced >= AVERAGES or rank["cells"]["all_reduce AVG float32"][0] == "raised"
-        for name in reduced:
-            values = [10, 14, 6] if "SUM" in name else [2.5, 3.5, 1.5]
-            right = [[value, 0] for value in values] if "complex" in name else values
-            assert rank["cells"][name][1][2] == right, name
-        present = {name for name, (how, _, _) in rank["cells"].items() if how == "returned"}
-        assert present & OTHERS_TOO <= summed(rank)
-        assert rank["report"]["failure"] == ""
-        values = rank["cells"]["all_reduce_with_gaps"][1][2]
-        gaps = [(i + 1) % 3 + number for i in range(12)]
-        assert values == [gaps[i] if i % 3 else 10 for i in range(12)]
 
 
 def test_every_function_is_there_in_stock(stock: Callable[[str], Answers]) -> None:
@@ -142,11 +67,11 @@ def test_every_function_is_there_in_stock(stock: Callable[[str], Answers]) -> No
 def test_same_outcome_when_delegating(
     stock: Callable[[str], Answers], launch: Launcher, tmp_path: Path, level: str
 ) -> None:
-    delegating = begun(launch, tmp_path / "table", level, preload=True)
+    delegating = begin_table(launch, tmp_path / "table", level, preload=True)
     expected = stock(level)  # meanwhile
     mine = delegating()
     assert differences(mine, expected) == []
-    all_summed(mine)
+    check_all_summed(mine)
     for rank in mine:
         how, told, _ = rank["cells"]["debug_level"]
         assert told == f"DebugLevel.{level}" or how == "raised", "before torch 1.11"
@@ -155,7 +80,7 @@ def test_same_outcome_when_delegating(
 def test_same_outcome_when_disabled(
     stock: Callable[[str], Answers], launch: Launcher, tmp_path: Path
 ) -> None:
-    mine = table(launch, tmp_path / "table", "OFF", preload=True, SWITCHML_DISABLE="1")
+    mine = run_table(launch, tmp_path / "table", "OFF", preload=True, SWITCHML_DISABLE="1")
     assert differences(mine, stock("OFF")) == []
     for rank in mine:
         assert summed(rank) == set()

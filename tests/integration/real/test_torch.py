@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import test_table
 from support.real import FAULTS, LabLauncher, Settings
 from support.shared import once
+from support.table import check_all_summed, differences, run_table
 from support.torch import REPOSITORY, built_plugin, checked, results
 
 from patchgen.ranks import lab
@@ -150,16 +150,16 @@ def test_distributed_data_parallel(launch: LabLauncher, faults: lab.Faults) -> N
 
 def test_the_table(launch: LabLauncher, tmp_path: Path) -> None:
     """torch.distributed's documented functions have the outcome that they have in stock."""
-    stock = test_table.table(launch, tmp_path / "stock", "OFF", preload=False)
-    mine = test_table.table(launch, tmp_path / "mine", "OFF", preload=True)
+    stock = run_table(launch, tmp_path / "stock", "OFF", preload=False)
+    mine = run_table(launch, tmp_path / "mine", "OFF", preload=True)
     of_names = {"monitored_barrier", "group_itself"}
     for ranks in (stock, mine):
         for rank in ranks:
             for name in [*rank["cells"]]:
                 if name.startswith(tuple(of_names)):  # for the name gloo only
                     del rank["cells"][name]
-    assert test_table.differences(mine, stock) == []
-    test_table.all_summed(mine)
+    assert differences(mine, stock) == []
+    check_all_summed(mine)
 
 
 SCRIPT = """

@@ -1,0 +1,180 @@
+"""Tests and checks of a process group that delegates, by a graft or by the plugin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.torch import results
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.launcher import Launcher, Rank
+
+SIZES = [1, 1_000_003]
+LARGE = 64 * 2**20 // 4  # of two ranks only, as more of them are slow on few cores
+
+
+def check_stays_with_gloo(ranks: list[Rank]) -> None:
+    for result in results(ranks):
+        assert result["report"]["calls"] == 0
+        assert result["report"]["fallbacks"]["group"] == 2
+
+
+def check_sums(launch: Launcher, world: int, prepostprocessor: str) -> None:
+    sizes = [*SIZES, LARGE] if world == 2 else SIZES
+    ranks = launch(
+        "sums", world, arguments={"sizes": sizes}, config={"prepostprocessor": prepostprocessor}
+    )
+    for result in results(ranks):
+        report = result["report"]
+        assert (report["delegating"], report["reason"]) == (True, "")
+        assert report["group"] == f"process group of {world} ranks: {report['decision']}"
+        listed = " ".join(f"{name}={value}" for name, value in report["terms"].items())
+        assert report["decision"].endswith(f" goes to SwitchML ({listed})")
+        assert report["terms"]["num_workers"] == str(report["world_size"]) == str(world)
+        assert report["terms"]["SWITCHML_OPS"] == "SUM,AVG"
+    said = [line for line in ranks[0].err.splitlines() if "process group" in line]
+    assert len(said) == 1
+    assert "goes to SwitchML" in said[0]
+    assert "process group" not in ranks[1].err
+
+
+def check_gradient_types(launch: Launcher, world: int, prepostprocessor: str, chunk: int) -> None:
+    config = {"prepostprocessor": prepostprocessor}
+    env = {"SWITCHML_CHUNK_NUMEL": str(chunk)}
+    results(launch("gradient_types", world, config=config, env=env))
+
+
+def check_sums_in_fewer_bits(
+    launch: Launcher, world: int, bits: int, bucket: int, *, skip: bool
+) -> None:
+    env = {
+        "SWITCHML_QUANTIZATION_BITS": str(bits),
+        "SWITCHML_QUANTIZATION_BUCKET_SIZE": str(bucket),
+        "SWITCHML_QUANTIZATION_MINIMAL_SIZE": "300",
+        "SWITCHML_QUANTIZATION_SKIP_INCOMPLETE_BUCKETS": str(int(skip)),
+    }
+    arguments = {"bits": bits, "bucket": bucket, "least": 300, "skip": skip}
+    ranks = launch("quantized", world, arguments=arguments, env=env)
+    found = results(ranks)
+    assert all(result["works"] == found[0]["works"] for result in found)
+    assert f"goes to SwitchML in {bits} bits (" in ranks[0].err
+
+
+def check_two_groups_in_two_threads(launch: Launcher, require: str) -> None:
+    results(launch("two_threads", 2, arguments={"rounds": 40}, env={"SWITCHML_REQUIRE": require}))
+
+
+def check_no_config_on_one_rank(launch: Launcher, victim: int) -> None:
+    ranks = launch("outcome", 2, per_rank={victim: None})
+    check_stays_with_gloo(ranks)
+    for result in results(ranks):
+        report = result["report"]
+        assert report["reason"] == f"rank {victim}: no switchml.cfg"
+        assert report["decision"] == f"allreduce stays with Gloo: {report['reason']}"
+        assert (report["delegating"], report["terms"]) == (False, {})
+    assert f"stays with Gloo: rank {victim}: no switchml.cfg" in ranks[0].err
+    warnings = [line for line in ranks[victim].err.splitlines() if "warning: " in line]
+    assert len(warnings) == 1
+    for place in ("/etc/switchml.cfg", f"/{victim}/switchml.cfg", f"/{victim}/switchml-"):
+        assert place in warnings[0]
+    assert "warning: " not in ranks[1 - victim].err
+
+
+def check_rank_killed(launch: Launcher, victim: int) -> None:
+    """Kills a rank. Rank 0 hosts the aggregator, so its death is also that of the switch."""
+    ranks = launch("dies", 3, arguments={"victim": victim}, timeout=20)
+    for number, rank in enumerate(ranks):
+        if number == victim:
+            assert rank.code == -9
+            continue
+        result = rank.result
+        assert "SwitchML" in result["first"]
+        assert "SwitchML" in result["second"]
+        assert result["elapsed"] < 25
+        assert result["report"]["calls"] == 1
+        assert result["report"]["failure"]
+
+
+class GroupTests:
+    """Tests of the default process group, with the fixtures of the file that has a subclass."""
+
+    @staticmethod
+    def test_everything_else_falls_back_and_is_right(launch: Launcher) -> None:
+        results(launch("fallbacks", 3))
+
+    @staticmethod
+    def test_halves_without_room(launch: Launcher) -> None:
+        results(launch("halves_overflow", 2, config={"prepostprocessor": "cpu_exponent_quantizer"}))
+
+    @staticmethod
+    def test_subgroups_stay_with_gloo(launch: Launcher) -> None:
+        ranks = launch("groups", 3)
+        results(ranks)
+        assert "the group has 2 of the 3 workers" in ranks[0].err
+        assert "another process group delegates" in ranks[0].err
+
+    @staticmethod
+    def test_destroy_and_init_again(launch: Launcher, tmp_path: Path) -> None:
+        results(launch("again", 2, arguments={"times": 5, "store": str(tmp_path)}))
+
+    @staticmethod
+    def test_distributed_data_parallel(launch: Launcher) -> None:
+        """Trains to the same weights on all ranks, near the losses of stock Gloo."""
+        arguments = {"steps": 12}
+        quantized = {"prepostprocessor": "cpu_exponent_quantizer"}
+        ranks = [
+            launch("train", 2, arguments=arguments, preload=False),
+            launch("train", 2, arguments=arguments, config=quantized),
+            launch("train", 2, arguments=arguments, env={"SWITCHML_DISABLE": "1"}),
+        ]
+        stock, delegated, disabled = (results(of_one_way, trained=True) for of_one_way in ranks)
+        assert delegated[0]["weights"] == delegated[1]["weights"]
+        for reference, mine, same in zip(stock, delegated, disabled):
+            assert reference["report"] is None
+            assert mine["report"]["calls"] >= 12
+            assert same["losses"] == reference["losses"]
+            assert same["weights"] == reference["weights"]
+            assert mine["losses"] == pytest.approx(reference["losses"], rel=1e-5)
+
+    @staticmethod
+    def test_required_but_not_possible(launch: Launcher) -> None:
+        ranks = launch(
+            "refused", 2, per_rank={1: {"num_workers": 5}}, env={"SWITCHML_REQUIRE": "1"}
+        )
+        for result in results(ranks):
+            assert "SWITCHML_REQUIRE is set" in result["error"]
+            assert (
+                "rank 1: switchml.cfg has num_workers = 5, the group has 2 ranks" in result["error"]
+            )
+
+    @staticmethod
+    def test_disabled_on_one_rank(launch: Launcher) -> None:
+        ranks = launch("outcome", 2, rank_env={1: {"SWITCHML_DISABLE": "1"}})
+        check_stays_with_gloo(ranks)
+        assert "rank 1: SWITCHML_DISABLE is set" in ranks[0].err
+
+    @staticmethod
+    def test_rank_that_never_comes(launch: Launcher) -> None:
+        ranks = launch("late", 2, arguments={"victim": 1}, timeout=4)
+        result = ranks[0].result
+        assert "did not finish within 4000 ms" in result["first"]
+        assert "did not finish within 4000 ms" in result["second"]
+        assert result["elapsed"] < 8
+        assert result["second_elapsed"] < 1
+        assert ranks[0].code == 0
+
+    @staticmethod
+    def test_torchs_own_launcher(launch: Launcher, torch_launcher: list[str]) -> None:
+        (log,) = launch.torchrun("sums", 2, torch_launcher, {"sizes": [1, 1000]})
+        assert log.code == 0, log.out + log.err
+        assert log.out.count("RESULT ") == 2
+
+    @staticmethod
+    def test_debug_detail(launch: Launcher) -> None:
+        env = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
+        results(launch("sums", 2, arguments={"sizes": [1, 1000]}, env=env))
+        results(launch("train", 2, arguments={"steps": 2}, env=env), trained=True)
