@@ -1,4 +1,4 @@
-"""What can go wrong, as families with one exit code each."""
+"""Errors in families, each with an exit code."""
 
 from __future__ import annotations
 

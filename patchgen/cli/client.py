@@ -51,7 +51,7 @@ class _Origin:
         Raises:
             OptionsError: one of them is not there.
         """
-        references = [checkout.reference(self.source)] if self.source else []
+        references = [checkout.find_reference(self.source)] if self.source else []
         return checkout.Origin(params.cache(self.cache), self.places.find(*references))
 
 
@@ -159,7 +159,7 @@ def build(request: _Build) -> None:
         return
     options = request.variables.read()
     abi, output = request.cxx11_abi, request.output
-    wish = building.Wish(
+    wish = building.Request(
         tuple(options.flags),
         chosen,
         dpdk_home=request.home(options.dpdk_home, "DPDK_HOME"),
@@ -170,7 +170,7 @@ def build(request: _Build) -> None:
     origin = request.origin.read()
     with progress():
         _LOGGER.info("reading %s %s", checkout.NAME, origin.commit[:12])
-        sources = checkout.read(origin)
+        sources = checkout.read_sources(origin)
         building.install(wish, sources, home)
     place = shlex.quote(paths.printable(home))
     flags = "".join(f"--{flag.lower()} " for flag in options.flags)
@@ -215,7 +215,7 @@ def patch(request: _Patch) -> None:
         _list(chosen)
         return
     with progress():
-        sources = checkout.read(request.origin.read())
+        sources = checkout.read_sources(request.origin.read())
     after = mends.apply(chosen, sources)
     mends.verify(chosen, after)
     content = b"".join(diff.between(path, sources.get(path), after[path]) for path in sorted(after))
@@ -246,7 +246,7 @@ def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
     try:
         with file_errors():
             archive = library.read(place)
-            linked = library.links(place) or ()
+            linked = library.read_links(place) or ()
     except library.ArchiveError as error:
         raise TreeError(f"{library.path(place)}: {error}") from error
     known = mends.read_shipped()

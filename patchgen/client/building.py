@@ -30,8 +30,8 @@ _GENERATED = ("switchml.pb.h", "switchml.grpc.pb.h")
 
 
 @dataclass(frozen=True)
-class Wish:
-    """Choices for a build of the library. Homes are absolute paths, empty for packages."""
+class Request:
+    """Request for a build of the library. Homes are absolute paths, empty for packages."""
 
     flags: tuple[str, ...]
     """Names of the flags that are set."""
@@ -53,22 +53,22 @@ class Wish:
         return any("grpc_home" in flag.homes for flag in self.set_flags)
 
 
-def mended(wish: Wish, sources: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The source with the mends, by path.
+def mend_sources(request: Request, sources: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Applies the mends to the source; returns all files, by path.
 
     Raises:
         TreeError: it is not that of the commit.
     """
-    changed = mends.apply(wish.mends, sources)
-    mends.verify(wish.mends, changed)
+    changed = mends.apply(request.mends, sources)
+    mends.verify(request.mends, changed)
     return {**sources, **changed}
 
 
-def install(wish: Wish, sources: Mapping[str, bytes], home: str) -> list[str]:
+def install(request: Request, sources: Mapping[str, bytes], home: str) -> list[str]:
     """Compiles the library and puts it into a home, which is touched only once it is compiled.
 
     Args:
-        wish: how.
+        request: the flags, mends and homes.
         sources: the files of the commit, by path, without mends.
         home: an absolute path, as text.
 
@@ -80,9 +80,9 @@ def install(wish: Wish, sources: Mapping[str, bytes], home: str) -> list[str]:
         ToolError: a program or library is missing, or the compiler failed.
         FileError: the home cannot be written.
     """
-    whole = mended(wish, sources)
-    with cmake.built(project(wish, whole), "the client library") as build, file_errors():
-        found = contents(wish, whole, build)
+    whole = mend_sources(request, sources)
+    with cmake.built(make_project(request, whole), "the client library") as build, file_errors():
+        found = collect_files(request, whole, build)
     with outputs.directory(paths.native(home)), file_errors():
         for name, content in found.items():
             target = paths.encode(posixpath.join(home, name))
@@ -91,25 +91,25 @@ def install(wish: Wish, sources: Mapping[str, bytes], home: str) -> list[str]:
     return [*found]
 
 
-def project(wish: Wish, whole: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The files of the CMake project that compiles a mended source, by path in the project."""
+def make_project(request: Request, whole: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Makes the files of the CMake project that compiles a mended source, by path."""
     text = resources.files("patchgen.client.project").joinpath(_PROJECT).read_bytes()
     packages = resources.files("patchgen.system").joinpath(_PACKAGES).read_bytes()
     sources = {f"{_SOURCE}/{path}": content for path, content in whole.items()}
-    return {_PROJECT: text, _PACKAGES: packages, _SETTINGS: _settings(wish), **sources}
+    return {_PROJECT: text, _PACKAGES: packages, _SETTINGS: _settings(request), **sources}
 
 
-def contents(wish: Wish, whole: Mapping[str, bytes], build: str) -> dict[str, bytes]:
-    """Files to install once the project is built, by path in the home.
+def collect_files(request: Request, whole: Mapping[str, bytes], build: str) -> dict[str, bytes]:
+    """Collects the files to install once the project is built, by path in the home.
 
     Raises:
-        OSError: it is not.
+        OSError: it is not built.
     """
-    found = dict(_headers(wish, whole))
-    for name in _GENERATED if wish.grpc else ():
+    found = dict(_headers(request, whole))
+    for name in _GENERATED if request.grpc else ():
         found[f"include/switchml/{name}"] = _read(build, f"generated/{name}")
     found[library.MODULE] = _read(build, posixpath.basename(library.MODULE))
-    found[config.NAME] = config.compose_installed(wish.flags).encode()
+    found[config.NAME] = config.compose_installed(request.flags).encode()
     found[library.ARCHIVE] = _read(build, library.ARCHIVE)
     return found
 
@@ -119,38 +119,38 @@ def _read(build: str, name: str) -> bytes:
         return file.read()
 
 
-def _settings(wish: Wish) -> bytes:
+def _settings(request: Request) -> bytes:
     values = {
-        "SWITCHML_FLAGS": ";".join(wish.flags),
-        "SWITCHML_BACKENDS": ";".join(flag.name for flag in wish.set_flags if flag.backend),
-        "SWITCHML_GRPC": "TRUE" if wish.grpc else "FALSE",
-        "SWITCHML_CARD_LIBRARIES": _list_libraries(wish, cards=True),
-        "SWITCHML_BACKEND_LIBRARIES": _list_libraries(wish, cards=False),
-        "SWITCHML_COMMIT": wish.commit,
-        "SWITCHML_MENDS": ",".join(sorted(mend.id for mend in wish.mends)),
-        "DPDK_HOME": wish.dpdk_home,
-        "GRPC_HOME": wish.grpc_home,
+        "SWITCHML_FLAGS": ";".join(request.flags),
+        "SWITCHML_BACKENDS": ";".join(flag.name for flag in request.set_flags if flag.backend),
+        "SWITCHML_GRPC": "TRUE" if request.grpc else "FALSE",
+        "SWITCHML_CARD_LIBRARIES": _list_libraries(request, cards=True),
+        "SWITCHML_BACKEND_LIBRARIES": _list_libraries(request, cards=False),
+        "SWITCHML_COMMIT": request.commit,
+        "SWITCHML_MENDS": ",".join(sorted(mend.id for mend in request.mends)),
+        "DPDK_HOME": request.dpdk_home,
+        "GRPC_HOME": request.grpc_home,
     }
-    if wish.cxx11_abi is not None:
-        values["SWITCHML_CXX11_ABI"] = str(int(wish.cxx11_abi))
+    if request.cxx11_abi is not None:
+        values["SWITCHML_CXX11_ABI"] = str(int(request.cxx11_abi))
     lines = [f"set({name} [==[{value}]==])\n" for name, value in values.items()]
     return paths.encode("".join(lines))
 
 
-def _list_libraries(wish: Wish, *, cards: bool) -> str:
+def _list_libraries(request: Request, *, cards: bool) -> str:
     """Libraries of the flags, as LIBRARY=PACKAGE, for CMake."""
-    flags = [flag for flag in wish.set_flags if bool(flag.cards) is cards]
+    flags = [flag for flag in request.set_flags if bool(flag.cards) is cards]
     return ";".join(
         f"{name}={package}" for flag in flags for name, package in flag.libraries.items()
     )
 
 
-def _headers(wish: Wish, sources: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+def _headers(request: Request, sources: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
     """Yields the headers of the compiled parts, at the paths where upstream installs them."""
-    backends = [flag.directory for flag in wish.set_flags if flag.backend]
+    backends = [flag.directory for flag in request.set_flags if flag.backend]
     wanted = {posixpath.join(checkout.LIBRARY, part) for part in ("", *_PARTS, *backends)}
     for path, content in sources.items():
         directory, name = posixpath.split(path)
         used = posixpath.join(directory, "") in wanted or directory in wanted
-        if used and name.endswith(".h") and (wish.grpc or name != _GRPC_ONLY):
+        if used and name.endswith(".h") and (request.grpc or name != _GRPC_ONLY):
             yield f"include/switchml/{posixpath.relpath(path, checkout.LIBRARY)}", content

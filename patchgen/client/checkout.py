@@ -86,8 +86,8 @@ def _verify(git: Git, repository: Repository) -> None:
         raise TreeError("\n".join([*wrong, "nothing of this is changed; give a new directory"]))
 
 
-def reference(directory: str) -> str:
-    """A clone that the user named as an absolute path.
+def find_reference(directory: str) -> str:
+    """Finds a clone that the user named; returns its absolute path.
 
     Raises:
         OptionsError: it is none.
@@ -100,8 +100,8 @@ def reference(directory: str) -> str:
     return path
 
 
-def read(origin: Origin) -> dict[str, bytes]:
-    """The files of the commit that the library is compiled from, by path, verified by their ids.
+def read_sources(origin: Origin) -> dict[str, bytes]:
+    """Reads the files that the library is compiled from, by path, verified by their ids.
 
     They are read from git's objects: changes in a work tree do not count.
 

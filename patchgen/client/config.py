@@ -55,7 +55,7 @@ class Config:
 
     @property
     def without_hugepages(self) -> bool:
-        """DPDK is told to do without."""
+        """True where DPDK runs without huge pages."""
         try:
             options = shlex.split(self.value("backend.dpdk.extra_eal_options"))
         except ValueError:
@@ -97,8 +97,8 @@ class Config:
                 yield f"[backend.{name}]: unknown to the client library; remove it"
 
 
-def places(named: str | None, host: str, cwd: str, etc: str = "/etc") -> list[str]:
-    """Paths where the client library looks; the first file that exists counts.
+def list_places(named: str | None, host: str, cwd: str, etc: str = "/etc") -> list[str]:
+    """Lists the paths where the client library looks; the first file that exists counts.
 
     Args:
         named: the value of SWITCHML_CONFIG, which then is the only place.
@@ -113,7 +113,7 @@ def places(named: str | None, host: str, cwd: str, etc: str = "/etc") -> list[st
 
 
 def load(path: str) -> str:
-    """The text of a file; bytes that are not UTF-8 stay what they are.
+    """Reads the text of a file; bytes that are not UTF-8 stay what they are.
 
     Raises:
         OSError: it cannot be read.
@@ -123,7 +123,7 @@ def load(path: str) -> str:
 
 
 def save(path: str, text: str) -> None:
-    """Writes a text of `load` or of `text`.
+    """Writes a text of `load` or of `compose`.
 
     Raises:
         OSError: it cannot be written.
@@ -143,7 +143,7 @@ class _Line(NamedTuple):
 
 
 def _scan(text: str) -> Iterator[_Line]:
-    """The lines as boost::program_options reads them."""
+    """Yields the lines as boost::program_options reads them."""
     section = ""
     for line in text.splitlines():
         content = line.partition("#")[0].strip()
@@ -158,7 +158,7 @@ def _scan(text: str) -> Iterator[_Line]:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Values by section and key, as `general.rank`.
+    """Parses a text; returns the values by section and key, such as `general.rank`.
 
     Raises:
         ValueError: the library would refuse it; the message names the line.
@@ -201,8 +201,8 @@ def _below(value: str, least: float) -> bool:
         return False
 
 
-def template(text: str) -> str:
-    """A text with marks for the rank and the number of ranks, which each rank fills in."""
+def make_template(text: str) -> str:
+    """Makes a text with marks for the rank and the number of ranks, which each rank fills in."""
     lines = []
     begun = False
     for line in _scan(text):
@@ -218,7 +218,7 @@ def template(text: str) -> str:
 
 
 def compose(values: Mapping[str, str], sections: Collection[str] = ()) -> str:
-    """The text of a file, with a comment for each setting.
+    """Composes the text of a file, with a comment for each setting.
 
     Args:
         values: by name, such as `general.rank`; each of them is in the file.
@@ -244,7 +244,7 @@ def compose(values: Mapping[str, str], sections: Collection[str] = ()) -> str:
 
 
 def compose_dummy(rank: int, workers: int) -> str:
-    """The text for the library's dummy backend.
+    """Composes the text for the library's dummy backend.
 
     It has only what every build of the library knows: one refuses a file with any other name.
     """
@@ -260,7 +260,7 @@ def compose_dummy(rank: int, workers: int) -> str:
 
 
 def compose_installed(flags: Collection[str]) -> str:
-    """The text for a client library of `client build`.
+    """Composes the text for a client library of `client build`.
 
     Args:
         flags: what it was built with; a library refuses the names of a backend that it lacks.
@@ -277,7 +277,7 @@ def compose_simulated(
     prepostprocessor: str = PREPOSTPROCESSORS[0],
     aggregator: str | None = None,
 ) -> str:
-    """The text for the simulator, which the real library reads as well without `aggregator`.
+    """Composes the text for the simulator; the real library reads it where `aggregator` is None.
 
     Args:
         rank: number of the worker.
@@ -315,7 +315,7 @@ def compose_lab(  # noqa: PLR0913  # each is a value of the file
     packet_numel: int = 256,
     timeout: int = 10,
 ) -> str:
-    """The template for ranks whose ports are memifs, memory that each shares with a switch.
+    """Composes the template for ranks whose ports are memifs, memory shared with a switch.
 
     Args:
         socket: the path of the switch's end of the port, with a mark for the rank; without a

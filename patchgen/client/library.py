@@ -157,8 +157,8 @@ def _check_whole(data: Data) -> None:
         offset += offset % 2
 
 
-def links(home: str) -> tuple[str, ...] | None:
-    """Libraries that a SWITCHML_HOME links with: names, versions and directories.
+def read_links(home: str) -> tuple[str, ...] | None:
+    """Reads which libraries a SWITCHML_HOME links with: names, versions and directories.
 
     None where it does not say, since `client build` did not make it.
 
@@ -173,8 +173,10 @@ def links(home: str) -> tuple[str, ...] | None:
     return tuple(f"{' '.join(filter(None, about))} ({place})" for *about, place in found)
 
 
-def drivers(home: str) -> tuple[str, ...]:
-    """The drivers for Mellanox cards in the libdpdk.a of a DPDK_HOME, which may be a linker script.
+def read_drivers(home: str) -> tuple[str, ...]:
+    """Reads which drivers for Mellanox cards a DPDK_HOME has.
+
+    Its libdpdk.a may be a linker script.
 
     Raises:
         OSError: it cannot be read.

@@ -64,12 +64,12 @@ def rank_configs(job: Job, setup: Setup, lab: Lab | None = None) -> dict[str, An
     if setup.way == STOCK:
         return own
     if len(named.files) == 1 and job.workers != 1:
-        return {**own, "template": config.template(named.text)}
+        return {**own, "template": config.make_template(named.text)}
     if named.files:
         return {**own, "files": [*named.files]}
     if setup.simulated:
         text = config.compose_simulated(controller_port=free_port())
-        return {**own, "template": config.template(text)}
+        return {**own, "template": config.make_template(text)}
     return own
 
 

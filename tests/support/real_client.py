@@ -47,8 +47,8 @@ def source() -> Path:
 
 def sources(cache: Path) -> dict[str, bytes]:
     """The files of the pinned commit."""
-    places = Places((), (checkout.reference(str(source())),))
-    return checkout.read(checkout.Origin(str(cache), places))
+    places = Places((), (checkout.find_reference(str(source())),))
+    return checkout.read_sources(checkout.Origin(str(cache), places))
 
 
 @dataclass
@@ -65,9 +65,9 @@ class Workshop:
         Raises:
             subprocess.CalledProcessError: it does not compile.
         """
-        wish = building.Wish(tuple(flags), mends.choose(without, mends.read_shipped()))
-        whole = building.mended(wish, self.sources)
-        project = building.project(wish, whole)
+        wish = building.Request(tuple(flags), mends.choose(without, mends.read_shipped()))
+        whole = building.mend_sources(wish, self.sources)
+        project = building.make_project(wish, whole)
         for path in {*self.written} - {*project}:
             (self.root / path).unlink()
         for path, content in project.items():
@@ -80,7 +80,7 @@ class Workshop:
         run("cmake", "--build", self.root / "build", "--parallel", "2")
         home = self.root / "home"
         shutil.rmtree(home, ignore_errors=True)
-        for name, content in building.contents(wish, whole, str(self.root / "build")).items():
+        for name, content in building.collect_files(wish, whole, str(self.root / "build")).items():
             (home / name).parent.mkdir(parents=True, exist_ok=True)
             (home / name).write_bytes(content)
         return home

@@ -20,7 +20,7 @@ _SOURCES = (".cc", ".h", ".txt")
 
 
 def build(cache: str, environ: Mapping[str, str]) -> str:
-    """The program, compiled where the cache does not have it.
+    """Compiles the program, unless the cache has it.
 
     Args:
         cache: the directory of all that is kept.

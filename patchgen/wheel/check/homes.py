@@ -82,7 +82,7 @@ def check_dependencies(facts: Facts) -> Iterator[Check]:
 def read_links(options: Options) -> Check | None:
     """Row about what SWITCHML_HOME links with; None where it does not say."""
     try:
-        found = library.links(options.switchml_home)
+        found = library.read_links(options.switchml_home)
     except OSError as error:
         about = f"{shown(native(options.switchml_home))}/{library.MODULE}: {reason(error)}"
         return Check("DPDK and gRPC", (f"{about}; it has to be a file that can be read",))

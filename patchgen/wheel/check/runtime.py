@@ -47,7 +47,7 @@ def check_driver(options: Options) -> Check | None:
         return None
     name = f"run: DPDK's {card} driver"
     try:
-        there = card in library.drivers(options.dpdk_home)
+        there = card in library.read_drivers(options.dpdk_home)
     except OSError as error:
         return Check(
             name,
@@ -97,7 +97,7 @@ def check_config(
         etc: the directory of the system's own configuration.
     """
     named = site.environ.get("SWITCHML_CONFIG")
-    looked = config.places(named, host, site.cwd, etc)
+    looked = config.list_places(named, host, site.cwd, etc)
     for path in looked:
         try:
             found = config.read(config.load(path))

@@ -72,30 +72,30 @@ def test_files_are_read_as_committed(made: client_source.Repository, tmp_path: P
     """From git's objects, which are verified: a work tree may have been built in."""
     (made.root / client_source.CONTEXT).write_text("edited\n")
     origin = made.origin(tmp_path / "cache")
-    assert checkout.read(origin) == SOURCES
+    assert checkout.read_sources(origin) == SOURCES
     git(made.root, "checkout", "-q", "--", ".")
     made.root.rename(tmp_path / "gone")
-    assert checkout.read(origin) == SOURCES  # from the cache
+    assert checkout.read_sources(origin) == SOURCES  # from the cache
 
 
 def test_a_mirror_comes_before_the_address(made: client_source.Repository, tmp_path: Path) -> None:
     mirror = tmp_path / "mirror"
     git(tmp_path, "clone", "-q", "--bare", str(made.root), str(mirror))
     made.root.rename(tmp_path / "gone")
-    assert checkout.read(made.origin(tmp_path / "cache", str(mirror))) == SOURCES
+    assert checkout.read_sources(made.origin(tmp_path / "cache", str(mirror))) == SOURCES
 
 
 def test_nobody_has_it(made: client_source.Repository, tmp_path: Path) -> None:
     made.root.rename(tmp_path / "gone")
     with pytest.raises(ToolError, match=rf"^p4app-switchML {made.commit[:12]}:"):
-        checkout.read(made.origin(tmp_path / "cache"))
+        checkout.read_sources(made.origin(tmp_path / "cache"))
 
 
 def test_a_reference_that_is_no_clone(tmp_path: Path) -> None:
     with pytest.raises(
         OptionsError, match="not a git repository; make one with: switchml-patch client"
     ):
-        checkout.reference(str(tmp_path))
+        checkout.find_reference(str(tmp_path))
 
 
 BEFORE = b"".join(b"line %d\n" % number for number in range(40))

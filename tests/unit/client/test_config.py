@@ -55,7 +55,7 @@ def test_what_boost_refuses(text: str, message: str) -> None:
     ],
 )
 def test_a_template_is_the_configuration_of_every_rank(text: str) -> None:
-    made = config.template(text).replace("@RANK@", "1").replace("@WORKERS@", "2")
+    made = config.make_template(text).replace("@RANK@", "1").replace("@WORKERS@", "2")
     before, after = config.parse(text), config.parse(made)
     assert (after.pop("general.rank"), after.pop("general.num_workers")) == ("1", "2")
     assert after == {

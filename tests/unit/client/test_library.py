@@ -189,12 +189,12 @@ def test_the_driver_of_the_card_is_told(tmp_path: Path, content: bytes, *, ok: b
 
 def test_what_a_home_links_with(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    assert library.links(str(home)) is None
+    assert library.read_links(str(home)) is None
     (home / "lib/pkgconfig").mkdir(parents=True)
     (home / library.MODULE).write_text(
         "prefix=${pcfiledir}/../..\nwith_DPDK= /opt/my dpdk\nwith_gRPC=1.51.1 packages\n"
     )
-    assert library.links(str(home)) == ("DPDK (/opt/my dpdk)", "gRPC 1.51.1 (packages)")
+    assert library.read_links(str(home)) == ("DPDK (/opt/my dpdk)", "gRPC 1.51.1 (packages)")
     options = resolve({"switchml_home": str(home), "dpdk": True}, {}, "/")
     row = homes.read_links(options)
     assert row is not None
