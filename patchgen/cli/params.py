@@ -201,6 +201,17 @@ def only_variable_options(command: Command) -> Command:
     return these_variables(command, VARIABLES)
 
 
+def flag_options(command: Command) -> Command:
+    """Adds the flags, BUILDDIR and the dev root, handed on as `variables`."""
+    known = [v for v in VARIABLES if v.boolean or v.name == "BUILDDIR"]
+    names = tuple(variable.field for variable in (*known, DEV_ROOT))
+
+    def pack(given: Mapping[str, Any]) -> Variables:
+        return Variables({name: given[name] for name in names}, strict=False)
+
+    return these_variables(gather("variables", pack, names)(command), known)
+
+
 def simulating_options(command: Command) -> Command:
     """Adds the variables and the dev root, for a command that simulates without a home."""
     default = "the simulator"

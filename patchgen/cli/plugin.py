@@ -37,6 +37,14 @@ class _Install:
     torch_python: str
 
 
+@dataclass(frozen=True)
+class _Sdist:
+    """Request of `plugin sdist`."""
+
+    variables: Variables
+    output: str | None
+
+
 @plugin.command(cls=Command)
 @params.variable_options
 @params.torch_option
@@ -86,3 +94,25 @@ def install(request: _Install) -> None:
         wheel = plugins.build(options, torch, directory)
         installing.install(python, wheel, os.environ)
     say(f'installed for {python}: init_process_group("switchml") uses it')
+
+
+@plugin.command(cls=Command)
+@params.flag_options
+@click.option(
+    "-o",
+    "--output",
+    type=path_types.OUTPUT_DIRECTORY,
+    metavar="DIR",
+    help="Directory for the archive. [default: BUILDDIR]",
+)
+@params.into(_Sdist)
+def sdist(request: _Sdist) -> None:
+    """Writes a source archive that pip compiles for the torch that it finds."""
+    from patchgen.plugin import sdist as archive
+
+    options = request.variables.read()
+    output = request.output
+    directory = options.builddir if output is None else os.path.abspath(output)
+    path = archive.write(options, directory)
+    say(f"wrote {path}")
+    say(f"install it with: SWITCHML_HOME=DIR PYTHON -m pip install --no-build-isolation {path}")

@@ -16,6 +16,7 @@ from patchgen.system import cmake, outputs
 
 if TYPE_CHECKING:
     from patchgen.options import Options
+    from patchgen.plugin.target import Target
     from patchgen.torch import Torch
 
 _LOGGER = logging.getLogger(__name__)
@@ -38,8 +39,8 @@ def build(options: Options, torch: Torch, directory: str) -> str:
     """
     _LOGGER.info("torch %s in %s", torch.version, torch.root)
     wanted = target.inspect(torch)
-    version = f"{wanted.release}+{local_version(options)}"
-    path = os.path.join(directory, wheel.file_name(version, wanted.tag))
+    metadata = describe(options, wanted)
+    path = os.path.join(directory, metadata.file_name)
     with cmake.built(
         project.sources(options, wanted), "the process group and the delegate"
     ) as built:
@@ -48,10 +49,18 @@ def build(options: Options, torch: Torch, directory: str) -> str:
         _LOGGER.info("writing the wheel")
         contents = {
             **project.modules(wanted),
-            **wheel.entry_points(version, wanted.entry_points),
             f"{wheel.PACKAGE}/{project.library(wanted)}": library,
         }
-        requires = f"torch=={wanted.release}"
         with outputs.directory(directory):
-            wheel.write(path, contents, version=version, tag=wanted.tag, requires=requires)
+            wheel.write(path, contents, metadata)
     return path
+
+
+def describe(options: Options, wanted: Target) -> wheel.Metadata:
+    """Metadata of the wheel for a torch."""
+    return wheel.Metadata(
+        version=f"{wanted.release}+{local_version(options)}",
+        tag=wanted.tag,
+        requires=f"torch=={wanted.release}",
+        entry_points=wanted.entry_points,
+    )

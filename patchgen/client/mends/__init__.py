@@ -19,10 +19,23 @@ from patchgen.errors import OptionsError, PatchgenError, TreeError
 from patchgen.system.objects import blob_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 COMMIT = "b5c74a04fa66faa82acab154a4e21c8f76d913f2"
 """Commit of p4lang/p4app-switchML that all mends are for."""
+
+NEEDED = {
+    "DPDK": (
+        "duplicates",
+        "resent-id",
+        "stale-timers",
+        "half-batch",
+        "foreign-frames",
+        "fast-free",
+    ),
+    "RDMA": ("late-answers",),
+}
+"""Mends without which a backend sums wrongly; no group delegates to a library that lacks one."""
 
 _SUFFIX = ".mend"
 _IMAGES = "images.json"
@@ -119,6 +132,11 @@ def choose(without: Iterable[str], known: Sequence[Mend]) -> tuple[Mend, ...]:
         names = ", ".join(mend.id for mend in known)
         raise OptionsError(f"--without {unknown[0]}: no such mend; there are {names}")
     return tuple(mend for mend in known if mend.id not in left_out)
+
+
+def list_lacking(backends: Iterable[str], there: Collection[str]) -> list[str]:
+    """Lists the needed mends of the backends of a library that are not there."""
+    return [mend for one in backends for mend in NEEDED.get(one, ()) if mend not in there]
 
 
 def list_files(mends: Iterable[Mend]) -> dict[str, str | None]:

@@ -8,6 +8,7 @@ import hashlib
 import io
 import os
 import zipfile
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,17 +22,12 @@ if TYPE_CHECKING:
 CONTENTS = {"torch_switchml/__init__.py": b"import torch\n", "torch_switchml/_C.so": b"\x7fELF"}
 VERSION = "2.13.0+switchml.dpdk"
 TAG = "cp311-cp311-linux_x86_64"
+METADATA = wheel.Metadata(VERSION, TAG, "torch==2.13.0")
 
 
 def write(directory: Path, contents: dict[str, bytes]) -> Path:
-    path = directory / wheel.file_name(VERSION, TAG)
-    wheel.write(
-        str(path),
-        contents,
-        version=VERSION,
-        tag=TAG,
-        requires="torch==2.13.0",
-    )
+    path = directory / METADATA.file_name
+    wheel.write(str(path), contents, METADATA)
     return path
 
 
@@ -57,9 +53,9 @@ def test_record_and_metadata(tmp_path: Path) -> None:
 
 
 def test_entry_point() -> None:
-    assert wheel.entry_points(VERSION, None) == {}
-    ((path, content),) = wheel.entry_points(VERSION, "torch.distributed.backends").items()
-    assert path == f"torch_switchml-{VERSION}.dist-info/entry_points.txt"
+    path = f"torch_switchml-{VERSION}.dist-info/entry_points.txt"
+    assert path not in METADATA.files
+    content = replace(METADATA, entry_points="torch.distributed.backends").files[path]
     assert content.decode().splitlines() == [
         "[torch.distributed.backends]",
         "switchml = torch_switchml_backend:register",
@@ -78,10 +74,4 @@ def test_same_contents_same_bytes(tmp_path: Path) -> None:
 
 def test_no_directory(tmp_path: Path) -> None:
     with pytest.raises(FileError):
-        wheel.write(
-            str(tmp_path / "none" / "x.whl"),
-            CONTENTS,
-            version=VERSION,
-            tag=TAG,
-            requires="torch",
-        )
+        wheel.write(str(tmp_path / "none" / "x.whl"), CONTENTS, METADATA)
