@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  Variables: DPDK=1 MLX5=1 MLX4=1 RDMA=1 DEBUG=1 and the paths BUILDDIR, SWITCHML_HOME,"
 	@echo "  GRPC_HOME, DPDK_HOME; for example: make patch DPDK=1 MLX5=1 SWITCHML_HOME=/opt/switchml"
@@ -98,6 +98,10 @@ test-pinned: $(VENV)/dev ## Test the patch in PyTorch PIN (1.7.1); PYTORCH_SOURC
 .PHONY: test-real
 test-real: packages $(VENV)/dev ## Test with the real client library; SWITCHML_SOURCE names its checkout
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-real
+
+.PHONY: test-workflows
+test-workflows: packages $(VENV)/dev ## Run the steps of .github/workflows on a small project
+	@PATH="$(abspath $(BIN)):$$PATH" ci/test-workflows
 
 .PHONY: bench
 bench: packages $(VENV)/dev ## Print the benchmarks' ratios
