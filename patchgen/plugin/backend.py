@@ -113,7 +113,7 @@ def check(options: Options, environ: Mapping[str, str]) -> None:
     Raises:
         OptionsError: it is not there, or lacks a mend that its backend needs.
     """
-    missing = homes.missing(options)
+    missing = homes.find_missing(options)
     if missing:
         raise OptionsError(
             f"{missing[0]}\nset SWITCHML_HOME to a client library, or unset it for the simulator"

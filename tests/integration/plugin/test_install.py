@@ -19,14 +19,14 @@ from patchgen.plugin import installing, wheel
 
 pytestmark = pytest.mark.integration
 
-VERSION, TAG = "1.2.3+switchml", "py3-none-any"
+METADATA = wheel.Metadata("1.2.3+switchml", "py3-none-any", "torch==1.2.3")
 SHOWN = "import torch_switchml; print(torch_switchml.build)"
 
 
 def write_wheel(directory: Path, build: int) -> str:
-    path = directory / wheel.file_name(VERSION, TAG)
+    path = directory / METADATA.file_name
     contents = {f"{wheel.PACKAGE}/__init__.py": f"build = {build}\n".encode()}
-    wheel.write(str(path), contents, version=VERSION, tag=TAG, requires="torch==1.2.3")
+    wheel.write(str(path), contents, METADATA)
     return str(path)
 
 
@@ -66,7 +66,7 @@ def test_an_environment_that_the_system_manages() -> None:
 
 
 def test_a_wheel_that_pip_refuses(python: Path, tmp_path: Path) -> None:
-    broken = tmp_path / wheel.file_name(VERSION, TAG)
+    broken = tmp_path / METADATA.file_name
     broken.write_text("not a wheel")
     with pytest.raises(ToolError, match=rf"{python}: pip ended with exit code 1\n.*"):
         installing.install(str(python), str(broken), os.environ)

@@ -122,4 +122,4 @@ def test_the_needed_mends_are_those_of_a_rank() -> None:
     assert found
     rdma, dpdk = (tuple(re.findall(r'"([a-z-]+)"', part)) for part in found.groups())
     assert {"RDMA": rdma, "DPDK": dpdk} == mends.NEEDED
-    assert {*rdma, *dpdk} <= {mend.id for mend in mends.shipped()}
+    assert {*rdma, *dpdk} <= {mend.id for mend in mends.read_shipped()}
