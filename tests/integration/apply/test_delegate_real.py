@@ -70,7 +70,7 @@ def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Pat
             '-DSWITCHML_TORCH_CLIENT=std::getenv("MARK")',
         )
         wraps = [f"-Wl,--wrap={name}" for name in WRAPPED]
-        delegate = [directory / "SwitchMLAllreduce.cpp", CPP / "delegate.cpp", CPP / "faults.cpp"]
+        delegate = [CPP / name for name in ("threads.cpp", "delegate.cpp", "faults.cpp")]
         compiled("delegate", delegate, home, directory, "g++", *macros, *wraps)
         compiled("objection", [CPP / "objection.cpp"], home, directory, "g++", *macros)
 
