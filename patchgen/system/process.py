@@ -165,7 +165,7 @@ def side_by_side(
         pipes = stack.enter_context(closing(Pipes()))
         sessions = []
         for program, (out, err) in zip(programs, kept):
-            # Nobody else has its pipes once it has ended: so they end as well.
+            # No other process has its pipes once it has ended, so they end as well.
             sessions.append(stack.enter_context(started(replace(program, supervised=True))))
             _connect(pipes, sessions[-1], out, err)
         why, deadline, failed = f"did not end within {limit:g} s", time.monotonic() + limit, False

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _ALGORITHM = "sha256"
 # The format wants sha256 or better.
 _KNOWN = (_ALGORITHM, "sha384", "sha512")
-# What zip can say of a time: from 1980 to 2107, in steps of two seconds.
+# Range of times in a zip: from 1980 to 2107, in steps of two seconds.
 _FIRST = 315532800
 _LAST = 4354819198
 _UNIX = 3

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 20  # bytes
 
-# What zipfile raises on bytes that are no archive, or not any more.
+# Errors of zipfile on bytes that are no archive, or no longer one.
 _FAULTS = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError,
     RuntimeError, ValueError, OverflowError, IndexError,

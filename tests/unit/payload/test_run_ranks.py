@@ -68,7 +68,7 @@ def get_world_size():
 REPORT = """
 calls = 0
 def report():
-    return {"calls": calls, "group": "agreed", "reason": ""}
+    return {"calls": calls, "group": "agreed", "reason": "why"}
 """
 CUDA = "class cuda:\n    @staticmethod\n    def is_available(): return True\n"
 
@@ -203,6 +203,14 @@ def test_a_wrong_call_raises_what_it_always_did(script: Script) -> None:
     assert script.told() == []
 
 
+def test_a_torch_of_an_older_patch_reports_no_reason(script: Script) -> None:
+    older = REPORT.replace(', "reason": "why"', "")
+    (script.root / "site-packages" / "torch_switchml.py").write_text(older)
+    script("dist.init_process_group('gloo')")
+    (told,) = script.told()
+    assert told["outcomes"] == [{"group": "agreed", "reason": ""}]
+
+
 @pytest.mark.parametrize("end", ["", "import os; os._exit(0)", "raise SystemExit"])
 @pytest.mark.parametrize("way", ["plugin", "graft", "stock"])
 def test_the_last_word_of_a_rank(script: Script, way: str, end: str) -> None:
@@ -210,8 +218,8 @@ def test_the_last_word_of_a_rank(script: Script, way: str, end: str) -> None:
     module = "torch_switchml" if way == "plugin" else "torch.distributed.switchml"
     script(f"dist.init_process_group('gloo'); import {module} as m; m.calls = 5\n{end}")
     (told,) = script.told()
-    report = None if way == "stock" else {"calls": 5, "group": "agreed", "reason": ""}
-    outcomes = [] if way == "stock" else [{"group": "agreed", "reason": ""}]
+    report = None if way == "stock" else {"calls": 5, "group": "agreed", "reason": "why"}
+    outcomes = [] if way == "stock" else [{"group": "agreed", "reason": "why"}]
     assert told.pop("pid") > 0
     assert told == {
         "rank": 1, "world": 2, "backend": "gloo", "outcomes": outcomes, "final": True,
