@@ -96,7 +96,7 @@ def _make(root: str, change: Change, suffix: str) -> None:
 
 
 def _check_writable(root: str, change: Change) -> None:
-    """Replacing a file asks only for its directory, but a read-only file is meant to stay."""
+    """Refuses a read-only file, which is meant to stay; replacing it needs only its directory."""
     name = _name(root, change.path)
     directory = os.path.dirname(name)
     if not os.path.isdir(directory):

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 PROGRAM = "switchml-switch"
 SOURCE = os.path.dirname(os.path.abspath(__file__))
 WORKERS = 32
-"""The most that sum together."""
+"""Largest number of workers that sum together."""
 
 _SOURCES = (".cc", ".h", ".proto", ".txt")
 
 
 def build(cache: str, environ: Mapping[str, str]) -> str:
-    """The program, compiled where the cache does not have it.
+    """Compiles the program, unless the cache has it.
 
     Args:
         cache: the directory of all that is kept.

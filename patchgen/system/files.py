@@ -201,7 +201,7 @@ def room(directory: str) -> float:
 
 
 def _umask() -> int:
-    """The umask can be read only by setting it."""
+    """Reads the umask, which takes setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
