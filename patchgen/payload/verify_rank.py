@@ -217,7 +217,7 @@ class Rank:
 
 
 def decision(report: "dict[str, Any]") -> str:
-    """Where the newest group's allreduces go. An older switchml-patch reports it in one line."""
+    """Decision of the newest group; the whole line where an older switchml-patch reports it."""
     return str(report.get("decision", report["group"]))
 
 
