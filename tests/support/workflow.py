@@ -136,7 +136,7 @@ def _check(what: str, given: Mapping[Any, Any], known: set[Any]) -> None:
 
 
 class Runner:
-    """One job on a machine: its variables, its outputs and how it has gone so far."""
+    """Job on a machine: its variables, its outputs and how it has gone so far."""
 
     def __init__(self, machine: Machine, job: Job) -> None:
         self.machine = machine
