@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import socket
+
+import pytest
 
 from patchgen.system.ports import free_port
 
@@ -10,6 +13,23 @@ def test_a_server_can_bind_it() -> None:
         assert server.getsockname()[1] > 0
 
 
+def test_it_stays_reserved_and_nobody_listens() -> None:
+    address = ("127.0.0.1", free_port())
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(address):
+        pass
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(address)  # without SO_REUSEADDR, as what takes any port
+
+
 def test_no_port_is_given_twice() -> None:
     ports = [free_port() for _ in range(50)]
     assert len(set(ports)) == len(ports)
+
+
+def test_few_descriptors_are_held() -> None:
+    for _ in range(100):
+        free_port()
+    held = len(os.listdir("/proc/self/fd"))
+    for _ in range(100):
+        free_port()
+    assert len(os.listdir("/proc/self/fd")) == held
