@@ -18,10 +18,11 @@ import sysconfig
 from typing import Any, Callable
 
 MARK = "switchml-probe: "
-SELF, PACKAGES, WHERE, TORCH = "self", "packages", "where", "torch"
+SELF, PACKAGES, PATH, WHERE, TORCH = "self", "packages", "path", "where", "torch"
 HOOK = "switchml_graft"
 PATCH = "torch.distributed.switchml"
 LIBRARY = "library"
+FILES = "files"
 PLUGIN = "torch_switchml"
 
 
@@ -149,6 +150,17 @@ def library() -> "str | None":
     return None
 
 
+def files() -> "list[str]":
+    """The files that this process has loaded: its program, libraries and modules."""
+    found = {getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]}
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            permissions, path = line.split(None, 2)[1], line.partition("/")[2]
+            if "x" in permissions:
+                found.add("/" + path.rstrip("\n"))
+    return sorted(path for path in found if os.path.isfile(path) and os.path.isabs(path))
+
+
 def main(packages: "list[str]", *, torch: bool) -> None:
     """Looks at what is asked for, up to what makes the rest senseless, and may end the process.
 
@@ -160,6 +172,7 @@ def main(packages: "list[str]", *, torch: bool) -> None:
     do(SELF, interpreter)
     do(PACKAGES, lambda: versions(packages))
     do(HOOK, hook)
+    do(PATH, lambda: sys.path)
     do(WHERE, where)
     if torch:
         look_at_torch()
@@ -176,3 +189,4 @@ def look_at_torch() -> None:
         do(LIBRARY, library)
     if importlib.util.find_spec(PLUGIN) is not None:
         do(PLUGIN, report(PLUGIN))
+    do(FILES, files)

@@ -54,7 +54,9 @@ def probe_entry(job: Job, entry: Entry) -> Installed:
         FileError: the temporary directory cannot be written.
     """
     with files.scratch("try") as directory:
-        return probe_torch(job.python, entry.extend(job.environ, directory))
+        environ = entry.extend(job.environ, directory)
+        # The path of a graft's hook is another each time.
+        return probe_torch(job.python, environ, cache=None if entry.graft else job.cache)
 
 
 def probe_graft(job: Job, entry: Entry) -> Installed:

@@ -124,7 +124,7 @@ def ask(  # noqa: PLR0913  # each is a part of the question, or of how it is ask
         packages: packages whose versions are asked for.
         torch: imports torch, and asks for its support of SwitchML.
         flags: options of the interpreter.
-        limit: seconds that it may take; without, enough for what needs no torch.
+        limit: seconds that it may take; without torch it has a minute at most.
         stop: ends it once it is set.
 
     Raises:
@@ -132,7 +132,8 @@ def ask(  # noqa: PLR0913  # each is a part of the question, or of how it is ask
     """
     call = f"\nmain({[*packages]!r}, torch={torch!r})\n"
     program = Program([path, *flags, "-"], "/", environ, _read_probe() + call.encode("ascii"))
-    ended = _run(program, limit or LIMIT, stop)
+    seconds = limit or LIMIT
+    ended = _run(program, seconds if torch else min(seconds, LIMIT), stop)
     found, problems = _read_answers(ended)
     if probe.SELF not in found:
         name, reason = paths.describe(path), _last_words(ended)

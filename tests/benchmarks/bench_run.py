@@ -1,0 +1,61 @@
+"""Start of ranks by `switchml-patch run`, against torchrun of the same command.
+
+Prints the best of N alternating runs of both, each as a whole process, and their ratio. A first run
+builds the plugin, and a second one keeps the answers of the probe.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+
+from patchgen.system.ports import free_port
+
+PYTHON = os.environ.get("SWITCHML_TEST_PYTHON", "/usr/bin/python3")
+WARMING = 2
+# The main program of torchrun. That of torch 1.13 cannot read its own defaults under Python 3.11.
+TORCHRUN = """
+import sys
+from torch.distributed.elastic.multiprocessing import Std
+from torch.distributed.launcher.api import elastic_launch
+from torch.distributed.run import config_from_args, parse_args
+config, command, arguments = config_from_args(parse_args(sys.argv[1:]))
+config.redirects = config.tee = Std.NONE
+elastic_launch(config, command)(*arguments)
+"""
+
+
+def measure(command: list[str]) -> float:
+    """Wall time of a command in seconds."""
+    start = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - start
+
+
+def torchrun() -> list[str]:
+    options = ["--nproc_per_node", "2", "--master_port", str(free_port()), "--no_python"]
+    return [PYTHON, "-c", TORCHRUN, *options]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=1.4, help="fail above this ratio")
+    arguments = parser.parse_args()
+    script = os.path.join(os.path.dirname(sys.executable), "switchml-patch")
+    ranks = [PYTHON, "-c", "pass"]
+    run = [script, "run", "--", *ranks]
+    for _ in range(WARMING):
+        measure(run)
+    pairs = [(measure(run), measure([*torchrun(), *ranks])) for _ in range(arguments.runs)]
+    best, least = (min(times) for times in zip(*pairs))
+    print(f"run {best:.2f} s, torchrun {least:.2f} s, ratio {best / least:.2f}")
+    if best > arguments.limit * least:
+        sys.exit(f"the ratio is above {arguments.limit}")
+
+
+if __name__ == "__main__":
+    main()
