@@ -26,6 +26,7 @@ class Main(Group):
 
     def main(self, *args: Any, **given: Any) -> Any:  # as in click
         """Runs the program and ends it."""
+        os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # GitPython serves without a git
         try:
             return super().main(*args, **given)
         except OSError as error:

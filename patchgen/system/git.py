@@ -86,25 +86,46 @@ class Submodule:
 def head(root: str) -> Head | None:
     """HEAD of the repository at `root`; None where `root` is not the top of a work tree.
 
-    Runs no git, so nothing in its configuration counts.
+    Runs no git, and reads no variable of git's: neither configuration nor GIT_DIR counts.
     """
     native = os.fsdecode(paths.encode(root))
     if not os.path.lexists(os.path.join(native, ".git")):
         return None
-    saved = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("GIT_")}
-    os.environ["GIT_PYTHON_REFRESH"] = "quiet"  # git itself need not be installed
+    git_dir = directory_of(native)
+    if git_dir is None:
+        return Head(None, f"{native}/.git: names no repository")
     try:
-        import git
-
-        with git.Repo(native, expand_vars=False) as repository:
-            commit = git.SymbolicReference.dereference_recursive(repository, "HEAD")
-    except Exception as error:  # noqa: BLE001  # any damage of a repository is told, never fatal
+        return Head(_read_head(git_dir))
+    except Exception as error:  # noqa: BLE001  # any damage of a repository is reported, never fatal
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         return Head(None, reason)
-    finally:
-        del os.environ["GIT_PYTHON_REFRESH"]
-        os.environ.update(saved)
-    return Head(commit)
+
+
+def _read_head(directory: str) -> str:
+    """The commit of HEAD, by GitPython.
+
+    Its own class finds the directories of a repository by variables of the environment as well.
+    """
+    import git
+
+    class Repository(git.Repo):
+        def __init__(self) -> None:
+            self.git_dir = directory
+
+        @property
+        def common_dir(self) -> str:
+            return _common_directory(directory)
+
+    return git.SymbolicReference.dereference_recursive(Repository(), "HEAD")
+
+
+def _common_directory(git_dir: str) -> str:
+    """Directory of the references that all work trees of a repository share."""
+    try:
+        with open(os.path.join(git_dir, "commondir"), "rb") as file:
+            return os.path.normpath(os.path.join(git_dir, os.fsdecode(file.read().strip())))
+    except FileNotFoundError:
+        return git_dir
 
 
 def directory_of(work_tree: str) -> str | None:

@@ -34,7 +34,7 @@ _LATE = tuple(
     f"patchgen.{name}" for name in ("__main__", "accuracy", "payload", "ranks.demo", "templates")
 )
 _SERVE = f"""
-import atexit, contextlib, importlib, os, pkgutil, sys, tempfile, threading
+import atexit, contextlib, importlib, os, pkgutil, sys, tempfile, threading, warnings
 import patchgen
 
 def load(package):
@@ -46,8 +46,9 @@ def load(package):
                     load(module)
 
 load(patchgen)
-with contextlib.suppress(ImportError):
-    importlib.import_module("patchgen.wheel.env.lockfile")._models()
+with contextlib.suppress(ImportError), warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    importlib.import_module("conda_lock.lockfile")
 tempfile.tempdir = None  # that of the command
 sys.path[0] = {str(Path(__file__).parents[1] / "payload")!r}
 import forking

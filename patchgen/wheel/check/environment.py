@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from patchgen.checks import Check
-from patchgen.errors import OptionsError, ToolError, TreeError
+from patchgen.errors import FileError, OptionsError, ToolError, TreeError
 from patchgen.system import extras
 from patchgen.wheel import env
-from patchgen.wheel.check.site import reason, shown
+from patchgen.wheel.check.site import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,15 +72,15 @@ def look(site: Site) -> Environment:
         lock = _read(path)
     except ToolError as error:
         return Environment(Check("environment", tuple(problems or [f"{error}; {_OTHERWISE}"])))
-    except OptionsError as error:
-        return Environment(Check("environment", (*problems, str(error))))
+    except (FileError, OptionsError) as error:
+        return Environment(Check("environment", (*problems, f"{error}; {_MAKE}")))
     machine = env.platform()
     if lock.platform != machine:
         problems.append(
             f"{shown(path)}: is for {lock.platform}, this machine is {machine}; "
             f"run: switchml-patch env lock --platform {machine}"
         )
-    made = _made(lock, site.prefix)
+    made = _is_made(lock, site.prefix)
     state = f"in {shown(site.prefix)}" if made else f"will be made in {shown(site.prefix)}"
     found = f"{len(lock.packages)} packages of {shown(path)}, {state}"
     return Environment(
@@ -108,52 +108,21 @@ def _remedy(site: Site) -> str:
 
 
 def _read(path: str) -> Lock:
-    """The lock, in a tenth of the time that conda-lock's models take, and less strictly.
+    """Reads the lock.
 
     Raises:
         ToolError: the library for YAML is missing.
-        OptionsError: it cannot be read or is no lock.
+        OptionsError: it is no lock that can be used.
+        FileError: it cannot be read.
     """
     extras.require({"yaml": "PyYAML"})
-    import yaml
-
     from patchgen.wheel.env import lockfile  # imports yaml
 
-    try:
-        with open(path, "rb") as file:
-            data = yaml.load(file, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-    except OSError as error:
-        raise OptionsError(f"{shown(path)}: {reason(error)}; {_MAKE}") from error
-    except (yaml.YAMLError, ValueError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = f" at line {where.line + 1}" if where else ""
-        raise OptionsError(f"{shown(path)}: no YAML{line}; {_MAKE}") from error
-    try:
-        return lockfile.Lock(
-            platform=data["metadata"]["platforms"][0],
-            packages=tuple(_package(lockfile.Package, entry) for entry in data["package"]),
-            channels=(),
-            source="",
-            content_hash="",
-        )
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise OptionsError(f"{shown(path)}: no conda-lock.yml; {_MAKE}") from error
+    return lockfile.read(path)
 
 
-def _package(kind: Any, entry: Any) -> Any:  # noqa: ANN401  # of YAML
-    url = entry["url"]
-    stem = url.rsplit("/", 1)[-1].removesuffix(".conda").removesuffix(".tar.bz2")
-    return kind(
-        name=entry["name"],
-        version=str(entry["version"]),
-        build=entry.get("build") or stem.rsplit("-", 1)[-1],
-        url=url,
-        md5=entry["hash"]["md5"],
-        sha256=entry["hash"].get("sha256", ""),
-    )
-
-
-def _made(lock: Lock, prefix: str) -> bool:
+def _is_made(lock: Lock, prefix: str) -> bool:
+    """True where the prefix is whole and was made from the lock."""
     from patchgen.wheel.env import marker
 
     if not os.path.isdir(prefix):

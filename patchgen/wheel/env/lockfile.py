@@ -1,17 +1,17 @@
-"""A conda-lock.yml, through conda-lock's own models: version 1, as conda-lock and mamba read it."""
+"""A conda-lock.yml of version 1, as conda-lock and mamba read it; conda-lock itself writes it."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
-import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from patchgen.errors import FileError, OptionsError, PatchgenError, file_errors
+import yaml
+
+from patchgen.errors import FileError, OptionsError, file_errors
 from patchgen.system import files
 from patchgen.wheel import env
 from patchgen.wheel.env import spec
@@ -19,7 +19,9 @@ from patchgen.wheel.env import spec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_LIBRARY = "conda_lock"
+_VERSION = 1
+T = TypeVar("T")
+
 _HEADER = """\
 # Written by `switchml-patch env lock` from {source}; other changes are lost.
 # Every package with its address and hashes. `switchml-patch env create -o PREFIX` installs them;
@@ -69,22 +71,6 @@ class Lock:
         return hashlib.sha256("".join([self.platform, "\n", *held]).encode()).hexdigest()
 
 
-def _models() -> Any:  # noqa: ANN401  # its types cannot be named without importing it
-    if _LIBRARY not in sys.modules:
-        # Its own file imports all that solves, which takes three times as long as what is needed.
-        found = importlib.util.find_spec(_LIBRARY)
-        if found is not None:
-            sys.modules[_LIBRARY] = importlib.util.module_from_spec(found)
-    with warnings.catch_warnings():
-        # On import conda-lock's copy of conda warns about itself, and conda-lock uses an old call.
-        warnings.simplefilter("ignore", PendingDeprecationWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
-        import conda_lock.lockfile
-        import conda_lock.lockfile.v2prelim.models
-        import conda_lock.models.channel
-    return conda_lock
-
-
 def write(lock: Lock, path: str) -> None:
     """Writes a lock; the same lock always gives the same bytes.
 
@@ -92,14 +78,19 @@ def write(lock: Lock, path: str) -> None:
         OptionsError: a package has no md5 or no sha256.
         FileError: it cannot be written.
     """
-    conda_lock = _models()
     for package in lock.packages:
         if not package.md5 or not package.sha256:
             raise OptionsError(
                 f"{package.url}: its channel gives no {'sha256' if package.md5 else 'md5'}; "
                 "a lock without it checks nothing"
             )
-    models, channel = conda_lock.lockfile.v2prelim.models, conda_lock.models.channel
+    with warnings.catch_warnings():
+        # On import conda-lock's copy of conda warns about itself, and conda-lock uses an old call.
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from conda_lock.lockfile import write_conda_lock_file
+        from conda_lock.lockfile.v2prelim import models
+        from conda_lock.models.channel import Channel
     custom = {
         "virtual_packages": lock.virtual_packages,
         "link_scripts": " ".join(lock.link_scripts),
@@ -108,7 +99,7 @@ def write(lock: Lock, path: str) -> None:
         package=[_to_model(models, package, lock.platform) for package in lock.packages],
         metadata=models.LockMeta(
             content_hash={lock.platform: lock.content_hash},
-            channels=[channel.Channel(url=url, used_env_vars=()) for url in lock.channels],
+            channels=[Channel(url=url, used_env_vars=()) for url in lock.channels],
             platforms=[lock.platform],
             sources=[lock.source],
             custom_metadata={key: value for key, value in custom.items() if value},
@@ -116,7 +107,7 @@ def write(lock: Lock, path: str) -> None:
     )
     with files.scratch("lock") as directory, file_errors():
         written = Path(directory, "conda-lock.yml")
-        conda_lock.lockfile.write_conda_lock_file(content, written, None, include_help_text=False)
+        write_conda_lock_file(content, written, None, include_help_text=False)
         header = _HEADER.format(source=os.path.basename(lock.source))
         files.replace(os.fsencode(path), header.encode() + written.read_bytes())
 
@@ -136,53 +127,104 @@ def _to_model(models: Any, package: Package, platform: str) -> Any:  # noqa: ANN
 
 
 def read(path: str) -> Lock:
-    """Reads a lock; dependencies come before what needs them.
+    """Reads a lock, and checks each value that is used; dependencies come before what needs them.
+
+    The YAML is read as it is documented: conda-lock's own models take ten times as long, of which
+    `check` has no time to lose. https://conda.github.io/conda-lock/output/
 
     Raises:
         OptionsError: it is none, or not for one platform, or a hash is missing.
         FileError: it cannot be read.
     """
-    conda_lock = _models()
     if not os.path.exists(path):
         raise FileError(f"{path}: no such file; make it with: switchml-patch env lock")
+    with file_errors(), open(path, "rb") as file:
+        try:
+            data = yaml.load(file, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+        except (yaml.YAMLError, ValueError) as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f" at line {mark.line + 1}" if mark else ""
+            raise OptionsError(f"{path}: no conda-lock.yml: no YAML{line}") from error
     try:
-        with file_errors():
-            parsed = conda_lock.lockfile.parse_conda_lock_file(Path(path))
-    except PatchgenError:
-        raise
-    except Exception as error:  # of YAML, pydantic and conda-lock alike
-        other = isinstance(error, (AttributeError, TypeError))  # as YAML it is no mapping
-        reason = "not what conda-lock writes" if other else " ".join(str(error).split())
-        raise OptionsError(f"{path}: no conda-lock.yml: {reason}") from error
-    meta = parsed.metadata
-    if len(meta.platforms) != 1:
-        raise OptionsError(f"{path}: is for {', '.join(meta.platforms)}; lock one platform")
-    custom = meta.custom_metadata or {}
+        return _parse(data)
+    except _UnusableError as error:
+        raise OptionsError(f"{path}: {error}") from error
+
+
+class _UnusableError(Exception):
+    """A value of a lock that cannot be used."""
+
+
+def _parse(data: object) -> Lock:
+    version = _value(data, "version", int)
+    if version != _VERSION:
+        raise _UnusableError(f"no conda-lock.yml: version {version}, not {_VERSION}")
+    meta = _value(data, "metadata", dict)
+    platforms = _value(meta, "platforms", list)
+    if len(platforms) != 1:
+        raise _UnusableError(f"is for {', '.join(map(str, platforms))}; lock one platform")
+    custom = _value(meta, "custom_metadata", dict, {})
+    sources = _value(meta, "sources", list, [])
+    packages = [_parse_package(entry) for entry in _value(data, "package", list)]
     return Lock(
-        platform=meta.platforms[0],
-        packages=tuple(_from_model(path, package) for package in parsed.package),
-        channels=tuple(channel.url for channel in meta.channels),
-        source=meta.sources[0] if meta.sources else "",
-        content_hash=meta.content_hash.get(meta.platforms[0], ""),
-        virtual_packages=custom.get("virtual_packages", ""),
-        link_scripts=tuple(custom.get("link_scripts", "").split()),
+        platform=platforms[0],
+        packages=_sort_by_dependencies(packages),
+        channels=tuple(_value(one, "url", str) for one in _value(meta, "channels", list)),
+        source=sources[0] if sources else "",
+        content_hash=_value(meta, "content_hash", dict).get(platforms[0]) or "",
+        virtual_packages=_value(custom, "virtual_packages", str, ""),
+        link_scripts=tuple(_value(custom, "link_scripts", str, "").split()),
     )
 
 
-def _from_model(path: str, package: Any) -> Package:  # noqa: ANN401
-    if package.manager != "conda":
-        raise OptionsError(f"{path}: {package.name}: comes from {package.manager}, not from conda")
-    if not package.hash.sha256:
-        raise OptionsError(f"{path}: {package.name}: has no sha256; lock it again")
+def _sort_by_dependencies(packages: Sequence[Package]) -> tuple[Package, ...]:
+    """Packages after those that they need, each once, also where several categories list it."""
+    by_name = {package.name: package for package in packages}
+    done: dict[str, Package] = {}
+    begun: set[str] = set()
+
+    def visit(name: str) -> None:
+        if name in by_name and name not in begun:  # begun already: a circle, or done
+            begun.add(name)
+            for needed, _ in by_name[name].depends:
+                visit(needed)
+            done[name] = by_name[name]
+
+    for name in by_name:
+        visit(name)
+    return tuple(done.values())
+
+
+def _parse_package(entry: object) -> Package:
+    name, manager = _value(entry, "name", str), _value(entry, "manager", str)
+    if manager != "conda":
+        raise _UnusableError(f"{name}: comes from {manager}, not from conda")
+    hashes, url = _value(entry, "hash", dict), _value(entry, "url", str)
+    sha256 = _value(hashes, "sha256", str, "")
+    if not sha256:
+        raise _UnusableError(f"{name}: has no sha256; lock it again")
     return Package(
-        name=package.name,
-        version=package.version,
-        build=package.build or _build_of(package.url),
-        url=package.url,
-        md5=package.hash.md5,
-        sha256=package.hash.sha256,
-        depends=tuple(sorted(package.dependencies.items())),
+        name=name,
+        version=_value(entry, "version", str),
+        build=_value(entry, "build", str, "") or _build_of(url),
+        url=url,
+        md5=_value(hashes, "md5", str),
+        sha256=sha256,
+        depends=tuple(sorted(_value(entry, "dependencies", dict, {}).items())),
     )
+
+
+def _value(data: object, key: str, kind: type[T], default: T | None = None) -> T:
+    """Value of a key, of one type; the default where there is none."""
+    if not isinstance(data, dict):
+        raise _UnusableError("no conda-lock.yml: not what conda-lock writes")
+    found = data.get(key, default)
+    if found is None and default is not None:
+        return default
+    if not isinstance(found, kind):
+        problem = "missing" if found is None else f"not of type {kind.__name__}"
+        raise _UnusableError(f"no conda-lock.yml: {key}: {problem}")
+    return found
 
 
 def _build_of(url: str) -> str:

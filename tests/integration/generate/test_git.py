@@ -183,9 +183,9 @@ def test_a_damaged_repository_is_told_and_no_obstacle(checkout: Tree) -> None:
 
 
 def test_no_variable_of_git_leads_astray(checkout: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_DIR", "/nowhere")
-    monkeypatch.setenv("GIT_WORK_TREE", "/nowhere")
-    checkout.run("apply", *FLAGS)
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"):
+        monkeypatch.setenv(name, "/nowhere")
+    assert "could not be read" not in checkout.run("apply", *FLAGS)
     assert checkout.state() == "patched"
 
 
