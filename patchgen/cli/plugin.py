@@ -27,6 +27,7 @@ class _Build:
     variables: Variables
     torch_python: str
     output: str | None
+    bundled: bool
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,17 @@ class _Sdist:
     metavar="DIR",
     help="Directory for the wheel. [default: BUILDDIR]",
 )
+@click.option(
+    "--bundle",
+    "bundled",
+    is_flag=True,
+    help="Put the libraries that the plugin links into the wheel, for machines without them.",
+)
 @params.into(_Build)
 def build(request: _Build) -> None:
     """Compiles the plugin and writes its wheel, for one torch and one interpreter."""
     from patchgen import plugin as plugins
+    from patchgen.plugin import bundle
     from patchgen.system import interpreter  # no other command needs it
 
     options = request.variables.read()
@@ -67,8 +75,15 @@ def build(request: _Build) -> None:
     directory = options.builddir if output is None else os.path.abspath(output)
     torch = params.torch_of(interpreter.located(request.torch_python))
     with progress():
-        wheel = plugins.build(options, torch, directory)
+        if request.bundled:
+            made = bundle.build(options, torch, directory, os.environ)
+            wheel = made.path
+        else:
+            wheel = plugins.build(options, torch, directory)
     say(f"wrote {wheel}")
+    if request.bundled:
+        say(f"it has {', '.join(made.inside)}")
+        say(f"each machine needs {', '.join(['torch', *made.outside])}")
     say(f"install it with: {torch.python} -m pip install {wheel}")
 
 
