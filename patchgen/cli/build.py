@@ -19,7 +19,7 @@ from patchgen.cli.params import (
 )
 from patchgen.patch.report import options_data, options_line
 from patchgen.system import paths
-from patchgen.system.interpreter import located
+from patchgen.system.interpreter import locate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +93,7 @@ def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # Request
         options=options,
         work=params.work(given["work"], pin),
         output=os.fsdecode(paths.encode(options.builddir)),
-        python=located(interpreter) if interpreter else None,
+        python=locate(interpreter) if interpreter else None,
         lock=os.path.join(cwd, given["lock_file"]),
         environment=env.locate(params.ENVIRONMENT, cwd),
         cache=params.cache(given["cache"]),

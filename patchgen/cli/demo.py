@@ -73,7 +73,7 @@ def demo(  # noqa: PLR0913  # one for each option
     request = Request(
         output=os.path.normpath(os.path.join(os.getcwd(), output)),
         cache=params.cache(cache),
-        python=interpreter.located(torch or _python()),
+        python=interpreter.locate(torch or _python()),
         environ=dict(os.environ),
         ranks=ranks,
         epochs=epochs,

@@ -136,7 +136,7 @@ def _source_options(command: params.Command) -> params.Command:
 @params.into(_Build)
 def build(request: _Build) -> None:
     """Compiles a graft and tries it in its torch."""
-    python = interpreter.located(request.torch_python)
+    python = interpreter.locate(request.torch_python)
     options = _options(request.variables)
     target = _output(request.output, options)
     _compile(request.source, options, python, target)
@@ -169,7 +169,7 @@ def install(request: _Install) -> None:
         if request.library:
             raise click.UsageError("--library is for a graft that is there; drop -o")
         deprecated.warn("-o LIB.so", "--library LIB.so after graft build -o LIB.so")
-    python = interpreter.located(request.torch_python)
+    python = interpreter.locate(request.torch_python)
     if request.library:
         _compare(request.library, python)
         _install(python, request.library, user=request.user)
@@ -193,7 +193,7 @@ def uninstall(request: _Uninstall) -> None:
     """Removes an installed graft."""
     from patchgen import graft as grafts
 
-    python = interpreter.located(request.torch_python)
+    python = interpreter.locate(request.torch_python)
     package = grafts.uninstall(python, os.environ, user=request.user)
     say(f"removed {package}" if package else f"{python}: no graft is installed; nothing to do")
 

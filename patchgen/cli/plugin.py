@@ -73,7 +73,7 @@ def build(request: _Build) -> None:
     request.variables.warn(options)
     output = request.output
     directory = options.builddir if output is None else os.path.abspath(output)
-    torch = params.torch_of(interpreter.located(request.torch_python))
+    torch = params.torch_of(interpreter.locate(request.torch_python))
     with progress():
         if request.bundled:
             made = bundle.build(options, torch, directory, os.environ)
@@ -102,7 +102,7 @@ def install(request: _Install) -> None:
 
     options = request.variables.read()
     request.variables.warn(options)
-    python = interpreter.located(request.torch_python)
+    python = interpreter.locate(request.torch_python)
     torch = params.torch_of(python)
     installing.check(python, os.environ)
     with files.scratch("plugin") as directory, progress():

@@ -50,7 +50,7 @@ def _status_of_torch(ctx: click.Context, target: str, *, as_json: bool) -> None:
     if target.endswith(".whl"):
         summary = summarize_wheel(target)
     else:
-        summary = summarize_python(interpreter.located(target), os.environ)
+        summary = summarize_python(interpreter.locate(target), os.environ)
     if as_json:
         print_json(torch_report.data(summary))
     else:

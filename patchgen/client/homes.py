@@ -31,7 +31,7 @@ class Missing:
         return f"{self.variable}: {self.problem}"
 
 
-def _needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
+def _list_needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
     """Variable, home, and the files any of which will do."""
     switchml = ("SWITCHML_HOME", options.switchml_home)
     dpdk = ("DPDK_HOME", options.dpdk_home)
@@ -52,7 +52,7 @@ def _needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
 def find_missing(options: Options) -> list[Missing]:
     """Finds out which files will be looked for and are missing."""
     found = []
-    for variable, home, names in _needed(options):
+    for variable, home, names in _list_needed(options):
         candidates = tuple(os.path.join(home, name) for name in names)
         if not any(os.path.exists(paths.encode(path)) for path in candidates):
             found.append(Missing(variable, candidates))

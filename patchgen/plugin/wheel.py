@@ -85,7 +85,9 @@ def write(path: str, contents: Mapping[str, bytes], metadata: Metadata) -> None:
     """
     members = {
         name: wheel.Member(
-            len(content), executable=False, copy=partial(wheel.copied, name, io.BytesIO(content))
+            len(content),
+            executable=False,
+            copy=partial(wheel.copy_stream, name, io.BytesIO(content)),
         )
         for name, content in {**contents, **metadata.files}.items()
     }

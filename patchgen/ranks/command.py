@@ -34,12 +34,12 @@ def resolve_command(
     """
     program, arguments = command[0], list(command[1:])
     if _PYTHON.fullmatch(os.path.basename(program)):
-        python = interpreter.located(program)
-        if torch is not None and interpreter.located(torch) != python:
+        python = interpreter.locate(program)
+        if torch is not None and interpreter.locate(torch) != python:
             raise OptionsError(f"--torch {torch}: the command has {program}; drop one of them")
         _check(find_script(arguments), cwd)
         return [python, *arguments], python
-    python = interpreter.located(torch or DEFAULT)
+    python = interpreter.locate(torch or DEFAULT)
     if program.endswith(".py"):
         _check(program, cwd)
         return [python, program, *arguments], python

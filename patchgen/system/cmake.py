@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from patchgen.errors import ToolError, file_errors
 from patchgen.system import files
 from patchgen.system.process import run
-from patchgen.system.session import with_temporary
+from patchgen.system.program import with_temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

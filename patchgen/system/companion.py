@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
 from patchgen.system.process import OUT, NoAnswer, stream
-from patchgen.system.session import CompletedRun
+from patchgen.system.program import CompletedRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ class Companion:
     def run(self) -> None:
         """Runs the program to its end."""
         try:
-            self._code = stream(self.program, self._written, limit=None, stop=self.stop)
+            self._code = stream(self.program, self._take_line, limit=None, stop=self.stop)
         except NoAnswer:
             pass  # it was asked to end, and did or was killed
         except BaseException as error:  # noqa: BLE001  # raised again where it can be told
@@ -52,7 +52,7 @@ class Companion:
             self.over.set()
             self._ready.set()
 
-    def _written(self, source: str, line: bytes) -> None:
+    def _take_line(self, source: str, line: bytes) -> None:
         if source == OUT:
             if not self._ready.is_set():
                 self.line = line.decode(errors="replace").strip()

@@ -84,8 +84,8 @@ class Interpreter:
         return paths.describe(self.path)
 
 
-def located(name: str) -> str:
-    """Absolute path of an interpreter that is given by its path or by a name on PATH.
+def locate(name: str) -> str:
+    """Finds an interpreter given by its path or by a name on PATH; returns its absolute path.
 
     Symbolic links stay, since they make a virtual environment.
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
-from patchgen.system.session import CompletedRun, Program, Session, started, without_git
+from patchgen.system.program import CompletedRun, Program, RunningProgram, start, without_git
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -98,10 +98,10 @@ def capture(program: Program, *, limit: float | None, stop: Event | None = None)
     """
     out, err = Tail(), Tail()
     overdue = _overdue(program, limit, stop)
-    with closing(Pipes()) as pipes, started(program) as session:
-        _connect(pipes, session, out, err)
-        _attend([session], pipes, overdue, program.grace)
-    return CompletedRun(session.returned, bytes(out), bytes(err))
+    with closing(Pipes()) as pipes, start(program) as running:
+        _connect(pipes, running, out, err)
+        _attend([running], pipes, overdue, program.grace)
+    return CompletedRun(running.returned, bytes(out), bytes(err))
 
 
 def stream(  # noqa: PLR0913  # each is a part of how a program is run
@@ -137,10 +137,10 @@ def stream(  # noqa: PLR0913  # each is a part of how a program is run
         pipes = stack.enter_context(closing(Pipes()))
         for path in named:
             stack.enter_context(pipes.named(path, lines(path)))
-        with started(program, merged=merged) as session:
-            _connect(pipes, session, lines(OUT), lines(ERR))
-            _attend([session], pipes, overdue, program.grace)
-    return session.returned
+        with start(program, merged=merged) as running:
+            _connect(pipes, running, lines(OUT), lines(ERR))
+            _attend([running], pipes, overdue, program.grace)
+    return running.returned
 
 
 def side_by_side(
@@ -163,30 +163,30 @@ def side_by_side(
     killed = [""] * len(programs)
     with contextlib.ExitStack() as stack:
         pipes = stack.enter_context(closing(Pipes()))
-        sessions = []
+        started = []
         for program, (out, err) in zip(programs, kept):
             # No other process has its pipes once it has ended, so they end as well.
-            sessions.append(stack.enter_context(started(replace(program, supervised=True))))
-            _connect(pipes, sessions[-1], out, err)
+            started.append(stack.enter_context(start(replace(program, supervised=True))))
+            _connect(pipes, started[-1], out, err)
         why, deadline, failed = f"did not end within {limit:g} s", time.monotonic() + limit, False
 
         def overdue() -> None:
             nonlocal why, deadline, failed
             now = time.monotonic()
-            if not failed and any(session.code for session in sessions):
+            if not failed and any(running.code for running in started):
                 failed = True
                 if now + grace < deadline:
                     deadline, why = now + grace, "still waited for the others"
             if now >= deadline:
-                for number, session in enumerate(sessions):
-                    if session.code is None:
+                for number, running in enumerate(started):
+                    if running.code is None:
                         killed[number] = why
-                        session.kill()
+                        running.kill()
 
-        _attend(sessions, pipes, overdue, 0)
+        _attend(started, pipes, overdue, 0)
     return [
-        CompletedRun(session.returned, bytes(out), bytes(err), how)
-        for session, (out, err), how in zip(sessions, kept, killed)
+        CompletedRun(running.returned, bytes(out), bytes(err), how)
+        for running, (out, err), how in zip(started, kept, killed)
     ]
 
 
@@ -315,14 +315,17 @@ class Pipes:
 
 
 def _connect(
-    pipes: Pipes, session: Session, out: Callable[[bytes], None], err: Callable[[bytes], None]
+    pipes: Pipes,
+    running: RunningProgram,
+    out: Callable[[bytes], None],
+    err: Callable[[bytes], None],
 ) -> None:
-    if session.stdin is not None:
-        pipes.write(session.stdin, session.program.stdin)
-    if session.stdout is not None:
-        pipes.read(session.stdout.fileno(), out)
-    if session.stderr is not None:
-        pipes.read(session.stderr.fileno(), err)
+    if running.stdin is not None:
+        pipes.write(running.stdin, running.program.stdin)
+    if running.stdout is not None:
+        pipes.read(running.stdout.fileno(), out)
+    if running.stderr is not None:
+        pipes.read(running.stderr.fileno(), err)
 
 
 def _overdue(program: Program, limit: float | None, stop: Event | None) -> Callable[[], None]:
@@ -341,32 +344,32 @@ def _overdue(program: Program, limit: float | None, stop: Event | None) -> Calla
 
 
 def _attend(
-    sessions: Sequence[Session], pipes: Pipes, overdue: Callable[[], None], grace: float
+    started: Sequence[RunningProgram], pipes: Pipes, overdue: Callable[[], None], grace: float
 ) -> None:
     """Serves the pipes until they have ended, and so have the programs."""
     try:
-        _serve(sessions, pipes, overdue)
+        _serve(started, pipes, overdue)
     except BaseException as error:
         if grace:
             number = signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM
             with contextlib.suppress(OSError):  # the output may be what is broken
-                for session in sessions:
-                    session.tell(number)
-                _serve(sessions, pipes, _late(sessions, grace))
+                for running in started:
+                    running.tell(number)
+                _serve(started, pipes, _late(started, grace))
         raise
 
 
-def _serve(sessions: Sequence[Session], pipes: Pipes, overdue: Callable[[], None]) -> None:
-    while pipes.open or any(session.code is None for session in sessions):
+def _serve(started: Sequence[RunningProgram], pipes: Pipes, overdue: Callable[[], None]) -> None:
+    while pipes.open or any(running.code is None for running in started):
         overdue()
         if pipes.open:
             pipes.turn(_POLL)
         else:
-            for session in sessions:
-                session.wait(_POLL / len(sessions))
+            for running in started:
+                running.wait(_POLL / len(started))
 
 
-def _late(sessions: Sequence[Session], grace: float) -> Callable[[], None]:
+def _late(started: Sequence[RunningProgram], grace: float) -> Callable[[], None]:
     """Function that raises once the grace period of programs that were told to end is over.
 
     Programs that these have started, and that may have their pipes, have no time of their own.
@@ -375,7 +378,7 @@ def _late(sessions: Sequence[Session], grace: float) -> Callable[[], None]:
 
     def late() -> None:
         nonlocal deadline
-        if all(session.code is not None for session in sessions):
+        if all(running.code is not None for running in started):
             deadline = min(deadline, time.monotonic() + _POLL)
         if time.monotonic() >= deadline:
             raise TimeoutError

@@ -80,7 +80,7 @@ class Wheel:
         """
         expected = self._rows[name]
         with self._archive.member(name) as source:
-            found = copied(name, source, target)
+            found = copy_stream(name, source, target)
         if expected.hash_ is not None and expected.hash_.name != _ALGORITHM:
             with self._archive.member(name) as source:
                 sound = expected.validate_stream(source)
@@ -187,7 +187,7 @@ def write(output: str, record: str, members: Mapping[str, Member], epoch: int) -
         target.writestr(_entry(record, date, executable=False), _listing(rows, record))
 
 
-def copied(name: str, source: BinaryIO, target: BinaryIO) -> RecordEntry:
+def copy_stream(name: str, source: BinaryIO, target: BinaryIO) -> RecordEntry:
     """Copies a stream, block by block, and gives its entry in RECORD."""
     digest, size = copyfileobj_with_hashing(source, target, _ALGORITHM)
     return RecordEntry.from_elements(name, f"{_ALGORITHM}={digest}", str(size))

@@ -155,7 +155,7 @@ def test_progress_is_logged_in_one_way(module: str) -> None:
 
 HANDED_ON = {
     "system.git": "GitPython reads GIT_*, and git gets the rest",
-    "system.session": "a program gets ours where its caller names none",
+    "system.program": "a program gets ours where its caller names none",
 }
 
 
@@ -173,7 +173,7 @@ def test_only_the_command_line_reads_the_environment(module: str) -> None:
     assert not {"environ", "environb", "getenv"} & imported_names
 
 
-STARTERS = {"system.process", "system.session"}
+STARTERS = {"system.process", "system.program"}
 STARTS = re.compile(
     r"os\.(kill|killpg|fork\w*|exec\w+|spawn\w+|posix_spawn\w*|system|popen)|"
     r"signal\.(pthread_kill|raise_signal)|(subprocess|multiprocessing|pty)\b.*"

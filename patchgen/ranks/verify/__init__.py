@@ -50,7 +50,7 @@ def verify_python(
         FileError: the temporary directory cannot be written.
     """
     _check_configs(configs)
-    program = interpreter.located(name)
+    program = interpreter.locate(name)
     with files.scratch("verify") as directory:
         return _verify(Target(program, None, directory, limit, environ), expected, configs)
 
@@ -82,7 +82,7 @@ def verify_wheel(  # noqa: PLR0913  # each is a part of what is verified
     """
     _check_configs(configs)
     name = expecting.read(path)
-    program = interpreter.located(wheels.interpreter_for(name, path, given, environ))
+    program = interpreter.locate(wheels.interpreter_for(name, path, given, environ))
     with files.scratch("verify") as directory:
         _LOGGER.info("unpacking %s", os.path.basename(path))
         unpacked = os.path.join(directory, "wheel")

@@ -47,7 +47,7 @@ def interpreter_for(
         raise OptionsError(
             f"{path}: is for {' or '.join(names)}, which is not on PATH; give --python PYTHON"
         )
-    found = interpreter.ask(interpreter.located(given), environ)
+    found = interpreter.ask(interpreter.locate(given), environ)
     version = tuple(found.version.split(".")[:2])
     fits = [_version(tag) in (("3",), version) for tag in wheel.pythons]
     if found.implementation != "cpython" or not any(fits):

@@ -11,7 +11,7 @@ from patchgen.errors import OptionsError
 from patchgen.ranks.job import Job
 from patchgen.ranks.ways import AUTO, STOCK, WAYS, Way, choose_way
 from patchgen.system.interpreter import Interpreter
-from patchgen.system.session import CompletedRun
+from patchgen.system.program import CompletedRun
 from patchgen.torch import GRAFT, PLUGIN, TORCH, Installed, Support
 
 if TYPE_CHECKING:

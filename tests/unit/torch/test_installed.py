@@ -9,7 +9,7 @@ import pytest
 from patchgen.errors import ToolError
 from patchgen.payload import probe
 from patchgen.system.interpreter import Interpreter
-from patchgen.system.session import CompletedRun
+from patchgen.system.program import CompletedRun
 from patchgen.torch.installed import GRAFT, PLUGIN, TORCH, read_answers
 
 SELF: dict[str, Any] = {

@@ -88,7 +88,7 @@ def without_git(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 @final
-class Session:
+class RunningProgram:
     """A program that was started, and our ends of its pipes.
 
     As a context it waits for the end; where the block raises, it kills before.
@@ -148,7 +148,7 @@ class Session:
                 os.killpg(self._running.pid, signal.SIGKILL)
         self._running.wait()
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> RunningProgram:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -161,7 +161,7 @@ class Session:
 
 
 @contextlib.contextmanager
-def started(program: Program, *, merged: bool = False) -> Iterator[Session]:
+def start(program: Program, *, merged: bool = False) -> Iterator[RunningProgram]:
     """The only place that starts a program. It has ended when the block has.
 
     Where the block raises, all of it is killed before; else the block has seen its end.
@@ -191,13 +191,13 @@ def started(program: Program, *, merged: bool = False) -> Iterator[Session]:
                 bufsize=0, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
-            raise _not_started(program, error) from error
-        session = stack.enter_context(Session(program, running, hold))
+            raise _explain_failure(program, error) from error
+        session = stack.enter_context(RunningProgram(program, running, hold))
         if told is not None:
             tells.close()
             number = int(told.read() or b"0")
             if number:
-                raise _not_started(program, OSError(number, os.strerror(number)))
+                raise _explain_failure(program, OSError(number, os.strerror(number)))
         yield session
 
 
@@ -212,7 +212,7 @@ def _environ(program: Program) -> Mapping[str, str] | None:
     return without_git(os.environ if program.env is None else program.env)
 
 
-def _not_started(program: Program, error: OSError) -> ToolError:
+def _explain_failure(program: Program, error: OSError) -> ToolError:
     name, cwd = os.fspath(program.command[0]), program.cwd
     if cwd is not None and not os.path.isdir(cwd):
         why = "no directory"
