@@ -28,6 +28,7 @@ class _Build:
     torch_python: str
     output: str | None
     bundled: bool
+    cache: str | None
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class _Install:
 
     variables: Variables
     torch_python: str
+    cache: str | None
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class _Sdist:
     is_flag=True,
     help="Put the libraries that the plugin links into the wheel, for machines without them.",
 )
+@params.cache_option
 @params.into(_Build)
 def build(request: _Build) -> None:
     """Compiles the plugin and writes its wheel, for one torch and one interpreter."""
@@ -74,12 +77,13 @@ def build(request: _Build) -> None:
     output = request.output
     directory = options.builddir if output is None else os.path.abspath(output)
     torch = params.torch_of(interpreter.locate(request.torch_python))
+    cache = params.cache(request.cache)
     with progress():
         if request.bundled:
-            made = bundle.build(options, torch, directory, os.environ)
+            made = bundle.build(options, torch, directory, cache=cache, environ=os.environ)
             wheel = made.path
         else:
-            wheel = plugins.build(options, torch, directory)
+            wheel = plugins.build(options, torch, directory, cache=cache, environ=os.environ)
     say(f"wrote {wheel}")
     if request.bundled:
         say(f"it has {', '.join(made.inside)}")
@@ -90,6 +94,7 @@ def build(request: _Build) -> None:
 @plugin.command(cls=Command)
 @params.variable_options
 @params.torch_option
+@params.cache_option
 @params.into(_Install)
 def install(request: _Install) -> None:
     """Builds the plugin for a torch and installs it with the pip of its interpreter.
@@ -106,7 +111,9 @@ def install(request: _Install) -> None:
     torch = params.torch_of(python)
     installing.check(python, os.environ)
     with files.scratch("plugin") as directory, progress():
-        wheel = plugins.build(options, torch, directory)
+        wheel = plugins.build(
+            options, torch, directory, cache=params.cache(request.cache), environ=os.environ
+        )
         installing.install(python, wheel, os.environ)
     say(f'installed for {python}: init_process_group("switchml") uses it')
 

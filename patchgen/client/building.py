@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from patchgen.client import checkout, config, library, mends
 from patchgen.client.mends import COMMIT
 from patchgen.errors import file_errors
+from patchgen.native import cmake
 from patchgen.options import FLAGS
-from patchgen.system import cmake, files, outputs, paths
+from patchgen.system import files, outputs, paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -81,7 +82,10 @@ def install(request: Request, sources: Mapping[str, bytes], home: str) -> list[s
         FileError: the home cannot be written.
     """
     whole = mend_sources(request, sources)
-    with cmake.built(make_project(request, whole), "the client library") as build, file_errors():
+    with (
+        cmake.build_project(make_project(request, whole), "the client library") as build,
+        file_errors(),
+    ):
         found = collect_files(request, whole, build)
     with outputs.directory(paths.native(home)), file_errors():
         for name, content in found.items():
@@ -94,7 +98,7 @@ def install(request: Request, sources: Mapping[str, bytes], home: str) -> list[s
 def make_project(request: Request, whole: Mapping[str, bytes]) -> dict[str, bytes]:
     """Makes the files of the CMake project that compiles a mended source, by path."""
     text = resources.files("patchgen.client.project").joinpath(_PROJECT).read_bytes()
-    packages = resources.files("patchgen.system").joinpath(_PACKAGES).read_bytes()
+    packages = resources.files("patchgen.native").joinpath(_PACKAGES).read_bytes()
     sources = {f"{_SOURCE}/{path}": content for path, content in whole.items()}
     return {_PROJECT: text, _PACKAGES: packages, _SETTINGS: _settings(request), **sources}
 

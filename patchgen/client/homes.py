@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.client import library
+from patchgen.native import cache
 from patchgen.system import paths
 
 if TYPE_CHECKING:
@@ -47,6 +48,19 @@ def _list_needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
     if options.grpc:
         needed += [(*grpc, (f"lib/pkgconfig/{name}.pc",)) for name in ("protobuf", "grpc++")]
     return needed
+
+
+def stamp_homes(options: Options) -> list[object]:
+    """Stamps of the files in the homes that a program is compiled and linked with."""
+    headers = paths.native(os.path.join(options.switchml_home, "include"))
+    found: list[object] = [cache.digest(headers)]
+    for home, names in (
+        (options.switchml_home, (library.ARCHIVE, library.MODULE)),
+        (options.dpdk_home, ("include", "lib", "lib/libdpdk.a", "lib/libdpdk.so")),
+        (options.grpc_home, ("lib", "lib/pkgconfig/protobuf.pc", "lib/pkgconfig/grpc++.pc")),
+    ):
+        found += [cache.stamp(paths.native(os.path.join(home, name))) for name in names if home]
+    return found
 
 
 def find_missing(options: Options) -> list[Missing]:

@@ -6,6 +6,8 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+from patchgen import native
+from patchgen.client import homes
 from patchgen.errors import ToolError, file_errors
 from patchgen.graft import cuda as cudas
 from patchgen.graft import identity as identities
@@ -24,7 +26,7 @@ from patchgen.graft.sources import (
 from patchgen.graft.trying import attempt
 from patchgen.patch import pins
 from patchgen.source import Places
-from patchgen.system import cmake, files, outputs
+from patchgen.system import files, outputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,7 +61,7 @@ def build(  # noqa: PLR0913  # each is an option of the command
             one, the files that are needed are fetched.
         output: the shared object; replaced at once or not at all.
         environ: of the processes that import the torch.
-        cache: a directory of ours for what was fetched.
+        cache: directory of the cache: files that were fetched, and grafts that were compiled.
         places: where to look before the network.
         cuda_home: a toolkit of CUDA, or the directory of NVIDIA's packages for Python.
         known: the pins that the source may be of; without, those that are shipped.
@@ -93,12 +95,28 @@ def build(  # noqa: PLR0913  # each is an option of the command
     made = identities.of(torch, pin, options, cuda=takes)
     texts = project.files(options, pin, torch, cuda=cuda, identity=made, sources=sources)
     what = "ProcessGroupGloo.cpp and SwitchMLAllreduce.cpp"
-    with cmake.built(texts, what) as directory, file_errors():
-        library = os.path.join(directory, "graft.so")
+
+    def try_graft(library: str) -> None:
         _LOGGER.info("trying it: a process group in torch %s", torch.version)
         attempt(library, torch, environ)
-        with open(library, "rb") as file, outputs.directory(os.path.dirname(output)):
-            files.replace(os.fsencode(output), file.read())
+
+    product = native.get_or_build(
+        native.Project(
+            "graft-library", what, "graft.so", files=texts,
+            inputs=(
+                homes.stamp_homes(options), torch.stamps, cuda.version if cuda else None
+            ),
+        ),
+        cache, environ, try_graft,
+    )  # fmt: skip
+    if not product.new:
+        _LOGGER.info("taking the compiled graft from the cache")
+    with (
+        file_errors(),
+        open(product.path, "rb") as file,
+        outputs.directory(os.path.dirname(output)),
+    ):
+        files.replace(os.fsencode(output), file.read())
     return made
 
 

@@ -9,12 +9,16 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+from patchgen import native
+from patchgen.client import homes
 from patchgen.errors import file_errors
 from patchgen.patch.version import local_version
 from patchgen.plugin import project, target, wheel
-from patchgen.system import cmake, outputs
+from patchgen.system import outputs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from patchgen.options import Options
     from patchgen.plugin.target import Target
     from patchgen.torch import Torch
@@ -22,37 +26,48 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 
-def build(options: Options, torch: Torch, directory: str) -> str:
+def build(
+    options: Options, torch: Torch, directory: str, *, cache: str, environ: Mapping[str, str]
+) -> str:
     """Writes the wheel `torch_switchml` for a torch.
 
     Args:
         options: the flags and homes, as for the patch.
         torch: the torch that it is for; a wheel loads into no other.
         directory: where the wheel goes; made when it is not there.
+        cache: directory of the cache, which may have what is compiled.
+        environ: has the compiler and its flags.
 
     Returns:
         The path of the wheel.
 
     Raises:
         ToolError: the torch has no headers, or cmake or the compiler failed.
-        FileError: the directory cannot be written.
+        FileError: the directory or the cache cannot be written.
     """
     _LOGGER.info("torch %s in %s", torch.version, torch.root)
     wanted = target.inspect(torch)
     metadata = describe(options, wanted)
     path = os.path.join(directory, metadata.file_name)
-    with cmake.built(
-        project.sources(options, wanted), "the process group and the delegate"
-    ) as built:
-        with file_errors(), open(os.path.join(built, project.library(wanted)), "rb") as file:
-            library = file.read()
-        _LOGGER.info("writing the wheel")
-        contents = {
-            **project.modules(wanted),
-            f"{wheel.PACKAGE}/{project.library(wanted)}": library,
-        }
-        with outputs.directory(directory):
-            wheel.write(path, contents, metadata)
+    product = native.get_or_build(
+        native.Project(
+            "plugin-module", "the process group and the delegate", project.library(wanted),
+            files=project.sources(options, wanted),
+            inputs=(homes.stamp_homes(options), torch.stamps),
+        ),
+        cache, environ,
+    )  # fmt: skip
+    if not product.new:
+        _LOGGER.info("taking the compiled module from the cache")
+    with file_errors(), open(product.path, "rb") as file:
+        library = file.read()
+    _LOGGER.info("writing the wheel")
+    contents = {
+        **project.modules(wanted),
+        f"{wheel.PACKAGE}/{project.library(wanted)}": library,
+    }
+    with outputs.directory(directory):
+        wheel.write(path, contents, metadata)
     return path
 
 

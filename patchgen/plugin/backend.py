@@ -79,10 +79,12 @@ def build_wheel(directory: str, root: str, environ: Mapping[str, str], python: s
         FileError: a directory cannot be written.
     """
     torch = _torch(python, environ)
-    with _home(environ) as home:
+    with _home(environ) as home, files.scratch("cache") as cache:
         options = _options(root, environ, home)
         check(options, environ)
-        return os.path.basename(plugin.build(options, torch, directory))
+        return os.path.basename(
+            plugin.build(options, torch, directory, cache=cache, environ=environ)
+        )
 
 
 def _options(root: str, environ: Mapping[str, str], home: str | None) -> Options:

@@ -51,14 +51,17 @@ class Bundle:
     """Names of libraries of the machine that it needs beside torch."""
 
 
-def build(options: Options, torch: Torch, directory: str, environ: Mapping[str, str]) -> Bundle:
+def build(
+    options: Options, torch: Torch, directory: str, *, cache: str, environ: Mapping[str, str]
+) -> Bundle:
     """Writes the wheel `torch_switchml` for a torch, with the libraries that it links.
 
     Args:
         options: as for `plugin.build`, and so are `torch` and `directory`.
         torch: see there.
         directory: see there.
-        environ: environment of auditwheel.
+        cache: see there.
+        environ: environment of the compiler and of auditwheel.
 
     Raises:
         ToolError: as `plugin.build` and `write`.
@@ -66,7 +69,8 @@ def build(options: Options, torch: Torch, directory: str, environ: Mapping[str, 
     """
     _require_programs(environ)
     with files.scratch("plugin") as scratch:
-        return write(plugin.build(options, torch, scratch), directory, environ)
+        built = plugin.build(options, torch, scratch, cache=cache, environ=environ)
+        return write(built, directory, environ)
 
 
 def write(source: str, directory: str, environ: Mapping[str, str]) -> Bundle:

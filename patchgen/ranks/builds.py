@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen import graft, plugin
-from patchgen.client import homes, library, simulator
+from patchgen.client import homes, simulator
 from patchgen.errors import OptionsError, file_errors
+from patchgen.native import cache
 from patchgen.options import Options
 from patchgen.ranks.entry import NO_GRAFT, Entry
-from patchgen.system import cache, interpreter, paths
+from patchgen.system import interpreter, paths
 from patchgen.templates import DIRECTORY
 from patchgen.torch import GRAFT
 
 if TYPE_CHECKING:
+    from patchgen.native.cache import Cached
     from patchgen.ranks.job import Job
-    from patchgen.system.cache import Kept
     from patchgen.torch import Torch
 
 _LOGGER = logging.getLogger(__name__)
@@ -49,20 +50,23 @@ def _simulator_options(job: Job) -> Options:
         _LOGGER.info("building the simulator")
         simulator.install(Path(directory))
 
-    inputs = [cache.digest(os.path.dirname(simulator.__file__)), cache.compiler(job.environ)]
-    home = cache.kept(job.cache, "simulator", inputs, install).path
+    inputs = [
+        cache.digest(os.path.dirname(simulator.__file__)),
+        cache.describe_compiler(job.environ),
+    ]
+    home = cache.get_or_make(job.cache, "simulator", inputs, install).path
     return Options((), switchml_home=paths.from_native(home), grpc_home="", dpdk_home="")
 
 
 def _build_plugin(job: Job, torch: Torch, options: Options) -> Entry:
     def install(directory: str) -> None:
-        wheel = plugin.build(options, torch, directory)
+        wheel = plugin.build(options, torch, directory, cache=job.cache, environ=job.environ)
         with file_errors(), zipfile.ZipFile(wheel) as file:
             file.extractall(directory)
         os.unlink(wheel)
 
     inputs = _inputs(job, torch, options, os.path.dirname(plugin.__file__))
-    kept = cache.kept(job.cache, "plugin", inputs, install)
+    kept = cache.get_or_make(job.cache, "plugin", inputs, install)
     path = interpreter.search_path(kept.path, job.environ)
     return Entry(f"the plugin, {_origin(kept)}", environ={**NO_GRAFT, "PYTHONPATH": path})
 
@@ -73,11 +77,11 @@ def _build_graft(job: Job, torch: Torch, options: Options) -> Entry:
         graft.build(options, torch, None, output, cache=job.cache, environ=job.environ)
 
     inputs = _inputs(job, torch, options, os.path.dirname(graft.__file__))
-    kept = cache.kept(job.cache, "graft", inputs, install)
+    kept = cache.get_or_make(job.cache, "graft", inputs, install)
     return Entry(f"a graft, {_origin(kept)}", graft=os.path.join(kept.path, _GRAFT_FILE))
 
 
-def _origin(kept: Kept) -> str:
+def _origin(kept: Cached) -> str:
     return "built by this command" if kept.new else "taken from the cache"
 
 
@@ -85,9 +89,9 @@ def _inputs(job: Job, torch: Torch, options: Options, package: str) -> list[obje
     """Inputs of a build; where one differs, it is built again."""
     return [
         cache.digest(DIRECTORY, package),
-        cache.compiler(job.environ),
+        cache.describe_compiler(job.environ),
         [options.flags, options.switchml_home, options.grpc_home, options.dpdk_home],
-        cache.stamp(library.path(options.switchml_home)),
+        homes.stamp_homes(options),
         [torch.version, torch.commit, torch.root, torch.tag],
         cache.stamp(os.path.join(torch.lib_dir, "libtorch_cpu.so")),
     ]

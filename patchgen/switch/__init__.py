@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING
 
-from patchgen.errors import file_errors
-from patchgen.system import cache as kept
-from patchgen.system import cmake, files
+from patchgen import native
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,12 +33,7 @@ def build(cache: str, environ: Mapping[str, str]) -> str:
         ToolError: a program or library is missing, or the build failed.
         FileError: the cache cannot be written.
     """
-
-    def make(directory: str) -> None:
-        with files.scratch("switch") as place:
-            cmake.compiled(SOURCE, place, [], "the software switch")
-            with file_errors():
-                shutil.copy2(os.path.join(place, PROGRAM), directory)
-
-    inputs = [kept.digest(SOURCE, only=_SOURCES), kept.compiler(environ)]
-    return os.path.join(kept.kept(cache, "switch", inputs, make).path, PROGRAM)
+    project = native.Project(
+        "switch", "the software switch", PROGRAM, source=SOURCE, suffixes=_SOURCES
+    )
+    return native.get_or_build(project, cache, environ).path

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import ToolError
+from patchgen.native import cache
 from patchgen.payload import probe
 
 if TYPE_CHECKING:
@@ -49,6 +50,12 @@ class Torch:
     def lib_dir(self) -> str:
         """Directory of libtorch_cpu.so."""
         return os.path.join(self.root, "lib")
+
+    @property
+    def stamps(self) -> list[object]:
+        """Stamps of the libraries that a module for it links with."""
+        names = ("libc10.so", "libtorch_cpu.so", "libtorch_python.so")
+        return [cache.stamp(os.path.join(self.lib_dir, name)) for name in names]
 
     @property
     def include_dirs(self) -> list[str]:

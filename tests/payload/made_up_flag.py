@@ -35,11 +35,11 @@ def refusal(**given: bool) -> str:
 def client_refusal() -> str:
     """Message of a client build, whose project looks for the library of the flag."""
     sources = {f"{checkout.LIBRARY}/backends/xyz/xyz.h": b"", "dev_root/protos/switchml.proto": b""}
-    wish = building.Wish(("XYZ",), ())
-    headers = [path for path, _ in building._headers(wish, sources)]
+    request = building.Request(("XYZ",), ())
+    headers = [path for path, _ in building._headers(request, sources)]
     assert headers == ["include/switchml/backends/xyz/xyz.h"]
     try:
-        building.install(wish, sources, f"{EMPTY}/home")
+        building.install(request, sources, f"{EMPTY}/home")
     except PatchgenError as error:
         return str(error)
     return ""

@@ -9,7 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from patchgen import switch
-from patchgen.system import cmake
+from patchgen.native import cmake
 from support.shared import once
 from support.switch_clients import Controller, MemifClient
 
@@ -31,7 +31,7 @@ def program(factory: pytest.TempPathFactory) -> str:
 
     def make(directory: Path) -> None:
         build = str(directory / "build")
-        cmake.compiled(switch.SOURCE, build, [SANITIZED], "the switch")
+        cmake.build_source(switch.SOURCE, build, [SANITIZED], "the switch")
         (directory / "program").symlink_to(directory / "build" / switch.PROGRAM)
 
     return str(once(factory, "switch", make) / "program")

@@ -108,6 +108,7 @@ def _build_plugin(
     torch: Path, home: Path, scratch: Path, flags: Sequence[str], environ: Mapping[str, str]
 ) -> None:
     wanted = ["--torch", str(torch), "--switchml-home", str(home), "-o", str(scratch), *flags]
+    wanted += ["--cache", str(scratch / "cache")]
     built = switchml_patch("plugin", "build", *wanted, **environ)
     assert built.returncode == 0, built.stderr
     (wheel,) = scratch.glob("*.whl")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from patchgen.client import config, library, settings
 from patchgen.errors import file_errors
-from patchgen.system import cmake, files, outputs, ports
+from patchgen.native import cmake
+from patchgen.system import files, outputs, ports
 
 _LOGGER = logging.getLogger(__name__)
 _SOURCE = Path(__file__).parent
@@ -92,5 +93,5 @@ def _build(directory: Path, *, debug: bool, cxxflags: str) -> Path:
     options = [f"-DCMAKE_BUILD_TYPE={build_type}"]
     if cxxflags:  # without: CXXFLAGS of the environment
         options.append(f"-DCMAKE_CXX_FLAGS={cxxflags}")
-    cmake.compiled(str(_SOURCE), str(directory), options, "the simulator")
+    cmake.build_source(str(_SOURCE), str(directory), options, "the simulator")
     return directory / library.ARCHIVE

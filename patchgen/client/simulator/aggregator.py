@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING
 
-from patchgen.errors import file_errors
-from patchgen.system import cache as kept
-from patchgen.system import cmake, files
+from patchgen import native
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,12 +31,8 @@ def build(cache: str, environ: Mapping[str, str]) -> str:
         ToolError: a program is missing, or the build failed.
         FileError: the cache cannot be written.
     """
-
-    def make(directory: str) -> None:
-        with files.scratch("aggregator") as place:
-            cmake.compiled(_SOURCE, place, ["-DAGGREGATOR=ON"], "the aggregator")
-            with file_errors():
-                shutil.copy2(os.path.join(place, PROGRAM), directory)
-
-    inputs = [kept.digest(_SOURCE, only=_SOURCES), kept.compiler(environ)]
-    return os.path.join(kept.kept(cache, "aggregator", inputs, make).path, PROGRAM)
+    project = native.Project(
+        "aggregator", "the aggregator", PROGRAM, source=_SOURCE, suffixes=_SOURCES,
+        options=("-DAGGREGATOR=ON",),
+    )  # fmt: skip
+    return native.get_or_build(project, cache, environ).path

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
+from patchgen.native import cmake
 from patchgen.patch import render
-from patchgen.system import cmake, paths
+from patchgen.system import paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -85,7 +86,7 @@ def run(options: Options, pin: Pin, tools: Tools, directory: str) -> Configurati
         "SwitchMLAllreduce.cpp": b"",
         "switchml.cmake": render.flags_file(options, pin),
     }
-    cmake.place(project, directory)
+    cmake.write_project(project, directory)
     build = os.path.join(directory, "build")
     command = [program, "-S", directory, "-B", build, *_generator(program, tools)]
     failed = None

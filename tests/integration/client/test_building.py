@@ -16,7 +16,7 @@ from support.shared import once
 
 from patchgen.client import building, library
 from patchgen.errors import ToolError, TreeError
-from patchgen.system import cmake
+from patchgen.native import cmake
 
 if TYPE_CHECKING:
     from pathlib import Path

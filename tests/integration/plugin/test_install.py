@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from support import torch_project
 from support.graft import make, python_run, site_of, venv
+from support.torch import UNOPTIMIZED, Plugin, checked, located, switchml_patch
 from support.waiting import alive, until
 
 from patchgen.errors import ToolError
@@ -20,6 +21,7 @@ from patchgen.plugin import installing, wheel
 pytestmark = pytest.mark.integration
 
 METADATA = wheel.Metadata("1.2.3+switchml", "py3-none-any", "torch==1.2.3")
+BUILD_ENVIRON = {"CXXFLAGS": "-Werror", **UNOPTIMIZED}  # that of the plugin of the fixture
 SHOWN = "import torch_switchml; print(torch_switchml.build)"
 
 
@@ -108,3 +110,43 @@ def test_pip_finishes_where_the_command_is_told_to_end(tmp_path: Path) -> None:
         assert process.wait() == -signal.SIGTERM
     assert files["DONE"].exists()
     assert not alive(files["PIDS"].read_text())
+
+
+@pytest.fixture
+def broken_cmake(tmp_path: Path) -> str:
+    """A PATH on which cmake fails."""
+    program = tmp_path / "bin" / "cmake"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho cmake was called >&2\nexit 1\n")
+    program.chmod(0o755)
+    return f"{program.parent}:{os.environ['PATH']}"
+
+
+def test_what_was_built_is_taken_from_the_cache(
+    plugin: Plugin, home: Path, tmp_path: Path, broken_cmake: str
+) -> None:
+    """A second build compiles nothing, and neither does an installation; another flag does."""
+    given = ["--torch", str(plugin.torch), "--switchml-home", str(home)]
+    given += ["--cache", str(plugin.wheel.parent / "cache")]
+    environ = {**BUILD_ENVIRON, "PATH": broken_cmake}
+    told = checked("plugin", "build", *given, "-o", tmp_path / "dist", **environ)
+    assert "taking the compiled module from the cache" in told
+    (wheel_file,) = (tmp_path / "dist").iterdir()
+    assert wheel_file.read_bytes() == plugin.wheel.read_bytes()
+    done = switchml_patch("plugin", "build", *given, "--debug", "-o", tmp_path / "d", **environ)
+    assert done.returncode == 4
+    assert "cmake was called" in done.stderr
+    assert not (tmp_path / "d").exists()
+
+
+def test_plugin_is_installed_for_a_torch(
+    plugin: Plugin, home: Path, python: Path, broken_cmake: str
+) -> None:
+    (site_of(python) / "torch.pth").write_text(f"{located(plugin.torch).parent}\n")
+    given = ["--torch", str(python), "--switchml-home", str(home)]
+    given += ["--cache", str(plugin.wheel.parent / "cache")]
+    told = checked("plugin", "install", *given, PATH=broken_cmake, **BUILD_ENVIRON)
+    assert told.splitlines()[-1].startswith(f"installed for {python}: ")
+    shown = "import torch, torch_switchml; print(torch_switchml.report()['flags'] == '')"
+    done = python_run(python, "-c", shown)
+    assert done.stdout == "True\n", done.stderr

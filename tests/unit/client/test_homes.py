@@ -49,3 +49,26 @@ def test_nothing_is_missing(tmp_path: Path, library: str) -> None:
     fill(root / "third_party/grpc/build", GRPC)
     fill(root / "third_party/dpdk/build", ["include/rte.h", library])
     assert homes.find_missing(resolve({"dpdk": True}, {}, str(root))) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "changed"),
+    [
+        ({}, "switchml/include/switchml/context.h"),
+        ({}, "switchml/lib/libswitchml-client.a"),
+        ({}, "switchml/lib/pkgconfig/switchml-client.pc"),
+        ({"dpdk": True}, "dpdk/lib/libdpdk.a"),
+        ({"dpdk": True}, "grpc/lib/pkgconfig/grpc++.pc"),
+    ],
+)
+def test_stamps_tell_a_home_that_was_written_anew(
+    tmp_path: Path, flags: dict[str, bool], changed: str
+) -> None:
+    places = {f"{name}_home": str(tmp_path / name) for name in ("switchml", "dpdk", "grpc")}
+    options = resolve({**flags, **places}, {}, "/")
+    fill(tmp_path / "switchml", SWITCHML)
+    before = homes.stamp_homes(options)
+    assert homes.stamp_homes(options) == before
+    (tmp_path / changed).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / changed).write_text("another")
+    assert homes.stamp_homes(options) != before

@@ -178,7 +178,7 @@ def test_the_switch_and_no_note_again(setup: dict[str, Any], line: str) -> None:
 def test_what_was_built_before_is_not_told_as_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def build(_options: Options, _torch: Torch, directory: str) -> str:
+    def build(_options: Options, _torch: Torch, directory: str, **_given: object) -> str:
         path = os.path.join(directory, "plugin.whl")
         with zipfile.ZipFile(path, "w") as file:
             file.writestr("module.py", "")

@@ -23,7 +23,7 @@ _NO_COMPILER = "No CMAKE_CXX_COMPILER could be found"
 _NO_MAKE = "CMAKE_MAKE_PROGRAM is not set"
 
 
-def place(project: Mapping[str, bytes], directory: str) -> None:
+def write_project(project: Mapping[str, bytes], directory: str) -> None:
     """Writes the files of a project.
 
     Args:
@@ -41,8 +41,8 @@ def place(project: Mapping[str, bytes], directory: str) -> None:
 
 
 @contextlib.contextmanager
-def built(project: Mapping[str, bytes], what: str) -> Iterator[str]:
-    """The build directory of a project, for as long as the context lasts.
+def build_project(project: Mapping[str, bytes], what: str) -> Iterator[str]:
+    """Builds a project; its build directory stays as long as the context lasts.
 
     Args:
         project: path in the project to content; one of them is CMakeLists.txt, which may
@@ -55,7 +55,7 @@ def built(project: Mapping[str, bytes], what: str) -> Iterator[str]:
         FileError: the temporary directory cannot be written.
     """
     with files.scratch("cmake") as directory:
-        place(project, directory)
+        write_project(project, directory)
         build = os.path.join(directory, "build")
         _LOGGER.info("configuring")
         _configure(directory, build, [], what)
@@ -63,11 +63,11 @@ def built(project: Mapping[str, bytes], what: str) -> Iterator[str]:
         yield build
 
 
-def compiled(source: str, build: str, options: Sequence[str], what: str) -> None:
-    """Builds a project of ours, whose CMakeLists.txt prints `missing: ...` for what it lacks.
+def build_source(source: str, build: str, options: Sequence[str], what: str) -> None:
+    """Builds a project in a directory.
 
     Args:
-        source: its directory.
+        source: the directory; CMakeLists.txt there may print `missing: ...` for what it lacks.
         build: where it is built.
         options: for cmake.
         what: is compiled, in words.

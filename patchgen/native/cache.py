@@ -1,4 +1,4 @@
-"""What was built for a run, kept for the next one with the same inputs."""
+"""Cache of builds, by their inputs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
 _DIGITS = 16
 _COMPILERS = {"CC": "cc", "CXX": "c++"}
-_FLAGS = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")
+_VARIABLES = {
+    "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",
+    "LIBRARY_PATH", "LD_RUN_PATH", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR", "PKG_CONFIG_SYSROOT_DIR",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Kept:
+class Cached:
     """A directory of the cache."""
 
     path: str
@@ -30,16 +33,16 @@ class Kept:
     """True where it was made just now."""
 
 
-def kept(cache: str, kind: str, inputs: object, make: Callable[[str], None]) -> Kept:
-    """A directory of the cache; it is made where it is not there.
+def get_or_make(cache: str, kind: str, inputs: object, make: Callable[[str], None]) -> Cached:
+    """Finds a directory of the cache, or makes it.
 
     A cache that cannot be written is refused before anything is made for it. One that has the
     directory is only read.
 
     Args:
-        cache: the directory of all that is kept.
+        cache: the directory of the cache.
         kind: the first word of the directory's name.
-        inputs: all that makes a difference, as JSON takes it.
+        inputs: the inputs of the build, as JSON takes them.
         make: fills a new directory.
 
     Raises:
@@ -50,7 +53,7 @@ def kept(cache: str, kind: str, inputs: object, make: Callable[[str], None]) -> 
     cache = os.path.join(cache, "run")
     path = os.path.join(cache, f"{kind}-{name}")
     if os.path.isdir(path):
-        return Kept(path, new=False)
+        return Cached(path, new=False)
     outputs.try_directory(cache)
     with signals.cleaning_up(), file_errors():
         os.makedirs(cache, exist_ok=True)
@@ -59,7 +62,7 @@ def kept(cache: str, kind: str, inputs: object, make: Callable[[str], None]) -> 
             os.mkdir(made)
             make(made)
             _rename(made, path)
-    return Kept(path, new=True)
+    return Cached(path, new=True)
 
 
 def _rename(source: str, target: str) -> None:
@@ -70,18 +73,21 @@ def _rename(source: str, target: str) -> None:
             raise
 
 
-def compiler(environ: Mapping[str, str]) -> list[str]:
-    """What an environment says of the compiler: its path and its flags."""
-    found = []
+def describe_compiler(environ: Mapping[str, str]) -> list[object]:
+    """Lists the compilers of an environment, and the variables that they and CMake read."""
+    found: list[object] = []
     for variable, name in _COMPILERS.items():
         program = environ.get(variable) or name
-        path = shutil.which(program, path=environ.get("PATH"))
-        found.append(os.path.realpath(path) if path else program)
-    return [*found, *(environ.get(name, "") for name in _FLAGS)]
+        path = os.path.realpath(shutil.which(program, path=environ.get("PATH")) or program)
+        found += [path, stamp(path)]
+    names = sorted(name for name in environ if name in _VARIABLES or name.startswith("CMAKE_"))
+    # The linker finds the system's libraries, and every change of these renews its list.
+    found.append(stamp("/etc/ld.so.cache"))
+    return [*found, {name: environ[name] for name in names if environ[name]}]
 
 
 def digest(*directories: str, only: tuple[str, ...] = ("",)) -> str:
-    """Of the files in some directories whose names end so: of all, where nothing is said."""
+    """Hash of the files in some directories, or of those whose names have certain ends."""
     seen = hashlib.sha256()
     for top in directories:
         for directory, _, names in sorted(os.walk(top)):
@@ -94,7 +100,7 @@ def digest(*directories: str, only: tuple[str, ...] = ("",)) -> str:
 
 
 def stamp(path: str) -> list[int]:
-    """What changes when a file is written anew; nothing where there is none."""
+    """Size and time of a file; empty where there is none."""
     try:
         status = os.stat(path)
     except OSError:

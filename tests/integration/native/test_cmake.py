@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchgen.system import cmake
+from patchgen.native import cmake
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ def test_what_a_compiler_leaves_goes_with_the_build(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with cmake.built({"CMakeLists.txt": PROJECT}, "nothing") as build:
+    with cmake.build_project({"CMakeLists.txt": PROJECT}, "nothing") as build:
         (scratch,) = tmp_path.iterdir()
         assert build.startswith(os.path.realpath(scratch))
         assert len(os.listdir(os.path.join(build, "tmp"))) == 2
