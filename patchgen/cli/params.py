@@ -335,6 +335,6 @@ def sources(mirrors: Sequence[str], references: Sequence[str]) -> Places:
     from patchgen.source import places  # no other command needs it
 
     return places.Places(
-        [places.mirror(mirror) for mirror in mirrors],
-        [places.reference(reference) for reference in references],
+        [places.parse_mirror(mirror) for mirror in mirrors],
+        [places.parse_reference(reference) for reference in references],
     )

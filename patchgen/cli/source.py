@@ -17,7 +17,7 @@ from patchgen.system import paths
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchgen.source import Needed, Source
+    from patchgen.source import ListedRepository, Source
 
 
 @click.command(cls=Command)
@@ -65,8 +65,8 @@ def source(
         raise click.UsageError("Missing option '-o' / '--output'.")
     place = directory or "."
     known, named = known_pins(given["pytorch"])
-    pin = named or sources.choose(place, known, pins.find(pins.DEFAULT, known))
-    wanted = sources.Wanted(
+    pin = named or sources.choose_pin(place, known, pins.find(pins.DEFAULT, known))
+    wanted = sources.SourceRequest(
         pin,
         without=given["without"],
         everything=everything,
@@ -77,7 +77,7 @@ def source(
     if listed:
         cache = params.cache(given["cache"])
         with progress():
-            needed = sources.listing(native, wanted, cache)
+            needed = sources.list_needed(native, wanted, cache)
         _show(needed, as_json=as_json)
         return
     with progress():
@@ -88,7 +88,7 @@ def source(
         say(_line(tree))
 
 
-def _show(needed: Sequence[Needed], *, as_json: bool) -> None:
+def _show(needed: Sequence[ListedRepository], *, as_json: bool) -> None:
     """Prints a list.
 
     Raises:
@@ -107,10 +107,10 @@ def _show(needed: Sequence[Needed], *, as_json: bool) -> None:
             click.echo(line)
     unknown = [one.unknown for one in needed if one.unknown]
     if unknown:
-        raise ToolError(f"the list lacks what is in these:\n{sources.summary(unknown)}")
+        raise ToolError(f"the list lacks what is in these:\n{sources.summarize(unknown)}")
 
 
-def _entry(one: Needed) -> dict[str, object]:
+def _entry(one: ListedRepository) -> dict[str, object]:
     return {
         "path": one.path,
         "commit": one.commit,

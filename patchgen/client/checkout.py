@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from patchgen.client import mends
 from patchgen.errors import OptionsError, TreeError, file_errors
-from patchgen.source.faults import changes, unplaced
-from patchgen.source.fill import bring_one
-from patchgen.source.partial import Commit
+from patchgen.source.commit import Commit
+from patchgen.source.fill import bring
 from patchgen.source.repository import Repository
-from patchgen.source.staging import placed
+from patchgen.source.staging import is_placed
+from patchgen.source.survey import find_obstacle, list_changes
 from patchgen.system import lock, paths
 from patchgen.system.git import Git, directory_of, is_repository
 
@@ -64,11 +64,11 @@ def obtain(directory: str, origin: Origin) -> str | None:
         os.makedirs(native, exist_ok=True)
         with lock.held(paths.from_native(native)):
             repository, git, source = _repository(native, origin), Git(), None
-            if not placed(repository):
-                problem = unplaced(repository)
+            if not is_placed(repository):
+                problem = find_obstacle(repository)
                 if problem:
                     raise TreeError(f"{problem}; give a new directory")
-                place = bring_one(git, origin.places, repository)
+                place = bring(git, origin.places, repository)
                 source = place.address if place else None
                 repository = _repository(native, origin)
             _verify(git, repository)
@@ -76,12 +76,12 @@ def obtain(directory: str, origin: Origin) -> str | None:
 
 
 def _verify(git: Git, repository: Repository) -> None:
-    if repository.found != repository.commit:
+    if repository.head != repository.commit:
         raise TreeError(
-            f"{repository.shown}: at {repository.found}, not at {repository.commit}; check that "
+            f"{repository.printable}: at {repository.head}, not at {repository.commit}; check that "
             "commit out, or give a new directory"
         )
-    wrong = [str(problem) for problem in changes(git, repository)]
+    wrong = [str(problem) for problem in list_changes(git, repository)]
     if wrong:
         raise TreeError("\n".join([*wrong, "nothing of this is changed; give a new directory"]))
 

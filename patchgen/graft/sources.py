@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
 from patchgen.patch import images, render, tree
 from patchgen.source import repository
+from patchgen.source.commit import Commit
 from patchgen.source.fetch import NowhereError
-from patchgen.source.partial import Commit
 from patchgen.system import paths
 from patchgen.system.git import Git
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from patchgen.errors import file_errors
 from patchgen.patch import state
 from patchgen.source import mark, repository
-from patchgen.source.faults import Survey, survey
-from patchgen.source.fill import fill, summary
-from patchgen.source.listing import Needed, needed
+from patchgen.source.fill import fill, summarize
+from patchgen.source.listing import ListedRepository, list_repositories
 from patchgen.source.places import Places
-from patchgen.source.wanted import Wanted
+from patchgen.source.request import SourceRequest
+from patchgen.source.survey import Survey, survey
 from patchgen.system import lock, paths
 from patchgen.system.git import Git, head
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from patchgen.source.repository import Repository
 
 __all__ = [
-    "Needed",
+    "ListedRepository",
     "Places",
     "Source",
-    "Wanted",
-    "choose",
-    "listing",
+    "SourceRequest",
+    "choose_pin",
+    "find",
+    "list_needed",
     "obtain",
-    "present",
-    "summary",
+    "summarize",
 ]
 
 
@@ -45,31 +45,31 @@ class Source:
     state: str
     """clean or patched."""
     epoch: int
-    """When the commit was made, in seconds since 1970."""
+    """Time of the commit, in seconds since 1970."""
     commits: Mapping[str, str]
     addresses: Mapping[str, str]
-    """As recorded."""
+    """Recorded addresses."""
     left_out: Sequence[str]
     """Paths of submodules that the tree goes without, by the user's choice."""
     fetched: Mapping[str, str]
-    """Where those that are new came from."""
+    """Addresses that new ones came from."""
 
 
-def choose(directory: str, known: Sequence[Pin], default: Pin) -> Pin:
+def choose_pin(directory: str, known: Sequence[Pin], default: Pin) -> Pin:
     """The pin whose commit is checked out in the directory, else the default."""
     at = head(os.path.abspath(directory))
     found = at.commit if at else None
     return next((pin for pin in known if pin.commit == found), default)
 
 
-def obtain(directory: str, wanted: Wanted) -> Source:
+def obtain(directory: str, wanted: SourceRequest) -> Source:
     """Makes the directory a pin's commit of PyTorch with its submodules, or completes it.
 
     What is there is verified and never changed. A run that was stopped is continued.
 
     Args:
         directory: new, empty, left by a run that was stopped, or a clone of the commit.
-        wanted: what it is to be.
+        wanted: the pin, and what to leave out.
 
     Raises:
         OptionsError: something was to be left out that cannot be.
@@ -82,7 +82,7 @@ def obtain(directory: str, wanted: Wanted) -> Source:
             os.makedirs(paths.encode(directory))
         root = _root(directory, wanted.pin)
         with lock.held(paths.from_native(root.root)):
-            found = survey(Git(), [root], wanted).sound(root)
+            found = survey(Git(), [root], wanted).require_sound(root)
             fetched: Mapping[str, str] = {}
             if found.absent or found.unwanted or mark.read(root):
                 os.makedirs(root.git_dir, exist_ok=True)
@@ -92,7 +92,7 @@ def obtain(directory: str, wanted: Wanted) -> Source:
         return _source(root, wanted.pin, found, fetched)
 
 
-def present(directory: str, pin: Pin) -> Source | None:
+def find(directory: str, pin: Pin) -> Source | None:
     """The tree that is in the directory, verified; None where it is not there or not complete.
 
     Raises:
@@ -104,18 +104,18 @@ def present(directory: str, pin: Pin) -> Source | None:
         return None
     with file_errors():
         root = _root(directory, pin)
-        found = survey(Git(), [root], Wanted(pin)).sound(root)
+        found = survey(Git(), [root], SourceRequest(pin)).require_sound(root)
         if found.absent or mark.read(root):
             return None
         return _source(root, pin, found, {})
 
 
-def listing(directory: str, wanted: Wanted, cache: str) -> list[Needed]:
+def list_needed(directory: str, wanted: SourceRequest, cache: str) -> list[ListedRepository]:
     """The repositories that a pin's commit needs, nested ones too, and which are there.
 
     Args:
         directory: where the tree is or is to be.
-        wanted: what it is to be.
+        wanted: the pin, and what to leave out.
         cache: the directory of what is downloaded and used again.
 
     Raises:
@@ -125,7 +125,7 @@ def listing(directory: str, wanted: Wanted, cache: str) -> list[Needed]:
     """
     native = os.fsdecode(os.path.realpath(paths.encode(directory)))
     with file_errors():
-        return needed(Git(), repository.root(native, wanted.pin.commit), wanted, cache)
+        return list_repositories(Git(), repository.root(native, wanted.pin.commit), wanted, cache)
 
 
 def _root(directory: str, pin: Pin) -> Repository:

@@ -27,7 +27,7 @@ RENAMED = {
 }
 
 
-def resolved(url: str, parent: str) -> str:
+def resolve(url: str, parent: str) -> str:
     """The address of a submodule, whose `./` and `../` stand for its parent's address."""
     if not url.startswith(("./", "../")):
         return url
@@ -41,7 +41,7 @@ def owner_and_name(url: str) -> tuple[str, str]:
     return (parts[-2] if len(parts) > 1 else "", parts[-1] if parts else "")
 
 
-def known(url: str) -> tuple[str, ...]:
+def list_addresses(url: str) -> tuple[str, ...]:
     """The address and those that its repository had later."""
     later = RENAMED.get("/".join(owner_and_name(url)).lower(), ())
     return (url, *(new if ":" in new else f"https://github.com/{new}.git" for new in later))

@@ -64,7 +64,7 @@ def fetch(
     """
     reasons = []
     commit = repository.commit
-    for place in repository.places(places):
+    for place in repository.find_places(places):
         try:
             if place.bundle:
                 _from_bundle(git, git_dir, place.address)
@@ -77,7 +77,7 @@ def fetch(
         if lacking is not None and not (files and lacking):
             return place
         reasons.append(f"{place.address}: does not have this commit")
-    reasons = [*repository.mirrors_without(places), *reasons]
+    reasons = [*repository.list_lacking_mirrors(places), *reasons]
     raise NowhereError("\n    ".join([f"{repository.title}:", *reasons]))
 
 
@@ -100,7 +100,7 @@ def _from_bundle(git: Git, git_dir: str, bundle: str) -> None:
 
 
 def _from_repository(git: Git, git_dir: str, commit: str, address: str, *, files: bool) -> None:
-    """One commit without history; all of the history where a commit cannot be asked for."""
+    """Fetches one commit without history; all of the history where it cannot be asked for."""
     settings = _remote(git, git_dir, address, {} if files else _PARTIAL)
     run = functools.partial(git, *_FETCH, *(() if files else _NO_FILES),
                             git_dir=git_dir, config=settings)  # fmt: skip
@@ -113,7 +113,7 @@ def _from_repository(git: Git, git_dir: str, commit: str, address: str, *, files
 
 
 def _remote(git: Git, git_dir: str, address: str, more: Mapping[str, str]) -> dict[str, str]:
-    """What makes an address a remote for one command."""
+    """Settings that make an address a remote for one command."""
     settings = {f"remote.{_REMOTE}.url": address, **more}
     # It may be a path on this machine by the user's own configuration.
     real = git("ls-remote", "--get-url", "--", address, git_dir=git_dir).decode(errors="replace")

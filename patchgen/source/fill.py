@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Callable, TypeVar
 
 from patchgen.errors import ToolError
 from patchgen.source import mark
-from patchgen.source.faults import survey
 from patchgen.source.fetch import fetch
+from patchgen.source.request import leave_out
 from patchgen.source.staging import place
-from patchgen.source.wanted import leave_out
+from patchgen.source.survey import survey
 from patchgen.system import paths, threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchgen.source.faults import Survey
     from patchgen.source.places import Place, Places
     from patchgen.source.repository import Repository
-    from patchgen.source.wanted import Wanted
+    from patchgen.source.request import SourceRequest
+    from patchgen.source.survey import Survey
     from patchgen.system.git import Git
 
 _LOGGER = logging.getLogger(__name__)
@@ -39,8 +39,8 @@ _ADVICE = (
 _Result = TypeVar("_Result")
 
 
-def fill(git: Git, root: Repository, found: Survey, wanted: Wanted) -> dict[str, str]:
-    """Brings all that is absent, adds it to what was found, and returns what came from where.
+def fill(git: Git, root: Repository, found: Survey, wanted: SourceRequest) -> dict[str, str]:
+    """Brings all that is absent, adds it to the survey, and returns addresses by path.
 
     A repository is complete before those in it are known: they come level by level.
 
@@ -58,8 +58,8 @@ def fill(git: Git, root: Repository, found: Survey, wanted: Wanted) -> dict[str,
     failed: list[ToolError] = []
     count = _Count()
 
-    def bring(repository: Repository) -> Place | None:
-        return bring_one(git, wanted.places, repository)
+    def bring_absent(repository: Repository) -> Place | None:
+        return bring(git, wanted.places, repository)
 
     level = found
     while True:
@@ -71,27 +71,27 @@ def fill(git: Git, root: Repository, found: Survey, wanted: Wanted) -> dict[str,
         count.total += len(absent)
         if root in absent:
             _LOGGER.info("fetching PyTorch %s", root.commit[:12])
-        brought, lost = several(git, wanted.jobs, bring, absent, count.tell)
+        brought, lost = run_each(git, wanted.jobs, bring_absent, absent, count.tell)
         failed += lost.values()
         fetched.update({paths.from_native(one.path): source.address
                         for one, source in brought.items() if source is not None})  # fmt: skip
-        level = survey(git, [*brought], wanted).sound(root)
+        level = survey(git, [*brought], wanted).require_sound(root)
         for repository in {*brought}.intersection(level.absent):
             raise ToolError(f"{repository.title}: git reports no error, but has not checked it out")
         found.add(level)
     if failed:
-        raise ToolError(summary([str(error) for error in failed]))
+        raise ToolError(summarize([str(error) for error in failed]))
     return fetched
 
 
-def several(
+def run_each(
     git: Git,
     jobs: int,
     work: Callable[[Repository], _Result],
     repositories: Sequence[Repository],
     told: Callable[[Repository, _Result], None],
 ) -> tuple[dict[Repository, _Result], dict[Repository, ToolError]]:
-    """Works on repositories, several at once, and returns what came of them, or went wrong.
+    """Works on repositories, several at once, and returns the results and the failures.
 
     Args:
         git: is stopped when the work is.
@@ -124,7 +124,7 @@ def several(
 
 @dataclass
 class _Count:
-    """How many repositories are done, of those that are known to be needed."""
+    """Count of repositories that are done, of those that are known to be needed."""
 
     done: int = 0
     total: int = 0
@@ -132,11 +132,11 @@ class _Count:
     def tell(self, repository: Repository, source: Place | None) -> None:
         self.done += 1
         origin = f"from {source.address}" if source else "was fetched before"
-        _LOGGER.info("[%d/%d] %s %s %s", self.done, self.total, repository.shown,
+        _LOGGER.info("[%d/%d] %s %s %s", self.done, self.total, repository.printable,
                      repository.commit[:12], origin)  # fmt: skip
 
 
-def bring_one(git: Git, places: Places, repository: Repository) -> Place | None:
+def bring(git: Git, places: Places, repository: Repository) -> Place | None:
     """Fetches what is missing and puts it into its place. None: nothing had to be fetched."""
     _prepare(git, repository)
     source = None
@@ -173,8 +173,8 @@ def _register(git: Git, parent: Repository, found: Survey) -> None:
             git_dir=parent.git_dir, work_tree=parent.work_tree)  # fmt: skip
 
 
-def summary(reasons: Sequence[str]) -> str:
-    """Why repositories could not be had, and what to do."""
+def summarize(reasons: Sequence[str]) -> str:
+    """Reasons why repositories could not be had, and what to do."""
     lines = [*reasons[:_SHOWN]]
     if len(reasons) > _SHOWN:
         lines.append(f"and {len(reasons) - _SHOWN} more repositories")

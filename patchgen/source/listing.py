@@ -1,4 +1,4 @@
-"""Which repositories a tree needs, also before it is there."""
+"""List of the repositories that a tree needs, also before it is there."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
-from patchgen.source.addresses import known, owner_and_name
-from patchgen.source.fill import several, summary
-from patchgen.source.partial import Commit
+from patchgen.source.addresses import list_addresses, owner_and_name
+from patchgen.source.commit import Commit
+from patchgen.source.fill import run_each, summarize
 from patchgen.source.repository import submodules
-from patchgen.source.wanted import SETUP, inactive, setup_of
+from patchgen.source.request import SETUP, list_inactive, read_setup
 from patchgen.system import paths
 from patchgen.system.git import GitError
 from patchgen.tables import counted
@@ -21,34 +21,36 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchgen.source.repository import Repository
-    from patchgen.source.wanted import Wanted
+    from patchgen.source.request import SourceRequest
     from patchgen.system.git import Git
 
 _LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Needed:
-    """One repository of a tree."""
+class ListedRepository:
+    """A repository of a tree."""
 
     path: str
-    """In the tree; empty for PyTorch itself."""
+    """Path in the tree; empty for PyTorch itself."""
     commit: str
     addresses: tuple[str, ...]
     """The recorded one, then those that the repository had later."""
     state: str
     """present, absent or left out."""
     unknown: str = ""
-    """Why it is not known which submodules it has; else empty."""
+    """Reason why its submodules are not known; else empty."""
 
     @property
     def name(self) -> str:
-        """Of a clone of it in a folder of mirrors."""
+        """Name of its clone in a folder of mirrors."""
         return "+".join(part for part in owner_and_name(self.addresses[0]) if part)
 
 
-def needed(git: Git, root: Repository, wanted: Wanted, cache: str) -> list[Needed]:
-    """All repositories of a tree, nested ones too, by their paths.
+def list_repositories(
+    git: Git, root: Repository, wanted: SourceRequest, cache: str
+) -> list[ListedRepository]:
+    """Lists all repositories of a tree, nested ones too, by their paths.
 
     What is in a repository that is not there is read from its commit and trees, which are fetched
     into the cache. Nothing else is changed.
@@ -61,20 +63,20 @@ def needed(git: Git, root: Repository, wanted: Wanted, cache: str) -> list[Neede
     def read(repository: Repository) -> tuple[list[Repository], bytes]:
         return _read(git, repository, Commit(git, repository, cache, wanted.places))
 
-    found: list[Needed] = []
+    found: list[ListedRepository] = []
     level = [root]
     while level:
         what = "PyTorch" if level == [root] else counted(len(level), "submodule")
         _LOGGER.info("looking at %s", what)
-        understood, failed = several(git, wanted.jobs, read, level, lambda *_: None)
+        understood, failed = run_each(git, wanted.jobs, read, level, lambda *_: None)
         if root in failed:
-            raise ToolError(summary([str(failed[root])])) from failed[root]
-        found += [_needed(one, unknown=str(failed.get(one, ""))) for one in level]
+            raise ToolError(summarize([str(failed[root])])) from failed[root]
+        found += [_describe(one, unknown=str(failed.get(one, ""))) for one in level]
         level = []
         for parent, (children, setup) in understood.items():
             wanted.check(parent, children, setup)
             out = _left_out(git, parent, children, wanted)
-            found += [_needed(one, state="left out") for one in out]
+            found += [_describe(one, state="left out") for one in out]
             level += [one for one in children if one not in out]
     return sorted(found, key=lambda one: one.path)
 
@@ -84,7 +86,7 @@ def _read(git: Git, repository: Repository, commit: Commit) -> tuple[list[Reposi
     own = repository.git_dir
     try:
         if os.path.isdir(own):
-            return submodules(git, repository), setup_of(git, repository, own)
+            return submodules(git, repository), read_setup(git, repository, own)
     except GitError:  # it does not have the commit
         pass
     found = commit.submodules()
@@ -95,16 +97,18 @@ def _read(git: Git, repository: Repository, commit: Commit) -> tuple[list[Reposi
 
 
 def _left_out(
-    git: Git, parent: Repository, children: Sequence[Repository], wanted: Wanted
+    git: Git, parent: Repository, children: Sequence[Repository], wanted: SourceRequest
 ) -> list[Repository]:
-    """Of the submodules of a repository those that the tree is to go without, and has not."""
-    there = parent.found == parent.commit and not wanted.everything
-    names = inactive(git, parent) if there else set()
+    """Submodules to leave out that are not checked out."""
+    there = parent.head == parent.commit and not wanted.everything
+    names = list_inactive(git, parent) if there else set()
     out = [one for one in children if wanted.leaves_out(one) or one.names[-1] in names]
-    return [one for one in out if one.found != one.commit]
+    return [one for one in out if one.head != one.commit]
 
 
-def _needed(repository: Repository, *, state: str = "", unknown: str = "") -> Needed:
-    there = "present" if repository.found == repository.commit else "absent"
+def _describe(repository: Repository, *, state: str = "", unknown: str = "") -> ListedRepository:
+    there = "present" if repository.head == repository.commit else "absent"
     path = paths.from_native(repository.path)
-    return Needed(path, repository.commit, known(repository.url), state or there, unknown)
+    return ListedRepository(
+        path, repository.commit, list_addresses(repository.url), state or there, unknown
+    )

@@ -1,4 +1,4 @@
-"""Where a repository may be had before the network: references and mirrors."""
+"""Places of a repository before the network: references and mirrors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.errors import OptionsError
-from patchgen.source.addresses import known, owner_and_name
+from patchgen.source.addresses import list_addresses, owner_and_name
 from patchgen.system.git import is_repository
 
 if TYPE_CHECKING:
@@ -28,34 +28,34 @@ class Place:
 
 @dataclass(frozen=True)
 class Places:
-    """What the user named: absolute paths and addresses, as `mirror` and `reference` give them."""
+    """Places that the user named, as `parse_mirror` and `parse_reference` give them."""
 
     mirrors: Sequence[str] = ()
     references: Sequence[str] = ()
 
-    def of(self, url: str, path: str = "", names: Sequence[str] = ()) -> Iterator[Place]:
-        """Where to look for a repository, in order, on to the network.
+    def find(self, url: str, path: str = "", names: Sequence[str] = ()) -> Iterator[Place]:
+        """Finds places of a repository, in order; the last are in the network.
 
         Args:
             url: its recorded address.
-            path: where it is in PyTorch's tree; empty for PyTorch itself.
-            names: of the submodule and of those that it is nested in.
+            path: its path in PyTorch's tree; empty for PyTorch itself.
+            names: names of the submodule and of those that it is nested in.
         """
         for reference in self.references:
             yield from _referenced(reference, path, names)
         for one in self.mirrors:
             yield from _mirrored(one, url, path)
-        yield from map(Place, known(url))
+        yield from map(Place, list_addresses(url))
 
-    def without(self, url: str, path: str = "") -> Iterator[str]:
-        """The mirrors that have nothing of the name of a repository, each with that name."""
+    def list_lacking(self, url: str, path: str = "") -> Iterator[str]:
+        """Lists the mirrors that have no repository of that name, in words."""
         names = " or ".join(sorted(_names(url, path)))
         for one in self.mirrors:
             if not any(_mirrored(one, url, path)):
                 yield f"{one}: --mirror has no clone or bundle named {names}"
 
 
-def mirror(given: str) -> str:
+def parse_mirror(given: str) -> str:
     """A mirror as an absolute path or an address.
 
     Raises:
@@ -70,7 +70,7 @@ def mirror(given: str) -> str:
     return path
 
 
-def reference(given: str) -> str:
+def parse_reference(given: str) -> str:
     """A local clone as an absolute path.
 
     Raises:
@@ -89,22 +89,22 @@ def _mirrored(mirror: str, url: str, path: str) -> Iterator[Place]:
         if is_repository(mirror):
             yield Place(mirror)
         else:
-            yield from _in_directory(mirror, known(url), names)
+            yield from _in_directory(mirror, list_addresses(url), names)
     elif os.path.isfile(mirror):
         if not path or _plain(os.path.basename(mirror))[1] in names:
             yield Place(mirror, bundle=True)
     else:
-        yield from (Place(f"{mirror}/{name}") for name in _served(known(url)))
+        yield from (Place(f"{mirror}/{name}") for name in _served(list_addresses(url)))
 
 
 def _names(url: str, path: str) -> set[str]:
     """The names of a repository, in lower case and without their owner."""
-    names = {owner_and_name(address)[1].lower() for address in known(url)}
+    names = {owner_and_name(address)[1].lower() for address in list_addresses(url)}
     return {*names, os.path.basename(path).lower()} - {""}
 
 
 def _referenced(base: str, path: str, names: Sequence[str]) -> Iterator[Place]:
-    """In a clone of PyTorch: the submodule's work tree, else its git directory."""
+    """Places in a clone of PyTorch: the submodule's work tree, else its git directory."""
     work_tree = os.path.join(base, path) if path else base
     if is_repository(work_tree):
         yield Place(work_tree)
@@ -136,7 +136,7 @@ def _in_directory(
 
 
 def _entries(directory: str) -> Iterator[str]:
-    """What lies in a folder, and in its folders that are no clones."""
+    """Paths in a folder, and in its folders that are no clones."""
     for entry in os.scandir(directory):
         yield entry.path
         if entry.is_dir() and not is_repository(entry.path):

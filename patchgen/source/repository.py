@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.errors import TreeError
-from patchgen.source.addresses import PYTORCH, resolved
+from patchgen.source.addresses import PYTORCH, resolve
 from patchgen.system import paths
-from patchgen.system.git import directory_of, head
+from patchgen.system.git import directory_of
+from patchgen.system.git import head as read_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Repository:
-    """One repository of the tree at the commit that it must be at.
+    """A repository of the tree, and the commit that it must be at.
 
     `path` is relative to the tree, empty for the tree itself. `names` are those of the submodule
     and the ones that it is nested in. Paths are as `os` takes them.
@@ -33,21 +34,21 @@ class Repository:
     commit: str
     url: str
     called: str = "PyTorch"
-    """What the tree itself is called."""
+    """Name of the tree itself."""
 
     @property
     def work_tree(self) -> str:
-        """Where its files are."""
+        """Directory of its files."""
         return os.path.join(self.root, self.path) if self.path else self.root
 
     @property
-    def shown(self) -> str:
-        """For people."""
+    def printable(self) -> str:
+        """Path, for messages."""
         return paths.printable(paths.from_native(self.path or self.root))
 
     @property
     def title(self) -> str:
-        """For people, with its commit."""
+        """Name and commit, for messages."""
         return f"{self.path or self.called} {self.commit[:12]}"
 
     def inside(self, name: str) -> str:
@@ -55,22 +56,22 @@ class Repository:
         return os.path.join(self.git_dir, name)
 
     @property
-    def found(self) -> str | None:
+    def head(self) -> str | None:
         """The commit that is checked out; None before the first."""
-        at = head(paths.from_native(self.work_tree))
+        at = read_head(paths.from_native(self.work_tree))
         return at.commit if at else None
 
-    def places(self, places: Places) -> Iterator[Place]:
-        """Where to look for it."""
-        return places.of(self.url, self.path, self.names)
+    def find_places(self, places: Places) -> Iterator[Place]:
+        """Finds the places that it may be fetched from."""
+        return places.find(self.url, self.path, self.names)
 
-    def mirrors_without(self, places: Places) -> Iterator[str]:
-        """The mirrors that have nothing of its name, in words."""
-        return places.without(self.url, self.path)
+    def list_lacking_mirrors(self, places: Places) -> Iterator[str]:
+        """Lists the mirrors that have nothing of its name, in words."""
+        return places.list_lacking(self.url, self.path)
 
 
 def root(directory: str, commit: str) -> Repository:
-    """PyTorch's own, in a directory."""
+    """Repository of PyTorch itself in a directory."""
     git_dir = directory_of(directory) or os.path.join(directory, ".git")
     return Repository(directory, "", (), git_dir, commit, PYTORCH)
 
@@ -79,9 +80,9 @@ def submodules(git: Git, parent: Repository, git_dir: str | None = None) -> list
     """The submodules of the parent's commit.
 
     Args:
-        git: that asks.
-        parent: at its commit.
-        git_dir: that has the commit, where it is not the parent's own.
+        git: runs git.
+        parent: the repository, at its commit.
+        git_dir: a directory that has the commit, where it is not the parent's own.
 
     Raises:
         TreeError: one has no name or no address.
@@ -96,7 +97,7 @@ def submodules(git: Git, parent: Repository, git_dir: str | None = None) -> list
         found.append(
             Repository(
                 parent.root, os.path.join(parent.path, one.path), (*parent.names, one.name), own,
-                one.commit, resolved(one.url, parent.url),
+                one.commit, resolve(one.url, parent.url),
             )
         )  # fmt: skip
     return found

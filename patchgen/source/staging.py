@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 _STAGING = "switchml-checkout"  # in a git directory: a whole work tree that is not in its place
 
 
-def placed(repository: Repository) -> bool:
-    """Whether there is a work tree that no run has left unfinished."""
-    if directory_of(repository.work_tree) is None or staged(repository):
+def is_placed(repository: Repository) -> bool:
+    """True where there is a work tree that no run has left unfinished."""
+    if directory_of(repository.work_tree) is None or is_staged(repository):
         return False
-    return repository.found is not None
+    return repository.head is not None
 
 
-def staged(repository: Repository) -> bool:
-    """Whether a run was stopped while it made the work tree."""
+def is_staged(repository: Repository) -> bool:
+    """True where a run was stopped while it made the work tree."""
     return any(os.path.exists(repository.inside(name)) for name in (_STAGING, f"{_STAGING}.tmp"))
 
 
-def in_the_way(repository: Repository) -> list[str]:
-    """What is where the work tree is to be."""
+def list_obstacles(repository: Repository) -> list[str]:
+    """Names that are in the way of the work tree."""
     try:
         present = os.listdir(repository.work_tree)
     except FileNotFoundError:
@@ -52,9 +52,9 @@ def place(git: Git, repository: Repository) -> None:
     staging = repository.inside(_STAGING)
     if not os.path.isdir(staging):
         _check_out(git, repository, staging)
-    found = in_the_way(repository)
+    found = list_obstacles(repository)
     if found:
-        raise TreeError(f"{repository.shown}: {found[0]} is in the way; move it elsewhere")
+        raise TreeError(f"{repository.printable}: {found[0]} is in the way; move it elsewhere")
     # A submodule is there when git finds it, so its .git comes last.
     for name in sorted(os.listdir(staging), key=lambda name: (name == ".git", name)):
         os.rename(os.path.join(staging, name), os.path.join(repository.work_tree, name))

@@ -146,7 +146,7 @@ def directory_of(work_tree: str) -> str | None:
 
 
 def is_repository(path: str) -> bool:
-    """Whether there is a work tree or a bare repository."""
+    """True where there is a work tree or a bare repository."""
     bare = os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(
         os.path.join(path, "objects")
     )

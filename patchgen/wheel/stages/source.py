@@ -20,7 +20,7 @@ def look(session: Session) -> Source | None:
     request = session.request
     if _partly_patched(request):
         return None
-    return sources.present(paths.from_native(request.source), request.pin)
+    return sources.find(paths.from_native(request.source), request.pin)
 
 
 def make(session: Session) -> Source:
@@ -29,7 +29,7 @@ def make(session: Session) -> Source:
     directory = paths.from_native(request.source)
     if _partly_patched(request):
         tree.revert(directory, (request.pin,), request.pin)
-    wanted = sources.Wanted(
+    wanted = sources.SourceRequest(
         request.pin, request.without, places=request.places, jobs=request.fetch_jobs
     )
     return sources.obtain(directory, wanted)

@@ -16,9 +16,10 @@ from support.trees import git
 
 from patchgen.errors import ToolError, TreeError
 from patchgen.graft.sources import Origin, fetched
-from patchgen.source import Places, partial
+from patchgen.source import Places
+from patchgen.source import commit as commits
+from patchgen.source.commit import Commit
 from patchgen.source.fetch import fetch
-from patchgen.source.partial import Commit
 from patchgen.source.repository import Repository
 from patchgen.system.git import Git
 from patchgen.system.objects import object_id
@@ -172,12 +173,12 @@ def test_a_clone_that_another_made_meanwhile_stays(
     made = []
 
     def slow(*arguments: Any, **options: Any) -> None:
-        monkeypatch.setattr(partial, "fetch", fetch)
+        monkeypatch.setattr(commits, "fetch", fetch)
         assert served.read() == WANTED
         made.append(served.clone.stat().st_ino)
         fetch(*arguments, **options)
 
-    monkeypatch.setattr(partial, "fetch", slow)
+    monkeypatch.setattr(commits, "fetch", slow)
     assert served.read() == WANTED
     assert made == [served.clone.stat().st_ino]
 

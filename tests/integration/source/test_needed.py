@@ -149,7 +149,7 @@ def test_one_that_is_left_out_is_not_missing_to_the_other_commands(
 ) -> None:
     tree = tmp_path / "t"
     world.run(tree, "--without", INNER)
-    found = source.present(str(tree), world.pin)
+    found = source.find(str(tree), world.pin)
     assert found is not None, "build would fetch it"
     assert found.left_out == [INNER]
     assert {*found.commits} == {*found.addresses} == {"", GLOO, TBB}

@@ -145,7 +145,7 @@ def wrapped(real):
     return call
 Git.__call__ = wrapped(Git.__call__)
 os.rename, os.rmdir, os.replace = wrapped(os.rename), wrapped(os.rmdir), wrapped(os.replace)
-source.obtain(tree, source.Wanted(pins.load(pin), jobs=2))
+source.obtain(tree, source.SourceRequest(pins.load(pin), jobs=2))
 print("done", flush=True)
 """
 

@@ -25,7 +25,7 @@ from patchgen.source import addresses
     ],
 )
 def test_resolved(url: str, parent: str, expected: str) -> None:
-    assert addresses.resolved(url, parent) == expected
+    assert addresses.resolve(url, parent) == expected
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_owner_and_name(url: str, expected: tuple[str, str]) -> None:
 
 
 def test_the_recorded_address_comes_first_and_case_does_not_count() -> None:
-    first, *later = addresses.known("https://github.com/PyTorch/fbgemm")
+    first, *later = addresses.list_addresses("https://github.com/PyTorch/fbgemm")
     assert first == "https://github.com/PyTorch/fbgemm"
     assert later == ["https://github.com/pytorch/FBGEMM.git"]
-    assert addresses.known("https://h/o/n") == ("https://h/o/n",)
+    assert addresses.list_addresses("https://h/o/n") == ("https://h/o/n",)
 
 
 def test_every_renamed_repository_is_written_as_it_is_looked_up() -> None:

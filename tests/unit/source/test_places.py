@@ -18,7 +18,7 @@ TBB = "https://github.com/01org/tbb"
 
 
 def found(*mirrors: str, path: str = "third_party/tbb", url: str = TBB) -> list[Place]:
-    return [*Places(mirrors).of(url, path, (path,))]
+    return [*Places(mirrors).find(url, path, (path,))]
 
 
 def clone(path: Path) -> Path:
@@ -90,7 +90,7 @@ def test_a_reference_is_a_tree_or_what_git_keeps_of_one(tmp_path: Path) -> None:
     there = clone(tmp_path / "c/third_party/tbb/.git").parent
     clone(tmp_path / "c/.git/modules/third_party/tbb")
     references = [str(tmp_path / name) for name in "abc"]
-    of = Places(references=references).of(TBB, "third_party/tbb", ("third_party/tbb",))
+    of = Places(references=references).find(TBB, "third_party/tbb", ("third_party/tbb",))
     assert [place.address for place in of][:3] == [str(kept), str(bare), str(there)]
 
 
@@ -100,7 +100,7 @@ def test_mirrors_without_the_repository(tmp_path: Path) -> None:
     clone(tmp_path / "has" / "tbb")
     clone(tmp_path / "lacks" / "six")
     mirrors = [str(tmp_path / "has"), str(tmp_path / "lacks"), "https://m/git"]
-    told = [*Places(mirrors=mirrors).without(TBB, "third_party/tbb")]
+    told = [*Places(mirrors=mirrors).list_lacking(TBB, "third_party/tbb")]
     assert told == [f"{tmp_path}/lacks: --mirror has no clone or bundle named onetbb or tbb"]
 
 
@@ -108,8 +108,8 @@ def test_what_cannot_be_a_mirror_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("text")
     for path in (tmp_path / "text", tmp_path / "nothing"):
         with pytest.raises(OptionsError, match=re.escape(str(path))):
-            places.mirror(str(path))
+            places.parse_mirror(str(path))
     with pytest.raises(OptionsError, match="not a git repository"):
-        places.reference(str(tmp_path))
-    assert places.mirror("https://m/git/") == "https://m/git"
-    assert places.mirror("git@host:base") == "git@host:base"
+        places.parse_reference(str(tmp_path))
+    assert places.parse_mirror("https://m/git/") == "https://m/git"
+    assert places.parse_mirror("git@host:base") == "git@host:base"

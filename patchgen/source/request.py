@@ -1,4 +1,4 @@
-"""What the user asked for. What is left out of a tree is inactive in its own git configuration."""
+"""Request for a source. A submodule that is left out is inactive in git's configuration."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
     from patchgen.system.git import Git
 
 SETUP = "setup.py"
-"""Of PyTorch, which says what it does not start without."""
+"""File of PyTorch that names what it does not start without."""
 _EVERY = "get_submodule_folders"  # in a setup.py that wants all that PyTorch's .gitmodules names
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SourceRequest:
     """A commit, what to leave out of its tree, and how to get it."""
 
     pin: Pin
     without: Sequence[str] = ()
     """Paths of submodules in the tree, left out with all that is in them, from now on."""
     everything: bool = False
-    """What was left out before is not any more."""
+    """True where nothing that was left out before stays so."""
     places: Places = field(default_factory=Places)
-    """Where to look before the network."""
+    """Places before the network."""
     jobs: int = 4
-    """How many repositories are fetched at once."""
+    """Number of repositories that are fetched at once."""
 
     def leaves_out(self, repository: Repository) -> bool:
-        """Whether it is one of `without`."""
+        """True for one of `without`, and for all in it."""
         return any(_inside(repository.path, path) for path in self.without)
 
     def check(self, parent: Repository, children: Iterable[Repository], setup: bytes) -> None:
-        """Refuses what names no submodule of the parent, and what PyTorch's setup.py insists on.
+        """Refuses paths that are no submodule of the parent, or that PyTorch's setup.py needs.
 
         Args:
             parent: a repository of the tree.
             children: its submodules.
-            setup: as `setup_of` gives it.
+            setup: as `read_setup` gives it.
 
         Raises:
             OptionsError: with the path.
@@ -69,8 +69,8 @@ class Wanted:
                 )
 
 
-def inactive(git: Git, parent: Repository) -> set[str]:
-    """The names of submodules that the parent is to go without."""
+def list_inactive(git: Git, parent: Repository) -> set[str]:
+    """Names of submodules that the parent is to go without."""
     try:
         listed = git("config", "--local", "-z", "--type=bool", "--get-regexp",
                      r"^submodule\..*\.active$", git_dir=parent.git_dir)  # fmt: skip
@@ -85,7 +85,7 @@ def leave_out(git: Git, parent: Repository, name: str) -> None:
     git("config", f"submodule.{name}.active", "false", git_dir=parent.git_dir)
 
 
-def setup_of(git: Git, repository: Repository, git_dir: str) -> bytes:
+def read_setup(git: Git, repository: Repository, git_dir: str) -> bytes:
     """The setup.py of PyTorch itself; empty where there is none, and for a submodule."""
     if repository.path:
         return b""

@@ -1,4 +1,4 @@
-"""What a tree has, lacks, goes without, or has otherwise than its pin records. Reads only."""
+"""Survey of a tree: repositories that are there, absent or left out, and problems. Reads only."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from patchgen.errors import TreeError
 from patchgen.patch import render, state
 from patchgen.source import mark
 from patchgen.source.repository import submodules
-from patchgen.source.staging import in_the_way, placed, staged
-from patchgen.source.wanted import inactive, setup_of
+from patchgen.source.request import list_inactive, read_setup
+from patchgen.source.staging import is_placed, is_staged, list_obstacles
 from patchgen.system import paths
 from patchgen.system.git import directory_of
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from patchgen.patch.pins import Pin
     from patchgen.source.repository import Repository
-    from patchgen.source.wanted import Wanted
+    from patchgen.source.request import SourceRequest
     from patchgen.system.git import Git
 
 _SHOWN = 10  # files of one repository
@@ -37,20 +37,20 @@ _MEANING = {
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is not as the pin records it."""
+    """A path that is not as the pin records it."""
 
     path: str
     expected: str
     found: str
 
     def __str__(self) -> str:
-        """One line."""
+        """Path, expected and found, in one line."""
         return f"{self.path}: expected {self.expected}, found {self.found}"
 
 
 @dataclass
 class Survey:
-    """The repositories of a tree, or of a part of it, by what they are."""
+    """Repositories of a tree, or of a part of it, by their state."""
 
     state: state.Overall | None = None
     present: list[Repository] = field(default_factory=list)
@@ -63,28 +63,28 @@ class Survey:
     """Names of submodules that a repository is to go without, and does not know of it."""
 
     def add(self, more: Survey) -> None:
-        """Adds what was found in another part; what is absent is so now."""
+        """Adds the survey of another part, which alone says what is absent now."""
         self.state = more.state or self.state
         self.present += more.present
         self.left_out += more.left_out
         self.absent = more.absent
 
-    def sound(self, root: Repository) -> Survey:
-        """This, where nothing is wrong.
+    def require_sound(self, root: Repository) -> Survey:
+        """Returns the survey where nothing is wrong.
 
         Raises:
-            TreeError: each path that is.
+            TreeError: something is; each path is named.
         """
         if self.wrong:
             lines = [str(problem) for problem in self.wrong]
             lines.append(
-                f"{root.shown}: nothing of this is changed; mend it, or give a new directory"
+                f"{root.printable}: nothing of this is changed; mend it, or give a new directory"
             )
             raise TreeError("\n".join(lines))
         return self
 
 
-def survey(git: Git, begin: Sequence[Repository], wanted: Wanted) -> Survey:
+def survey(git: Git, begin: Sequence[Repository], wanted: SourceRequest) -> Survey:
     """Looks at repositories and all that is in them, where that is known: in those that are there.
 
     Raises:
@@ -95,38 +95,40 @@ def survey(git: Git, begin: Sequence[Repository], wanted: Wanted) -> Survey:
     waiting = [*begin]
     while waiting:
         repository = waiting.pop(0)
-        if not placed(repository):
-            problem = unplaced(repository)
+        if not is_placed(repository):
+            problem = find_obstacle(repository)
             if problem is None:
                 found.absent.append(repository)
             else:
                 found.wrong.append(problem)
             continue
-        commit = repository.found
+        commit = repository.head
         if commit != repository.commit:
-            found.wrong.append(Problem(repository.shown, repository.commit, commit or "none"))
+            found.wrong.append(Problem(repository.printable, repository.commit, commit or "none"))
             continue
         found.present.append(repository)
         known: Collection[str] = ()
         if not repository.path:
             known = _patched(found, repository, wanted.pin)
-        found.wrong.extend(changes(git, repository, known))
+        found.wrong.extend(list_changes(git, repository, known))
         waiting.extend(_children(git, repository, wanted, found))
     return found
 
 
-def _children(git: Git, parent: Repository, wanted: Wanted, found: Survey) -> Iterator[Repository]:
-    """The submodules that are to be there, or are."""
+def _children(
+    git: Git, parent: Repository, wanted: SourceRequest, found: Survey
+) -> Iterator[Repository]:
+    """Yields the submodules that are to be there, or are."""
     children = submodules(git, parent)
     if wanted.without:
-        wanted.check(parent, children, setup_of(git, parent, parent.git_dir))
-    known = inactive(git, parent) if children else set()
+        wanted.check(parent, children, read_setup(git, parent, parent.git_dir))
+    known = list_inactive(git, parent) if children else set()
     for child in children:
         name = child.names[-1]
         out = wanted.leaves_out(child) or (name in known and not wanted.everything)
         if out and name not in known:
             found.unwanted.setdefault(parent, []).append(name)
-        if not placed(child):
+        if not is_placed(child):
             if out:
                 found.left_out.append(child)
                 continue
@@ -145,29 +147,33 @@ def _patched(found: Survey, root: Repository, pin: Pin) -> set[str]:
     )
     if patch.overall is state.Overall.PARTLY:
         advice = "partly patched; mend it with: switchml-patch revert"
-        found.wrong.append(Problem(root.shown, "clean or patched", advice))
+        found.wrong.append(Problem(root.printable, "clean or patched", advice))
     return {file.path for file in pin.files} | set(render.new_paths(pin))
 
 
-def unplaced(repository: Repository) -> Problem | None:
-    """Why the repository cannot be put into its place."""
+def find_obstacle(repository: Repository) -> Problem | None:
+    """Finds the reason why a repository cannot be put into its place."""
     if os.path.lexists(os.path.join(repository.work_tree, ".git")):
         if directory_of(repository.work_tree) is None:
-            return Problem(repository.shown, repository.commit, "a .git that names no repository")
+            return Problem(
+                repository.printable, repository.commit, "a .git that names no repository"
+            )
         unfinished = None if repository.path else mark.read(repository)
-        ours = unfinished == repository.commit or staged(repository)
+        ours = unfinished == repository.commit or is_staged(repository)
         if not ours and len(os.listdir(repository.git_dir)) > len(mark.unwritten(repository)):
             found = f"an unfinished {unfinished}" if unfinished else "a repository without a commit"
-            return Problem(repository.shown, repository.commit, found)
-    names = in_the_way(repository)
+            return Problem(repository.printable, repository.commit, found)
+    names = list_obstacles(repository)
     if not names:
         return None
     shown = ", ".join(paths.printable(paths.from_native(name)) for name in sorted(names)[:3])
-    return Problem(repository.shown, repository.commit, f"other files there: {shown}")
+    return Problem(repository.printable, repository.commit, f"other files there: {shown}")
 
 
-def changes(git: Git, repository: Repository, known: Collection[str] = ()) -> Iterator[Problem]:
-    """Files that differ from the commit, or that git was told not to look at."""
+def list_changes(
+    git: Git, repository: Repository, known: Collection[str] = ()
+) -> Iterator[Problem]:
+    """Yields files that differ from the commit, or that git was told not to look at."""
     run = functools.partial(git, git_dir=repository.git_dir, work_tree=repository.work_tree)
     status = run("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no",
                  "--ignore-submodules=all")  # fmt: skip
@@ -186,4 +192,4 @@ def changes(git: Git, repository: Repository, known: Collection[str] = ()) -> It
         yield Problem(name, "the committed file", _MEANING.get(code, "a change"))
     if len(named) > _SHOWN:
         more = len(named) - _SHOWN
-        yield Problem(repository.shown, "the committed files", f"{more} more that differ")
+        yield Problem(repository.printable, "the committed files", f"{more} more that differ")

@@ -1,4 +1,4 @@
-"""patchgen.source.wanted: what may be left out of a tree, and what not."""
+"""patchgen.source.request: what may be left out of a tree, and what not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from patchgen.errors import OptionsError
 from patchgen.patch import pins
 from patchgen.source.repository import Repository, root
-from patchgen.source.wanted import Wanted
+from patchgen.source.request import SourceRequest
 
 PIN = pins.find(pins.DEFAULT, pins.shipped())
 TOP = root("/nowhere", PIN.commit)
@@ -37,7 +37,7 @@ CHILDREN = [submodule(path) for path in PATHS]
 
 def refusal(path: str, setup: bytes = b"", parent: Repository = TOP) -> str:
     try:
-        Wanted(PIN, without=(path,)).check(parent, CHILDREN if parent is TOP else [], setup)
+        SourceRequest(PIN, without=(path,)).check(parent, CHILDREN if parent is TOP else [], setup)
     except OptionsError as error:
         return str(error)
     return ""
@@ -78,7 +78,7 @@ def test_what_names_no_submodule_is_refused() -> None:
 
 
 def test_what_is_inside_is_left_out_too() -> None:
-    wanted = Wanted(PIN, without=("third_party/onnx",))
+    wanted = SourceRequest(PIN, without=("third_party/onnx",))
     assert wanted.leaves_out(submodule("third_party/onnx"))
     assert wanted.leaves_out(submodule("third_party/onnx/third_party/pybind11"))
     assert not wanted.leaves_out(submodule("third_party/onnx-tensorrt"))

@@ -48,10 +48,10 @@ class Commit:
         self._places = places
 
     def entry(self, path: str) -> Entry:
-        """What is at a path of the commit.
+        """Entry at a path of the commit.
 
         Raises:
-            TreeError: nothing is.
+            TreeError: there is none.
             NowhereError: the commit could not be had.
         """
         head, name = posixpath.split(path)
@@ -61,7 +61,7 @@ class Commit:
         raise TreeError(f"{self._repository.commit}: has no {path}")
 
     def directory(self, path: str) -> list[Entry]:
-        """What is in a directory of the commit; the empty path is its root.
+        """Entries of a directory of the commit; the empty path is its root.
 
         Raises:
             TreeError: there is no such directory.
@@ -111,7 +111,7 @@ class Commit:
         found: dict[str, bytes] = {}
         for bring in (self._add, self._renew, self._complete, None):
             clone = self._identity()
-            found.update(self._kept(kind, absent))
+            found.update(self._read_clone(kind, absent))
             absent = [name for name in absent if name not in found]
             if absent and bring is not None:
                 bring(absent, clone)
@@ -128,8 +128,8 @@ class Commit:
             return None
         return about.st_dev, about.st_ino
 
-    def _kept(self, kind: str, names: Sequence[str]) -> dict[str, bytes]:
-        """Of these objects, those that are in the clone and are what their ids say."""
+    def _read_clone(self, kind: str, names: Sequence[str]) -> dict[str, bytes]:
+        """Reads the objects that are in the clone and have the content of their ids."""
         if not names or not os.path.isdir(self.git_dir):
             return {}
         try:
@@ -144,19 +144,19 @@ class Commit:
             return
         lacking = self._git.lacking(self._repository.commit, self.git_dir) or set()
         files = lacking.intersection(names)
-        for place in self._repository.places(self._places) if files else ():
+        for place in self._repository.find_places(self._places) if files else ():
             with contextlib.suppress(GitError):
                 if not place.bundle:
                     fetch_objects(self._git, self.git_dir, files, place)
                     return
 
     def _renew(self, names: Sequence[str], clone: tuple[int, int] | None) -> None:
-        """There is no clone, or it is damaged."""
+        """Makes a new clone where there is none, or a damaged one."""
         self._clone(clone, files=False)
         self._add(names, None)
 
     def _complete(self, _: Sequence[str], clone: tuple[int, int] | None) -> None:
-        """No place gives single files."""
+        """Makes a clone with all files, as no place gives single ones."""
         self._clone(clone, files=True)
 
     def _clone(self, lacking: tuple[int, int] | None, *, files: bool) -> None:
