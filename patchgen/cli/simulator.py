@@ -45,7 +45,7 @@ class _Install:
     "--workers",
     type=click.IntRange(1, MAX_WORKERS),
     metavar="N",
-    help="Write a switchml.cfg for each of N ranks.",
+    help="Set num_workers, and write a switchml.cfg for each of N ranks. [default: one for all]",
 )
 @click.option(
     "--controller-port",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 NAME = "switchml.cfg"
 DEFAULT_PORT = int(DEFAULTS["general.controller_port"])
 MAX_WORKERS = 0xFFFF
+AUTO = "auto"
+"""Value that each rank fills in."""
 LEAST_RDMA_TIMEOUT = 1000
 """Smallest `timeout` in milliseconds with which a group delegates over RDMA; see docs/client.md."""
 
@@ -43,8 +45,10 @@ _NO_SUMS = (
 class Config:
     """Configuration of a rank. Rank and number of workers are within the library's limits."""
 
-    rank: int
-    workers: int
+    rank: int | None
+    """Number of the worker, or None where the rank in the process group is filled in."""
+    workers: int | None
+    """Number of workers, or None where the size of the process group is filled in."""
     backend: str
     values: Mapping[str, str]
     """Values of the file by section and key, such as `general.rank`."""
@@ -74,9 +78,9 @@ class Config:
     def _of_ranks(self) -> Iterator[str]:
         if self.workers == 1:
             yield "num_workers = 1: each rank is alone and keeps its own values; set it to N"
-        if self.rank >= self.workers:
+        if self.rank is not None and self.workers is not None and self.rank >= self.workers:
             most = max(self.workers - 1, 0)
-            yield f"rank = {self.rank}: ranks are 0 to {most}; each has its own file"
+            yield f"rank = {self.rank}: ranks are 0 to {most}; leave it out, and it is filled in"
 
     def _of_library(self, library: Archive) -> Iterator[str]:
         """Yields settings that the real library refuses, or does not sum with."""
@@ -181,14 +185,14 @@ def read(text: str) -> Config:
         ValueError: the library would refuse it; the message says what.
     """
     values = parse(text)
-    rank, workers, backend = (
-        values.get(name, DEFAULTS[name])
-        for name in ("general.rank", "general.num_workers", "general.backend")
-    )
-    return Config(_number("rank", rank), _number("num_workers", workers), backend, values)
+    rank, workers = (_number(key, values.get(f"general.{key}")) for key in ("rank", "num_workers"))
+    return Config(rank, workers, values.get("general.backend", DEFAULTS["general.backend"]), values)
 
 
-def _number(key: str, value: str) -> int:
+def _number(key: str, value: str | None) -> int | None:
+    """Number of a setting; None where each rank fills it in."""
+    if value in {None, AUTO} or "${" in value:
+        return None
     if not (value.isascii() and value.isdigit() and int(value) <= MAX_WORKERS):
         raise ValueError(f"{key} = {value} is not a number from 0 to {MAX_WORKERS}")
     return int(value)
@@ -222,7 +226,8 @@ def compose(values: Mapping[str, str], sections: Collection[str] = ()) -> str:
 
     Args:
         values: by name, such as `general.rank`; each of them is in the file.
-        sections: sections of which all settings are in the file.
+        sections: sections of which all settings are in the file. What each rank fills in is a
+            comment there, which SwitchML's own programs can read.
 
     Raises:
         ValueError: a value is of no setting.
@@ -238,6 +243,9 @@ def compose(values: Mapping[str, str], sections: Collection[str] = ()) -> str:
             begun = setting.section
             lines += ["", f"[{begun}]"]
         lines += [f"# {line}" for line in setting.about.splitlines()]
+        if setting.mark and setting.name not in values:
+            lines.append(f"# {setting.key} = {AUTO}")
+            continue
         written = setting.default if setting.written is None else setting.written
         lines.append(f"{setting.key} = {values.get(setting.name, written)}")
     return "\n".join(lines) + "\n"
@@ -271,8 +279,8 @@ def compose_installed(flags: Collection[str]) -> str:
 
 def compose_simulated(
     *,
-    rank: int = 0,
-    workers: int = 1,
+    rank: int | None = None,
+    workers: int | None = None,
     controller_port: int = DEFAULT_PORT,
     prepostprocessor: str = PREPOSTPROCESSORS[0],
     aggregator: str | None = None,
@@ -280,8 +288,8 @@ def compose_simulated(
     """Composes the text for the simulator; the real library reads it where `aggregator` is None.
 
     Args:
-        rank: number of the worker.
-        workers: how many there are.
+        rank: number of the worker; without, each fills in its own.
+        workers: how many there are; without, as many as the process group has.
         controller_port: where rank 0 listens, on the loopback.
         prepostprocessor: one of `PREPOSTPROCESSORS`.
         aggregator: HOST:PORT of a process that is the switch instead of rank 0.
@@ -289,9 +297,9 @@ def compose_simulated(
     Raises:
         OptionsError: `aggregator` is no such address.
     """
+    numbers = {"general.rank": rank, "general.num_workers": workers}
     values = {
-        "general.rank": str(rank),
-        "general.num_workers": str(workers),
+        **{name: str(number) for name, number in numbers.items() if number is not None},
         "general.prepostprocessor": prepostprocessor,
         "general.controller_port": str(controller_port),
         "general.timeout": "10",

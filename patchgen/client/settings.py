@@ -22,7 +22,8 @@ class Setting:
     written: str | None = None
     """Value in a new file; None for the default."""
     mark: str = ""
-    """Text that stands for the value in a template, where each rank fills in its own."""
+    """Text that stands for the value in a template. Each rank fills in its own, there and where a
+    file has none."""
 
     @property
     def section(self) -> str:
@@ -39,14 +40,16 @@ SETTINGS = (
     Setting(
         "general.rank",
         "0",
-        "Number of this worker, from 0 on. Every worker has its own, and so its own file.",
+        "Number of this worker, from 0 on. Unless it is set, it is the rank in the process group;\n"
+        "a group that gives this process another one than is set here does not delegate.",
         mark=RANK_MARK,
     ),
     Setting(
         "general.num_workers",
         "1",
-        "Number of workers: at most 32 with SwitchML's own switch program. This and all that\n"
-        "follows must be the same for all workers, but for addresses and cores.",
+        "Number of workers: at most 32 with SwitchML's own switch program. Unless it is set, it\n"
+        "is the size of the process group. This and all that follows must be the same for all\n"
+        "workers, but for addresses and cores. ${NAME} is a variable of the environment.",
         mark=WORLD_MARK,
     ),
     Setting(
@@ -116,12 +119,17 @@ SETTINGS = (
     Setting(
         "backend.dpdk.worker_ip",
         "10.0.0.1",
-        "IPv4 address of this worker. Nothing resolves it: it only has to differ between workers.",
+        "IPv4 address of this worker, which nothing resolves: it only has to differ between\n"
+        "workers. interface:NAME takes that of an interface, auto that of the card's interface or\n"
+        "of the one that leads to the controller. Programs of SwitchML's own need an address.",
+        written="auto",
     ),
     Setting(
         "backend.dpdk.cores",
         "0-3",
-        "Processor cores of the threads, as many as num_worker_threads.",
+        "Processor cores of the threads, as many as num_worker_threads. auto takes some that the\n"
+        "process may use and other ranks of the host do not, near the card where that is known.",
+        written="auto",
     ),
     Setting(
         "backend.dpdk.extra_eal_options",

@@ -27,9 +27,11 @@ SOURCES = (
     "SwitchMLAllreduce.hpp",
     "SwitchMLCodec.hpp",
     "SwitchMLConfig.hpp",
+    "SwitchMLHost.hpp",
     "SwitchMLJobs.hpp",
     "SwitchMLProbe.hpp",
     "SwitchMLQuantize.hpp",
+    "SwitchMLTemplate.hpp",
     "SwitchMLThreads.hpp",
     "switchml.cmake",
 )

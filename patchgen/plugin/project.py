@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.patch import render
+from patchgen.payload import launch
 from patchgen.plugin.wheel import BACKEND, PACKAGE
 from patchgen.system import paths
 
@@ -97,6 +99,7 @@ def modules(target: Target) -> dict[str, bytes]:
         ),
         f"{BACKEND}.py": render.text(f"plugin/{BACKEND}.py"),
         f"{PACKAGE}/_patch.py": render.text("files/switchml.py", pin=None),
+        f"{PACKAGE}/_launch.py": inspect.getsource(launch),
         **{f"{PACKAGE}/{name}.py": render.text(f"plugin/{name}.py") for name in _MODULES},
     }
     return {name: text.encode() for name, text in texts.items()}

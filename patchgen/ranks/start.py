@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import InterruptedRun, ToolError, file_errors
-from patchgen.payload import launcher, rank_hook, sitecustomize
+from patchgen.payload import launch, launcher, rank_hook, sitecustomize
 from patchgen.ranks import lab as labs
 from patchgen.ranks import results
 from patchgen.ranks.configs import rank_configs
@@ -94,7 +94,8 @@ def _write_job(job: Job, setup: Setup, lab: Lab | None, directory: str) -> list[
     files.copy(launcher.__file__, program)
     site = os.path.join(directory, "site")
     files.copy(sitecustomize.__file__, os.path.join(site, f"{sitecustomize.NAME}.py"))
-    files.copy(rank_hook.__file__, os.path.join(site, f"{sitecustomize.PREFIX}run.py"))
+    for name, path in (("launch", launch.__file__), ("run", rank_hook.__file__)):
+        files.copy(path, os.path.join(site, f"{sitecustomize.PREFIX}{name}.py"))
     data: dict[str, Any] = {
         "command": list(job.command),
         "workers": job.workers,

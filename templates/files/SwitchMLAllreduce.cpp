@@ -140,6 +140,7 @@ struct Process {
   std::atomic<bool> used{false};  // the library's context
   Newest<std::string> broken;
   Newest<Outcome> group;
+  Newest<std::string> filled;
   Jobs jobs;
   Threads threads;
 
@@ -167,7 +168,8 @@ Process::Process(const Process& before)
       bytes(before.bytes.load()),
       nextTicket(before.nextTicket.load()),
       broken(before.broken),
-      group(before.group) {
+      group(before.group),
+      filled(before.filled) {
   for (std::size_t i = 0; i < kFallbacks; ++i) {
     fallbacks[i] = before.fallbacks[i].load();
   }
@@ -290,8 +292,9 @@ void atExit(int status, void*) {
 // ---- what this rank offers to the others -------------------------------------------------------
 
 /// Called with the process's mutex held.
-Offer makeOffer(const Process& state, switchml::Config& config, std::string& place,
-                std::size_t contexts, int rank, int size, Settings& settings) {
+Offer makeOffer(const Process& state, Loaded& loaded, std::size_t contexts, int rank, int size,
+                Settings& settings) {
+  auto& config = loaded.config;
   if (isSet("SWITCHML_DISABLE")) {
     return Offer::refuse("SWITCHML_DISABLE is set");
   }
@@ -319,22 +322,28 @@ Offer makeOffer(const Process& state, switchml::Config& config, std::string& pla
     return Offer::refuse(wrong, "in the environment");
   }
   if (!state.started) {
-    if (auto offer = loadConfig(config, place); !offer.able()) {
+    if (auto offer = loadConfig(loaded, rank, size); !offer.able()) {
       return offer;
     }
   }
   const auto& general = config.general_;
+  const auto* const source = state.started ? "SwitchML runs with" : "switchml.cfg has";
   if (general.num_workers != size) {
-    return Offer::refuse(text("switchml.cfg has num_workers = ", general.num_workers,
-                              ", the group has ", size, size == 1 ? " rank" : " ranks"),
-                         place);
+    return Offer::refuse(text(source, " num_workers = ", general.num_workers, ", the group has ",
+                              size, size == 1 ? " rank" : " ranks"),
+                         loaded.place);
   }
   if (general.rank != rank) {
-    return Offer::refuse(
-        text("switchml.cfg has rank = ", general.rank, ", the process has rank ", rank), place);
+    return Offer::refuse(text(source, " rank = ", general.rank, ", the process has rank ", rank),
+                         loaded.place);
+  }
+  if (!state.started) {
+    if (auto offer = fillInHost(loaded); !offer.able()) {
+      return offer;
+    }
   }
   if (const auto wrong = objection(config); !wrong.empty()) {
-    return Offer::refuse(wrong, place);
+    return Offer::refuse(wrong, loaded.place);
   }
   return {'y', termsOf(config, settings), ""};
 }
@@ -854,24 +863,30 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
   auto& state = process();
   timeout = std::min(timeout, kLongest);
   Negotiation<Clock> negotiation(exchange, rank, size, timeout);
-  switchml::Config config;
-  std::string place = "the configuration in use";
+  Loaded loaded;
+  const auto& config = loaded.config;
   Settings settings;
   Claim claim(state);
   std::unique_lock<std::mutex> lock(state.mutex);
-  auto offer = makeOffer(state, config, place, contexts.size(), rank, size, settings);
+  auto offer = makeOffer(state, loaded, contexts.size(), rank, size, settings);
   claim.held = offer.able();
   state.claimed = state.claimed || claim.held;
   const bool starts = offer.able() && !state.started;
   lock.unlock();
   if (starts && usesSwitch(config.general_)) {
-    if (auto reached = reachController(config, place, timeout); !reached.able()) {
+    if (auto reached = reachController(config, loaded.place, timeout); !reached.able()) {
       offer = std::move(reached);
     }
   }
 
   auto agreed = negotiation.round("offer", offer);
   if (agreed.able()) {
+    if (starts) {
+      loaded.cores.keep();
+      if (!loaded.filled.words().empty()) {
+        state.filled.set(loaded.filled.words());
+      }
+    }
     agreed = negotiation.round("start", startContext(state, config, timeout));
   }
   if (agreed.able() && !sumsAreFake(config.general_)) {
@@ -880,13 +895,13 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
   Outcome outcome{size, "allreduce stays with Gloo: " + agreed.words, agreed.words, ""};
   if (agreed.able()) {
     outcome.terms = offer.words;
-    outcome.decision =
-        text(sumsAreFake(config.general_) ? "WARNING: NOT REAL SUMS: " : "", "allreduce(",
-             settings.ops.names(", "), ") of ", settings.dtypes.names(", "), " goes to SwitchML",
-             settings.quantization.bits == Quantization::kWhole
-                 ? ""
-                 : text(" in ", settings.quantization.bits, " bits"),
-             " (", outcome.terms, ")");
+    outcome.decision = text(
+        sumsAreFake(config.general_) ? "WARNING: NOT REAL SUMS: " : "", "allreduce(",
+        settings.ops.names(", "), ") of ", settings.dtypes.names(", "), " goes to SwitchML",
+        settings.quantization.bits == Quantization::kWhole
+            ? ""
+            : text(" in ", settings.quantization.bits, " bits"),
+        " (", outcome.terms, state.filled.empty() ? "" : "; filled in: ", state.filled.get(), ")");
   }
   const auto line = outcome.line();
 
@@ -972,7 +987,8 @@ extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_rep
       ", \"failure\": ", quoted(state.forked && broken.empty() ? kForked : broken),
       ", \"group\": ", quoted(group.line()), ", \"world_size\": ", group.size,
       ", \"decision\": ", quoted(group.decision), ", \"reason\": ", quoted(group.reason),
-      ", \"terms\": {", terms, "}, \"calls\": ", state.calls.load(std::memory_order_relaxed),
+      ", \"terms\": {", terms, "}, \"filled_in\": ", quoted(state.filled.get()),
+      ", \"calls\": ", state.calls.load(std::memory_order_relaxed),
       ", \"bytes\": ", state.bytes.load(std::memory_order_relaxed), ", \"fallbacks\": {", fallbacks,
       "}}");
   if (capacity > 0) {

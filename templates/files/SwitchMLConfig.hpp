@@ -5,6 +5,7 @@
 #include <strings.h>
 #include <switchml/context.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,7 +24,9 @@
 #include <vector>
 
 #include "SwitchMLAgreement.hpp"
+#include "SwitchMLHost.hpp"
 #include "SwitchMLQuantize.hpp"
+#include "SwitchMLTemplate.hpp"
 
 namespace switchml_torch {
 
@@ -293,27 +296,6 @@ inline std::string beyondSwitch(const switchml::Config& config) {
                     " slots, but the switch program has ", kSwitchSlots);
 }
 
-/// How many cores a list as "0-2,5" names; 0 where it is written in another way.
-inline std::size_t countCores(const std::string& list) {
-  std::set<std::uint64_t> cores;
-  std::istringstream parts(list);
-  for (std::string part; std::getline(parts, part, ',');) {
-    std::istringstream range(part);
-    std::uint64_t first = 0;
-    if (!(range >> first)) {
-      return 0;
-    }
-    std::uint64_t last = first;
-    if (char dash = 0; range >> dash && (dash != '-' || !(range >> last) || !range.eof())) {
-      return 0;
-    }
-    for (auto core = first; core <= last && cores.size() <= UINT16_MAX; ++core) {
-      cores.insert(core);
-    }
-  }
-  return cores.size();
-}
-
 /// A message of RDMA that is sent again may have two answers, and the second comes when the next
 /// job has begun. Where nothing is lost, messages are sent again only when a rank is later than
 /// this: it is to be longer than a thread may be kept from its processor. That the mend
@@ -402,7 +384,7 @@ inline std::string objection(const switchml::Config& whole) {
   }
 #endif
 #ifdef DPDK
-  const auto cores = countCores(whole.backend_.dpdk.cores_str);
+  const auto cores = parseCores(whole.backend_.dpdk.cores_str).size();
   if (usesSwitch(config) && config.backend == "dpdk" && cores != 0 &&
       cores != config.num_worker_threads) {
     return text("cores = ", whole.backend_.dpdk.cores_str, " names ", cores,
@@ -483,8 +465,95 @@ inline std::string termsOf(const switchml::Config& whole, const Settings& settin
       settings.quantization.terms(), allowed);
 }
 
-/// Fills `config` and `place` from the first place that has a file, or refuses.
-inline Offer loadConfig(switchml::Config& config, std::string& place) {
+/// A file in memory, which has a path as long as this lives.
+class MemoryFile {
+ public:
+  explicit MemoryFile(const std::string& content)
+      : descriptor_(static_cast<int>(syscall(kCreate, "switchml.cfg", /*MFD_CLOEXEC*/ 1U))) {
+    for (std::size_t done = 0; done < content.size();) {
+      const auto count =
+          descriptor_ < 0 ? -1 : write(descriptor_, content.data() + done, content.size() - done);
+      if (count < 0) {
+        const std::string why = std::strerror(errno);
+        close(descriptor_);
+        throw std::runtime_error("no file in memory can be had: " + why);
+      }
+      done += static_cast<std::size_t>(count);
+    }
+  }
+  ~MemoryFile() { close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  std::string path() const { return text("/proc/self/fd/", descriptor_); }
+
+ private:
+#ifdef SYS_memfd_create
+  static constexpr long kCreate = SYS_memfd_create;
+#else  // the headers are those of a kernel before 3.17
+  static constexpr long kCreate = 319;  // of x86-64
+#endif
+  const int descriptor_;
+};
+
+/// The configuration of this rank.
+struct Loaded {
+  switchml::Config config;
+  std::string place = "the configuration in use";
+  FilledIn filled;
+  ReservedCores cores;
+};
+
+#if defined(DPDK) || defined(SWITCHML_SIMULATOR)
+inline void fillInDpdk(Loaded& loaded) {
+  const auto& general = loaded.config.general_;
+  auto& dpdk = loaded.config.backend_.dpdk;
+  const auto known = interfaces();
+  auto card = namedCard(dpdk.extra_eal_options);
+  const auto other = dpdk.worker_ip_str == kAuto ? sourceAddress(general.controller_ip_str) : "";
+  const auto address = workerAddress(dpdk.worker_ip_str, known, card, other);
+  if (card.directory.empty()) {
+    const auto owner = std::find_if(known.begin(), known.end(),
+                                    [&address](const auto& one) { return one.second == address; });
+    card = owner == known.end() ? card : Card::of(owner->first);
+  }
+  if (address != dpdk.worker_ip_str) {
+    dpdk.worker_ip_str = address;
+    loaded.filled.add("worker_ip", address);
+  }
+  if (dpdk.cores_str == kAuto) {
+    const auto near = parseCores(firstLine(card.directory + "/local_cpulist"));
+    const auto job = text(general.controller_port, "/", general.controller_ip_str);
+    dpdk.cores_str = coresText(
+        loaded.cores.take(job, nearestFirst(ownCores(), near), general.num_worker_threads));
+    loaded.filled.add("cores", dpdk.cores_str);
+  }
+  if (const auto options = withFilePrefix(dpdk.extra_eal_options, localRank(std::getenv));
+      options != dpdk.extra_eal_options) {
+    dpdk.extra_eal_options = options;
+    loaded.filled.add("extra_eal_options", options);
+  }
+}
+#endif
+
+/// Fills in what depends on this host, or refuses.
+inline Offer fillInHost(Loaded& loaded) {
+#if defined(DPDK) || defined(SWITCHML_SIMULATOR)
+  if (loaded.config.general_.backend == "dpdk") {
+    try {
+      fillInDpdk(loaded);
+    } catch (const std::exception& error) {
+      return Offer::refuse(text("unusable switchml.cfg: ", error.what()), loaded.place);
+    }
+  }
+#else
+  static_cast<void>(loaded);
+#endif
+  return {};
+}
+
+/// Reads the first place that has a file, for this rank of a group, or refuses.
+inline Offer loadConfig(Loaded& loaded, int rank, int size) {
   const auto places = configPlaces();
   const auto found = std::find_if(places.begin(), places.end(), [](const Place& known) {
     return std::ifstream(known.path).good();
@@ -496,12 +565,16 @@ inline Offer loadConfig(switchml::Config& config, std::string& place) {
     }
     return Offer::refuse("no switchml.cfg", "looked at " + looked);
   }
-  place = found->path;
+  const auto& place = loaded.place = found->path;
   if (const auto why = found->named ? "" : writableByOthers(place); !why.empty()) {
     return Offer::refuse("a switchml.cfg that others could have written", text(place, ": ", why));
   }
   try {
-    if (!config.LoadFromFile(place)) {
+    std::ifstream file(place, std::ios::binary);
+    const std::string whole{std::istreambuf_iterator<char>(file), {}};
+    const MemoryFile filled(fillIn(whole, {{"general.rank", rank}, {"general.num_workers", size}},
+                                   std::getenv, loaded.filled));
+    if (!file || !loaded.config.LoadFromFile(filled.path())) {
       return Offer::refuse("unreadable switchml.cfg", place);
     }
   } catch (const std::exception& error) {

@@ -43,6 +43,7 @@ def report():
     decision: where its allreduces go, in words.
     reason: why they stay with Gloo, or an empty string.
     terms: the settings that its ranks agreed on, by name, as text; empty where they did not.
+    filled_in: what this rank has filled into its switchml.cfg.
     calls, bytes: allreduces, and bytes per rank, that SwitchML has summed: 4 for each element,
     whatever its type.
     fallbacks: allreduces left to Gloo, by reason: group (it does not delegate), op and dtype (none

@@ -20,8 +20,8 @@ class HierarchicalState:
     """The groups of `hierarchical_hook`, and the threads that issue their collectives.
 
     Making one is a collective: all ranks of the world make it, in the same order as other groups.
-    The first rank of a host is its leader. The leaders of a rack are the workers of one switch: its
-    num_workers is the number of hosts of that rack. The other ranks need no configuration.
+    The first rank of a host is its leader. The leaders of a rack are the workers of one switch. One
+    switchml.cfg without rank and num_workers serves them: they fill in those of their group.
     """
 
     def __init__(

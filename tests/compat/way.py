@@ -35,7 +35,7 @@ def _config(rank: int, size: int) -> str:
     with open(os.path.join(os.environ["COMPAT_HOME"], "switchml.cfg"), encoding="utf-8") as file:
         text = file.read()
     for key, value in {"rank": rank, "num_workers": size, "controller_port": port}.items():
-        text = re.sub(rf"(?m)^{key} *=.*$", f"{key} = {value}", text)
+        text = re.sub(rf"(?m)^(?:# )?{key} =.*$", f"{key} = {value}", text)
     path = os.path.join(os.environ["COMPAT_SCRATCH"], f"{os.getpid()}.cfg")
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)

@@ -414,9 +414,16 @@ void readers(const Rank& me) {
   reader.join();
 }
 
+std::string report() {
+  std::vector<char> buffer(4096);
+  switchml_torch_report(buffer.data(), buffer.size());
+  return buffer.data();
+}
+
 void delegated(const Rank& me) {
   auto group = me.group("delegated");
   me.sum(group, 3, true);
+  std::fprintf(stderr, "%s\n", report().c_str());
 }
 
 /// Neither the group nor one that is made later.

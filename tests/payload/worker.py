@@ -76,9 +76,6 @@ def main():
     enter_host()
     torch.set_num_threads(1)
     import_before_groups()
-    configs = os.environ.get("SWITCHML_TEST_CONFIGS")
-    if configs:
-        os.environ["SWITCHML_CONFIG"] = os.path.join(configs, os.environ["RANK"], "switchml.cfg")
     arguments = json.loads(os.environ.get("SWITCHML_TEST_ARGUMENTS", "{}"))
     module, _, case = sys.argv[1].rpartition(":")
     function = getattr(importlib.import_module(module or "cases"), case)

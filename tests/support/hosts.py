@@ -16,12 +16,9 @@ if TYPE_CHECKING:
 
     from support.launcher import Rank
 
-# Only the leaders have a configuration: that of a job of two workers.
-LEADERS: Mapping[int, Mapping[str, object] | None] = {
-    0: {"rank": 0, "num_workers": 2},
-    1: None,
-    2: {"rank": 1, "num_workers": 2},
-    3: None,
+# One file for all, in which the leaders fill in their rank in their group, and its size.
+ONE_FILE: Mapping[int, Mapping[str, object]] = {
+    rank: {"rank": "auto", "num_workers": "auto"} for rank in range(4)
 }
 STEPS = 4  # of the trainings in payload/hierarchies.py
 INTERFACE = "cable"

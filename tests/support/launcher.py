@@ -178,11 +178,16 @@ class Launcher:
         *,
         preload: bool = True,
     ) -> list[Rank]:
-        """Run `case` through torch's own launcher: one log with every rank's output."""
-        run = self.prepare(world, config={"prepostprocessor": "bypass"})
+        """Runs `case` through torch's own launcher, with one switchml.cfg for all ranks.
+
+        Returns:
+            One log, with every rank's output.
+        """
+        values = {"prepostprocessor": "bypass", "rank": "auto", "num_workers": "auto"}
+        run = self.prepare(world, config=values)
         env = self.environment(
             {
-                "SWITCHML_TEST_CONFIGS": str(run),
+                "SWITCHML_CONFIG": str(run / "0" / "switchml.cfg"),
                 "SWITCHML_TEST_ARGUMENTS": json.dumps(arguments),
                 "SWITCHML_TEST_PREPOSTPROCESSOR": "bypass",
             },

@@ -27,16 +27,12 @@ def check_script(launch: Launcher, block: Block) -> None:
     hosts = 2
     ranks = hosts * 2 if block.page.stem == "hosts" else hosts
     local = ranks // hosts
-    leaders = {
-        rank: None if rank % local else {"rank": rank // local, "num_workers": hosts}
-        for rank in range(ranks)
-    }
     first = results(
         launch(
             "page_cases:block",
             ranks,
             arguments={"source": block.text},
-            per_rank=leaders,
+            config={"rank": "auto", "num_workers": hosts},
             env={"LOCAL_WORLD_SIZE": str(local)},
             rank_env={rank: {"SWITCHML_HOST": str(rank // local)} for rank in range(ranks)},
         )

@@ -134,6 +134,17 @@ class LabLauncher(Launcher):
             return super().__call__(case, world, config=config, **given)
 
 
+class OneFile(LabLauncher):
+    """The same text for all ranks, who fill in what only they know."""
+
+    def config(self, values: Mapping[str, object]) -> str:
+        running = self.labs[-1]
+        text = config.compose_lab(running.socket, running.port, outstanding=64)
+        text = text.replace(f"= {RANK_MARK}", "= auto").replace(f"= {WORLD_MARK}", "= auto")
+        text = text.replace(CPUS_MARK, "auto").replace(RANK_MARK, "${RANK}")
+        return with_values(text, {"prepostprocessor": values["prepostprocessor"]})
+
+
 class Crossed(LabLauncher):
     """A rank's switch is the lab of its number."""
 

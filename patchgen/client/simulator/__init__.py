@@ -21,7 +21,7 @@ _SOURCE = Path(__file__).parent
 def install(  # noqa: PLR0913  # each is an option of the command
     prefix: Path,
     *,
-    workers: int = 1,
+    workers: int | None = None,
     controller_port: int = config.DEFAULT_PORT,
     prepostprocessor: str = settings.PREPOSTPROCESSORS[0],
     aggregator: str | None = None,
@@ -32,7 +32,8 @@ def install(  # noqa: PLR0913  # each is an option of the command
 
     Args:
         prefix: where include, lib and switchml.cfg go.
-        workers: num_workers; with more than one, also writes ranks/RANK/switchml.cfg for each.
+        workers: num_workers, with ranks/RANK/switchml.cfg for each rank if there are several;
+            without, one file serves any number of ranks.
         controller_port: TCP port of the aggregator.
         prepostprocessor: one of `settings.PREPOSTPROCESSORS`.
         aggregator: HOST:PORT of a process that is the switch instead of rank 0.
@@ -48,7 +49,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
         FileError: the prefix cannot be written.
         ValueError: workers, controller_port or prepostprocessor is out of range.
     """
-    if not 1 <= workers <= config.MAX_WORKERS:
+    if workers is not None and not 1 <= workers <= config.MAX_WORKERS:
         raise ValueError(f"workers: {workers} is not within 1 and {config.MAX_WORKERS}")
     if not 1 <= controller_port <= ports.HIGHEST:
         raise ValueError(f"controller_port: {controller_port} is no port")
@@ -57,7 +58,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
             f"prepostprocessor: {prepostprocessor} is none of {settings.PREPOSTPROCESSORS}"
         )
 
-    def text(rank: int) -> bytes:
+    def text(rank: int | None) -> bytes:
         return config.compose_simulated(
             rank=rank,
             workers=workers,
@@ -66,7 +67,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
             aggregator=aggregator,
         ).encode()
 
-    texts = [text(rank) for rank in range(workers)]
+    shared = text(None)
     with files.scratch("simulator") as directory:
         archive = _build(Path(directory), debug=debug, cxxflags=cxxflags)
         contents = {
@@ -74,10 +75,10 @@ def install(  # noqa: PLR0913  # each is an option of the command
             for header in sorted(_SOURCE.glob("include/switchml/*.h"))
         }
         contents[Path(library.ARCHIVE)] = archive.read_bytes()
-    contents[Path(config.NAME)] = texts[0]
-    if workers > 1:
-        for rank, content in enumerate(texts):
-            contents[Path("ranks", str(rank), config.NAME)] = content
+    contents[Path(config.NAME)] = shared
+    if workers is not None and workers > 1:
+        for rank in range(workers):
+            contents[Path("ranks", str(rank), config.NAME)] = text(rank)
 
     _LOGGER.info("installing into %s", prefix)
     with outputs.directory(str(prefix)), file_errors():

@@ -112,10 +112,13 @@ def check_config(
             return _unusable(f"{shown(path)}: {paths.printable(str(error))}; mend it")
         if exposed:
             return _unusable(f"{shown(path)}: {exposed}; no rank takes it")
-        about = f"{shown(path)}: rank {found.rank} of {found.workers}, backend {found.backend}"
+        rank, workers = (
+            config.AUTO if number is None else number for number in (found.rank, found.workers)
+        )
+        about = f"{shown(path)}: rank {rank} of {workers}, backend {found.backend}"
         return Check(_CONFIG, found.doubts(archive), about, required=False), found
     tried = ", ".join(map(shown, looked))
-    return _unusable(f"none of {tried}; write one for each rank, or allreduce stays with Gloo")
+    return _unusable(f"none of {tried}; write one, or allreduce stays with Gloo")
 
 
 def _exposed(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support.delegate import CPP, GROUP_MS, STRICT, compiled, render, run
 from support.simulator import SANITIZED, SANITIZERS, plain_prefix, sanitized_prefix
+
+from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,6 +165,73 @@ def test_a_configuration_that_others_could_have_written(
     assert "goes to SwitchML" in said[0]
 
 
+def written(text: str) -> Callable[[Path], None]:
+    def write(directory: Path) -> None:
+        (directory / "switchml.cfg").write_text(text)
+
+    return write
+
+
+ONE_FILE = """\
+[general]
+packet_numel = 256
+num_worker_threads = 1
+backend = ${BACKEND}
+controller_port = ${PORT} # the simulator's
+[backend.dpdk]
+cores = auto
+"""
+
+
+def test_one_file_for_all_ranks(program: Path, tmp_path: Path) -> None:
+    """Ranks fill in what only they know, and say what it is."""
+    size = min(3, len(os.sched_getaffinity(0)))
+    env = {"BACKEND": "dpdk", "PORT": str(free_port()), "BIG": f"--file-prefix={'x' * 100_000}"}
+    text = ONE_FILE + "worker_ip = interface:lo\nextra_eal_options = ${BIG}\n"
+    local = {rank: {"LOCAL_RANK": str(rank)} for rank in range(size)}
+    said = run(program, "delegated", size, tmp_path, env={-1: env, **local}, prepared=written(text))
+    shown, cores = env["BIG"][:80], []
+    for rank, told in enumerate(said):
+        report = json.loads(told.splitlines()[-1])
+        filled = report["filled_in"]
+        assert filled.startswith(
+            f"backend=dpdk controller_port={env['PORT']} extra_eal_options={shown}... "
+            f"num_workers={size} rank={rank} worker_ip=127.0.0.1 cores="
+        )
+        assert filled.endswith(f" extra_eal_options={shown}...") is (rank > 0)
+        assert report["group"].endswith(f"; filled in: {filled})")
+        cores.append(filled.partition("cores=")[2].split()[0])
+    assert {int(core) for core in cores} <= os.sched_getaffinity(0)
+    assert len(set(cores)) == size
+    assert f" num_workers={size} rank=0 " in said[0].splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "env", "why"),
+    [
+        ("[general]\ncontroller_ip = ${SWITCH}", {}, "controller_ip has ${SWITCH}, which is not s"),
+        ("[general]\nrank = ${A", {}, "rank has a '${' without a '}': ${A"),
+        ("[general]\ntimeout = ${A}", {"A": "1\nrank = 7"}, "whose value has a line break or"),
+        (f"{ONE_FILE}worker_ip = interface:none0", {}, "there is no interface none0; there are "),
+        (f"{ONE_FILE}worker_ip = auto", {}, "worker_ip = auto: the interface of the card is not k"),
+        (
+            ONE_FILE.replace("threads = 1", "threads = 60000"), {},
+            "cores = auto: the client's threads need 60000 cores, and this process may use ",
+        ),
+        ("[general]\nrank = 1\nnum_workers = 2\nbackend = dpdk", {}, "has rank = 1, the process"),
+        ("[general]\nnum_workers = 4", {}, "has num_workers = 4, the group has 2 ranks"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("program", ["address"], indirect=True)
+def test_what_cannot_be_filled_in(
+    program: Path, line: str, env: dict[str, str], why: str, tmp_path: Path
+) -> None:
+    env = {"BACKEND": "dpdk", "PORT": "1", **env}
+    said = run(program, "refused", 2, tmp_path, env={-1: env}, prepared=written(line))
+    assert "allreduce stays with Gloo: rank" in said[0]
+    assert why in said[0].splitlines()[0]
+
+
 def test_threads(program: Path, request: pytest.FixtureRequest) -> None:
     """The threads that take parts of a row; no fork under ThreadSanitizer."""
     arguments = [] if request.node.callspec.params["program"] == "thread" else ["forked"]
@@ -180,13 +250,21 @@ def test_header_is_cxx14(tmp_path: Path) -> None:
         subprocess.run([*command, "-fsyntax-only", "user.cpp"], cwd=tmp_path, check=True)
 
 
-@pytest.mark.parametrize("name", ["probe", "agreement"])
+@pytest.mark.parametrize("name", ["probe", "agreement", "filling"])
 def test_without_a_library(name: str, tmp_path: Path) -> None:
-    """The probe takes right sums and no wrong ones; ranks agree in any order of their accesses."""
+    """The probe takes right sums and no wrong ones; ranks agree in any order of their accesses; a
+    rank fills in its values or says what is wrong."""
     render(tmp_path)
     out = str(tmp_path / name)
-    command = ["g++", *STRICT, "-fsanitize=undefined", "-fno-sanitize-recover=all"]
+    device = tmp_path / "sys/bus/pci/devices/0000:81:00.0"
+    (device / "net/ens1f0").mkdir(parents=True)
+    (device / "local_cpulist").write_text("2-3,6\n")
+    sanitizers = "-fsanitize=undefined" + (",address" if name == "filling" else "")
+    command = ["g++", *STRICT, sanitizers, "-fno-sanitize-recover=all"]
     source = str(CPP / f"{name}.cpp")
     subprocess.run([*command, f"-I{tmp_path}", source, "-o", out, "-pthread"], check=True)
-    done = subprocess.run([out], capture_output=True, text=True, check=False, timeout=300)
+    arguments = [str(tmp_path / "sys")] if name == "filling" else []
+    done = subprocess.run(
+        [out, *arguments], capture_output=True, text=True, check=False, timeout=300
+    )
     assert (done.stdout, done.stderr) == ("ok\n", "")

@@ -79,6 +79,7 @@ def test_torchs_own_launcher(installed: Launcher, torch_launcher: list[str]) -> 
     assert log.code == 0, log.out + log.err
     assert log.out.count("RESULT ") == 2
     assert log.out.count('"delegating": true') == 2
+    assert all(f'"filled_in": "rank={rank} num_workers=2"' in log.out for rank in range(2))
 
 
 def test_spawned_ranks(installed: Launcher, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.hosts import ADDRESS, INTERFACE, LEADERS, check_training, hosts
+from support.hosts import ADDRESS, INTERFACE, ONE_FILE, check_training, hosts
 from support.torch import results
 
 from patchgen.system.ports import free_port
@@ -32,7 +32,7 @@ def check(ranks: list[Rank], leaders: Collection[int] = (0, 2)) -> None:
 def test_training_on_two_hosts_of_two_ranks(launch: Launcher) -> None:
     arguments = {"local_size": 2}
     env = {"SWITCHML_REQUIRE": "1"}
-    check(launch("hierarchies:trains", 4, arguments=arguments, per_rank=LEADERS, env=env))
+    check(launch("hierarchies:trains", 4, arguments=arguments, per_rank=ONE_FILE, env=env))
 
 
 def test_hosts_with_a_network_of_their_own(launch: Launcher) -> None:
@@ -43,11 +43,7 @@ def test_hosts_with_a_network_of_their_own(launch: Launcher) -> None:
         "SWITCHML_REQUIRE": "1",
     }
     config = {"controller_ip": ADDRESS}
-    ranks: dict[int, Mapping[str, object] | None] = {
-        0: {"rank": 0, "num_workers": 2},
-        1: {"rank": 1, "num_workers": 2},
-        **dict.fromkeys(range(2, 5)),
-    }
+    ranks = dict.fromkeys(range(5), ONE_FILE[0])
     with hosts() as names:
         places = {rank: {"SWITCHML_TEST_HOST": names[rank % 2]} for rank in range(5)}
         found = launch(
@@ -73,7 +69,7 @@ def test_one_host(launch: Launcher) -> None:
 def test_stages_of_several_tensors_overlap(launch: Launcher) -> None:
     """Their order is the same on all ranks, whatever ends first."""
     arguments = {"number": 12}
-    ranks = launch("hierarchies:overlaps", 4, arguments=arguments, per_rank=LEADERS, timeout=20)
+    ranks = launch("hierarchies:overlaps", 4, arguments=arguments, per_rank=ONE_FILE, timeout=20)
     assert [result["report"]["calls"] for result in results(ranks)] == [12, 0, 12, 0]
 
 
@@ -81,7 +77,7 @@ def test_stages_of_several_tensors_overlap(launch: Launcher) -> None:
 def test_rank_killed(launch: Launcher, victim: int) -> None:
     """A leader, and one that is none; the reason is that of the first failure."""
     ranks = launch(
-        "hierarchies:dies", 4, arguments={"victim": victim}, per_rank=LEADERS, timeout=20
+        "hierarchies:dies", 4, arguments={"victim": victim}, per_rank=ONE_FILE, timeout=20
     )
     for number, rank in enumerate(ranks):
         if number == victim:

@@ -28,15 +28,17 @@ def test_the_launcher_of_the_page_delegates(launch: Launcher, plugin: Plugin) ->
     """docs/plugin.md: train.py, and the command that starts its ranks."""
     page = list(blocks(ROOT / "docs" / "plugin.md"))
     (script,) = (block for block in page if block.language == "python")
-    (line,) = (line for block in page for line in block.commands if "distributed.run" in line)
-    run = launch.prepare(2)
-    here = script.text.replace("/tmp/switchml/ranks", str(run))  # noqa: S108  # the page's
-    (run / "train.py").write_text(here)
-    assignment, _python, *arguments = shlex.split(line)
-    name, _, value = assignment.partition("=")
+    (block,) = (block for block in page if "distributed.run" in block.text)
+    export, line = block.commands
+    run = launch.prepare(2, config={"rank": "auto", "num_workers": "auto"})
+    (run / "train.py").write_text(script.text)
+    environ = dict(word.split("=") for word in shlex.split(export)[1:])
+    assert environ["SWITCHML_CONFIG"] == "/tmp/switchml/switchml.cfg"  # noqa: S108  # the page's
+    environ["SWITCHML_CONFIG"] = str(run / "1" / "switchml.cfg")
+    _python, *arguments = shlex.split(line)
     place = arguments.index("torch.distributed.run") + 1
     arguments[place:place] = ["--master_port", str(free_port())]
-    environ = launch.environment({name: value}, preload=False)
+    environ = launch.environment(environ, preload=False)
     started = launch.start([str(plugin.python), *arguments], run, environ)
     (done,) = launch.collect([started], 240)
     assert done.code == 0, done.err

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.group_tests import check_sums
-from support.hosts import LEADERS, check_training
+from support.hosts import ONE_FILE, check_training
 from support.torch import plugin_here, plugin_launcher, results, switchml_patch, version_of
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def test_barrier_waits_for_what_was_delegated(plugged: Launcher) -> None:
 
 def test_hosts_of_two_ranks(plugged: Launcher) -> None:
     arguments = {"local_size": 2}
-    check_training(plugged("hierarchies:trains", 4, arguments=arguments, per_rank=LEADERS))
+    check_training(plugged("hierarchies:trains", 4, arguments=arguments, per_rank=ONE_FILE))
 
 
 def test_gloo_that_delegates_itself(plugged: Launcher, graft: Path) -> None:

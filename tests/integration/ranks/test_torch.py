@@ -16,7 +16,7 @@ from support.group_tests import (
     check_sums_in_fewer_bits,
     check_two_groups_in_two_threads,
 )
-from support.hosts import LEADERS, check_training
+from support.hosts import check_training
 from support.pages import ROOT, blocks
 from support.torch import results, version_of
 
@@ -209,4 +209,5 @@ def test_hosts_of_two_ranks_by_the_lines_of_the_documentation(
     path = tmp_path / "recipe.py"
     path.write_text("".join(kept))
     arguments, env = {"path": str(path)}, {"LOCAL_WORLD_SIZE": "2"}
-    check_training(launch("hierarchies:recipe", 4, arguments=arguments, per_rank=LEADERS, env=env))
+    config = {"rank": "auto", "num_workers": 2}
+    check_training(launch("hierarchies:recipe", 4, arguments=arguments, config=config, env=env))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.real import FAULTS, LabLauncher, Settings
+from support.real import FAULTS, LabLauncher, OneFile, Settings
 from support.shared import once
 from support.table import check_all_summed, differences, run_table
 from support.torch import REPOSITORY, built_plugin, checked, results
@@ -103,6 +103,17 @@ def test_sums(launch: LabLauncher, world: int) -> None:
     assert "goes to SwitchML" in ranks[0].err
     assert "Flow" not in ranks[0].err  # that a port has no flow rules is no error
     assert summed(launch) > 2 * sum(SIZES) // 256
+
+
+def test_one_file_for_all_ranks(launch: LabLauncher) -> None:
+    """The library gets addresses, cores and a rank from the delegate."""
+    ranks = results(OneFile(**vars(launch))("sums", 2, arguments={"sizes": SIZES[:2]}))
+    cores = set()
+    for number, result in enumerate(ranks):
+        filled = result["report"]["filled_in"]
+        assert filled.startswith(f"rank={number} num_workers=2 worker_ip=10.83.77.{number} ")
+        cores.add(filled.partition(" cores=")[2])
+    assert len(cores) == 2
 
 
 def test_sums_with_faults(launch: LabLauncher) -> None:

@@ -102,8 +102,8 @@ def test_module_is_python_and_knows_its_torch(cuda: str | None) -> None:
     modules = project.modules(target)
     names = {name.rpartition("/")[2] for name in modules if name.startswith("torch_switchml/")}
     assert names == {
-        "__init__.py", "_guards.py", "_hierarchical.py", "_job.py", "_layers.py", "_patch.py",
-        "_plan.py", "_quantized.py", "_settings.py", "cgx.py",
+        "__init__.py", "_guards.py", "_hierarchical.py", "_job.py", "_launch.py", "_layers.py",
+        "_patch.py", "_plan.py", "_quantized.py", "_settings.py", "cgx.py",
     }  # fmt: skip
     for text in modules.values():
         ast.parse(text)

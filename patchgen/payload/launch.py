@@ -1,0 +1,73 @@
+"""Variables of torch for a rank that srun or mpirun has started, which name them in another way.
+
+Named _launch.py in the plugin, and switchml_launch.py beside sitecustomize.py. Runs under Python
+3.6 and newer, and imports nothing of this package.
+"""
+
+import os
+import re
+
+# A task's rank, the tasks of the step, and the same within its node.
+_MPIRUN = (
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+)
+_SRUN = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE")
+_NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+_NODES = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST")
+_TASKS = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
+_PSEUDO_STEPS = 0xFFFFFFF0  # SLURM's numbers for scripts and shells, which are no tasks of srun
+
+
+def missing(environ: "dict[str, str]") -> "dict[str, str]":
+    """Variables of torch that are not set, where a launcher gives the same under another name."""
+    # mpirun in a job of SLURM also has the variables of the script that calls it.
+    if _MPIRUN[0] in environ and _MPIRUN[1] in environ:
+        given = {name: environ.get(other, "") for name, other in zip(_NAMES, _MPIRUN)}
+    elif _is_task(environ):
+        given = {name: environ.get(other, "") for name, other in zip(_NAMES, _SRUN)}
+        given["LOCAL_WORLD_SIZE"] = tasks_of_node(environ)
+    else:
+        return {}
+    given = {name: value for name, value in given.items() if value.isdigit()}
+    nodes = next((environ[name] for name in _NODES if environ.get(name)), "")
+    if nodes:
+        given["MASTER_ADDR"] = first_host(nodes)
+    return {name: value for name, value in given.items() if not environ.get(name)}
+
+
+def _is_task(environ: "dict[str, str]") -> bool:
+    """True for a task of srun; the script of sbatch has the numbers of its first task as well."""
+    if "SLURM_PROCID" not in environ or "SLURM_NTASKS" not in environ:
+        return False
+    step = environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID") or ""
+    return int(step) < _PSEUDO_STEPS if step.isdigit() else "SLURM_JOB_ID" not in environ
+
+
+def tasks_of_node(environ: "dict[str, str]") -> str:
+    """Tasks on the node of this task, from a list such as "2(x3),1"; empty where not known."""
+    for name in _TASKS:
+        counts = []  # type: list[str]
+        for part in environ.get(name, "").split(","):
+            found = re.match(r"(\d+)(?:\(x(\d+)\))?$", part.strip())
+            if found:
+                counts += [found.group(1)] * min(int(found.group(2) or 1), 1 << 16)
+        node = environ.get("SLURM_NODEID", "")
+        if len(set(counts)) == 1:
+            return counts[0]
+        if node.isdigit() and int(node) < len(counts):
+            return counts[int(node)]
+    return ""
+
+
+def first_host(nodes: str) -> str:
+    """First host of a node list such as "rack[1-2]node[01,05-07],login"."""
+    first = re.match(r"(?:[^,\[]|\[[^\]]*\])*", nodes)
+    return re.sub(r"\[([^\],-]*)[^\]]*\]", r"\1", first.group() if first else "")
+
+
+def activate() -> None:
+    """Sets what is missing in the environment of this process."""
+    os.environ.update(missing(dict(os.environ)))

@@ -1,0 +1,351 @@
+/// Facts of this host and of this rank's place on it: addresses, cores, the card.
+///
+/// Knows nothing of SwitchML.
+#pragma once
+
+#include <arpa/inet.h>
+#include <glob.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "SwitchMLTemplate.hpp"
+
+namespace switchml_torch {
+
+using CoreSet = std::set<unsigned>;
+
+/// Cores that a list as "0-2,5" names; none where it is written in another way.
+inline CoreSet parseCores(const std::string& list) {
+  CoreSet cores;
+  std::istringstream parts(list);
+  for (std::string part; std::getline(parts, part, ',');) {
+    std::istringstream range(part);
+    std::uint64_t first = 0;
+    if (!(range >> first)) {
+      return {};
+    }
+    std::uint64_t last = first;
+    if (char dash = 0; range >> dash && (dash != '-' || !(range >> last) || !range.eof())) {
+      return {};
+    }
+    for (auto core = first; core <= last && cores.size() <= UINT16_MAX; ++core) {
+      cores.insert(static_cast<unsigned>(core));
+    }
+  }
+  return cores;
+}
+
+template <typename Cores>
+std::string coresText(const Cores& cores) {
+  std::string out;
+  for (const auto core : cores) {
+    out += text(out.empty() ? "" : ",", core);
+  }
+  return out;
+}
+
+/// Cores that this thread may run on.
+inline CoreSet ownCores() {
+  constexpr std::size_t kMost = std::size_t{1} << 16U;
+  std::vector<cpu_set_t> bits;
+  CoreSet cores;
+  for (std::size_t size = 1024; size <= kMost; size *= 2) {  // the kernel may know more than 1024
+    bits.resize(size / (8 * sizeof(cpu_set_t)));
+    const auto bytes = bits.size() * sizeof(cpu_set_t);
+    if (sched_getaffinity(0, bytes, bits.data()) == 0) {
+      for (unsigned core = 0; core < size; ++core) {
+        if (CPU_ISSET_S(core, bytes, bits.data())) {
+          cores.insert(core);
+        }
+      }
+      break;
+    }
+  }
+  return cores;
+}
+
+/// Rank of this process among those of its host, as its launcher says it; empty where none does.
+template <typename Environment>
+std::string localRank(const Environment& environment) {
+  // mpirun in a job of SLURM also has the variables of the script that calls it.
+  for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) {
+    const char* const given = environment(name);
+    const std::string rank = given == nullptr ? "" : given;
+    if (!rank.empty() && rank.find_first_not_of("0123456789") == std::string::npos) {
+      return rank;
+    }
+  }
+  return "";
+}
+
+/// DPDK's options with a file prefix of this rank's own, as processes with one prefix share files.
+/// The first rank of a host keeps what is given, and so do processes that share none.
+inline std::string withFilePrefix(std::string options, const std::string& rank) {
+  constexpr const char* kOption = "--file-prefix";
+  const auto has = [&options](const char* option) {
+    return options.find(option) != std::string::npos;
+  };
+  if (rank.find_first_not_of('0') == std::string::npos || has("--no-shconf") ||
+      has("--in-memory")) {
+    return options;
+  }
+  if (!has(kOption)) {
+    return text(options, options.empty() ? "" : " ", kOption, "=rte-", rank);
+  }
+  const auto value = options.find_first_not_of("= ", options.find(kOption) + std::strlen(kOption));
+  const auto end = std::min(options.find(' ', value), options.size());
+  return options.insert(end, "-" + rank);
+}
+
+/// IPv4 addresses of the network interfaces by their names; empty where one has none.
+using Interfaces = std::map<std::string, std::string>;
+
+inline std::string addressText(const sockaddr* address) {
+  char out[INET_ADDRSTRLEN] = "";
+  inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, out, sizeof out);
+  return out;
+}
+
+inline Interfaces interfaces() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) {
+    throw std::runtime_error(text("the network interfaces cannot be read: ", std::strerror(errno)));
+  }
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(list, freeifaddrs);
+  Interfaces out;
+  for (const auto* one = list; one != nullptr; one = one->ifa_next) {
+    auto& address = out[one->ifa_name];
+    if (address.empty() && one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET) {
+      address = addressText(one->ifa_addr);
+    }
+  }
+  return out;
+}
+
+/// Address that packets of this host to `host` have; empty where there is none of IPv4.
+inline std::string sourceAddress(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* list = nullptr;
+  if (getaddrinfo(host.c_str(), "9", &hints, &list) != 0) {
+    return "";
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> found(list, freeaddrinfo);
+  const int made = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (made < 0) {
+    return "";
+  }
+  sockaddr_in own{};
+  socklen_t length = sizeof own;
+  const bool known = connect(made, found->ai_addr, found->ai_addrlen) == 0 &&  // sends nothing
+                     getsockname(made, reinterpret_cast<sockaddr*>(&own), &length) == 0;
+  close(made);
+  return known ? addressText(reinterpret_cast<const sockaddr*>(&own)) : "";
+}
+
+constexpr const char* kSysfs = "/sys";
+
+/// A card, or its virtual counterpart: where sysfs has it, and its interface. Empty where not
+/// known.
+struct Card {
+  std::string directory;
+  std::string interface;
+
+  static Card of(const std::string& interface, const std::string& sysfs = kSysfs) {
+    return {text(sysfs, "/class/net/", interface, "/device"), interface};
+  }
+};
+
+/// The one card that DPDK's options name; none where they name several.
+inline Card namedCard(const std::string& options, const std::string& sysfs = kSysfs) {
+  std::vector<Card> found;
+  std::istringstream words(options);
+  bool device = false;
+  for (std::string word; words >> word;) {
+    auto value = device ? word : "";
+    device = false;
+    for (const char* option : {"--allow", "--pci-whitelist", "-a", "-w"}) {
+      if (word.rfind(option, 0) == 0) {
+        value = word.substr(std::strlen(option));
+        value = value.rfind('=', 0) == 0 ? value.substr(1) : value;
+        device = value.empty();
+        break;
+      }
+    }
+    if (!value.empty()) {
+      value = value.substr(0, value.find(','));
+      const auto colons = std::count(value.begin(), value.end(), ':');
+      const auto directory = text(sysfs, "/bus/pci/devices/", colons == 1 ? "0000:" : "", value);
+      glob_t names{};
+      const bool one = glob((directory + "/net/*").c_str(), 0, nullptr, &names) == 0 &&
+                       names.gl_pathc == 1;  // a driver of DPDK's own has no interface
+      const std::string path = one ? names.gl_pathv[0] : "";
+      globfree(&names);
+      found.push_back({directory, path.substr(path.rfind('/') + 1)});
+    }
+    constexpr const char* kInterface = ",iface=";
+    if (const auto at = word.find(kInterface); at != std::string::npos) {
+      const auto begin = at + std::strlen(kInterface);
+      found.push_back(Card::of(word.substr(begin, word.find(',', begin) - begin), sysfs));
+    }
+  }
+  return found.size() == 1 ? found[0] : Card{};
+}
+
+/// Address that `value` of worker_ip stands for: itself, that of `interface:NAME`, or for "auto"
+/// that of the interface of the `card`, else `other`. Throws std::invalid_argument.
+inline std::string workerAddress(const std::string& value, const Interfaces& known,
+                                 const Card& card, const std::string& other) {
+  constexpr const char* kInterface = "interface:";
+  const bool given = value.rfind(kInterface, 0) == 0;
+  if (!given && value != kAuto) {
+    return value;
+  }
+  const auto name = given ? value.substr(std::strlen(kInterface)) : card.interface;
+  const auto found = known.find(name);
+  if (found != known.end() && !found->second.empty()) {
+    return found->second;
+  }
+  if (found != known.end()) {
+    throw std::invalid_argument(
+        text("worker_ip = ", value, ": ", name, " has no IPv4 address; give it one"));
+  }
+  if (given || !name.empty()) {
+    std::string names;
+    for (const auto& one : known) {
+      names += (names.empty() ? "" : ", ") + one.first;
+    }
+    throw std::invalid_argument(text("worker_ip = ", shortened(value), ": there is no interface ",
+                                     shortened(name), "; there are ",
+                                     names.empty() ? "none" : names));
+  }
+  if (other.empty() || other.rfind("127.", 0) == 0) {
+    throw std::invalid_argument(
+        text("worker_ip = ", value,
+             ": the interface of the card is not known, and no other leads "
+             "to the controller; set it to an address or to interface:NAME"));
+  }
+  return other;
+}
+
+/// The `own` cores in the order in which they are taken: those near the card come first.
+inline std::vector<unsigned> nearestFirst(const CoreSet& own, const CoreSet& near) {
+  std::vector<unsigned> out(own.begin(), own.end());
+  std::stable_partition(out.begin(), out.end(),
+                        [&near](unsigned core) { return near.count(core) != 0; });
+  return out;
+}
+
+/// First line of a file; empty where there is none.
+inline std::string firstLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// Cores that no other rank of a job has on this host. Each is the name of a socket, which exists
+/// as long as the process that made it, however that ends, and is no file.
+class ReservedCores {
+ public:
+  ReservedCores() = default;
+  ~ReservedCores() { release(sockets_); }
+  ReservedCores(const ReservedCores&) = delete;
+  ReservedCores& operator=(const ReservedCores&) = delete;
+
+  /// Takes the first `count` of the cores that are free. Throws std::invalid_argument where there
+  /// are fewer. `job` is the same on all ranks of a job.
+  CoreSet take(const std::string& job, const std::vector<unsigned>& from, std::size_t count) {
+    CoreSet taken;
+    std::vector<unsigned> busy;
+    for (const auto core : from) {
+      if (taken.size() == count) {
+        break;
+      }
+      if (reserve(job, core)) {
+        taken.insert(core);
+      } else {
+        busy.push_back(core);
+      }
+    }
+    if (taken.size() < count) {
+      throw std::invalid_argument(
+          text("cores = ", kAuto, ": the client's threads need ", count,
+               count == 1 ? " core" : " cores", ", and this process may use ", from.size(),
+               busy.empty() ? "" : text(", of which others have ", coresText(busy)),
+               "; set num_worker_threads, or give the ranks more cores"));
+    }
+    return taken;
+  }
+
+  /// Keeps them until the process ends. A child that is forked has none of them.
+  void keep() {
+    if (sockets_.empty()) {
+      return;
+    }
+    static std::atomic<const std::vector<int>*> kept{nullptr};
+    kept = new const std::vector<int>(std::move(sockets_));
+    sockets_.clear();
+    static const int registered = pthread_atfork(nullptr, nullptr, [] {
+      if (const auto* const inherited = kept.exchange(nullptr); inherited != nullptr) {
+        release(*inherited);
+      }
+    });
+    static_cast<void>(registered);
+  }
+
+ private:
+  static void release(const std::vector<int>& sockets) noexcept {
+    std::for_each(sockets.begin(), sockets.end(), close);
+  }
+
+  /// False where another process has it.
+  bool reserve(const std::string& job, unsigned core) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    constexpr auto kMost = sizeof address.sun_path - 1;
+    const auto name =
+        text("switchml/core/", core, "/", job).substr(0, kMost);  // behind a 0: no file
+    std::copy(name.begin(), name.end(), address.sun_path + 1);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    const int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (made < 0) {
+      return true;  // nobody here can have such a socket
+    }
+    sockets_.push_back(made);
+    if (bind(made, reinterpret_cast<const sockaddr*>(&address), size) == 0 || errno != EADDRINUSE) {
+      return true;
+    }
+    sockets_.pop_back();
+    close(made);
+    return false;
+  }
+
+  std::vector<int> sockets_;
+};
+
+}  // namespace switchml_torch

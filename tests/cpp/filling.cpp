@@ -1,0 +1,304 @@
+// What a rank fills into switchml.cfg, without a library: texts, a sysfs in the directory of the
+// argument, and the cores that processes of one host share out. Prints ok.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "SwitchMLHost.hpp"
+#include "SwitchMLTemplate.hpp"
+
+using namespace switchml_torch;
+
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+void check(bool holds, const std::string& what) {
+  if (!holds) {
+    std::fprintf(stderr, "not so: %s\n", what.c_str());
+    std::exit(1);
+  }
+}
+
+void equal(const std::string& found, const std::string& expected) {
+  check(found == expected, "'" + found + "' is '" + expected + "'");
+}
+
+template <typename Function>
+std::string thrown(const Function& function) {
+  try {
+    function();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+struct Result {
+  std::string text;
+  std::string words;
+};
+
+Result fill(const std::string& whole, const Environment& environment = {}) {
+  FilledIn filled;
+  const auto out = fillIn(
+      whole, {{"general.rank", 3}, {"general.num_workers", 8}},
+      [&environment](const char* name) {
+        const auto found = environment.find(name);
+        return found == environment.end() ? nullptr : found->second.c_str();
+      },
+      filled);
+  return {out, filled.words()};
+}
+
+void fillsInNumbers() {
+  const std::string today =
+      "# of today\r\n[general]\n  rank=1 # mine\nnum_workers = 2\n\n[backend.dpdk]\ncores = 0-3";
+  equal(fill(today).text, today + "\n");
+  equal(fill(today).words, "");
+  equal(fill("[general]\nrank = auto # of each\n num_workers=auto\n").text,
+        "[general]\nrank = 3\nnum_workers = 8\n");
+  equal(fill("[general]\nrank = auto\nnum_workers = 4\n").words, "rank=3");
+  equal(fill("[general]\nbackend = rdma\n").text,
+        "general.num_workers = 8\ngeneral.rank = 3\n[general]\nbackend = rdma\n");
+  equal(fill("general.rank = auto\n[general.]\nnum_workers = 4").text,
+        "general.rank = 3\n[general.]\nnum_workers = 4\n");
+  equal(fill("").words, "num_workers=8 rank=3");
+  const std::string elsewhere = "[backend.dummy]\nrank = auto\n#rank = 1\n";
+  equal(fill(elsewhere).text, "general.num_workers = 8\ngeneral.rank = 3\n" + elsewhere);
+}
+
+void fillsInTheEnvironment() {
+  const std::string numbers = "[general]\nrank = 1\nnum_workers = 2\n";
+  const Environment known{{"HOST", "10.0.0.9"}, {"_1", ""}, {"WHO", "auto"}, {"DEEP", "${HOST}"}};
+  equal(fill(numbers + "controller_ip = ${HOST}${_1} # ${NOT\n", known).text,
+        numbers + "controller_ip = 10.0.0.9\n");
+  equal(fill(numbers + "controller_ip = ${HOST}\n", known).words, "controller_ip=10.0.0.9");
+  equal(fill("[general]\nnum_workers = 2\nrank = ${WHO}\n", known).words, "rank=3");
+  equal(fill(numbers + "a = $HOST $ {HOST} {HOST} ${DEEP}\n", known).text,
+        numbers + "a = $HOST $ {HOST} {HOST} ${HOST}\n");
+  const std::map<std::string, std::string> refused{
+      {"${NOT}", "key has ${NOT}, which is not set in the environment"},
+      {"a ${HOST", "key has a '${' without a '}': ${HOST"},
+      {"${}", "key has ${}, which is no name of a variable"},
+      {"${1A}", "key has ${1A}, which is no name of a variable"},
+      {"${A-b}", "key has ${A-b}, which is no name of a variable"},
+      {"${${HOST}}", "key has ${${HOST}, which is no name of a variable"},
+  };
+  for (const auto& [value, why] : refused) {
+    equal(thrown([&given = value, &known] { fill("key = " + given, known); }), why);
+  }
+  for (const char* value : {"a\nb", "a\r", "#"}) {
+    equal(thrown([value] {
+            fill("key = ${A}", {{"A", value}});
+          }),
+          "key has ${A}, whose value has a line break or a '#', which no value of a switchml.cfg "
+          "can have");
+  }
+}
+
+void keepsLongValues() {
+  const std::string large(100'000, 'x');
+  const auto filled = fill("[general]\nrank = 0\nnum_workers = 2\na = ${A}\n", {{"A", large}});
+  check(filled.text.find("a = " + large + "\n") != std::string::npos, "a long value");
+  equal(filled.words, "a=" + large.substr(0, 80) + "...");
+  equal(thrown([&large] { fill("a = ${" + large); }),
+        "a has a '${' without a '}': ${" + large.substr(0, 78) + "...");
+  equal(thrown([&large] { fill("a = ${" + large + "}"); }),
+        "a has ${" + large.substr(0, 80) + "...}, which is not set in the environment");
+}
+
+/// No text makes it fail in another way, and one that it has filled in has nothing left to fill.
+void takesAnything() {
+  const std::vector<std::string> parts{
+      "[general]", "[",  "]",    "[]",          "rank",        "num_workers", "=",       "auto",
+      "${",        "}",  "${A}", "${B}",        "#",           "\n",          "\r",      " ",
+      "general.",  "$",  "{",    ".",           "a",           "\t",          "backend", "A=",
+      "=A",        "\n", "\n",   "rank = auto", "\xef\xbb\xbf"};
+  std::mt19937 random(7);
+  for (int round = 0; round < 20'000; ++round) {
+    std::string whole;
+    for (auto left = random() % 24; left > 0; --left) {
+      whole += parts[random() % parts.size()];
+    }
+    try {
+      const auto once = fill(whole, {{"A", "1"}, {"B", " auto "}});
+      equal(fill(once.text).text, once.text);
+      equal(fill(once.text).words, "");
+    } catch (const std::invalid_argument&) {
+    }
+  }
+}
+
+void findsAddresses() {
+  const Interfaces known{{"lo", "127.0.0.1"}, {"eth0", "10.0.0.4"}, {"ib0", ""}};
+  const auto address = [&known](const char* value, const Card& card, const char* other) {
+    return workerAddress(value, known, card, other);
+  };
+  equal(address("10.1.1.1", {}, ""), "10.1.1.1");
+  equal(address("interface:eth0", {}, ""), "10.0.0.4");
+  equal(address("interface:lo", {}, ""), "127.0.0.1");
+  equal(address("auto", {"", "eth0"}, "10.9.9.9"), "10.0.0.4");
+  equal(address("auto", {}, "10.9.9.9"), "10.9.9.9");
+  equal(thrown([&] { address("interface:ib0", {}, ""); }),
+        "worker_ip = interface:ib0: ib0 has no IPv4 address; give it one");
+  equal(thrown([&] {
+          address("auto", {"", "ib0"}, "10.9.9.9");
+        }),
+        "worker_ip = auto: ib0 has no IPv4 address; give it one");
+  equal(thrown([&] { address("interface:eth9", {}, ""); }),
+        "worker_ip = interface:eth9: there is no interface eth9; there are eth0, ib0, lo");
+  equal(thrown([&] { address("interface:", {}, ""); }),
+        "worker_ip = interface:: there is no interface ; there are eth0, ib0, lo");
+  for (const char* other : {"", "127.0.0.1"}) {
+    check(thrown([&] { address("auto", {}, other); }).find("set it to an address or") !=
+              std::string::npos,
+          "the loopback leads to no switch");
+  }
+  const auto here = interfaces();
+  check(here.count("lo") == 1, "the loopback is an interface of each host");
+  equal(sourceAddress("127.0.0.1"), "127.0.0.1");
+  equal(sourceAddress("::1"), "");
+  equal(sourceAddress(std::string(100'000, 'x')), "");
+}
+
+void findsCards(const std::string& sysfs) {
+  const std::string pci = sysfs + "/bus/pci/devices/";
+  const auto card = [&sysfs](const char* options) { return namedCard(options, sysfs); };
+  for (const char* options :
+       {"-a 0000:81:00.0", "--allow 81:00.0,mode=1 -m 64", "-w81:00.0", "--allow=0000:81:00.0"}) {
+    equal(card(options).directory, pci + "0000:81:00.0");
+    equal(card(options).interface, "ens1f0");
+  }
+  equal(card("-a 0000:82:00.0").interface, "");
+  equal(card("--vdev=net_af_packet0,iface=ens1f0").directory, sysfs + "/class/net/ens1f0/device");
+  equal(card("--vdev net_af_packet0,iface=ens1f0,qpairs=2").interface, "ens1f0");
+  for (const char* options : {"", "-a", "-a 81:00.0 -a 82:00.0", "--vdev=net_memif0,socket=/a"}) {
+    equal(card(options).directory, "");
+  }
+  const auto near = parseCores(firstLine(card("-a 81:00.0").directory + "/local_cpulist"));
+  equal(coresText(near), "2,3,6");
+  equal(coresText(nearestFirst({0, 1, 2, 5, 6}, near)), "2,6,0,1,5");
+  equal(coresText(nearestFirst({0, 1}, {})), "0,1");
+  equal(firstLine(card("-a 82:00.0").directory + "/local_cpulist"), "");
+  equal(coresText(parseCores("2-1,x")), "");
+}
+
+void findsRanks() {
+  const auto rank = [](const Environment& environment) {
+    return localRank([&environment](const char* name) {
+      const auto found = environment.find(name);
+      return found == environment.end() ? nullptr : found->second.c_str();
+    });
+  };
+  equal(rank({}), "");
+  equal(rank({{"SLURM_LOCALID", "2"}}), "2");
+  equal(rank({{"SLURM_LOCALID", "0"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "3"}}), "3");
+  equal(rank({{"LOCAL_RANK", "1"}, {"SLURM_LOCALID", "2"}}), "1");
+  equal(rank({{"LOCAL_RANK", "-a b"}}), "");
+}
+
+void keepsFilesApart() {
+  equal(withFilePrefix("", "1"), "--file-prefix=rte-1");
+  equal(withFilePrefix("-m 64", "12"), "-m 64 --file-prefix=rte-12");
+  equal(withFilePrefix("--file-prefix=a -m 64", "1"), "--file-prefix=a-1 -m 64");
+  equal(withFilePrefix("-m 64 --file-prefix a", "1"), "-m 64 --file-prefix a-1");
+  equal(withFilePrefix("--file-prefix", "1"), "--file-prefix-1");
+  for (const char* options : {"", "--file-prefix=a"}) {
+    equal(withFilePrefix(options, "0"), options);
+    equal(withFilePrefix(options, ""), options);
+  }
+  for (const char* options : {"--no-shconf -m 64", "--in-memory"}) {
+    equal(withFilePrefix(options, "1"), options);
+  }
+}
+
+/// Runs `function` in a child, which ends well.
+template <typename Function>
+void inChild(const Function& function) {
+  const auto child = fork();
+  if (child == 0) {
+    function();
+    _exit(0);
+  }
+  int status = 0;
+  check(waitpid(child, &status, 0) == child && status == 0, "the child ends well");
+}
+
+/// Numbers that no core has, so that nobody else has them either.
+void sharesOutCores() {
+  const unsigned first = 1'000'000 + static_cast<unsigned>(getpid()) * 8;
+  const std::vector<unsigned> all{first, first + 1, first + 2, first + 3};
+  const auto reserve = [&all](ReservedCores& cores, std::size_t count) {
+    return coresText(cores.take("a job", all, count));
+  };
+  {
+    ReservedCores mine;
+    equal(reserve(mine, 2), coresText(std::vector<unsigned>{first, first + 1}));
+    inChild([&] {
+      ReservedCores other;
+      equal(reserve(other, 2), coresText(std::vector<unsigned>{first + 2, first + 3}));
+      ReservedCores third;
+      equal(thrown([&] { reserve(third, 1); }),
+            text("cores = auto: the client's threads need 1 core, and this process may use 4, of "
+                 "which others have ",
+                 coresText(all), "; set num_worker_threads, or give the ranks more cores"));
+    });
+    ReservedCores another;
+    equal(coresText(another.take(std::string(200, 'x'), all, 4)), coresText(all));
+    ReservedCores more;
+    check(thrown([&] { reserve(more, 5); }).find("need 5 cores, and") != std::string::npos,
+          "more than there are");
+  }
+  inChild([&] {
+    ReservedCores other;
+    equal(reserve(other, 4), coresText(all));
+  });
+  // Those that are kept are the process's, and not those of its children.
+  int pipes[2];
+  check(pipe(pipes) == 0, "a pipe");
+  pid_t grandchild = 0;
+  inChild([&] {
+    ReservedCores cores;
+    reserve(cores, 4);
+    cores.keep();
+    ReservedCores other;
+    check(!thrown([&] { reserve(other, 1); }).empty(), "they are kept");
+    grandchild = fork();
+    if (grandchild == 0) {
+      char wait = 0;
+      close(pipes[1]);
+      check(read(pipes[0], &wait, 1) == 0, "the end of the test");
+      _exit(0);
+    }
+  });
+  ReservedCores after;
+  equal(reserve(after, 4), coresText(all));
+  close(pipes[1]);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  check(argc == 2, "usage: filling SYSFS");
+  fillsInNumbers();
+  fillsInTheEnvironment();
+  keepsLongValues();
+  takesAnything();
+  findsAddresses();
+  findsCards(argv[1]);
+  findsRanks();
+  keepsFilesApart();
+  check(!ownCores().empty(), "this thread runs on a core");
+  sharesOutCores();
+  std::puts("ok");
+}
