@@ -86,7 +86,7 @@ def build(request: _Build) -> None:
             wheel = plugins.build(options, torch, directory, cache=cache, environ=os.environ)
     say(f"wrote {wheel}")
     if request.bundled:
-        say(f"it has {', '.join(made.inside)}")
+        say(f"it has {len(made.inside)} libraries of this machine, in torch_switchml.libs")
         say(f"each machine needs {', '.join(['torch', *made.outside])}")
     say(f"install it with: {torch.python} -m pip install {wheel}")
 

@@ -69,6 +69,8 @@ class Machine:
     env: Mapping[str, str]
     replaced: Mapping[str, str] = field(default_factory=dict)
     """Texts of the workflow that are replaced, such as paths outside of `root`."""
+    enter: tuple[str, ...] = ()
+    """Command that runs another in a folder of its own, which has `root` at the same path."""
 
     @property
     def workspace(self) -> Path:
@@ -255,11 +257,11 @@ class Runner:
             raise UnknownError(f"shell {shell}")
         script = self.machine.root / "temp" / "step.sh"
         script.write_text(substitute(step["run"], scope))
+        place = self.machine.workspace / step.get("working-directory", "")
         done = subprocess.run(
-            [*_SHELLS[shell], str(script)], env=self.environment(step.get("env")), check=False,
-            cwd=self.machine.workspace / step.get("working-directory", ""), text=True,
+            [*self.machine.enter, "env", "-C", str(place), *_SHELLS[shell], str(script)],
+            env=self.environment(step.get("env")), check=False, text=True, timeout=_LIMIT,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=_LIMIT,
         )  # fmt: skip
         if done.returncode:
             raise StepFailed(f"{done.stdout}\nexit code {done.returncode}")

@@ -11,6 +11,8 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,8 @@ from support.workflow import Job, Machine, Result, Runner, jobs
 from support.workflow_actions import REPOSITORY, actions, programs, python
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from support.torch_project import Environment, Project
 
 pytestmark = pytest.mark.integration
@@ -93,6 +97,50 @@ def test_tests(machine: Machine) -> None:
     results = Runner(replace(machine, env={**machine.env, "PATH": path}), job).run()
     finished(results)
     assert " passed" in results[-1].output
+
+
+@pytest.mark.skipif(not WHOLE, reason="downloads the packages of `make test`")
+def test_tests_in_a_bare_debian(machine: Machine, tmp_path: Path) -> None:
+    """With the real apt-get and pip, nothing that the steps need can be missing in the image."""
+    folder, root = bare_debian(tmp_path / "debian12"), tmp_path / "runner"
+    enter = 'mkdir -p "$1$2" && mount --bind "$2" "$1$2" && mount -t proc proc "$1/proc" && '
+    enter += 'mount --rbind /dev "$1/dev" && folder=$1 && shift 2 && exec chroot "$folder" "$@"'
+    env = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "DEBIAN_FRONTEND": "noninteractive",
+        **pip_settings(),
+    }
+    within = ("unshare", "--mount", "sh", "-euc", enter, "sh", str(folder), str(root))
+    (job,) = load(machine, "tests")
+    results = Runner(Machine(root, machine.actions, env, {}, within), job).run()
+    finished(results)
+    assert " passed" in results[-1].output
+
+
+def bare_debian(root: Path) -> Path:
+    """A folder with what the image debian:12 has."""
+    if os.getuid() or shutil.which("debootstrap") is None:
+        pytest.skip("needs root and debootstrap")
+    told = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+    mirror = subprocess.check_output(told, text=True).split()[0]
+    given = ["--variant=minbase", "bookworm", str(root), mirror]
+    subprocess.run(["debootstrap", *given], check=True, stdout=subprocess.DEVNULL)
+    shutil.copy("/etc/resolv.conf", root / "etc" / "resolv.conf")
+    return root
+
+
+def pip_settings() -> dict[str, str]:
+    """The settings of this machine's pip, such as its index, as variables."""
+    listed = subprocess.check_output(
+        [sys.executable, "-m", "pip", "config", "list"], text=True
+    ).splitlines()
+    found = {}
+    for line in listed:
+        name, _, value = line.partition("=")
+        place, _, option = name.rpartition(".")
+        if place == "global":
+            found[f"PIP_{option.upper().replace('-', '_')}"] = value.strip("'")
+    return found
 
 
 @pytest.mark.parametrize("number", range(2) if WHOLE else [1])

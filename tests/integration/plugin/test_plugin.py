@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from packaging.version import Version
-from support.torch import Plugin, results, switchml_patch
+from support.torch import Plugin, located, results, switchml_patch
 
 from patchgen.system.ports import free_port
 
@@ -37,7 +37,7 @@ def sharding(version: Version) -> None:
         pytest.skip("fully_shard of CPU tensors fails in torch 2.6: name 2.9 or newer by TORCH")
 
 
-def test_wheel(plugin: Plugin, version: Version) -> None:
+def test_wheel(plugin: Plugin, version: Version, home: Path) -> None:
     """pip has installed it, so its RECORD is right; nothing in it tells where it was built."""
     assert plugin.wheel.name.startswith(f"torch_switchml-{version}+switchml-cp")
     with zipfile.ZipFile(plugin.wheel) as archive:
@@ -49,6 +49,8 @@ def test_wheel(plugin: Plugin, version: Version) -> None:
         assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     assert content.startswith(b"\x7fELF")
     assert b"switchml-cmake-" not in content, "the directory of the build"
+    assert bytes(home) not in content
+    assert bytes(located(plugin.torch).resolve()) not in content
 
 
 def test_symbols_are_its_own(plugin: Plugin) -> None:
