@@ -105,7 +105,8 @@ def run(  # noqa: PLR0913  # one for each option
     Without SWITCHML_HOME the switch is simulated. With a client library that has DPDK, its packets
     go through a switch in software.
     """
-    from patchgen.ranks.command import resolve_command  # no other command needs them
+    from patchgen.ranks import launchers  # no other command needs them
+    from patchgen.ranks.command import resolve_command
     from patchgen.ranks.configs import read_configs
     from patchgen.ranks.job import DEFAULT_WORKERS, Interrupted, Job
     from patchgen.ranks.setup import prepare
@@ -122,13 +123,14 @@ def run(  # noqa: PLR0913  # one for each option
     cwd = os.getcwd()
     argv, python = resolve_command(command, torch, cwd, os.environ)
     paths = () if lab else configs or tuple(filter(None, [os.environ.get(_CONFIG)]))
+    count = 0 if once else workers or (len(paths) if len(paths) > 1 else DEFAULT_WORKERS)
     job = Job(
         command=argv,
         python=python,
         cache=params.cache(cache),
         cwd=cwd,
         environ=dict(os.environ),
-        workers=0 if once else workers or (len(paths) if len(paths) > 1 else DEFAULT_WORKERS),
+        workers=count,
         way=way,
         options=_read_options(variables),
         graft=os.path.abspath(graft) if graft else None,
@@ -136,6 +138,7 @@ def run(  # noqa: PLR0913  # one for each option
         require=require,
         lab=lab,
         faults=faults,
+        notes=[*launchers.warnings(os.environ, count)],
     )
     with progress():
         setup = prepare(job)

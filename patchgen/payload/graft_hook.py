@@ -28,11 +28,11 @@ problem = ""  # why there is none, where there should be one
 
 
 class Misfit(Exception):  # noqa: N818  # no fault of the program
-    """A graft that cannot be loaded into this torch, in words."""
+    """Reason why a graft cannot be loaded into this torch."""
 
 
 def fingerprint(path: str) -> str:
-    """What tells builds of a library apart: its size, and a checksum of its beginning and end.
+    """Fingerprint of a library's build: its size, and a checksum of its beginning and end.
 
     There an ELF file has its build id, its program headers and the table of its sections.
     """
@@ -47,7 +47,7 @@ def fingerprint(path: str) -> str:
 
 
 def fingerprints(root: str) -> "dict[str, str]":
-    """Of the libraries of the torch whose __init__.py is in `root`, by name."""
+    """Fingerprints by name, of the libraries of the torch whose __init__.py is in `root`."""
     found = {}
     for name in LIBRARIES:
         path = os.path.join(root, "lib", name)
@@ -72,7 +72,7 @@ def version_of(content: bytes) -> "dict[str, Any]":
 
 
 def read(path: str) -> "dict[str, Any]":
-    """What a graft says of itself, without loading it.
+    """Reads the identity of a graft without loading it.
 
     Raises:
         Misfit: it is not there, cut short, or no graft.
@@ -98,7 +98,7 @@ def read(path: str) -> "dict[str, Any]":
 
 
 def _whole(content: bytes) -> bool:
-    """Whether an ELF file has all of its sections; ld.so would crash on one that has not."""
+    """True where an ELF file has all of its sections; ld.so would crash on another."""
     from struct import unpack_from
 
     if content[:5] != b"\x7fELF\x02":
@@ -110,7 +110,7 @@ def _whole(content: bytes) -> bool:
 
 
 def misfit(identity: "dict[str, Any]", root: str) -> str:
-    """Why a graft is not for the torch in `root`; empty where it is."""
+    """Reason why a graft is not for the torch in `root`; empty where it is."""
     wanted = identity["torch"]
     try:
         found = torch_of(root)
@@ -152,7 +152,7 @@ def load(path: str, root: str) -> None:
 
 
 class Hook:
-    """On sys.meta_path, before the finders that find."""
+    """Finder on sys.meta_path that loads the graft and finds next to nothing."""
 
     own = None  # type: Any  # the graft that is loaded where the variable names none
     _done = False
@@ -169,8 +169,8 @@ class Hook:
             return _report_module(name, path)
         return None
 
-    def wanted(self) -> "Any":
-        """The path of the graft that is to be loaded, or None."""
+    def named_graft(self) -> "Any":
+        """Path of the graft that is to be loaded, or None."""
         # As with the variables of Python itself, ours does not count under -E and -I.
         named = "" if sys.flags.ignore_environment else os.environ.get(VARIABLE, "")
         if named == "0":
@@ -178,9 +178,9 @@ class Hook:
         return os.path.abspath(named) if named else self.own
 
     def _graft(self, root: str) -> None:
-        """Loads what is to be loaded, or tells why it does not."""
+        """Loads the graft, or warns why it does not."""
         global loaded, problem  # noqa: PLW0603
-        path = self.wanted()
+        path = self.named_graft()
         if path is None:
             return
         try:
@@ -209,7 +209,7 @@ def _warn(text: str) -> None:
 
 
 def _report_module(name: str, path: "Any") -> "Any":
-    """The module of a patched torch, else the one beside this file."""
+    """Spec of the module of a patched torch, else of the one beside this file."""
     from importlib.machinery import PathFinder
     from importlib.util import spec_from_file_location
 

@@ -23,15 +23,15 @@ REDIRECTED = 'exec "$@" >"$0/$RANK.out" 2>"$0/$RANK.err"'
 LOOPBACK = "127.0.0.1"
 
 
-class Told(Exception):  # noqa: N818  # no error of the program
-    """This program was told to end."""
+class EndSignal(Exception):  # noqa: N818  # no error of the program
+    """Signal that told this program to end."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 def elastic_launcher() -> Any:  # a module
-    """The launcher that torchrun uses, or None."""
+    """Launcher that torchrun uses, or None."""
     try:
         from torch.distributed.launcher import api
     except ImportError:
@@ -39,7 +39,7 @@ def elastic_launcher() -> Any:  # a module
     return api
 
 
-def by_torch(api: Any, job: "dict[str, Any]", command: "list[str]") -> "dict[int, int]":
+def start_by_torch(api: Any, job: "dict[str, Any]", command: "list[str]") -> "dict[int, int]":
     """Starts the ranks as torchrun does; returns the exit codes of those that failed, in order."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
@@ -64,12 +64,12 @@ def by_torch(api: Any, job: "dict[str, Any]", command: "list[str]") -> "dict[int
         number = getattr(error, "sigval", None)  # of SignalException, which torch 1.9 has not
         if number is None:
             raise
-        raise Told(int(number)) from error
+        raise EndSignal(int(number)) from error
     return {}
 
 
 def environments(job: "dict[str, Any]") -> "list[dict[str, str]]":
-    """What torchrun adds to the environment of each rank."""
+    """Variables that torchrun adds to the environment of each rank."""
     workers = str(job["workers"])
     shared = {
         "MASTER_ADDR": LOOPBACK,
@@ -81,30 +81,30 @@ def environments(job: "dict[str, Any]") -> "list[dict[str, str]]":
     return [dict(shared, RANK=rank, LOCAL_RANK=rank) for rank in ranks]
 
 
-def by_itself(command: "list[str]", environs: "list[dict[str, str]]") -> "dict[int, int]":
-    """As `by_torch`, for a torch that has no launcher, or for a script that starts its ranks."""
+def start_directly(command: "list[str]", environs: "list[dict[str, str]]") -> "dict[int, int]":
+    """Starts the ranks without torch's launcher; returns exit codes as `start_by_torch`."""
 
-    def told(number: int, _frame: Any) -> None:
-        raise Told(number)
+    def end_program(number: int, _frame: Any) -> None:
+        raise EndSignal(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, told)
+        signal.signal(number, end_program)
     ranks = []  # type: list[subprocess.Popen[bytes]]
     try:
         for own in environs:
             ranks.append(subprocess.Popen(command, env=dict(os.environ, **own)))  # noqa: PERF401
         while any(rank.poll() is None for rank in ranks) and not any(rank.poll() for rank in ranks):
             time.sleep(POLL)
-    except Told as error:
-        end(ranks, error.number)
+    except EndSignal as error:
+        end_ranks(ranks, error.number)
         raise
     failed = {number: rank.returncode for number, rank in enumerate(ranks) if rank.poll()}
-    end(ranks, signal.SIGTERM)
+    end_ranks(ranks, signal.SIGTERM)
     return failed
 
 
-def end(ranks: "list[subprocess.Popen[bytes]]", number: int) -> None:
-    """Tells the ranks to end, and kills those that do not."""
+def end_ranks(ranks: "list[subprocess.Popen[bytes]]", number: int) -> None:
+    """Ends the ranks, and kills those that go on."""
     for rank in ranks:
         if rank.poll() is None:
             rank.send_signal(number)
@@ -118,7 +118,7 @@ def end(ranks: "list[subprocess.Popen[bytes]]", number: int) -> None:
 
 
 def main() -> int:
-    """The exit code of the first rank that failed."""
+    """Runs the job of the argument; returns the exit code of the first rank that failed."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # without a traceback, until there are ranks
     with open(sys.argv[1], encoding="utf-8") as file:
         job = json.load(file)
@@ -131,12 +131,12 @@ def main() -> int:
     logging.disable(logging.CRITICAL)  # of the launcher: the exit codes tell the same
     try:
         if api is not None:
-            failed = by_torch(api, job, redirected)
+            failed = start_by_torch(api, job, redirected)
         elif job["workers"]:
-            failed = by_itself(redirected, environments(job))
+            failed = start_directly(redirected, environments(job))
         else:
-            failed = by_itself(job["command"], [{}])
-    except Told as error:
+            failed = start_directly(job["command"], [{}])
+    except EndSignal as error:
         return 128 + error.number
     with open(os.path.join(directory, "failed.json"), "w", encoding="ascii") as file:
         json.dump(failed, file)

@@ -1,4 +1,4 @@
-"""What an interpreter says of itself and of its torch.
+"""Probe of an interpreter and its torch.
 
 It is given to an interpreter on stdin, with a call of `main` behind it. Runs under Python 3.6 and
 newer with any torch since 1.7, and imports nothing of this package. Each finding is a line, written
@@ -26,26 +26,26 @@ FILES = "files"
 PLUGIN = "torch_switchml"
 
 
-def tell(step: str, **what: Any) -> None:
-    """Writes one line; a library may have left its own unfinished."""
+def write(step: str, **what: Any) -> None:
+    """Writes a line; a library may have left its own unfinished."""
     sys.stdout.write("\n" + MARK + json.dumps(dict(what, step=step)) + "\n")
     sys.stdout.flush()
 
 
-def do(step: str, look: "Callable[[], Any]") -> bool:
-    """Tells what a step begins with and what it finds, or why it finds nothing."""
-    tell(step)
+def answer(step: str, look: "Callable[[], Any]") -> bool:
+    """Writes that a step begins, and its answer or its problem."""
+    write(step)
     try:
         found = look()
     except Exception as error:  # noqa: BLE001  # whatever an installation raises is what was found
-        tell(step, error=f"{type(error).__name__}: {error}".strip())
+        write(step, error=f"{type(error).__name__}: {error}".strip())
         return False
-    tell(step, found=found)
+    write(step, found=found)
     return True
 
 
 def interpreter() -> "dict[str, Any]":
-    """The interpreter itself."""
+    """Facts about the interpreter."""
     variables = sysconfig.get_config_var
     include = sysconfig.get_paths()["include"]
     return {
@@ -65,7 +65,7 @@ def interpreter() -> "dict[str, Any]":
 
 
 def versions(names: "list[str]") -> "dict[str, str]":
-    """The versions of those packages that are there."""
+    """Versions of those packages that are there."""
     found = {}
     for name in names:
         try:
@@ -84,13 +84,13 @@ def _version(name: str) -> str:
 
 
 def where() -> "str | None":
-    """The directory of torch, without importing it."""
+    """Directory of torch, which is not imported."""
     spec = importlib.util.find_spec("torch")
     return os.path.dirname(os.path.abspath(spec.origin)) if spec and spec.origin else None
 
 
 def imported() -> "dict[str, Any]":
-    """Imports torch."""
+    """Facts about torch, which is imported."""
     import torch
 
     distributed = importlib.import_module("torch.distributed")
@@ -109,20 +109,24 @@ def imported() -> "dict[str, Any]":
 
 
 def hook() -> "dict[str, Any] | None":
-    """What the hook that loads a graft has to load, and has loaded."""
+    """Graft that the import hook has to load, and has loaded."""
     module = sys.modules.get(HOOK)  # type: Any
     finders = [one for one in sys.meta_path if type(one).__module__ == HOOK]  # type: list[Any]
     if module is None:
         return None
+    # The hook may be of another version, in which the method had another name.
+    names = ("named_graft", "wanted")
+    methods = [getattr(one, name, None) for one in finders[:1] for name in names]
+    find_graft = next(filter(None, methods), None)
     return {
-        "wanted": finders[0].wanted() if finders else None,
+        "wanted": find_graft() if find_graft else None,
         "loaded": getattr(module, "loaded", None),
         "problem": getattr(module, "problem", ""),
     }
 
 
 def report(name: str) -> "Callable[[], Any]":
-    """What asks a module for its report."""
+    """Function that asks a module for its report."""
     return lambda: importlib.import_module(name).report()
 
 
@@ -138,7 +142,7 @@ class DlInfo(ctypes.Structure):
 
 
 def library() -> "str | None":
-    """The file whose switchml_torch_report this process finds."""
+    """File whose switchml_torch_report this process finds."""
     for path in (None, sys.modules["torch"]._C.__file__):
         try:
             function = ctypes.CDLL(path).switchml_torch_report
@@ -151,7 +155,7 @@ def library() -> "str | None":
 
 
 def files() -> "list[str]":
-    """The files that this process has loaded: its program, libraries and modules."""
+    """Files that this process has loaded: its program, libraries and modules."""
     found = {getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]}
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         for line in maps:
@@ -169,24 +173,24 @@ def main(packages: "list[str]", *, torch: bool) -> None:
         torch: imports torch, and looks at its support of SwitchML.
     """
     sys.path[:] = [path for path in sys.path if path]  # nothing of where this was started
-    do(SELF, interpreter)
-    do(PACKAGES, lambda: versions(packages))
-    do(HOOK, hook)
-    do(PATH, lambda: sys.path)
-    do(WHERE, where)
+    answer(SELF, interpreter)
+    answer(PACKAGES, lambda: versions(packages))
+    answer(HOOK, hook)
+    answer(PATH, lambda: sys.path)
+    answer(WHERE, where)
     if torch:
         look_at_torch()
         os._exit(0)  # all is told, and to take torch apart takes a third of a second
 
 
 def look_at_torch() -> None:
-    """Imports it."""
-    done = do(TORCH, imported)
-    do(HOOK, hook)
+    """Looks at torch, and at its support of SwitchML."""
+    done = answer(TORCH, imported)
+    answer(HOOK, hook)
     if not done:
         return
-    if importlib.util.find_spec(PATCH) is not None and do(PATCH, report(PATCH)):
-        do(LIBRARY, library)
+    if importlib.util.find_spec(PATCH) is not None and answer(PATCH, report(PATCH)):
+        answer(LIBRARY, library)
     if importlib.util.find_spec(PLUGIN) is not None:
-        do(PLUGIN, report(PLUGIN))
-    do(FILES, files)
+        answer(PLUGIN, report(PLUGIN))
+    answer(FILES, files)

@@ -1,4 +1,4 @@
-"""What a rank does before and beside the script. Named switchml_run.py, beside startup.py.
+"""Hook of a rank: what it does before and beside the script. Named switchml_run.py.
 
 Runs under Python 3.6 and newer with any torch since 1.7, and imports nothing of this package.
 Nothing happens until torch.distributed is imported. Then the functions that make and end process
@@ -47,7 +47,7 @@ def place(arguments: "dict[str, Any]", environ: "dict[str, str]") -> "tuple[int,
 
 
 class Rank:
-    """This process's part in the job."""
+    """Part of this process in the job."""
 
     def __init__(self, job: "dict[str, Any]") -> None:
         self.job = job
@@ -189,7 +189,7 @@ class Rank:
         os.environ[CONFIG] = self.inherited = path
 
     def report(self) -> "dict[str, Any] | None":
-        """What SwitchML has counted in this process."""
+        """Report of SwitchML in this process."""
         if self.job["way"] == "plugin":
             module = sys.modules.get("torch_switchml")  # type: Any
         elif self.job["way"] == "stock":

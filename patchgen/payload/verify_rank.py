@@ -1,4 +1,4 @@
-"""One rank in the interpreter under test: does the steps of its job and tells of each.
+"""Rank in the interpreter under test: does the steps of its job and reports each.
 
 Runs under Python 3.6 and newer with any torch since 1.7, with or without numpy, and imports
 nothing of this package. stdin is the job, in JSON. stdout gets a line for every step as soon as it
@@ -25,7 +25,7 @@ class Stop(Exception):  # noqa: N818  # no error of the program
 
 
 class Rank:
-    """One rank of a group, and what it has called."""
+    """Rank of a group, and what it has called."""
 
     def __init__(self, job: "dict[str, Any]") -> None:
         import torch

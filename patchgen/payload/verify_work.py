@@ -1,4 +1,4 @@
-"""What a rank of verify computes besides sums. Named so, beside verify_rank.py.
+"""Work of a verifying rank besides sums. Named so, beside verify_rank.py.
 
 Runs under Python 3.6 and newer with any torch since 1.7, and imports nothing of this package.
 """
@@ -47,7 +47,7 @@ def svd(torch: Any) -> "dict[str, Any]":
 
 
 def differs(together: Any, alone: Any) -> "list[str]":
-    """What is wrong with what was learnt on all ranks."""
+    """Problems of what was learnt on all ranks."""
     wrong = float((together - alone).abs().max())
     return [] if wrong <= NEAR else [f"a weight is wrong by {wrong:.3g} after {STEPS} steps"]
 

@@ -13,10 +13,11 @@ from patchgen.client import homes, simulator
 from patchgen.errors import OptionsError, file_errors
 from patchgen.native import cache
 from patchgen.options import Options
-from patchgen.ranks.entry import NO_GRAFT, Entry
+from patchgen.ranks.access import NO_GRAFT, Access
+from patchgen.ranks.lab import NO_DPDK
 from patchgen.system import interpreter, paths
 from patchgen.templates import DIRECTORY
-from patchgen.torch import GRAFT
+from patchgen.torch import GRAFT, PLUGIN
 
 if TYPE_CHECKING:
     from patchgen.native.cache import Cached
@@ -27,20 +28,25 @@ _LOGGER = logging.getLogger(__name__)
 _GRAFT_FILE = "graft.so"
 
 
-def build_way(way: str, job: Job, torch: Torch) -> Entry:
+def build_way(way: str, job: Job, torch: Torch) -> Access:
     """Builds a plugin or a graft for a torch, unless the cache has it.
 
     Raises:
-        OptionsError: the client library that the user named is not complete.
+        OptionsError: the client library has no DPDK for the lab, or is not complete.
         ToolError: something could not be built.
         FileError: the cache cannot be written.
     """
-    missing = homes.find_missing(job.options) if job.options else []
+    if job.options is None:
+        if job.lab:
+            raise OptionsError(NO_DPDK.format(library="the simulator"))
+        return _BUILDERS[way](job, torch, _simulator_options(job))
+    if job.lab and "DPDK" not in job.options.flags:
+        raise OptionsError(NO_DPDK.format(library="what is built without --dpdk"))
+    missing = homes.find_missing(job.options)
     if missing:
         lines = [*map(str, missing), "without the variables, it is the simulator"]
         raise OptionsError("\n".join(lines))
-    build = _build_graft if way == GRAFT else _build_plugin
-    return build(job, torch, job.options or _simulator_options(job))
+    return _BUILDERS[way](job, torch, job.options)
 
 
 def _simulator_options(job: Job) -> Options:
@@ -58,7 +64,7 @@ def _simulator_options(job: Job) -> Options:
     return Options((), switchml_home=paths.from_native(home), grpc_home="", dpdk_home="")
 
 
-def _build_plugin(job: Job, torch: Torch, options: Options) -> Entry:
+def _build_plugin(job: Job, torch: Torch, options: Options) -> Access:
     def install(directory: str) -> None:
         wheel = plugin.build(options, torch, directory, cache=job.cache, environ=job.environ)
         with file_errors(), zipfile.ZipFile(wheel) as file:
@@ -68,17 +74,17 @@ def _build_plugin(job: Job, torch: Torch, options: Options) -> Entry:
     inputs = _inputs(job, torch, options, os.path.dirname(plugin.__file__))
     kept = cache.get_or_make(job.cache, "plugin", inputs, install)
     path = interpreter.search_path(kept.path, job.environ)
-    return Entry(f"the plugin, {_origin(kept)}", environ={**NO_GRAFT, "PYTHONPATH": path})
+    return Access(f"the plugin, {_origin(kept)}", environ={**NO_GRAFT, "PYTHONPATH": path})
 
 
-def _build_graft(job: Job, torch: Torch, options: Options) -> Entry:
+def _build_graft(job: Job, torch: Torch, options: Options) -> Access:
     def install(directory: str) -> None:
         output = os.path.join(directory, _GRAFT_FILE)
         graft.build(options, torch, None, output, cache=job.cache, environ=job.environ)
 
     inputs = _inputs(job, torch, options, os.path.dirname(graft.__file__))
     kept = cache.get_or_make(job.cache, "graft", inputs, install)
-    return Entry(f"a graft, {_origin(kept)}", graft=os.path.join(kept.path, _GRAFT_FILE))
+    return Access(f"a graft, {_origin(kept)}", graft=os.path.join(kept.path, _GRAFT_FILE))
 
 
 def _origin(kept: Cached) -> str:
@@ -95,3 +101,6 @@ def _inputs(job: Job, torch: Torch, options: Options, package: str) -> list[obje
         [torch.version, torch.commit, torch.root, torch.tag],
         cache.stamp(os.path.join(torch.lib_dir, "libtorch_cpu.so")),
     ]
+
+
+_BUILDERS = {PLUGIN: _build_plugin, GRAFT: _build_graft}

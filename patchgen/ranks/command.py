@@ -45,7 +45,9 @@ def resolve_command(
         return [python, program, *arguments], python
     found = shutil.which(program, path=environ.get("PATH"))
     if found is None:
-        raise OptionsError(f"{_shown(program)}: no such program; give python SCRIPT ARGUMENT...")
+        raise OptionsError(
+            f"{_printable(program)}: no such program; give python SCRIPT ARGUMENT..."
+        )
     return [os.path.abspath(found), *arguments], python
 
 
@@ -66,8 +68,8 @@ def find_script(arguments: Sequence[str]) -> str | None:
 
 def _check(script: str | None, cwd: str) -> None:
     if script is not None and not os.path.exists(os.path.join(cwd, script)):
-        raise OptionsError(f"{_shown(script)}: no such file in {_shown(cwd)}")
+        raise OptionsError(f"{_printable(script)}: no such file in {_printable(cwd)}")
 
 
-def _shown(path: str) -> str:
+def _printable(path: str) -> str:
     return paths.printable(paths.from_native(path))

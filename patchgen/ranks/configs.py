@@ -13,7 +13,7 @@ from patchgen.system import paths
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
     from patchgen.ranks.job import Job, Setup
     from patchgen.ranks.lab import Lab
@@ -28,6 +28,8 @@ class Configs:
     files: tuple[str, ...] = ()
     text: str = ""
     """Text of the first file."""
+    values: Mapping[str, str] | None = None
+    """Values of the first file; None where the client library would refuse it."""
 
     def check(self, workers: int) -> None:
         """Compares their number with that of the ranks.
@@ -41,6 +43,25 @@ class Configs:
                 "or one in which the rank is filled in"
             )
 
+    def describe_switch(self, workers: int) -> str:
+        """Describes a simulated switch: which process adds.
+
+        Args:
+            workers: ranks to start; 0 where the command starts its own.
+        """
+        adder = "rank 0's process adds"
+        if not self.files:
+            # The command may name another file for its ranks, which is not known before.
+            unless = "" if workers else ", unless the command has its own switchml.cfg"
+            return f"the switch is simulated: {adder}, over TCP on this machine{unless}"
+        if self.values is None:  # the ranks say what is wrong with it
+            return "the switch is simulated"
+        if self.values.get("backend.simulator.external_aggregator", "").lower() in _TRUE:
+            adder = "an aggregator of its own adds"
+        host = self.values.get("general.controller_ip", "127.0.0.1")
+        port = self.values.get("general.controller_port", config.DEFAULT_PORT)
+        return f"the switch is simulated: {adder}, at {host}:{port}"
+
 
 NO_CONFIGS = Configs()
 
@@ -52,7 +73,13 @@ def read_configs(files: Sequence[str]) -> Configs:
         OptionsError: one cannot be read.
     """
     texts = [_read(path) for path in files]
-    return Configs(tuple(files), texts[0] if texts else "")
+    if not texts:
+        return NO_CONFIGS
+    try:
+        values = config.parse(texts[0])
+    except ValueError:
+        values = None
+    return Configs(tuple(files), texts[0], values)
 
 
 def rank_configs(job: Job, setup: Setup, lab: Lab | None = None) -> dict[str, Any]:
@@ -71,31 +98,6 @@ def rank_configs(job: Job, setup: Setup, lab: Lab | None = None) -> dict[str, An
         text = config.compose_simulated(controller_port=free_port())
         return {**own, "template": config.make_template(text)}
     return own
-
-
-def simulator_notes(named: Configs, workers: int) -> Iterator[str]:
-    """Yields a line on a simulated switch: which process adds.
-
-    Args:
-        named: configurations that the user named.
-        workers: ranks to start; 0 where the command starts its own.
-    """
-    adder = "rank 0's process adds"
-    if not named.files:
-        # The command may name another file for its ranks, which is not known before.
-        unless = "" if workers else ", unless the command has its own switchml.cfg"
-        yield f"the switch is simulated: {adder}, over TCP on this machine{unless}"
-        return
-    try:
-        values = config.parse(named.text)
-    except ValueError:  # the ranks say what is wrong with it
-        yield "the switch is simulated"
-        return
-    if values.get("backend.simulator.external_aggregator", "").lower() in _TRUE:
-        adder = "an aggregator of its own adds"
-    host = values.get("general.controller_ip", "127.0.0.1")
-    port = values.get("general.controller_port", config.DEFAULT_PORT)
-    yield f"the switch is simulated: {adder}, at {host}:{port}"
 
 
 def _read(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Why a rank crashes when it ends, where that is known."""
+"""Known causes of a crash at the exit of a rank."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from patchgen.patch.limits import EXIT, Limits
 if TYPE_CHECKING:
     from patchgen.torch import Torch
 
-# Autograd's thread clears the state that the interpreter has freed at its end, so which of the two
-# it is depends on what the allocator made of that memory.
+# At exit autograd's thread clears state that the interpreter has freed. The signal depends on what
+# the allocator made of that memory.
 CRASHES = (signal.SIGSEGV, signal.SIGABRT)
 
 _CAUSE = (
@@ -23,7 +23,7 @@ _CAUSE = (
 
 
 def cause(torch: Torch) -> str:
-    """Why a rank that has trained may crash at its end with this torch; empty where it does not."""
+    """Cause of crashes with this torch at the exit of a rank that has trained, or empty."""
     release = torch.version.partition("+")[0].lower()
     for pin in pins.shipped():
         limits = Limits(f"PyTorch {pin.version}", pin.recipe.limits)

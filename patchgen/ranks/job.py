@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from patchgen.options import Options
-    from patchgen.ranks.entry import Entry
+    from patchgen.ranks.access import Access
     from patchgen.ranks.lab import Faults
     from patchgen.torch import Torch
 
@@ -43,7 +43,7 @@ class Job:
     workers: int = DEFAULT_WORKERS
     """Ranks to start. 0: the command is started once, and starts its ranks itself."""
     way: str = AUTO
-    """One of `ways.WAYS`."""
+    """Choice among `ways.WAYS`."""
     options: Options | None = None
     """Options of what has to be built. None: with the simulator, installed in the cache."""
     graft: str | None = None
@@ -57,6 +57,8 @@ class Job:
     no configuration."""
     faults: Faults | None = None
     """Faults injected by the software switch."""
+    notes: Sequence[str] = ()
+    """Lines for the user on the command line."""
 
     def __post_init__(self) -> None:
         if self.graft is not None and self.way not in {AUTO, GRAFT}:
@@ -75,8 +77,8 @@ class Setup:
 
     torch: Torch
     way: str
-    """One of `ways.WAYS`, but not auto."""
-    entry: Entry
+    """Name of the way: of `ways.WAYS`, but not auto."""
+    access: Access
     simulated: bool = False
     """True where the switch is the simulator."""
     flags: str = ""

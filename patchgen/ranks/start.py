@@ -119,7 +119,7 @@ def _rank_environment(job: Job, setup: Setup, directory: str) -> dict[str, str]:
     if _GOOGLE_LOGS not in job.environ:
         own["GLOG_log_dir"] = os.path.join(directory, _LOGS)
     graft = os.path.join(directory, "graft")
-    environ = {**setup.entry.extend({**own, **job.environ}, graft)}
+    environ = {**setup.access.extend({**own, **job.environ}, graft)}
     environ["PYTHONPATH"] = interpreter.search_path(os.path.join(directory, "site"), environ)
     environ[rank_hook.JOB] = os.path.join(directory, "job.json")
     if job.require:

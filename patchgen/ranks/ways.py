@@ -21,7 +21,7 @@ class Way:
     """Way by which SwitchML comes into the ranks."""
 
     name: str
-    """One of `WAYS`, but not auto."""
+    """Name of the way: of `WAYS`, but not auto."""
     is_built: bool = False
     """True where it has to be built; False where the torch has it."""
 
@@ -56,7 +56,7 @@ def choose_way(installed: Installed, asked: str) -> Way:
 
     Args:
         installed: the torch, with Gloo, and its support.
-        asked: one of `WAYS`.
+        asked: choice of the user among `WAYS`.
 
     Raises:
         OptionsError: the torch cannot have what was asked for.

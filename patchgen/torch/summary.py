@@ -22,8 +22,8 @@ _VERSION = "torch/version.py"
 _TOLD = ("version", "commit", "cuda", "root")
 
 
-class State(str, Enum):
-    """State of a torch's Gloo process group."""
+class Condition(str, Enum):
+    """Condition of a torch's Gloo process group."""
 
     STOCK = "stock"
     PATCHED = "patched"
@@ -43,7 +43,7 @@ class Summary:
     """
 
     place: str
-    state: State
+    state: Condition
     python: str | None = None
     torch: Mapping[str, Any] | None = None
     flags: str | None = None
@@ -55,7 +55,7 @@ class Summary:
     @property
     def sound(self) -> bool:
         """True where there is a torch, and all that is there fits."""
-        return not self.problems and self.state not in {State.BROKEN, State.NO_TORCH}
+        return not self.problems and self.state not in {Condition.BROKEN, Condition.NO_TORCH}
 
 
 def summarize_python(python: str, environ: Mapping[str, str]) -> Summary:
@@ -68,7 +68,7 @@ def summarize_python(python: str, environ: Mapping[str, str]) -> Summary:
     found = probe_torch(python, own)
     version = found.interpreter.version
     if found.is_missing:
-        return Summary(python, State.NO_TORCH, version)
+        return Summary(python, Condition.NO_TORCH, version)
     report = found.patched.report or found.graft.report
     graft, unreadable = _read_graft(found.wanted_graft)
     torch = {"root": found.root, **(vars(found.torch) if found.torch else {})}
@@ -96,17 +96,17 @@ def summarize_wheel(wheel: str) -> Summary:
         if _VERSION not in archive.entries:
             raise TreeError(f"{paths.printable(wheel)}: no wheel of torch")
         torch = graft_hook.version_of(archive.read(_VERSION))
-        state = State.PATCHED if _MODULE in archive.entries else State.STOCK
-    flags = flags_of(torch["version"] or "") if state is State.PATCHED else None
+        state = Condition.PATCHED if _MODULE in archive.entries else Condition.STOCK
+    flags = flags_of(torch["version"] or "") if state is Condition.PATCHED else None
     return Summary(wheel, state, torch=torch, flags=None if flags is None else " ".join(flags))
 
 
-def _state(found: Installed) -> State:
+def _state(found: Installed) -> Condition:
     if found.torch is None:
-        return State.BROKEN
+        return Condition.BROKEN
     if found.patched.report:
-        return State.PATCHED
-    return State.GRAFTED if found.graft.report else State.STOCK
+        return Condition.PATCHED
+    return Condition.GRAFTED if found.graft.report else Condition.STOCK
 
 
 def _read_graft(library: str | None) -> tuple[Mapping[str, Any] | None, str]:

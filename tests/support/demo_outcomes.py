@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from patchgen.ranks.access import Access
 from patchgen.ranks.demo.outcome import Outcome
 from patchgen.ranks.demo.training import Training
-from patchgen.ranks.entry import Entry
 from patchgen.ranks.job import Rank, Result, Setup
 from patchgen.torch import Torch
 
@@ -45,7 +45,7 @@ def training(
         Rank(rank, len(reports), "gloo", "goes to SwitchML (a=1)", one, final=True)
         for rank, one in enumerate(reports)
     ]
-    made = Setup(TORCH, "plugin", Entry("the plugin, built by this command"), **setup)
+    made = Setup(TORCH, "plugin", Access("the plugin, built by this command"), **setup)
     return Training(
         result=Result(made, 0, {}, ranks),
         seconds=1.25,

@@ -1,4 +1,4 @@
-"""Two trainings side by side: how far they are apart, and how far rounding may take them."""
+"""Outcome of two trainings: how far they are apart, and how far rounding may take them."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ if TYPE_CHECKING:
 
     from patchgen.ranks.demo.training import Training
 
-_FLOAT32 = 2.0**-24  # how much rounding to float32 changes a number, for each 1 of it
-_INT32 = 2.0**-31  # likewise the fixed point: half of its unit, where 1 is the largest of a packet
+_FLOAT32 = 2.0**-24  # relative error of a rounding to float32
+_INT32 = 2.0**-31  # error of the fixed point: half its unit, where 1 is the largest of a packet
 _IN_SWITCHML = 3  # roundings to float32 of a sum: before the integers, and twice after
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of both."""
+    """Outcome of both trainings."""
 
     stock: Training
     switchml: Training
 
     @property
     def ranks(self) -> int:
-        """How many trained together."""
+        """Number of ranks that trained together."""
         return len(self.switchml.weights)
 
     @property
     def steps(self) -> int:
-        """Of each training."""
+        """Number of steps of each training."""
         return len(self.switchml.losses)
 
     @property
@@ -41,7 +41,7 @@ class Outcome:
 
     @property
     def bytes(self) -> int:
-        """Of each rank, that SwitchML has summed."""
+        """Bytes of each rank that SwitchML has summed."""
         return min((report["bytes"] for report in self._reports), default=0)
 
     @property
@@ -56,19 +56,19 @@ class Outcome:
 
     @property
     def _reports(self) -> Sequence[Mapping[str, Any]]:
-        """What SwitchML has counted on each rank that knows of it."""
+        """Reports of the ranks that have SwitchML."""
         reports = [rank.report for rank in self.switchml.result.ranks]
         return [report for report in reports if report is not None]
 
     @property
     def deviation(self) -> float:
-        """The largest difference between a weight after one training and after the other."""
+        """Largest difference between a weight after one training and after the other."""
         wanted = self.stock.weights[0].astype(np.float64)
         return float(max(np.abs(found - wanted).max() for found in self.switchml.weights))
 
     @property
     def allowed(self) -> float:
-        """The deviation that rounding explains, where no step makes that of the ones before larger.
+        """Deviation that rounding explains, where differences do not grow from step to step.
 
         In each step both trainings round their weights to float32, and the sums of their gradients
         differ by what is rounded in them. The fixed point of a packet is a multiple of its largest
@@ -82,7 +82,7 @@ class Outcome:
         return self.steps * (2 * _FLOAT32 * weight + self.stock.reach * in_sum)
 
     def problems(self) -> Sequence[str]:
-        """What is not as it must be: a line each."""
+        """Problems of the outcome, a line each."""
         found = [
             f"rank {rank} has learnt other weights than rank 0, with {name}; sums must be the same"
             for name, one in (("stock Gloo", self.stock), ("SwitchML", self.switchml))

@@ -1,4 +1,4 @@
-"""The plot: the losses of both trainings, and their difference."""
+"""Plot of the losses of both trainings, and of their difference."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write(path: str, outcome: Outcome) -> None:
 
 
 def means(values: Values) -> tuple[Values, Values]:
-    """Steps and the mean of the values around each, so few that a curve is no thicket."""
+    """Steps and the mean of the values around each, few enough for a curve."""
     parts = np.array_split(np.arange(1, len(values) + 1), min(_POINTS, len(values)))
     steps = np.array([part.mean() for part in parts])
     return steps, np.array([values[part - 1].mean() for part in parts])

@@ -1,4 +1,4 @@
-"""What the demo tells at its end: a table and some sentences, or plain data."""
+"""Report of the demo: a table and some sentences, or plain data."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _WHY = {
 
 
 def lines(outcome: Outcome, picture: str, again: str) -> Iterator[str]:
-    """An outcome for people.
+    """Lines for people.
 
     Args:
-        outcome: what came of the trainings.
-        picture: the path of the plot.
-        again: a command that runs the script again, with SwitchML.
+        outcome: outcome of the trainings.
+        picture: path of the plot.
+        again: command that runs the script again, with SwitchML.
     """
     yield from tables.lines(["", *_NAMES.values()], list(_rows(outcome)))
     for paragraph in _paragraphs(outcome):
@@ -75,7 +75,7 @@ def _paragraphs(outcome: Outcome) -> Iterator[str]:
         "Gloo, a part of PyTorch, sums by sending gradients from rank to rank. SwitchML has every "
         "rank send them once, to the network switch, which adds them up as they pass and sends the "
         "sum back. The script and the PyTorch were the same both times; the second time the sums "
-        f"were handed to SwitchML by {setup.entry.title}."
+        f"were handed to SwitchML by {setup.access.title}."
     )
     simulated = (
         " The switch was a process on this machine: it shows that the sums are right, and nothing "
@@ -89,7 +89,7 @@ def _paragraphs(outcome: Outcome) -> Iterator[str]:
 
 
 def data(outcome: Outcome, picture: str, script: str) -> dict[str, Any]:
-    """An outcome for scripts."""
+    """Data for scripts."""
     setup = outcome.switchml.result.setup
     return {
         "torch": setup.torch.version,

@@ -54,7 +54,7 @@ class Training:
 
 
 class Watch:
-    """Takes the lines of the ranks: for the log, the progress, and what to tell of a failure."""
+    """Log, progress and last lines of the ranks."""
 
     def __init__(self, log: FileIO) -> None:
         self._log = log
@@ -63,7 +63,7 @@ class Watch:
         )
 
     def __call__(self, line: Line) -> None:
-        """Takes a line."""
+        """Writes a line to the log."""
         try:
             self._log.write((b"" if line.rank is None else b"[%d] " % line.rank) + line.text)
         except OSError as error:  # which does not know the file's name

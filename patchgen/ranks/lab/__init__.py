@@ -1,4 +1,4 @@
-"""The lab: ranks with the real client library around a software switch, on this machine."""
+"""Lab: ranks with the real client library around a software switch, on this machine."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 MOST = switches.WORKERS
 """Ranks that a lab has room for."""
 
+NO_DPDK = (
+    "--lab: {library} has no DPDK; make one by: switchml-patch client build --dpdk -o DIR; "
+    "then give --switchml-home DIR --dpdk"
+)
+"""Message for a client library that cannot be connected to a switch."""
+
 _READY, _GRACE = 30.0, 10.0  # seconds
 _LISTENING = re.compile(r"listening on (.+):(\d+)")
 # Milliseconds: a busy machine is late as well, and what is only late need not be sent again.
@@ -37,20 +43,22 @@ _SOCKET_PATH = 107  # bytes, of sockaddr_un
 
 @dataclass(frozen=True)
 class Faults:
-    """What the switch does to packets on their way, in both directions."""
+    """Faults that the switch injects, in both directions."""
 
     loss: float = 0.0
-    """The share of packets that vanish; likewise the next two."""
+    """Share of packets that are lost."""
     duplicate: float = 0.0
+    """Share of packets that are delivered twice."""
     reorder: float = 0.0
+    """Share of packets that are delivered after later ones."""
     delay: float = 0.0
-    """Milliseconds."""
+    """Milliseconds that each packet is held."""
     seed: int | None = None
-    """Of the choice; None: another in each run."""
+    """Seed of the choice; None: another in each run."""
 
     @property
     def arguments(self) -> list[str]:
-        """Of the switch."""
+        """Arguments of the switch."""
         shares = {"loss": self.loss, "duplicate": self.duplicate, "reorder": self.reorder}
         given = {name: value for name, value in {**shares, "delay": self.delay}.items() if value}
         if self.seed is not None:
@@ -60,32 +68,32 @@ class Faults:
 
 @dataclass
 class Lab:
-    """A switch that runs."""
+    """Switch that runs."""
 
     directory: str
     port: int
-    """Of its controller, on the loopback."""
+    """Port of its controller, on the loopback."""
     companion: Companion
     timeout: int
     """Milliseconds after which a rank sends a packet again."""
     counters: Mapping[str, Any] = field(default_factory=dict)
-    """As the switch has written them, once it has ended."""
+    """Counters of the switch, once it has ended."""
 
     @property
     def socket(self) -> str:
-        """The path of a port, with a mark for the rank."""
+        """Path of a port, with a mark for the rank."""
         return _socket(self.directory, RANK_MARK)
 
     @property
     def config(self) -> str:
-        """The template of a rank's switchml.cfg."""
+        """Template of a rank's switchml.cfg."""
         return config.compose_lab(self.socket, self.port, timeout=self.timeout)
 
     def fail(self) -> None:
-        """Tells that the switch has ended before the ranks.
+        """Reports that the switch has ended before the ranks.
 
         Raises:
-            ToolError: with the end of what it said.
+            ToolError: always, with the last lines of the switch.
         """
         ended = self.companion.completed
         how = ended.how or "ended"
@@ -96,12 +104,12 @@ class Lab:
 
 @contextlib.contextmanager
 def running(switch: str, workers: int, faults: Faults) -> Iterator[Lab]:
-    """A switch with a port for each rank, for as long as the block lasts.
+    """Runs a switch with a port for each rank while the block lasts.
 
     Args:
-        switch: the program.
-        workers: the number of ranks; 0 where it is not known: as many as there is room for.
-        faults: what it does to packets.
+        switch: path of the program.
+        workers: number of ranks; 0 where it is not known: as many as there is room for.
+        faults: faults that it injects.
 
     Raises:
         OptionsError: there is no room for so many.
@@ -126,13 +134,13 @@ def running(switch: str, workers: int, faults: Faults) -> Iterator[Lab]:
 
 
 def cpus() -> Sequence[str]:
-    """The processors for the ranks, which take them in turn: each pins its thread to one."""
+    """Processors for the ranks, which take them in turn: each pins its thread to one."""
     return [str(number) for number in sorted(os.sched_getaffinity(0))]
 
 
 @contextlib.contextmanager
 def _directory() -> Iterator[str]:
-    """One whose path fits into a socket's address and into DPDK's options."""
+    """Makes a directory whose path fits into a socket's address and into DPDK's options."""
     for place in (None, "/tmp", "/var/tmp"):  # noqa: S108  # a directory of ours is made in it
         with files.scratch("lab", place) as path:
             longest = os.fsencode(_socket(path, MOST))

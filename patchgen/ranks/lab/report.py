@@ -1,4 +1,4 @@
-"""What a software switch has counted, as columns of a table with a row for each rank."""
+"""Counters of a software switch, as columns of a table with a row for each rank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SELDOM = {"lost": "lost", "answers_lost": "answers lost", "malformed": "malform
 
 
 def columns(counters: Mapping[str, Any]) -> tuple[Sequence[str], Mapping[int, Sequence[str]]]:
-    """The headings, and a cell for each by rank, of the ranks that came to the switch.
+    """Headings, and the cells of each rank that came to the switch.
 
     Packets are those that came from the rank, and those of them that were summed, that had come
     before, and that were answered once more. What seldom is not 0 is left out where it is.

@@ -11,7 +11,7 @@ from patchgen.errors import OptionsError
 from patchgen.ranks.verify import expected as expecting
 from patchgen.ranks.verify import importing, summing, wheels
 from patchgen.ranks.verify.expected import Expected
-from patchgen.ranks.verify.target import LIMIT, Target
+from patchgen.ranks.verify.subject import LIMIT, Subject
 from patchgen.system import files, interpreter
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ def verify_python(
     """Verifies the torch that an interpreter imports.
 
     Args:
-        name: of the interpreter: a path, or a name on PATH.
-        expected: what it must be; None: its version must name its flags.
-        configs: the switchml.cfg of each rank; without, two ranks are made up.
-        environ: of the user.
+        name: path of the interpreter, or its name on PATH.
+        expected: expected version and flags; None: its version must name its flags.
+        configs: switchml.cfg of each rank; without, there are two ranks.
+        environ: environment of the user.
         limit: seconds that a process in the interpreter may take.
 
     Returns:
-        What was found, up to what makes the rest senseless.
+        Checks, up to one without which the rest makes no sense.
 
     Raises:
         OptionsError: there is no such interpreter or configuration.
@@ -52,7 +52,7 @@ def verify_python(
     _check_configs(configs)
     program = interpreter.locate(name)
     with files.scratch("verify") as directory:
-        return _verify(Target(program, None, directory, limit, environ), expected, configs)
+        return _verify(Subject(program, None, directory, limit, environ), expected, configs)
 
 
 def verify_wheel(  # noqa: PLR0913  # each is a part of what is verified
@@ -68,12 +68,12 @@ def verify_wheel(  # noqa: PLR0913  # each is a part of what is verified
 
     Args:
         path: a wheel of torch under the name that it was built with.
-        given: an interpreter with what torch needs beside itself; None: the one on PATH that the
+        given: interpreter with the packages that torch needs; None: the one on PATH that the
             name's tag says.
-        expected: what it must be; None: what its name says.
-        configs: as in `python`.
-        environ: likewise.
-        limit: likewise.
+        expected: expected version and flags; None: those of its name.
+        configs: switchml.cfg of each rank; without, there are two ranks.
+        environ: environment of the user.
+        limit: seconds that a process in the interpreter may take.
 
     Raises:
         OptionsError: the wheel's name, or the interpreter, does not fit.
@@ -81,8 +81,8 @@ def verify_wheel(  # noqa: PLR0913  # each is a part of what is verified
         FileError: the temporary directory cannot be written, or the wheel not be read.
     """
     _check_configs(configs)
-    name = expecting.read(path)
-    program = interpreter.locate(wheels.interpreter_for(name, path, given, environ))
+    name = expecting.read_wheel_name(path)
+    program = interpreter.locate(wheels.find_interpreter(name, path, given, environ))
     with files.scratch("verify") as directory:
         _LOGGER.info("unpacking %s", os.path.basename(path))
         unpacked = os.path.join(directory, "wheel")
@@ -90,11 +90,11 @@ def verify_wheel(  # noqa: PLR0913  # each is a part of what is verified
         contents = wheels.unpack(path, unpacked)
         if not contents.ok:
             return [contents]
-        verified = Target(program, unpacked, directory, limit, environ)
+        verified = Subject(program, unpacked, directory, limit, environ)
         return [contents, *_verify(verified, expected or name.expected, configs)]
 
 
-def _verify(verified: Target, expected: Expected | None, configs: Sequence[str]) -> list[Check]:
+def _verify(verified: Subject, expected: Expected | None, configs: Sequence[str]) -> list[Check]:
     _LOGGER.info("importing torch in %s", verified.interpreter)
     imported = importing.check(verified, expected)
     checks = [*imported.checks]

@@ -1,4 +1,4 @@
-"""What a torch must be: asked for by the build, said by the name of a wheel, or by its version."""
+"""Expectations of a torch: from the build, the name of a wheel, or its version."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _ESCAPED = re.compile(r"(torch-[^-+_]+)_")
 
 @dataclass(frozen=True)
 class Expected:
-    """The version and the flags; None where nothing is known about them."""
+    """Expected version and flags; None where nothing is known about them."""
 
     version: str | None
     flags: tuple[str, ...] | None
     may_crash: bool = False
-    """Whether ranks may crash at their end for a cause that is known."""
+    """True: ranks may crash at their exit for a known cause."""
 
 
 @dataclass(frozen=True)
 class WheelName:
-    """What the file name of a wheel says (PyPA, "Binary distribution format")."""
+    """File name of a wheel (PyPA, "Binary distribution format")."""
 
     version: str
     pythons: tuple[str, ...]
@@ -35,11 +35,11 @@ class WheelName:
 
     @property
     def expected(self) -> Expected:
-        """The version, and the flags where it is one of ours."""
+        """Expected version, and flags where it is one of ours."""
         return Expected(self.version, names.flags_of(self.version))
 
 
-def read(path: str) -> WheelName:
+def read_wheel_name(path: str) -> WheelName:
     """Reads the file name of a wheel of torch; `+` may be escaped as in a URL.
 
     Raises:
@@ -62,8 +62,8 @@ def read(path: str) -> WheelName:
     )
 
 
-def normal(version: str) -> str:
-    """One spelling of a version; file names may have `_` for what separates its parts."""
+def normalize_version(version: str) -> str:
+    """Normal spelling of a version; file names may have `_` between its parts."""
     public, plus, local = version.partition("+")
     if not plus:
         public, plus, local = version.partition("_")
@@ -71,17 +71,19 @@ def normal(version: str) -> str:
 
 
 def problems(expected: Expected, version: str, flags: str) -> tuple[str, ...]:
-    """What differs: a line each."""
+    """Differences, a line each."""
     found = []
-    if expected.version is not None and normal(expected.version) != normal(version):
-        found.append(f"the version is {version}, not {expected.version}")
+    named = expected.version
+    if named is not None and normalize_version(named) != normalize_version(version):
+        found.append(f"the version is {version}, not {named}")
     if expected.flags is not None and set(expected.flags) != set(flags.split()):
-        found.append(f"patched with {told(flags.split())}, not with {told(expected.flags)}")
+        own, others = describe_flags(flags.split()), describe_flags(expected.flags)
+        found.append(f"patched with {own}, not with {others}")
     if found:
         found.append("what was built is not what was asked for; build again with these flags")
     return tuple(found)
 
 
-def told(flags: list[str] | tuple[str, ...]) -> str:
-    """Flags in words."""
+def describe_flags(flags: list[str] | tuple[str, ...]) -> str:
+    """Describes flags in words."""
     return f"the flags {' '.join(flags)}" if flags else "no flags"

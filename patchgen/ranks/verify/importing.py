@@ -13,7 +13,7 @@ from patchgen.ranks import exits
 from patchgen.ranks.verify import expected as expecting
 from patchgen.ranks.verify import libraries
 from patchgen.ranks.verify.expected import Expected
-from patchgen.ranks.verify.target import environment
+from patchgen.ranks.verify.subject import environment
 from patchgen.system.interpreter import NoInterpreter
 from patchgen.torch import PLUGIN, probe_torch
 from patchgen.torch.report import client
@@ -21,7 +21,7 @@ from patchgen.torch.report import client
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from patchgen.ranks.verify.target import Target
+    from patchgen.ranks.verify.subject import Subject
     from patchgen.torch import Installed, Torch
 
 _NOTHING = (
@@ -41,16 +41,16 @@ _HINTS = (
 
 @dataclass(frozen=True)
 class Imported:
-    """The checks of an import, and what its ranks have to prove."""
+    """Checks of an import, and what its ranks have to prove."""
 
     checks: list[Check]
     ways: Mapping[str, bool] = field(default_factory=dict)
-    """True where the client library is the simulator, by the way that SwitchML comes in."""
+    """Ways of SwitchML; True where the client library is the simulator."""
     cause: str = ""
-    """Why a rank that has trained may fail when it ends, where that is known."""
+    """Cause of failures at the exit of a rank that has trained, where one is known."""
 
 
-def check(target: Target, expected: Expected | None) -> Imported:
+def check(subject: Subject, expected: Expected | None) -> Imported:
     """Imports torch with every symbol bound, and looks at what it says of itself.
 
     An extension module is bound whole when Python loads it; LD_BIND_NOW=1 asks the same for what
@@ -60,76 +60,79 @@ def check(target: Target, expected: Expected | None) -> Imported:
     Raises:
         ToolError: ldd cannot be started.
     """
-    environ = environment(target, {"LD_BIND_NOW": "1"})
+    environ = environment(subject, {"LD_BIND_NOW": "1"})
     try:
-        installed = probe_torch(target.interpreter, environ, limit=target.limit)
+        installed = probe_torch(subject.interpreter, environ, limit=subject.limit)
     except NoInterpreter as error:
         return Imported([Check("torch imports", (str(error),))])
     root = installed.root
     if root is None:
         advice = "has no torch; install one, or give another interpreter"
-        return Imported([Check("torch imports", (f"{target.interpreter} {advice}",))])
-    if target.unpacked is not None and not _within(root, target.unpacked):
+        return Imported([Check("torch imports", (f"{subject.interpreter} {advice}",))])
+    if subject.unpacked is not None and not _within(root, subject.unpacked):
         problem = f"{root} is imported instead of the wheel's: give another interpreter"
         return Imported([Check("torch imports", (problem,))])
-    linked = libraries.check(target, root)
+    linked = libraries.check(subject, root)
     torch = installed.torch
     if torch is None:
-        problem = f"{root}: {_why(installed.problem)}"
+        problem = f"{root}: {_shorten(installed.problem)}"
         return Imported([Check("torch imports", (problem,)), linked])
     where = f"{torch.version} in {root}, Python {torch.python_version}"
     checks = [Check("torch imports", (), where), linked]
     reports = installed.reports
-    if expected is not None or target.unpacked is not None:
+    if expected is not None or subject.unpacked is not None:
         reports.pop(PLUGIN, None)  # it is the torch itself that is to be proved
         plugin = []
     else:
-        plugin = [*_plugin(installed)]
-    checks += [*plugin, *_patch(target, installed, torch, expected, alone=not plugin)]
+        plugin = [*_check_plugin(installed)]
+    checks += [*plugin, *_check_patch(subject, installed, torch, expected, alone=not plugin)]
     ways = {way: report["simulator"] for way, report in reports.items()}
     return Imported(checks, ways, exits.cause(torch))
 
 
-def _plugin(installed: Installed) -> Iterator[Check]:
-    """The check of the plugin, where it is installed."""
+def _check_plugin(installed: Installed) -> Iterator[Check]:
+    """Checks the plugin, where it is installed."""
     plugin = installed.plugin
     if plugin.report:
-        yield Check("plugin", (), _about(plugin.report))
+        yield Check("plugin", (), _describe(plugin.report))
     elif plugin.problem:
-        yield Check("plugin", (f"torch_switchml: {_why(plugin.problem)}",))
+        yield Check("plugin", (f"torch_switchml: {_shorten(plugin.problem)}",))
 
 
-def _patch(
-    target: Target, installed: Installed, torch: Torch, expected: Expected | None, *, alone: bool
+def _check_patch(
+    subject: Subject, installed: Installed, torch: Torch, expected: Expected | None, *, alone: bool
 ) -> Iterator[Check]:
-    """The checks of a patch or a graft; one has to be there if nothing else is."""
+    """Checks a patch or a graft; one has to be there if nothing else is."""
     report = installed.patched.report or installed.graft.report
     if report is None:
         problem = installed.patched.problem or installed.graft.problem
         if alone or problem:
-            yield Check("patched", (_why(problem) if problem else _unpatched(installed, torch),))
+            yield Check(
+                "patched", (_shorten(problem) if problem else _explain_unpatched(installed, torch),)
+            )
         return
-    yield Check("patched", (), _about(report))
-    yield _symbols(target, installed.library or "")
-    wanted = expected or Expected(None, flags_of(expecting.normal(torch.version)))
+    yield Check("patched", (), _describe(report))
+    yield _check_symbols(subject, installed.library or "")
+    wanted = expected or Expected(None, flags_of(expecting.normalize_version(torch.version)))
     if (wanted.version, wanted.flags) != (None, None):
         problems = expecting.problems(wanted, torch.version, report["flags"])
-        told = f"{wanted.version or torch.version}, {expecting.told(report['flags'].split())}"
-        yield Check("version and flags as expected", problems, told)
+        flags = expecting.describe_flags(report["flags"].split())
+        found = f"{wanted.version or torch.version}, {flags}"
+        yield Check("version and flags as expected", problems, found)
 
 
-def _about(report: Mapping[str, Any]) -> str:
-    return f"{expecting.told(report['flags'].split())}, {client(report)}"
+def _describe(report: Mapping[str, Any]) -> str:
+    return f"{expecting.describe_flags(report['flags'].split())}, {client(report)}"
 
 
-def _why(problem: str) -> str:
-    """Why a step failed, in one line with what to do."""
+def _shorten(problem: str) -> str:
+    """Shortens a problem to one line, with what to do."""
     error = problem.splitlines()[-1][:_LONGEST]
     hint = next((text for words, text in _HINTS if re.search(words, problem)), None)
     return f"{error}; {hint}" if hint else error
 
 
-def _unpatched(installed: Installed, torch: Torch) -> str:
+def _explain_unpatched(installed: Installed, torch: Torch) -> str:
     """Reason why this torch has nothing of SwitchML."""
     if not torch.gloo:
         return "this torch has no Gloo process group; build with USE_DISTRIBUTED=1 and USE_GLOO=1"
@@ -141,9 +144,9 @@ def _unpatched(installed: Installed, torch: Torch) -> str:
     )
 
 
-def _symbols(target: Target, library: str) -> Check:
+def _check_symbols(subject: Subject, library: str) -> Check:
     name = f"switchml_torch_report is in {os.path.basename(library)}"
-    if target.unpacked is not None and not _within(library, target.unpacked):
+    if subject.unpacked is not None and not _within(library, subject.unpacked):
         return Check("symbols", (f"switchml_torch_report is not the wheel's, but of {library}",))
     return Check("symbols", (), f"{name}, and none is undefined")
 

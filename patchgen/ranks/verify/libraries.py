@@ -1,4 +1,4 @@
-"""Whether the dynamic linker finds every library that torch's shared objects name."""
+"""Check that the dynamic linker finds the libraries of torch's shared objects."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import shutil
 from typing import TYPE_CHECKING
 
 from patchgen.checks import Check
-from patchgen.ranks.verify.target import environment
+from patchgen.ranks.verify.subject import environment
 from patchgen.system.process import Program, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from patchgen.ranks.verify.target import Target
+    from patchgen.ranks.verify.subject import Subject
 
     Missing = Mapping[str, frozenset[str]]
 
@@ -36,7 +36,7 @@ _WHERE = (
 _ELSE = "install its package, or add its directory to LD_LIBRARY_PATH"
 
 
-def check(target: Target, root: str) -> Check:
+def check(subject: Subject, root: str) -> Check:
     """Asks ldd about every shared object of a torch.
 
     Raises:
@@ -48,14 +48,14 @@ def check(target: Target, root: str) -> Check:
     ldd = shutil.which("ldd")
     if ldd is None:
         return Check(NAME, ("ldd: not on PATH; install it (Debian: libc-bin)",))
-    environ = environment(target, {})
-    found = parse(_ldd(target, [ldd, *objects], environ, "ldd"), objects[0])
+    environ = environment(subject, {})
+    found = parse(_ldd(subject, [ldd, *objects], environ, "ldd"), objects[0])
     missing = {name: users for name, users in found.items() if name not in _DRIVER}
     notes = [f"{len(objects)} shared objects"]
     if found.keys() - missing.keys():
         notes.append("NVIDIA's driver is not here")
     if not missing and environ.pop("LD_LIBRARY_PATH", ""):
-        alone = parse(_ldd(target, [ldd, *objects], environ, "ldd-alone"), objects[0])
+        alone = parse(_ldd(subject, [ldd, *objects], environ, "ldd-alone"), objects[0])
         needed = sorted(alone.keys() - found.keys())
         if needed:
             notes.append(f"only LD_LIBRARY_PATH finds {', '.join(needed)}")
@@ -63,10 +63,10 @@ def check(target: Target, root: str) -> Check:
 
 
 def parse(out: str, first: str) -> Missing:
-    """The missing libraries, or versions of their symbols, and who needs them.
+    """Parses the missing libraries, or versions of their symbols, and who needs them.
 
     Args:
-        out: of ldd, which names its files only where there are several.
+        out: output of ldd, which names its files only where there are several.
         first: the first of the files.
     """
     current = os.path.basename(first)
@@ -85,11 +85,11 @@ def _under(root: str, pattern: str) -> str:
     return os.path.join(glob.escape(root), pattern)
 
 
-def _ldd(target: Target, command: list[str], environ: dict[str, str], name: str) -> str:
-    directory = os.path.join(target.scratch, name)
+def _ldd(subject: Subject, command: list[str], environ: dict[str, str], name: str) -> str:
+    directory = os.path.join(subject.scratch, name)
     os.mkdir(directory)
     program = Program(command, directory, environ)
-    (ended,) = side_by_side([program], limit=target.limit)
+    (ended,) = side_by_side([program], limit=subject.limit)
     return (ended.out + ended.err).decode(errors="replace")
 
 

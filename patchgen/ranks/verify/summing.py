@@ -1,4 +1,4 @@
-"""Several ranks on loopback: through Gloo alone, then through SwitchML."""
+"""Sums of several ranks on loopback: through Gloo alone, then through SwitchML."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from patchgen.checks import Check, hold
 from patchgen.client import config
-from patchgen.ranks.verify.target import run
+from patchgen.ranks.verify.subject import run
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from patchgen.ranks.verify.target import Answer, Event, Target
+    from patchgen.ranks.verify.subject import Answer, Event, Subject
 
 _LOGGER = logging.getLogger(__name__)
 _DEFAULT = 2  # ranks
@@ -39,7 +39,7 @@ _DUMMY = (
 
 
 def check(  # noqa: PLR0913  # each is a part of what is verified
-    target: Target,
+    subject: Subject,
     way: str,
     configs: Sequence[str],
     *,
@@ -47,15 +47,15 @@ def check(  # noqa: PLR0913  # each is a part of what is verified
     cause: str = "",
     may_crash: bool = False,
 ) -> list[Check]:
-    """Starts the ranks and tells what they found, first without SwitchML.
+    """Starts the ranks and checks their sums, first without SwitchML.
 
     Args:
-        target: a torch that has SwitchML.
-        way: how that comes into it, of `ranks.way.WAYS`.
-        configs: the switchml.cfg of each rank; without, two ranks get one from here.
+        subject: a torch that has SwitchML.
+        way: name of its way, of `ranks.ways.WAYS`.
+        configs: switchml.cfg of each rank; without, two ranks get one from here.
         simulated: the client library is the simulator.
-        cause: why a rank that has trained may fail when it ends, where that is known.
-        may_crash: whether it may for that cause.
+        cause: cause of failures at the exit of a rank that has trained, where one is known.
+        may_crash: accepts failures for that cause.
 
     Raises:
         FileError: the scratch directory cannot be written.
@@ -64,21 +64,21 @@ def check(  # noqa: PLR0913  # each is a part of what is verified
     dummy = not configs and not simulated
     many = "1 rank" if world == 1 else f"{world} ranks"
     _LOGGER.info("%s without and through SwitchML%s", many, ", dummy backend" if dummy else "")
-    files = list(configs) or _written(target.scratch, world, dummy=dummy)
+    files = list(configs) or _write_configs(subject.scratch, world, dummy=dummy)
     own = [{"SWITCHML_CONFIG": os.path.abspath(path)} for path in files]
     if dummy:
         own = [{**one, "SWITCHML_ALLOW_FAKE_SUMS": "1"} for one in own]
     names = {**_ALONE, "gloo": f"{many} without SwitchML"}
     shared = {"way": way, "steps": [*names, *_STEPS], "world": world, "equal": dummy}
-    jobs = [{**shared, "rank": rank, "timeout": target.limit / 2} for rank in range(world)]
-    answers = run(target, f"ranks-{way}", jobs, own)
-    checks = merged(answers, names)
+    jobs = [{**shared, "rank": rank, "timeout": subject.limit / 2} for rank in range(world)]
+    answers = run(subject, f"ranks-{way}", jobs, own)
+    checks = merge_answers(answers, names)
     before = checks[: len(names)]  # the end of the ranks is told once
     if not hold(before):
         return checks
     names = {**_STEPS, "delegate": f"{many} through SwitchML"}
     note = _DUMMY if dummy else _SIMULATED if simulated else None
-    delegated = merged(answers, names, note, cause)
+    delegated = merge_answers(answers, names, note, cause)
     if dummy and not delegated[0].ok:
         delegated[0] = replace(delegated[0], problems=(*delegated[0].problems, _NO_DUMMY))
     if may_crash and cause and cause in delegated[-1].problems:
@@ -86,16 +86,16 @@ def check(  # noqa: PLR0913  # each is a part of what is verified
     return [*before, *delegated]
 
 
-def merged(
+def merge_answers(
     answers: Sequence[Answer], names: Mapping[str, str], note: str | None = None, cause: str = ""
 ) -> list[Check]:
-    """One check for each step, of what all ranks said, up to the first that one did not do.
+    """Merges the answers of all ranks into checks, up to the first step that one did not do.
 
     Args:
         answers: by rank.
-        names: of the checks, by step.
-        note: told with the first step instead of what rank 0 found.
-        cause: of what goes wrong when the ranks end, where one is known.
+        names: names of the checks, by step.
+        note: note of the first step instead of what rank 0 found.
+        cause: cause of failures at the exit of the ranks, where one is known.
     """
     checks: list[Check] = []
     for step, name in names.items():
@@ -103,18 +103,18 @@ def merged(
         found = [_problems(answer, event) for answer, event in zip(answers, events)]
         told = (events[0] or {}).get("found", "") if note is None else note
         required = not all((event or {}).get("optional") for event in events)
-        checks.append(Check(name, _labelled(found), "" if any(found) else told, required))
+        checks.append(Check(name, _label_lines(found), "" if any(found) else told, required))
         note = None
         if any(event is None or event.get("last") for event in events):
             return checks
     ends = [[answer.ended.how] if answer.ended.how else [] for answer in answers]
-    problems = _labelled(ends)
+    problems = _label_lines(ends)
     causes = (cause,) if problems and cause else ()
     return [*checks, Check("the end of the ranks", (*problems, *causes))]
 
 
-def _written(scratch: str, world: int, *, dummy: bool) -> list[str]:
-    """A switchml.cfg for each rank."""
+def _write_configs(scratch: str, world: int, *, dummy: bool) -> list[str]:
+    """Writes a switchml.cfg for each rank."""
     port = free_port()
     paths = []
     for rank in range(world):
@@ -137,8 +137,8 @@ def _problems(answer: Answer, event: Event | None) -> list[str]:
     return [*event.get("problems", []), *error]
 
 
-def _labelled(found: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Who says what, unless all say the same."""
+def _label_lines(found: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Labels lines with their rank, unless all ranks say the same."""
     if all(own == found[0] for own in found):
         return tuple(found[0])
     return tuple(f"rank {rank}: {line}" for rank, own in enumerate(found) for line in own)

@@ -1,4 +1,4 @@
-"""A wheel: the interpreter that it fits, and its files, each compared with its hash."""
+"""Wheel that is verified: its interpreter, and its files, each compared with its hash."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 NAME = "contents of the wheel"
 
 
-def interpreter_for(
+def find_interpreter(
     wheel: WheelName, path: str, given: str | None, environ: Mapping[str, str]
 ) -> str:
-    """The interpreter that imports the wheel: the given one, else one on PATH that its tag names.
+    """Finds the interpreter that imports a wheel: the given one, else the one of its tag on PATH.
 
     Raises:
         OptionsError: there is none, or the given one does not fit.
@@ -75,7 +75,7 @@ def unpack(path: str, directory: str) -> Check:
 
 
 def _version(tag: str) -> tuple[str, ...]:
-    """`cp39` as 3 and 9, `py3` as 3."""
+    """Parses the version of a tag: `cp39` as 3 and 9, `py3` as 3."""
     found = re.fullmatch(r"(?:cp|py)(\d)(\d*)", tag)
     return () if found is None else tuple(filter(None, found.groups()))
 

@@ -54,10 +54,10 @@ def built(python: str, cache: str) -> Built:
     job = Job(command=(), python=python, cache=cache, cwd="/", environ=environ, way=PLUGIN)
     print("building the plugin and the simulator, unless they are there", file=sys.stderr)
     setup = prepare(job)
-    path = f"{setup.entry.environ['PYTHONPATH']}:{TRAIN}"
+    path = f"{setup.access.environ['PYTHONPATH']}:{TRAIN}"
     return Built(
         python,
-        {**environ, **setup.entry.environ, "PYTHONPATH": path},
+        {**environ, **setup.access.environ, "PYTHONPATH": path},
         aggregator.build(cache, environ),
     )
 

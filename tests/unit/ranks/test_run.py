@@ -17,8 +17,8 @@ from patchgen.errors import OptionsError
 from patchgen.options import resolve
 from patchgen.ranks import builds, command, configs, launchers
 from patchgen.ranks import report as telling
+from patchgen.ranks.access import Access
 from patchgen.ranks.configs import read_configs
-from patchgen.ranks.entry import Entry
 from patchgen.ranks.job import Job, Rank, Result, Setup
 
 if TYPE_CHECKING:
@@ -101,15 +101,15 @@ def test_the_configurations_of_the_ranks(tmp_path: Path) -> None:
     for path in files:
         with open(path, "w", encoding="ascii") as file:
             file.write("[general]\nrank = 0\n")
-    real = Setup(TORCH, "plugin", Entry(""))
+    real = Setup(TORCH, "plugin", Access(""))
     nothing: dict[str, Any] = {"files": [], "template": None, "cpus": []}
     assert configs.rank_configs(job(2, files), real) == {**nothing, "files": files}
     assert configs.rank_configs(job(1, files[:1]), real) == {**nothing, "files": files[:1]}
     assert "rank = @RANK@" in configs.rank_configs(job(2, files[:1]), real)["template"]
     assert configs.rank_configs(job(2, ()), real) == nothing
-    simulated = configs.rank_configs(job(2, ()), Setup(TORCH, "plugin", Entry(""), simulated=True))
+    simulated = configs.rank_configs(job(2, ()), Setup(TORCH, "plugin", Access(""), simulated=True))
     assert "num_workers = @WORKERS@" in simulated["template"]
-    assert configs.rank_configs(job(2, files), Setup(TORCH, "stock", Entry(""))) == nothing
+    assert configs.rank_configs(job(2, files), Setup(TORCH, "stock", Access(""))) == nothing
 
 
 def test_configurations_that_do_not_fit(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def rank(
 
 
 def result(*ranks: Rank, way: str = "plugin", **others: Any) -> Result:
-    return Result(Setup(TORCH, way, Entry("why")), 0, others.pop("failed", {}), ranks, **others)
+    return Result(Setup(TORCH, way, Access("why")), 0, others.pop("failed", {}), ranks, **others)
 
 
 def test_what_is_told_of_ranks_that_delegated() -> None:
@@ -168,7 +168,7 @@ def test_a_rank_that_is_alone_delegates_nothing() -> None:
     ],
 )
 def test_the_switch_and_no_note_again(setup: dict[str, Any], line: str) -> None:
-    ended = Result(Setup(TORCH, "plugin", Entry("why"), **setup), 0, {}, [rank(0, calls=1)])
+    ended = Result(Setup(TORCH, "plugin", Access("why"), **setup), 0, {}, [rank(0, calls=1)])
     lines = [*telling.lines(ended)]
     assert lines[0] == line
     assert "a note" not in lines
@@ -190,7 +190,7 @@ def test_what_was_built_before_is_not_told_as_built(
     options = resolve({}, {}, str(tmp_path))
     made = [builds._build_plugin(one, TORCH, options) for _ in range(2)]
     told = ["the plugin, built by this command", "the plugin, taken from the cache"]
-    assert [entry.title for entry in made] == told
+    assert [access.title for access in made] == told
     assert made[0].environ == made[1].environ
 
 
@@ -217,31 +217,31 @@ def test_another_launcher_is_told(environ: dict[str, str], workers: int, told: l
     assert all(words in line for words, line in zip(told, lines))
 
 
-def notes(workers: int, files: Sequence[str]) -> list[str]:
-    return [*configs.simulator_notes(read_configs(files), workers)]
+def describe_switch(workers: int, files: Sequence[str]) -> str:
+    return read_configs(files).describe_switch(workers)
 
 
 def test_adder_of_a_simulated_switch_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.cfg"
     path.write_text(config.compose_simulated(aggregator="10.0.0.9:50099"))
     aggregator = "the switch is simulated: an aggregator of its own adds, at 10.0.0.9:50099"
-    assert notes(0, [str(path)]) == [aggregator]
-    assert notes(2, [str(path)] * 2) == [aggregator]
+    assert describe_switch(0, [str(path)]) == aggregator
+    assert describe_switch(2, [str(path)] * 2) == aggregator
     path.write_text(config.compose_simulated(controller_port=1234))
-    (line,) = notes(2, [str(path)])
+    line = describe_switch(2, [str(path)])
     assert line == "the switch is simulated: rank 0's process adds, at 127.0.0.1:1234"
-    (line,) = notes(2, ())
+    line = describe_switch(2, ())
     assert line == "the switch is simulated: rank 0's process adds, over TCP on this machine"
-    assert notes(0, ()) == [f"{line}, unless the command has its own switchml.cfg"]
+    assert describe_switch(0, ()) == f"{line}, unless the command has its own switchml.cfg"
     path.write_text("no line of a configuration")
-    assert notes(2, [str(path)]) == ["the switch is simulated"]
+    assert describe_switch(2, [str(path)]) == "the switch is simulated"
 
 
 @pytest.mark.parametrize("code", [-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGKILL, 1])
 @pytest.mark.parametrize("python", ["3.8.20", "3.9.2"])
 def test_why_a_rank_crashed_at_its_end(code: int, python: str) -> None:
     torch = dataclasses.replace(TORCH, version="1.7.1", python_version=python)
-    lines = [*telling.lines(Result(Setup(torch, "graft", Entry("why")), 1, {1: code}, [rank(0)]))]
+    lines = [*telling.lines(Result(Setup(torch, "graft", Access("why")), 1, {1: code}, [rank(0)]))]
     told = lines[1].startswith(f"the cause: under Python {python} PyTorch 1.7.1")
     assert told == (python == "3.9.2" and code in (-signal.SIGSEGV, -signal.SIGABRT))
 

@@ -10,16 +10,16 @@ import pytest
 from patchgen.checks import hold
 from patchgen.errors import OptionsError
 from patchgen.ranks import verify
-from patchgen.ranks.verify import expected, libraries, summing, target
+from patchgen.ranks.verify import expected, libraries, summing
 from patchgen.ranks.verify.expected import Expected
-from patchgen.ranks.verify.target import Answer, Target
+from patchgen.ranks.verify.subject import Answer, Subject, environment
 from patchgen.system.process import CompletedRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from patchgen.ranks.verify.target import Event
+    from patchgen.ranks.verify.subject import Event
 
 NAMES = {"one": "first", "two": "second"}
 FINE = CompletedRun(0, b"", b"")
@@ -56,7 +56,7 @@ def answer(*events: Mapping[str, object], ended: CompletedRun = FINE) -> Answer:
 def test_the_name_of_a_wheel_says_version_and_flags(
     name: str, version: str, flags: tuple[str, ...] | None
 ) -> None:
-    assert expected.read(f"/somewhere/{name}").expected == Expected(version, flags)
+    assert expected.read_wheel_name(f"/somewhere/{name}").expected == Expected(version, flags)
 
 
 @pytest.mark.parametrize("name", ["torch.whl", "numpy-1.19.5-cp39-cp39-linux_x86_64.whl", "x.whl"])
@@ -112,7 +112,7 @@ def test_each_step_is_a_check_with_what_rank_0_found() -> None:
         answer({"step": "one", "found": f"by {rank}"}, {"step": "two", "problems": []})
         for rank in range(2)
     ]
-    checks = summing.merged(done, NAMES)
+    checks = summing.merge_answers(done, NAMES)
     assert [(check.name, check.found) for check in checks] == [
         ("first", "by 0"), ("second", ""), ("the end of the ranks", "")
     ]  # fmt: skip
@@ -125,7 +125,7 @@ def test_a_problem_has_its_rank_unless_all_have_it() -> None:
         answer(first, {"step": "two", "problems": []}),
         answer(first, {"step": "two", "problems": ["other"]}),
     ]
-    checks = summing.merged(done, NAMES)
+    checks = summing.merge_answers(done, NAMES)
     assert [check.problems for check in checks] == [("same",), ("rank 1: other",), ()]
 
 
@@ -134,7 +134,7 @@ def test_after_a_rank_that_died_nothing_more_is_told() -> None:
         answer({"step": "one", "error": "RuntimeError: closed\nby peer", "last": True}),
         answer(ended=CompletedRun(-11, b"", b"a\n\nb\nc\nd\n")),
     ]
-    (check,) = summing.merged(done, NAMES)
+    (check,) = summing.merge_answers(done, NAMES)
     assert check.problems == (
         "rank 0: RuntimeError: closed",
         "rank 1: died of SIGSEGV",
@@ -146,7 +146,7 @@ def test_after_a_rank_that_died_nothing_more_is_told() -> None:
 
 def test_a_rank_that_fails_at_its_end_is_told() -> None:
     events = [{"step": step} for step in NAMES]
-    checks = summing.merged(
+    checks = summing.merge_answers(
         [answer(*events), answer(*events, ended=CompletedRun(-6, b"", b""))], NAMES
     )
     assert [check.problems for check in checks] == [(), (), ("rank 1: died of SIGABRT",)]
@@ -157,18 +157,18 @@ def test_what_a_torch_can_do_without_is_not_required() -> None:
         {"step": "one", "problems": ["none"], "optional": True},
         {"step": "two"},
     ]
-    checks = summing.merged([answer(*events), answer(*events)], NAMES)
+    checks = summing.merge_answers([answer(*events), answer(*events)], NAMES)
     assert [check.required for check in checks] == [False, True, True]
     assert hold(checks)
     wrong = answer({"step": "one", "problems": ["wrong"]}, {"step": "two"})
-    assert not hold(summing.merged([answer(*events), wrong], NAMES))
+    assert not hold(summing.merge_answers([answer(*events), wrong], NAMES))
 
 
 def test_a_known_cause_is_told_only_of_ranks_that_fail_at_their_end() -> None:
     events = [{"step": step} for step in NAMES]
-    assert hold(summing.merged([answer(*events)], NAMES, cause="known"))
+    assert hold(summing.merge_answers([answer(*events)], NAMES, cause="known"))
     crashed = answer(*events, ended=CompletedRun(-11, b"", b"", ""))
-    checks = summing.merged([crashed], NAMES, cause="known")
+    checks = summing.merge_answers([crashed], NAMES, cause="known")
     assert checks[-1].problems == ("died of SIGSEGV", "known")
 
 
@@ -178,13 +178,13 @@ def test_a_known_cause_is_told_only_of_ranks_that_fail_at_their_end() -> None:
 def test_a_crash_of_a_known_cause_can_be_accepted(
     *, may_crash: bool, cause: str, holds: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(_target: Target, _name: str, jobs: Sequence[Event], _own: object) -> list[Answer]:
+    def run(_target: Subject, _name: str, jobs: Sequence[Event], _own: object) -> list[Answer]:
         events = [{"step": step} for step in jobs[0]["steps"]]
         crashed = CompletedRun(-11 if "train" in jobs[0]["steps"] else 0, b"", b"", "")
         return [answer(*events, ended=crashed) for _ in jobs]
 
     monkeypatch.setattr(summing, "run", run)
-    one = Target("python", None, str(tmp_path), 1, {})
+    one = Subject("python", None, str(tmp_path), 1, {})
     checks = summing.check(one, "torch", (), simulated=True, cause=cause, may_crash=may_crash)
     assert checks[-1].problems[0] == "died of SIGSEGV"
     assert hold(checks) is holds
@@ -199,13 +199,13 @@ def test_what_is_wrong_without_switchml_is_told_alone(
         {"step": "delegate", "last": True},
     ]
 
-    def run(_target: Target, _name: str, jobs: Sequence[Event], _own: object) -> list[Answer]:
+    def run(_target: Subject, _name: str, jobs: Sequence[Event], _own: object) -> list[Answer]:
         alone = [{"step": step} for step in jobs[0]["steps"][:2]]
         return [answer(*alone, *wrong) for _ in jobs]
 
     monkeypatch.setattr(summing, "run", run)
     checks = summing.check(
-        Target("python", None, str(tmp_path), 1, {}), "torch", (), simulated=True
+        Subject("python", None, str(tmp_path), 1, {}), "torch", (), simulated=True
     )
     assert [(check.name, check.problems) for check in checks] == [
         ("matrix product", ()),
@@ -220,8 +220,8 @@ def test_what_would_change_the_result_is_not_in_the_environment(
 ) -> None:
     names = ("SWITCHML_REQUIRE", "SWITCHML_MIN_NUMEL", "GLOO_DEVICE_TRANSPORT")
     theirs = {**dict.fromkeys(names, "7"), "PYTHONPATH": "/theirs"}
-    one = Target("python", None, str(tmp_path), 1, theirs)
-    plain = target.environment(one, {"OWN": "1"})
+    one = Subject("python", None, str(tmp_path), 1, theirs)
+    plain = environment(one, {"OWN": "1"})
     assert not [name for name in plain if name.startswith("SWITCHML_")]
     assert (plain["PYTHONPATH"], plain["GLOO_SOCKET_IFNAME"], plain["OWN"]) == (
         "/theirs",
@@ -229,7 +229,7 @@ def test_what_would_change_the_result_is_not_in_the_environment(
         "1",
     )
     assert "GLOO_DEVICE_TRANSPORT" not in plain
-    unpacked = target.environment(replace(one, unpacked="/wheel"), {})
+    unpacked = environment(replace(one, unpacked="/wheel"), {})
     assert unpacked["PYTHONPATH"] == "/wheel:/theirs"
     assert plain["PYTHONDONTWRITEBYTECODE"] == "1"
     assert "PYTHONDONTWRITEBYTECODE" not in unpacked, "the ranks find what the first has compiled"

@@ -86,7 +86,7 @@ def test_a_flipped_byte_a_cut_file_and_no_archive_are_found(tmp_path: Path) -> N
 
 def interpreter(tag: str, platform: str, given: str | None = None) -> str:
     name = f"torch-1.7.1+switchml-{tag}-{tag}-{platform}.whl"
-    return wheels.interpreter_for(expected.read(name), name, given, os.environ)
+    return wheels.find_interpreter(expected.read_wheel_name(name), name, given, os.environ)
 
 
 def test_the_interpreter_is_the_one_that_the_tag_names(

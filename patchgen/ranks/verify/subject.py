@@ -29,7 +29,7 @@ _FIXED = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "GLOG_log_dir": ".
 
 
 @dataclass(frozen=True)
-class Target:
+class Subject:
     """An interpreter, the directory of an unpacked wheel or None, and a scratch directory."""
 
     interpreter: str
@@ -38,57 +38,57 @@ class Target:
     limit: float
     """Seconds that a program in it may take."""
     environ: Mapping[str, str]
-    """Of the user."""
+    """Environment of the user."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a program said of its steps, by name, and how it ended."""
+    """Events of a program by step, and how it ended."""
 
     events: Mapping[str, Event]
     ended: CompletedRun
 
 
-def environment(target: Target, own: Mapping[str, str]) -> dict[str, str]:
-    """The user's, but for what would change what is verified, and on loopback."""
-    environ = {name: value for name, value in target.environ.items()
+def environment(subject: Subject, own: Mapping[str, str]) -> dict[str, str]:
+    """Environment of the user, but for what would change the result, and on loopback."""
+    environ = {name: value for name, value in subject.environ.items()
                if not name.startswith(_REMOVED)}  # fmt: skip
-    if target.unpacked is None:
+    if subject.unpacked is None:
         environ["PYTHONDONTWRITEBYTECODE"] = "1"
     else:  # what the first process compiles of it, the others find
-        environ["PYTHONPATH"] = interpreter.search_path(target.unpacked, environ)
+        environ["PYTHONPATH"] = interpreter.search_path(subject.unpacked, environ)
     return {**environ, **_FIXED, **own}
 
 
 def run(
-    target: Target, name: str, jobs: Sequence[Event], environs: Sequence[Mapping[str, str]]
+    subject: Subject, name: str, jobs: Sequence[Event], environs: Sequence[Mapping[str, str]]
 ) -> list[Answer]:
     """Runs the worker once for each job, side by side.
 
     Each is in an empty directory of its own, so that it imports nothing of where the user is.
 
     Args:
-        target: where.
-        name: of the directory that theirs are in.
-        jobs: what each has to do.
-        environs: what is added to the environment of each.
+        subject: subject of the verification.
+        name: name of the directory that has theirs.
+        jobs: job of each.
+        environs: variables of each, besides the subject's.
 
     Raises:
         ToolError: the interpreter cannot be started.
     """
     # Python imports from the directory of its program first, so that has no other file.
-    program = os.path.join(target.scratch, name, "program")
+    program = os.path.join(subject.scratch, name, "program")
     os.makedirs(program)
     for path in _WORKER:
         files.copy(path, os.path.join(program, os.path.basename(path)))
     programs = []
     for number, (job, own) in enumerate(zip(jobs, environs)):
-        directory = os.path.join(target.scratch, name, str(number))
+        directory = os.path.join(subject.scratch, name, str(number))
         os.mkdir(directory)
         line = json.dumps(job).encode() + b"\n"
-        command = [target.interpreter, os.path.join(program, os.path.basename(_WORKER[0]))]
-        programs.append(Program(command, directory, environment(target, own), line))
-    ended = side_by_side(programs, limit=target.limit)
+        command = [subject.interpreter, os.path.join(program, os.path.basename(_WORKER[0]))]
+        programs.append(Program(command, directory, environment(subject, own), line))
+    ended = side_by_side(programs, limit=subject.limit)
     return [Answer(_events(one.out.decode(errors="replace")), one) for one in ended]
 
 

@@ -1,4 +1,4 @@
-"""Entry of SwitchML into a rank, and the probe of a torch through it."""
+"""Access of a rank to SwitchML, and the probe of a torch with it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ NO_GRAFT = {"SWITCHML_GRAFT": "0"}
 
 
 @dataclass(frozen=True)
-class Entry:
-    """Entry of SwitchML into a rank: variables, and a graft to load."""
+class Access:
+    """Access of a rank to SwitchML: variables, and a graft to load."""
 
     title: str
     """Description in a few words."""
@@ -46,7 +46,7 @@ class Entry:
         return environ if self.graft is None else graft.launching(self.graft, directory, environ)
 
 
-def probe_entry(job: Job, entry: Entry) -> Installed:
+def probe_access(job: Job, access: Access) -> Installed:
     """Probes the torch of a job in the environment of its ranks.
 
     Raises:
@@ -54,12 +54,12 @@ def probe_entry(job: Job, entry: Entry) -> Installed:
         FileError: the temporary directory cannot be written.
     """
     with files.scratch("try") as directory:
-        environ = entry.extend(job.environ, directory)
+        environ = access.extend(job.environ, directory)
         # The path of a graft's hook is another each time.
-        return probe_torch(job.python, environ, cache=None if entry.graft else job.cache)
+        return probe_torch(job.python, environ, cache=None if access.graft else job.cache)
 
 
-def probe_graft(job: Job, entry: Entry) -> Installed:
+def probe_graft(job: Job, access: Access) -> Installed:
     """Probes the torch of a job with the graft that the user names. Imports torch once.
 
     Raises:
@@ -67,18 +67,18 @@ def probe_graft(job: Job, entry: Entry) -> Installed:
         ToolError: the interpreter has no torch with Gloo.
         FileError: the temporary directory cannot be written.
     """
-    identity = graft.read(entry.graft or "")
-    installed = found = probe_entry(job, entry)
+    identity = graft.read(access.graft or "")
+    installed = found = probe_access(job, access)
     if installed.torch is None:  # which need not be the fault of the graft
-        found = probe_entry(job, Entry("", NO_GRAFT))
+        found = probe_access(job, Access("", NO_GRAFT))
     misfit = graft.misfit(identity, found.require_gloo().root)
     if misfit:
-        raise TreeError(f"{entry.title}: {misfit}")
-    require_report(installed, GRAFT, entry)
+        raise TreeError(f"{access.title}: {misfit}")
+    require_report(installed, GRAFT, access)
     return installed
 
 
-def require_report(installed: Installed, way: str, entry: Entry) -> Report:
+def require_report(installed: Installed, way: str, access: Access) -> Report:
     """Returns the report of a way that has to be there.
 
     Raises:
@@ -89,5 +89,5 @@ def require_report(installed: Installed, way: str, entry: Entry) -> Report:
         return report
     problem = installed.problem_of(way)
     if problem:
-        raise ToolError(f"{entry.title}: cannot be loaded: {problem}")
-    raise ToolError(f"{entry.title}: is not loaded by {installed.interpreter.name}")
+        raise ToolError(f"{access.title}: cannot be loaded: {problem}")
+    raise ToolError(f"{access.title}: is not loaded by {installed.interpreter.name}")
