@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.client import library
-from patchgen.native import cache
 from patchgen.system import paths
 
 if TYPE_CHECKING:
@@ -52,6 +51,8 @@ def _list_needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
 
 def stamp_homes(options: Options) -> list[object]:
     """Stamps of the files in the homes that a program is compiled and linked with."""
+    from patchgen.native import cache  # for what is compiled
+
     headers = paths.native(os.path.join(options.switchml_home, "include"))
     found: list[object] = [cache.digest(headers)]
     for home, names in (

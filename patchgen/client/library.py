@@ -6,7 +6,6 @@ The marks are those that switchml.cmake reads when PyTorch is configured.
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import re
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from patchgen.options import BACKENDS, DUMMY, FLAGS
 from patchgen.system import paths
 
 if TYPE_CHECKING:
+    import mmap
     from typing import Union
 
     Data = Union[bytes, mmap.mmap]
@@ -105,6 +105,8 @@ def _open(name: str) -> Data:
     with open(paths.encode(name), "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             return b""
+        import mmap  # for whole archives
+
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 

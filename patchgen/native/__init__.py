@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from patchgen.errors import file_errors
 from patchgen.native import cache as caches
-from patchgen.native import cmake
 from patchgen.system import files
 
 if TYPE_CHECKING:
@@ -94,6 +93,8 @@ def get_or_build(
 
 @contextlib.contextmanager
 def _build(project: Project) -> Iterator[str]:
+    from patchgen.native import cmake  # imports what starts programs
+
     if not project.source:
         with cmake.build_project(project.files, project.title) as place:
             yield place

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from patchgen.patch.images import lines_of
@@ -38,6 +37,8 @@ def between(path: str, before: bytes | None, after: bytes) -> bytes:
         before: its content; None where there is no such file yet.
         after: its content then.
     """
+    import difflib  # a patch of known texts does without
+
     if before is None:
         return added(path, after)
     if before == after:

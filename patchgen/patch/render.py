@@ -64,6 +64,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         autoescape=False,  # noqa: S701  # no HTML; the filters quote
         auto_reload=False,
+        optimized=False,  # each template is rendered once
         loader=FileSystemLoader(DIRECTORY),
     )
     environment.filters.update(cmake=quoting.cmake, cxx=quoting.cxx, py=quoting.py)

@@ -6,7 +6,6 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from patchgen.options import FLAGS, HOMES, VARIABLES
-from patchgen.patch.state import Kind, Overall, explain
 from patchgen.system import paths
 
 if TYPE_CHECKING:
@@ -116,6 +115,8 @@ def state_data(state: State) -> dict[str, Any]:
 
 def state_lines(state: State) -> Iterator[str]:
     """A state for people: one line, then one for each file that needs attention."""
+    from patchgen.patch.state import Kind, Overall, explain  # imports git, and generate is quick
+
     of = f" {state.pin.name} ({state.pin.commit[:12]})" if state.pin else ""
     yield f"{paths.printable(state.root)}: {state.overall.value}{of}"
     if state.options:

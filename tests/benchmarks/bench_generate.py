@@ -23,7 +23,7 @@ def seconds(command: list[str], cwd: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=30)
-    parser.add_argument("--limit", type=float, default=1.6, help="fail above this ratio")
+    parser.add_argument("--limit", type=float, default=1.5, help="fail above this ratio")
     arguments = parser.parse_args()
     script = os.path.join(os.path.dirname(sys.executable), "switchml-patch")
     generate = [script, "generate", "--dpdk", "--mlx5"]

@@ -1,0 +1,101 @@
+"""Progress of a command: a line for each step that the package logs."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Callable
+
+    from rich.progress import Progress
+
+_LOGGER = logging.getLogger("patchgen")
+_SHORT = 90  # seconds, which are not told in minutes
+
+
+class Steps(logging.Handler):
+    """Draws what the package logs: a line for each step, and on a terminal how far the present is.
+
+    Its records are those of `system.progress`.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(logging.INFO)
+        self._say = say
+        self._shown: Progress | None = None
+        self._step = ""
+        self._begun = 0.0
+        self._tenth = -1
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Shows a record."""
+        total = getattr(record, "total", None)
+        if total is None:
+            self._begin(record.getMessage())
+        else:
+            self._count(record.__dict__["done"], total, getattr(record, "left", None))
+
+    def _begin(self, step: str) -> None:
+        self._finish()
+        self._step, self._begun, self._tenth = step, time.monotonic(), -1
+        if not sys.stderr.isatty():
+            self._say(step)
+            return
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self._shown = Progress(
+            SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(),
+            console=Console(stderr=True), transient=True,
+        )  # fmt: skip
+        self._shown.add_task(step)
+        self._shown.start()
+
+    def _count(self, done: float, total: float, left: float | None) -> None:
+        tenth = int(10 * done / total) if total else 0
+        if left is None and done:
+            left = (time.monotonic() - self._begun) / done * (total - done)
+        about = f", about {_minutes(left)} left" if left is not None and left >= 1 else ""
+        if self._shown is not None:
+            (task,) = self._shown.task_ids
+            self._shown.update(task, description=f"{self._step} {done:.0f}/{total:.0f}{about}")
+        elif tenth != self._tenth:
+            self._say(f"  {done:.0f} of {total:.0f}{about}")
+        self._tenth = tenth
+
+    def _finish(self) -> None:
+        if self._shown is not None:
+            self._shown.stop()
+            self._shown = None
+            self._say(self._step)
+
+    def close(self) -> None:
+        """Ends the last step."""
+        self._finish()
+        super().close()
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < _SHORT else f"{seconds / 60:.0f} min"
+
+
+@contextlib.contextmanager
+def show_steps(say: Callable[[str], None]) -> Iterator[None]:
+    """Shows the steps of a block, as the package logs them.
+
+    Args:
+        say: writes a line for people.
+    """
+    handler = Steps(say)
+    _LOGGER.addHandler(handler)
+    _LOGGER.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        _LOGGER.removeHandler(handler)
+        handler.close()

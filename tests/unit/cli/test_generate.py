@@ -1,0 +1,34 @@
+"""generate imports no more than it needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAVY = {
+    "difflib", "logging", "packaging.version", "patchgen.native", "patchgen.patch.state",
+    "patchgen.system.process", "rich", "subprocess",
+}  # fmt: skip
+CODE = """
+import sys
+from patchgen.__main__ import main
+sys.argv = ["switchml-patch", "generate", "--dpdk", "--mlx5"]
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code
+print(*sys.modules)
+"""
+
+
+def test_generate_imports_nothing_heavy(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    found = {*done.stdout.split()}
+    assert "patchgen.patch.render" in found
+    assert found & HEAVY == set()
