@@ -144,8 +144,8 @@ def _lines(made: Delivered, *, installed: bool) -> Iterator[str]:
     yield made.wheel
     yield f"  sha256 {made.sha256}"
     yield from (f"  {path}" for path in made.beside)
-    if made.kept:
-        yield f"a wheel of this name, built from something else, was there; it is in {made.kept}"
+    if made.moved:
+        yield f"moved the previous wheel, built from other inputs, to {made.moved}"
     if installed:
         yield f"installed for {made.python}; what goes with it:"
     else:
@@ -160,5 +160,5 @@ def _data(made: Delivered) -> dict[str, object]:
         "python": made.python,
         "beside": list(made.beside),
         "commands": list(made.commands),
-        "kept": made.kept,
+        "kept": made.moved,
     }

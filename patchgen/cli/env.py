@@ -74,7 +74,9 @@ def lock(source: str, output: str, cache: str | None, **given: Any) -> None:
 
     with progress():
         source = conda.locate(source, os.getcwd())
-        made = locking.make(source, output, cache=params.cache(cache), environ=os.environ, **given)
+        made = locking.make_lock(
+            source, output, cache=params.cache(cache), environ=os.environ, **given
+        )
     say(f"{output}: {len(made.packages)} packages for {made.platform}")
 
 
@@ -98,15 +100,17 @@ def lock(source: str, output: str, cache: str | None, **given: Any) -> None:
 def create(prefix: str, lock_file: str, cache: str | None, *, link_scripts: bool) -> None:
     """Makes a prefix from the lock, or finishes a half made one. Checks every hash."""
     _require()
-    from patchgen.wheel.env import create as creating
     from patchgen.wheel.env import lockfile
+    from patchgen.wheel.env import prefix as prefixes
 
     with progress():
         read = lockfile.read(lock_file)
         stale = lockfile.stale(read, lock_file)
         if stale:
             say(f"warning: {stale}")
-        creating.create(read, prefix, params.cache(cache), os.environ, link_scripts=link_scripts)
+        prefixes.create_prefix(
+            read, prefix, params.cache(cache), os.environ, link_scripts=link_scripts
+        )
     say(f"{prefix}: {len(read.packages)} packages")
 
 
@@ -118,10 +122,11 @@ def create(prefix: str, lock_file: str, cache: str | None, *, link_scripts: bool
 def verify(prefix: str, lock_file: str, *, contents: bool, as_json: bool) -> None:
     """Compares a prefix with the lock. Exits with 0 only if all holds, else with 6."""
     _require()
-    from patchgen.wheel.env import faults as verifying
-    from patchgen.wheel.env import lockfile
+    from patchgen.wheel.env import comparison, lockfile
 
-    checks = verifying.verify(lockfile.read(lock_file), lock_file, prefix, contents=contents)
+    checks = comparison.compare_prefix(
+        lockfile.read(lock_file), lock_file, prefix, contents=contents
+    )
     show_checks(checks, as_json=as_json, prefix=prefix)
 
 

@@ -1,4 +1,4 @@
-"""From a pin and options to a verified wheel, in stages that are recorded and resumed."""
+"""Build of a verified wheel from a pin and options, in stages that are recorded and resumed."""
 
 from __future__ import annotations
 

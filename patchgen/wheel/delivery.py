@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from patchgen.patch import patchfile
 from patchgen.system import files, process
 from patchgen.system.files import Artifact
-from patchgen.wheel import companions, former, linked, provenance, sbom
+from patchgen.wheel import companions, linked, previous, provenance, sbom
 from patchgen.wheel.linked import Linked
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Delivered:
     python: str
     beside: tuple[str, ...]
     commands: tuple[str, ...]
-    kept: str | None
+    moved: str | None
     """Path of the previous wheel of this name, if it was built from other inputs."""
 
 
@@ -45,7 +45,7 @@ def deliver(session: Session) -> Delivered:
     os.makedirs(request.output, exist_ok=True)
     wheel = os.path.join(request.output, session.wheel.name)
     origin = _provenance(session)
-    kept = former.keep(wheel, origin)
+    moved = previous.move_aside(wheel, origin)
     if not os.path.isfile(wheel) or files.sha256(wheel) != session.wheel.sha256:
         with (
             open(os.path.join(request.wheels, session.wheel.name), "rb") as verified,
@@ -66,7 +66,7 @@ def deliver(session: Session) -> Delivered:
     beside = (patched, constraints, provenance.write(wheel, origin), bill)
     commands = companions.commands(python, wheel, constraints, request.recipe)
     return Delivered(
-        wheel, session.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), kept
+        wheel, session.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), moved
     )
 
 

@@ -192,13 +192,13 @@ def _debian(found: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, D
     aliases = {name: _aliases(path) for name, path in found.items()}
     asked = sorted({alias for some in aliases.values() for alias in some})
     owners: dict[str, str] = {}
-    for line in _said([dpkg, "--search", *asked], environ):
+    for line in _read_lines([dpkg, "--search", *asked], environ):
         some, separator, path = line.partition(": ")
         if separator and path in asked:
             owners[path] = some.partition(",")[0]
     packages, distribution = {}, _distribution()
     names = sorted({*owners.values()})
-    for line in _said([dpkg, "--show", f"--showformat={_QUERY}", *names], environ):
+    for line in _read_lines([dpkg, "--show", f"--showformat={_QUERY}", *names], environ):
         full, name, version, architecture = line.split("\t")
         packages[full] = DebianPackage(name, version, architecture, distribution)
         packages.setdefault(name, packages[full])
@@ -227,7 +227,7 @@ def _aliases(path: str) -> list[str]:
     return sorted(found | {f"/usr{one}" for one in found if one.startswith("/lib")})
 
 
-def _said(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+def _read_lines(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """The lines that dpkg writes, whose return code tells of what it does not know, too."""
     ended = capture(Program(command, env={**environ, "LC_ALL": "C"}), limit=LIMIT)
     return ended.out.decode(errors="replace").splitlines()

@@ -110,7 +110,7 @@ def statement(provenance: Provenance) -> dict[str, object]:
         "predicate": {
             "buildDefinition": {
                 "buildType": _BUILD_TYPE,
-                "externalParameters": asked(provenance),
+                "externalParameters": describe_request(provenance),
                 "internalParameters": _resolved(provenance),
                 "resolvedDependencies": _materials(provenance),
             },
@@ -124,7 +124,7 @@ def statement(provenance: Provenance) -> dict[str, object]:
     }
 
 
-def asked(provenance: Provenance) -> dict[str, object]:
+def describe_request(provenance: Provenance) -> dict[str, object]:
     """Choices of the user, as JSON."""
     options = provenance.options
     return {

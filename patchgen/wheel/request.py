@@ -66,11 +66,11 @@ class Request:
             raise OptionsError(f"--work {work}: {recipes.PATH_RULE}; give another directory")
         most = self.environ.get("MAX_JOBS") or "1"
         if self.jobs is None and not (most.isascii() and most.isdigit() and int(most)):
-            raise OptionsError(f"MAX_JOBS={most}: no number of compilers; set it to one from 1 on")
+            raise OptionsError(f"MAX_JOBS={most}: not a positive integer")
         if self.python is None and not os.path.exists(self.lock):
-            self._lockable()
+            self._require_lockable()
 
-    def _lockable(self) -> None:
+    def _require_lockable(self) -> None:
         """Refuses a lock that cannot be made."""
         directory = os.path.dirname(self.lock)
         wrong = None
@@ -80,7 +80,7 @@ class Request:
             wrong = f"no directory {directory} to make it in"
         if wrong is not None:
             raise OptionsError(
-                f"{self.lock}: no lock of an environment, and {wrong}; make one with "
+                f"{self.lock}: there is no such lock, and {wrong}; make one with "
                 "`switchml-patch env lock`, or give --python PYTHON to build with what is installed"
             )
 

@@ -55,7 +55,7 @@ CHECKS: tuple[Callable[[Facts], Iterable[Check]], ...] = (
     room.check,
     runtime.check,
 )
-"""Each gives rows about one thing, in the order of the table; they run at the same time."""
+"""Checks in the order of their rows; each is about one thing, and all run at the same time."""
 
 
 def default_work(pin: Pin) -> str:

@@ -1,4 +1,4 @@
-"""What to do about what the compiler and the linker complain of."""
+"""Advice about complaints of the compiler and the linker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from patchgen.wheel.check.tools import relock
 
 
 class Package(NamedTuple):
-    """What brings a library. Empty where no package is known."""
+    """Packages that bring a library; empty where none is known."""
 
     debian: str
     rhel: str
@@ -54,35 +54,35 @@ _HINTS = (
 _SHOWN = 3  # undefined symbols
 
 
-def of_compiler(said: str, *, conda: bool) -> list[str]:
-    """What the compiler complains about, and what to do.
+def explain_compiler(output: str, *, conda: bool) -> list[str]:
+    """Complaint of the compiler, and what to do.
 
     Args:
-        said: its output.
+        output: its output.
         conda: the compiler is that of a conda environment, and looks nowhere else.
     """
-    missing = re.search(r"fatal error: '?([^':\n]+?)'?(?:: No such file| file not found)", said)
+    missing = re.search(r"fatal error: '?([^':\n]+?)'?(?:: No such file| file not found)", output)
     if missing:
         return [f"no <{missing[1]}>; {install(missing[1].partition('/')[0], conda=conda)}"]
-    errors = re.findall(r"error: (.*)", said)
-    return [*(errors[:1] or lines(ToolError(said))), "use a compiler of C++17: set CC and CXX"]
+    errors = re.findall(r"error: (.*)", output)
+    return [*(errors[:1] or lines(ToolError(output))), "use a compiler of C++17: set CC and CXX"]
 
 
-def of_linker(said: str, *, conda: bool) -> list[str]:
-    """What the linker complains about, and what to do.
+def explain_linker(output: str, *, conda: bool) -> list[str]:
+    """Complaint of the linker, and what to do.
 
     Args:
-        said: its output.
+        output: its output.
         conda: the compiler is that of a conda environment, and looks nowhere else.
     """
-    missing = re.findall(r"(?:cannot find|unable to find library) -l([^\s:]+)", said)
+    missing = re.findall(r"(?:cannot find|unable to find library) -l([^\s:]+)", output)
     if missing:
         names = dict.fromkeys(missing)
         return [f"no library {name}; {install(name, conda=conda)}" for name in names]
-    if re.search(r"recompile with -fPIC", said):
+    if re.search(r"recompile with -fPIC", output):
         return ["the client library was built without -fPIC; build it again with it"]
     symbols = list(
-        dict.fromkeys(re.findall(r"undefined (?:reference to|symbol:) [`']?([^\n']+)", said))
+        dict.fromkeys(re.findall(r"undefined (?:reference to|symbol:) [`']?([^\n']+)", output))
     )
     hints = [hint for pattern, hint in _HINTS if any(re.search(pattern, one) for one in symbols)]
     if symbols:
@@ -91,12 +91,12 @@ def of_linker(said: str, *, conda: bool) -> list[str]:
             f"undefined: {', '.join(symbols[:_SHOWN])}{more}",
             *(hints or ["build the client library and what it needs with the same flags"]),
         ]
-    why = lines(ToolError(said))  # the first is the command, which is long
+    why = lines(ToolError(output))  # the first is the command, which is long
     return [*(why[1:] or why), "the client library does not link: build it again here"]
 
 
 def install(library: str, *, conda: bool) -> str:
-    """How to get a library, or the header of its name."""
+    """Advice how to get a library, or the header of its name."""
     package = PACKAGES.get({"boost": "boost_program_options"}.get(library, library))
     if package is None:
         return f"install {library}"

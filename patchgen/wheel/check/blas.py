@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchgen.checks import Check
+from patchgen.system.paths import describe
 from patchgen.wheel.check.configure import BLAS
-from patchgen.wheel.check.site import shown
 from patchgen.wheel.check.tools import relock
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def find(tools: Tools, configuration: Configuration | None) -> Check | None:
         return _locked(tools) if tools.environment.packages else None
     if configuration is None or not tools.has_compiler:
         return None
-    libraries = ", ".join(shown(path) for path in configuration.blas if path.startswith("/"))
+    libraries = ", ".join(describe(path) for path in configuration.blas if path.startswith("/"))
     if not configuration.blas:
         return Check(_NAME, (f"no library of BLAS; {_WITHOUT}", _INSTALL))
     if not configuration.lapack:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from patchgen.checks import Check
 from patchgen.errors import FileError, OptionsError, ToolError, TreeError
 from patchgen.system import extras
+from patchgen.system.paths import describe
 from patchgen.wheel import env
-from patchgen.wheel.check.site import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,17 +25,17 @@ _MAKE = f"run: switchml-patch env lock; {_OTHERWISE}"
 
 
 @dataclass(frozen=True)
-class Environment:
-    """What a build in a conda environment will find."""
+class LockedEnvironment:
+    """Conda environment that a build will find."""
 
     check: Check
     packages: Mapping[str, str] = field(default_factory=dict)
-    """Of the lock: version by name."""
+    """Versions of the locked packages by name."""
     prefix: str | None = None
-    """Made from this lock, to its end."""
+    """The prefix, where it was made from this lock to its end."""
 
     def version(self, name: str) -> str | None:
-        """Of a locked package; `_` and `-` are the same."""
+        """Version of a locked package; `_` and `-` are the same."""
         return self.packages.get(name) or self.packages.get(name.replace("_", "-"))
 
     @property
@@ -51,7 +51,7 @@ def check(facts: Facts) -> Iterator[Check]:
         yield facts.tools.environment.check
 
 
-def look(site: Site) -> Environment:
+def look(site: Site) -> LockedEnvironment:
     """Examines the lock, the libraries that `env create` uses, and `work`/env."""
     problems = []
     try:
@@ -59,31 +59,33 @@ def look(site: Site) -> Environment:
     except ToolError as error:
         problems.append(f"{error}; {_OTHERWISE}")
     if site.lock is None:
-        return Environment(Check("environment", (f"there is no lock; {_MAKE}",)))
+        return LockedEnvironment(Check("environment", (f"there is no lock; {_MAKE}",)))
     path = site.path(site.lock)
     source = _source(site, path)
     if source is not None:
-        found = f"{shown(path)} will be made from {shown(source)}"
-        return Environment(Check("environment", tuple(problems), found))
+        found = f"{describe(path)} will be made from {describe(source)}"
+        return LockedEnvironment(Check("environment", tuple(problems), found))
     if not os.path.exists(path):
-        problems.append(f"{shown(path)}: No such file or directory{_remedy(site)}")
-        return Environment(Check("environment", tuple(problems)))
+        problems.append(f"{describe(path)}: No such file or directory{_remedy(site)}")
+        return LockedEnvironment(Check("environment", tuple(problems)))
     try:
         lock = _read(path)
     except ToolError as error:
-        return Environment(Check("environment", tuple(problems or [f"{error}; {_OTHERWISE}"])))
+        return LockedEnvironment(
+            Check("environment", tuple(problems or [f"{error}; {_OTHERWISE}"]))
+        )
     except (FileError, OptionsError) as error:
-        return Environment(Check("environment", (*problems, f"{error}; {_MAKE}")))
+        return LockedEnvironment(Check("environment", (*problems, f"{error}; {_MAKE}")))
     machine = env.platform()
     if lock.platform != machine:
         problems.append(
-            f"{shown(path)}: is for {lock.platform}, this machine is {machine}; "
+            f"{describe(path)}: is for {lock.platform}, this machine is {machine}; "
             f"run: switchml-patch env lock --platform {machine}"
         )
     made = _is_made(lock, site.prefix)
-    state = f"in {shown(site.prefix)}" if made else f"will be made in {shown(site.prefix)}"
-    found = f"{len(lock.packages)} packages of {shown(path)}, {state}"
-    return Environment(
+    state = f"in {describe(site.prefix)}" if made else f"will be made in {describe(site.prefix)}"
+    found = f"{len(lock.packages)} packages of {describe(path)}, {state}"
+    return LockedEnvironment(
         Check("environment", tuple(problems), found),
         {package.name: package.version for package in lock.packages},
         site.prefix if made else None,
@@ -91,7 +93,7 @@ def look(site: Site) -> Environment:
 
 
 def _source(site: Site, lock: str) -> str | None:
-    """What a build makes the lock from; None where the lock is there, or cannot be made."""
+    """LockedEnvironment file that a build makes the lock from; None where it makes none."""
     if site.environment is None or os.path.exists(lock):
         return None
     source = site.path(site.environment)
@@ -100,10 +102,10 @@ def _source(site: Site, lock: str) -> str | None:
 
 
 def _remedy(site: Site) -> str:
-    """What to do where there is no lock, and none will be made."""
+    """Advice where there is no lock, and none will be made."""
     if site.environment is None or os.path.isfile(site.path(site.environment)):
         return f"; {_MAKE}"
-    source = shown(site.path(site.environment))
+    source = describe(site.path(site.environment))
     return f", nor {source} to make it from; name a lock with --lock; {_OTHERWISE}"
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchgen.checks import Check
 from patchgen.client import homes, library
 from patchgen.system import paths
-from patchgen.system.paths import native
-from patchgen.wheel.check.site import reason, shown
+from patchgen.system.paths import describe, native
+from patchgen.wheel.check.site import reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ class Client(NamedTuple):
     """The client library of SWITCHML_HOME."""
 
     archive: Archive | None
-    """None where it cannot be used."""
+    """The archive; None where it cannot be used."""
     headers: bool
     """True where the home has them."""
     row: Check
@@ -42,17 +42,17 @@ def look(options: Options) -> Client:
     path, header = library.path(options.switchml_home), f"{home}/{library.HEADER}"
     wrong = []
     if not os.path.isfile(header):
-        wrong.append(f"no {shown(header)}; {_CLIENT}")
+        wrong.append(f"no {describe(header)}; {_CLIENT}")
     archive = None
     try:
         archive = library.read(options.switchml_home)
     except FileNotFoundError:
-        wrong.append(f"no {shown(path)}" + ("" if wrong else f"; {_CLIENT}"))
+        wrong.append(f"no {describe(path)}" + ("" if wrong else f"; {_CLIENT}"))
     except OSError as error:
-        wrong.append(f"{shown(path)}: {reason(error)}; it has to be a file that can be read")
+        wrong.append(f"{describe(path)}: {reason(error)}; it has to be a file that can be read")
     except library.ArchiveError as error:
-        wrong.append(f"{shown(path)}: {error}; build the client library again")
-    row = Check("SWITCHML_HOME", tuple(wrong), shown(home))
+        wrong.append(f"{describe(path)}: {error}; build the client library again")
+    row = Check("SWITCHML_HOME", tuple(wrong), describe(home))
     return Client(archive, os.path.isfile(header), row)
 
 
@@ -84,7 +84,7 @@ def read_links(options: Options) -> Check | None:
     try:
         found = library.read_links(options.switchml_home)
     except OSError as error:
-        about = f"{shown(native(options.switchml_home))}/{library.MODULE}: {reason(error)}"
+        about = f"{describe(native(options.switchml_home))}/{library.MODULE}: {reason(error)}"
         return Check("DPDK and gRPC", (f"{about}; it has to be a file that can be read",))
     return (
         Check("DPDK and gRPC", (), ", ".join(found) or "not needed") if found is not None else None
@@ -96,9 +96,9 @@ def _check_dpdk(options: Options, configuration: Configuration | None) -> Check:
     wrong = _missing(options, "DPDK_HOME", configuration)
     if wrong:
         advice = "build DPDK there, or name another place with --dpdk-home"
-        return Check("DPDK_HOME", (*wrong, advice), shown(home))
+        return Check("DPDK_HOME", (*wrong, advice), describe(home))
     names = [name for name in ("libdpdk.so", "libdpdk.a") if os.path.isfile(f"{home}/lib/{name}")]
-    return Check("DPDK_HOME", (), ", ".join([shown(home), *names[:1]]))
+    return Check("DPDK_HOME", (), ", ".join([describe(home), *names[:1]]))
 
 
 def _check_grpc(options: Options, configuration: Configuration | None) -> Check:
@@ -108,14 +108,14 @@ def _check_grpc(options: Options, configuration: Configuration | None) -> Check:
     )
     if wrong:
         advice = "build gRPC there, or name another place with --grpc-home"
-        return Check("GRPC_HOME", (*map(paths.printable, wrong), advice), shown(home))
+        return Check("GRPC_HOME", (*map(paths.printable, wrong), advice), describe(home))
     shared = all(
         glob.glob(f"{glob.escape(home)}/lib*/{name}.so*") for name in ("libgrpc++", "libprotobuf")
     )
     kind = "shared" if shared else "static, or shared elsewhere: then ldconfig has to know them"
     versions = configuration.versions.items() if configuration else ()
     about = [f"{name} {version}" for name, version in versions]
-    return Check("GRPC_HOME", (), f"{shown(home)}: {', '.join([*about, kind])}")
+    return Check("GRPC_HOME", (), f"{describe(home)}: {', '.join([*about, kind])}")
 
 
 def _missing(options: Options, variable: str, configuration: Configuration | None) -> list[str]:

@@ -62,7 +62,7 @@ def headers(configuration: Configuration, *, conda: bool) -> Check:
     """Row about whether a line that includes the client library compiles."""
     name = "headers of the client library"
     if configuration.linked and _COMPILES.search(configuration.linked):
-        return Check(name, tuple(advice.of_compiler(configuration.linked, conda=conda)))
+        return Check(name, tuple(advice.explain_compiler(configuration.linked, conda=conda)))
     return Check(name, (), "compile")
 
 
@@ -76,7 +76,7 @@ def libraries(configuration: Configuration, *, whole: bool, conda: bool) -> Chec
     """
     complaint = (configuration.linked or "") if whole else configuration.named
     if complaint:
-        return Check("libraries", tuple(advice.of_linker(complaint, conda=conda)))
+        return Check("libraries", tuple(advice.explain_linker(complaint, conda=conda)))
     names = "those of SWITCHML_HOME" if configuration.module else ", ".join(configuration.libraries)
     return Check("libraries", (), f"{names}: {'link' if whole else 'found'}")
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from patchgen.checks import Check
 from patchgen.errors import ToolError
 from patchgen.patch import limits as versions
-from patchgen.wheel.check.site import lines, shown, which
+from patchgen.system.paths import describe
+from patchgen.wheel.check.site import lines, which
 from patchgen.wheel.check.tools import relock
 
 if TYPE_CHECKING:
@@ -27,19 +28,19 @@ _MACROS = {  # clang has those of gcc as well
 
 def check_compiler(facts: Facts) -> Iterator[Check]:
     """Checks the C and the C++ compiler."""
-    if facts.tools.known:
+    if facts.tools.has_packages:
         yield compiler(facts.tools)
 
 
 def check_cmake(facts: Facts) -> Iterator[Check]:
     """Checks the cmake of the build."""
-    if facts.tools.known:
+    if facts.tools.has_packages:
         yield cmake(facts.tools)
 
 
 def check_ninja(facts: Facts) -> Iterator[Check]:
     """Checks the ninja of the build."""
-    if facts.tools.known:
+    if facts.tools.has_packages:
         yield ninja(facts.tools)
 
 
@@ -50,7 +51,7 @@ def check_git(facts: Facts) -> Iterator[Check]:
 
 def check_nvcc(facts: Facts) -> Iterator[Check]:
     """Checks the compiler of CUDA."""
-    if facts.tools.known:
+    if facts.tools.has_packages:
         yield nvcc(facts.tools)
 
 
@@ -73,7 +74,7 @@ def compiler(tools: Tools) -> Check:
             return Check("compiler", (f"no C compiler on PATH; {advice}",))
     except ToolError as error:
         return Check("compiler", (*lines(error), advice))
-    found = f"{kind} {version}, {shown(' '.join(cxx))}"
+    found = f"{kind} {version}, {describe(' '.join(cxx))}"
     if kind == "gcc":
         return Check("compiler", tools.limits.problems("gcc", version, advice, limit), found)
     return Check("compiler", (), f"{found}; {tools.limits.of} is known to build with gcc {wanted}")
@@ -147,15 +148,15 @@ def nvcc(tools: Tools) -> Check:
     if home:
         path = os.path.join(tools.site.path(home), "bin", "nvcc")
     if path is None or not os.access(path, os.X_OK):
-        return Check("CUDA", (f"no {shown(path) if path else 'nvcc on PATH'}; {advice}",))
+        return Check("CUDA", (f"no {describe(path) if path else 'nvcc on PATH'}; {advice}",))
     try:
         version = versions.nvcc(tools.ask([path, "--version"]))
     except ToolError as error:
         return Check("CUDA", (*lines(error), advice))
     if version is None:
-        return Check("CUDA", (f"{shown(path)}: does not say its version; {advice}",))
+        return Check("CUDA", (f"{describe(path)}: does not say its version; {advice}",))
     wrong = tools.limits.problems("CUDA", version, advice, "cuda")
-    return Check("CUDA", wrong, f"{version}, {shown(path)}")
+    return Check("CUDA", wrong, f"{version}, {describe(path)}")
 
 
 def _missing(name: str, advice: str) -> Check:
@@ -168,5 +169,5 @@ def _program(name: str, path: str, tools: Tools, advice: str) -> Check:
     except ToolError as error:
         return Check(name, (*lines(error), advice))
     if version is None:
-        return Check(name, (f"{shown(path)}: does not say its version; {advice}",))
-    return Check(name, tools.limits.problems(name, version, advice), f"{version}, {shown(path)}")
+        return Check(name, (f"{describe(path)}: does not say its version; {advice}",))
+    return Check(name, tools.limits.problems(name, version, advice), f"{version}, {describe(path)}")

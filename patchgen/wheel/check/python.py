@@ -10,9 +10,10 @@ from patchgen import __version__
 from patchgen.checks import Check
 from patchgen.errors import ToolError
 from patchgen.patch.limits import EXIT, plain
+from patchgen.system.paths import describe
 from patchgen.wheel import sbom
 from patchgen.wheel.check.configure import BLAS
-from patchgen.wheel.check.site import shown, which
+from patchgen.wheel.check.site import which
 from patchgen.wheel.check.tools import relock
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def rows(tools: Tools) -> list[Check]:
     name = tools.site.python or "python3"
     path = which(name, tools.environ)  # a name with a slash is relative to the process's directory
     if path is None:
-        return [Check("Python", (f"--python {shown(name)}: no such program; name another",))]
+        return [Check("Python", (f"--python {describe(name)}: no such program; name another",))]
     try:
         found = tools.interpreter(tools.site.path(path), names)
     except ToolError as error:
@@ -66,10 +67,10 @@ def rows(tools: Tools) -> list[Check]:
     wrong = limits.problems("Python", found.version, advice, "python")
     if not found.has_header:
         install = "install the headers (Debian: python3-dev, RHEL: python3-devel)"
-        wrong += (f"no {shown(found.header)}; {install}",)
-    install = f"run: {shown(path)} -m pip install"
+        wrong += (f"no {describe(found.header)}; {install}",)
+    install = f"run: {describe(path)} -m pip install"
     return [
-        Check("Python", wrong, f"{found.version}, {shown(path)}"),
+        Check("Python", wrong, f"{found.version}, {describe(path)}"),
         *_exit(tools, found.version, advice),
         *packages(tools, found.packages, _outside(names, found.version), install),
     ]

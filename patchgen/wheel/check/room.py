@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from patchgen.checks import Check
 from patchgen.patch import recipes
 from patchgen.system import machine
-from patchgen.wheel.check.site import shown
+from patchgen.system.paths import describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,10 +55,10 @@ def disk(recipe: Recipe, site: Site, environment: float) -> Check:
     parent = _existing(work)
     problem = _unfit(work, parent)
     if problem:
-        return Check("work", (f"{problem}; {another}",), shown(work))
+        return Check("work", (f"{problem}; {another}",), describe(work))
     status = os.statvfs(parent)
     free, needed = status.f_bavail * status.f_frsize / _GIB, recipe.disk + environment
-    found = f"{shown(work)}, {free:.1f} GiB free"
+    found = f"{describe(work)}, {free:.1f} GiB free"
     if free >= needed:
         return Check("work", (), f"{found}, {needed:g} needed")
     if parent == work and os.listdir(work):
@@ -74,11 +74,11 @@ def _unfit(work: str, parent: str) -> str | None:
     if not recipes.takes(work):
         return recipes.PATH_RULE
     if not os.path.isdir(parent):
-        return f"{shown(parent)} is no directory"
+        return f"{describe(parent)} is no directory"
     if not os.access(parent, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
-        return f"{shown(parent)} cannot be written"
+        return f"{describe(parent)} cannot be written"
     if os.statvfs(parent).f_flag & os.ST_NOEXEC:
-        return f"{shown(parent)} is mounted noexec: nothing that is built there runs"
+        return f"{describe(parent)} is mounted noexec: nothing that is built there runs"
     return None
 
 

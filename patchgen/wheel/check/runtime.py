@@ -10,8 +10,8 @@ from patchgen.checks import Check
 from patchgen.client import config, library
 from patchgen.options import FLAGS
 from patchgen.system import paths
-from patchgen.system.paths import native
-from patchgen.wheel.check.site import reason, shown
+from patchgen.system.paths import describe, native
+from patchgen.wheel.check.site import reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,10 +51,12 @@ def check_driver(options: Options) -> Check | None:
     except OSError as error:
         return Check(
             name,
-            (f"{shown(path)}: {reason(error)}; it has to be a file that can be read",),
+            (f"{describe(path)}: {reason(error)}; it has to be a file that can be read",),
             required=False,
         )
-    advice = f"{shown(path)} has none, so no card will be found; build DPDK with {card.upper()}=1"
+    advice = (
+        f"{describe(path)} has none, so no card will be found; build DPDK with {card.upper()}=1"
+    )
     return Check(name, () if there else (advice,), required=False)
 
 
@@ -106,18 +108,18 @@ def check_config(
             continue
         except OSError as error:
             return _unusable(
-                f"{shown(path)}: {reason(error)}; it has to be a file that can be read"
+                f"{describe(path)}: {reason(error)}; it has to be a file that can be read"
             )
         except ValueError as error:
-            return _unusable(f"{shown(path)}: {paths.printable(str(error))}; mend it")
+            return _unusable(f"{describe(path)}: {paths.printable(str(error))}; mend it")
         if exposed:
-            return _unusable(f"{shown(path)}: {exposed}; no rank takes it")
+            return _unusable(f"{describe(path)}: {exposed}; no rank takes it")
         rank, workers = (
             config.AUTO if number is None else number for number in (found.rank, found.workers)
         )
-        about = f"{shown(path)}: rank {rank} of {workers}, backend {found.backend}"
+        about = f"{describe(path)}: rank {rank} of {workers}, backend {found.backend}"
         return Check(_CONFIG, found.doubts(archive), about, required=False), found
-    tried = ", ".join(map(shown, looked))
+    tried = ", ".join(map(describe, looked))
     return _unusable(f"none of {tried}; write one, or allreduce stays with Gloo")
 
 
@@ -130,10 +132,12 @@ def _exposed(path: str) -> str:
     for one in (os.path.dirname(path), os.path.dirname(real), real):
         status = os.stat(one)
         if status.st_uid not in (os.geteuid(), 0):
-            return f"{shown(one)} belongs to user {status.st_uid}; name the file in SWITCHML_CONFIG"
+            return (
+                f"{describe(one)} belongs to user {status.st_uid}; name the file in SWITCHML_CONFIG"
+            )
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             return (
-                f"{shown(one)} can be written by others; run `chmod go-w {shown(one)}`, "
+                f"{describe(one)} can be written by others; run `chmod go-w {describe(one)}`, "
                 "or name the file in SWITCHML_CONFIG"
             )
     return ""

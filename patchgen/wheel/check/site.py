@@ -1,4 +1,4 @@
-"""Where a build will be, and what it will see there."""
+"""Site of a build: its paths and its environment variables."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import os
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from patchgen.system import paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,10 +17,10 @@ _OFF = {"0", "OFF", "NO", "FALSE", "N"}  # as PyTorch's setup.py reads a variabl
 
 @dataclass(frozen=True)
 class Site:
-    """Paths are as `os` takes them, absolute or relative to `cwd`."""
+    """Site of a build. Paths are as `os` takes them, absolute or relative to `cwd`."""
 
     work: str
-    """Where source, environment and objects go; need not exist."""
+    """Directory for source, environment and objects; need not exist."""
     python: str | None
     """An interpreter to build with, instead of a conda environment."""
     lock: str | None
@@ -50,23 +48,18 @@ class Site:
         return value.upper() not in _OFF if value else None
 
 
-def shown(path: str) -> str:
-    """A path as `os` takes it, for people."""
-    return paths.printable(paths.from_native(path))
-
-
 def which(name: str, environ: Mapping[str, str]) -> str | None:
     """A program of the PATH of `environ`."""
     return shutil.which(name, path=environ.get("PATH", os.defpath))
 
 
 def lines(error: ToolError) -> tuple[str, ...]:
-    """What failed, and the line of its output that says why."""
+    """Command that failed, and the line of its output that says why."""
     said = [line.strip() for line in str(error).splitlines() if line.strip()]
     why = said[-1:] if any(line.startswith("Traceback") for line in said) else said[1:2]
     return (said[0], *why)
 
 
 def reason(error: OSError) -> str:
-    """What the operating system said, without the path."""
+    """Reason of the operating system, without the path."""
     return error.strerror or str(error)

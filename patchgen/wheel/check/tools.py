@@ -1,4 +1,4 @@
-"""Which programs a build will run: those of the environment, else of PATH."""
+"""Programs that a build will run: those of the environment, else of PATH."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
     from patchgen.patch.limits import Limits
     from patchgen.system.interpreter import Interpreter
-    from patchgen.wheel.check.environment import Environment
+    from patchgen.wheel.check.environment import LockedEnvironment
     from patchgen.wheel.check.site import Site
 
 _NAMES = {"CXX": ("c++", "g++"), "CC": ("cc", "gcc")}
 
 
 def relock(do: str = "change it") -> str:
-    """What to do about a package of the lock."""
+    """Advice about a package of the lock."""
     return f"{do} in the environment file, then run: switchml-patch env lock"
 
 
 @dataclass(frozen=True)
 class Tools:
-    """What the rows about programs are made from."""
+    """Programs of a build, and a way to ask them."""
 
     site: Site
     limits: Limits
-    environment: Environment | None
-    """None: the build is with `site.python`."""
+    environment: LockedEnvironment | None
+    """Conda environment; None where the build is with `site.python`."""
     limit: float = LIMIT
     """Seconds that a program may take to answer."""
     _stop: threading.Event = field(default_factory=threading.Event, compare=False)
@@ -65,13 +65,13 @@ class Tools:
 
     @functools.cached_property
     def environ(self) -> Mapping[str, str]:
-        """As the build has it."""
+        """Environment variables of the build."""
         programs = os.path.join(self.prefix, "bin") if self.prefix else None
         return variables.environment(self.settings, self.site.environ, programs)
 
     @property
     def activated(self) -> Mapping[str, str]:
-        """As the compiler has it: also what the environment's own scripts set.
+        """Environment variables of the compiler, with those of the conda environment's scripts.
 
         Raises:
             ToolError: one of them failed.
@@ -114,7 +114,7 @@ class Tools:
 
     @property
     def cuda(self) -> bool:
-        """Whether the build is with CUDA."""
+        """True where the build is with CUDA."""
         said = self.site.switch("USE_CUDA")
         if said is not None:
             return said
@@ -145,14 +145,14 @@ class Tools:
         return command
 
     @property
-    def known(self) -> bool:
+    def has_packages(self) -> bool:
         """False where the programs come with an environment that nothing is known of yet."""
         return self.environment is None or bool(self.environment.packages)
 
     @property
     def has_compiler(self) -> bool:
         """True where there is the C++ compiler of the build to ask."""
-        if not self.known:
+        if not self.has_packages:
             return False
         try:
             return bool(self.compiler())
@@ -160,7 +160,7 @@ class Tools:
             return False
 
     def interpreter(self, path: str, packages: Sequence[str]) -> Interpreter:
-        """What an interpreter says, as a build starts it.
+        """Asks an interpreter, as a build starts it.
 
         Raises:
             NoInterpreter: it is none, or does not answer.
@@ -177,7 +177,7 @@ class Tools:
         limit: float | None = None,
         activated: bool = False,
     ) -> str:
-        """What a program says.
+        """Asks a program, and returns its output.
 
         Args:
             command: a program and its arguments.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 
-def make(  # noqa: PLR0913  # each is an option of the command
+def make_lock(  # noqa: PLR0913  # each is an option of the command
     source: str,
     output: str,
     *,

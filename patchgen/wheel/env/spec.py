@@ -29,7 +29,7 @@ _KNOWN = {"name", "channels", "dependencies", KEY}
 
 
 @dataclass(frozen=True)
-class Environment:
+class EnvironmentFile:
     """Request of an environment file: channels and dependencies."""
 
     path: str
@@ -76,7 +76,7 @@ def parse_virtual(text: str) -> dict[str, str]:
     return found
 
 
-def load(path: str) -> Environment:
+def load(path: str) -> EnvironmentFile:
     """Reads an environment file.
 
     Raises:
@@ -99,7 +99,7 @@ def load(path: str) -> Environment:
     virtual = own.get("virtual_packages") or {}
     if not isinstance(virtual, dict) or not all(isinstance(v, str) for v in virtual.values()):
         raise OptionsError(f"{path}: {KEY}: virtual_packages: write versions in quotes")
-    environment = Environment(
+    environment = EnvironmentFile(
         path=path,
         channels=_strings(path, "channels", data.get("channels")),
         dependencies=_strings(path, "dependencies", data.get("dependencies")),

@@ -39,7 +39,7 @@ def make(session: Session) -> Environment:
     """Makes the prefix from the lock, in place of one that was made from another lock."""
     request, lock = session.request, session.lock
     if lock is not None:
-        from patchgen.wheel.env import create, lockfile, marker
+        from patchgen.wheel.env import lockfile, marker, prefix
 
         stale = lockfile.stale(lock, request.lock)
         if stale:
@@ -48,7 +48,9 @@ def make(session: Session) -> Environment:
         if found is not None and found.lock != lock.identity:
             _LOGGER.info("removing %s, which was made from another lock", request.prefix)
             shutil.rmtree(request.prefix)
-        create.create(lock, request.prefix, request.cache, request.environ, link_scripts=True)
+        prefix.create_prefix(
+            lock, request.prefix, request.cache, request.environ, link_scripts=True
+        )
     return _describe(request, lock)
 
 

@@ -35,7 +35,7 @@ def make(session: Session) -> Lock:
     from patchgen.wheel.env import lockfile, locking
 
     request = session.request
-    locking.make(
+    locking.make_lock(
         request.environment,
         request.lock,
         platform=env.platform(),

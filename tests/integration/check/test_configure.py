@@ -14,7 +14,7 @@ from patchgen.options import resolve
 from patchgen.patch import pins
 from patchgen.patch.limits import Limits
 from patchgen.wheel.check import advice, configure
-from patchgen.wheel.check.environment import Environment
+from patchgen.wheel.check.environment import LockedEnvironment
 from patchgen.wheel.check.site import Site
 from patchgen.wheel.check.tools import Tools
 
@@ -58,7 +58,7 @@ def home(root: Path, *backends: str, simulator: bool = False) -> Path:
 def said(tmp_path: Path, **given: Any) -> Configuration:
     """By a script, as where the environment is not made."""
     site = Site(str(tmp_path), None, "conda-lock.yml", dict(os.environ), str(tmp_path))
-    tools = Tools(site, Limits("PyTorch"), Environment(Check("environment")))
+    tools = Tools(site, Limits("PyTorch"), LockedEnvironment(Check("environment")))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     options = resolve(given, {}, str(tmp_path))

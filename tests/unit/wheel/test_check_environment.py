@@ -13,7 +13,7 @@ from patchgen.patch.limits import Limits
 from patchgen.wheel import env
 from patchgen.wheel.check import blas, environment, programs, python
 from patchgen.wheel.check.accepted import ACCEPTABLE
-from patchgen.wheel.check.environment import Environment
+from patchgen.wheel.check.environment import LockedEnvironment
 from patchgen.wheel.check.site import Site
 from patchgen.wheel.check.tools import Tools
 
@@ -67,7 +67,7 @@ package:
 
 def locked(packages: dict[str, str], **environ: str) -> Tools:
     site = Site("/w", None, "conda-lock.yml", environ, "/")
-    return Tools(site, LIMITS, Environment(Check("environment"), packages))
+    return Tools(site, LIMITS, LockedEnvironment(Check("environment"), packages))
 
 
 def rows(tools: Tools) -> dict[str, Check]:
@@ -222,7 +222,7 @@ def test_whether_the_build_is_with_cuda(
     assert locked(packages, **environ).cuda is cuda
 
 
-def look(tmp_path: Path, text: str | None) -> Environment:
+def look(tmp_path: Path, text: str | None) -> LockedEnvironment:
     if text is not None:
         (tmp_path / "lock.yml").write_text(text)
     return environment.look(Site(str(tmp_path / "work"), None, "lock.yml", {}, str(tmp_path)))

@@ -5,7 +5,7 @@ import pytest
 from patchgen.checks import Check
 from patchgen.patch.limits import Limits
 from patchgen.wheel.check import advice, link
-from patchgen.wheel.check.environment import Environment
+from patchgen.wheel.check.environment import LockedEnvironment
 from patchgen.wheel.check.site import Site
 from patchgen.wheel.check.tools import Tools
 
@@ -92,12 +92,12 @@ RELOCK = "in the environment file, then run: switchml-patch env lock"
     ],
 )
 def test_what_a_linker_says(said: str, expected: list[str], *, conda: bool) -> None:
-    assert advice.of_linker(said, conda=conda) == expected
+    assert advice.explain_linker(said, conda=conda) == expected
 
 
 def locked(packages: dict[str, str]) -> Tools:
     site = Site("/w", None, "conda-lock.yml", {}, "/")
-    return Tools(site, Limits("PyTorch"), Environment(Check("environment"), packages))
+    return Tools(site, Limits("PyTorch"), LockedEnvironment(Check("environment"), packages))
 
 
 GLOG = f"glog 0.7.1: the client library builds with <0.6; change it {RELOCK}"

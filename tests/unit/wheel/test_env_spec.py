@@ -24,7 +24,7 @@ x-switchml:
 """
 
 
-def load(directory: Path, text: str) -> spec.Environment:
+def load(directory: Path, text: str) -> spec.EnvironmentFile:
     path = directory / "environment.yml"
     path.write_text(text)
     return spec.load(str(path))

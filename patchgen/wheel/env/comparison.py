@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _CUDA = "cudatoolkit-dev"
 
 
-def verify(lock: Lock, path: str, prefix: str, *, contents: bool) -> list[Check]:
+def compare_prefix(lock: Lock, path: str, prefix: str, *, contents: bool) -> list[Check]:
     """Compares a prefix with a lock. Changes nothing.
 
     Args:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 
-def create(
+def create_prefix(
     lock: Lock, prefix: str, cache: str, environ: Mapping[str, str], *, link_scripts: bool
 ) -> None:
     """Makes a prefix, or finishes one that an earlier run left half made. Logs each step.

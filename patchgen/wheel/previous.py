@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _DIGITS = 12  # of a SHA-256
 
 
-def keep(wheel: str, origin: Provenance) -> str | None:
+def move_aside(wheel: str, origin: Provenance) -> str | None:
     """Moves a wheel, and what is written beside it, into a directory named by its SHA-256.
 
     One that was built from the same pin, flags, homes and variables stays: another build of the
@@ -35,7 +35,9 @@ def keep(wheel: str, origin: Provenance) -> str | None:
     if not os.path.isfile(wheel):
         return None
     digest = files.sha256(wheel)
-    if digest == origin.wheel.sha256 or _asked(wheel, digest) == provenance.asked(origin):
+    if digest == origin.wheel.sha256 or _read_request(wheel, digest) == provenance.describe_request(
+        origin
+    ):
         return None
     directory, name = os.path.split(wheel)
     kept = os.path.join(directory, digest[:_DIGITS])
@@ -46,7 +48,7 @@ def keep(wheel: str, origin: Provenance) -> str | None:
     return kept
 
 
-def _asked(wheel: str, digest: str) -> object:
+def _read_request(wheel: str, digest: str) -> object:
     """Inputs that a wheel was built from, by its provenance; None where it has none."""
     try:
         with open(wheel + provenance.SUFFIX, encoding="utf-8") as file:
