@@ -8,7 +8,17 @@ import warnings
 
 import torch
 import torch.distributed as dist
-from cases import RANK, TIMEOUT, WORLD, allreduce_and_check, calls, default_group, finish, start
+from cases import (
+    RANK,
+    TIMEOUT,
+    WORLD,
+    allreduce_and_check,
+    calls,
+    default_group,
+    finish,
+    raised,
+    start,
+)
 from torch.distributed import distributed_c10d as c10d
 from torch.distributed.algorithms import ddp_comm_hooks
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
@@ -42,14 +52,15 @@ def split(switchml, *, busy):
 
 
 def split_required(switchml):
-    """A part that cannot delegate is not made, where that is required."""
+    """Makes no part that cannot delegate, where that is required."""
     start()
     default_group()._get_backend(torch.device("cpu")).shutdown()
-    try:
-        dist.split_group(split_ranks=[[0, 1], [2, 3]])
-    except RuntimeError as error:
-        return finish(switchml, error=str(error))
-    return finish(switchml, error="")
+    error = raised(dist.split_group, None, [[0, 1], [2, 3]]) or "none was raised"
+    store = c10d._get_default_store()
+    store.set(f"told {RANK}", error)
+    if RANK == 0:  # which has the store, where the others may still ask each other
+        store.wait([f"told {rank}" for rank in range(WORLD)])
+    return finish(switchml, error=error)
 
 
 def split_and_ended(switchml):
