@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 # Optimized by g++ it is in the tests with a library that passes for the real one.
 BUILDS = {
-    "clang": ("clang++",),
+    "clang": ("clang++", "-O0"),
     "thread": ("g++", SANITIZERS["thread"], *SANITIZED),
     "address": (
         "g++", SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED, "-DOTHER_ABI",
