@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 RANKS = 2
+RANK = Path(__file__).parents[1] / "payload" / "programs" / "lab_rounds.py"
 RUNS = 3
 ROUNDS = {256: 200, 2**20: 10, 2**22: 5}  # of an allreduce of so many float32
 PYTHON = os.environ.get("SWITCHML_TEST_PYTHON", "/usr/bin/python3")
@@ -31,32 +32,9 @@ ABSENT = """lab: left out, as no client library with DPDK is named. With a clone
   switchml-patch client build PATH --dpdk -o sml
   SWITCHML_HOME=$PWD/sml make bench"""
 
-# A rank: prints the seconds of each round.
-SCRIPT = """
-import json, sys, time
-import torch
-import torch.distributed as dist
-
-dist.init_process_group("gloo")
-found = {}
-for numel, rounds in json.loads(sys.argv[1]).items():
-    tensor = torch.ones(int(numel))
-    dist.all_reduce(tensor)
-    dist.barrier()
-    found[numel] = []
-    for _ in range(rounds):
-        begun = time.perf_counter()
-        dist.all_reduce(tensor)
-        found[numel].append(time.perf_counter() - begun)
-    dist.barrier()
-if dist.get_rank() == 0:
-    print("RESULT " + json.dumps(found), flush=True)
-dist.destroy_process_group()
-"""
-
 
 def rank_command() -> list[str]:
-    return [PYTHON, "-c", SCRIPT, json.dumps(ROUNDS)]
+    return [PYTHON, str(RANK), json.dumps(ROUNDS)]
 
 
 def read(out: str) -> dict[int, list[float]]:

@@ -97,37 +97,7 @@ install(EXPORT Caffe2Targets FILE Caffe2Targets.cmake DESTINATION share/cmake/Ca
         "torch/pch.h": "#define LOG(severity) collides with glog\n",
     },
 }
-# What the delegate needs of its headers and of the client library, and tells of its flags, in a
-# tenth of the delegate's time. For tests that ask how it is compiled and linked.
-SMALL = """\
-#include "SwitchMLAllreduce.hpp"
-
-#include <switchml/context.h>
-
-#include <cstdio>
-#include <cstdlib>
-
-#ifndef SWITCHML_TORCH_FLAGS
-#define SWITCHML_TORCH_FLAGS ""
-#endif
-#ifdef SWITCHML_SIMULATOR
-#define SIMULATOR "true"
-#else
-#define SIMULATOR "false"
-#endif
-
-bool switchml_torch::delegates(const void* context) noexcept {
-  switchml::Config config;
-  return context != nullptr && config.LoadFromFile(std::getenv("SWITCHML_CONFIG")) &&
-         switchml::Context::GetInstance().Start(&config);
-}
-
-extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_report(
-    char* buffer, std::size_t capacity) {
-  return static_cast<std::size_t>(std::snprintf(buffer, capacity,
-      "{\\"flags\\": \\"%s\\", \\"simulator\\": %s}", SWITCHML_TORCH_FLAGS, SIMULATOR));
-}
-"""
+SMALL = Path(__file__).parents[1] / "cpp" / "small_delegate.cpp"
 LIBRARIES = {"v1.7.1": "torch_python", "v1.13.1": "torch_cpu"}
 BREAKING = '"[]'
 HOSTILE = "ünï 日本 " + "".join(sorted({*string.punctuation} - {*REFUSED_IN_HOMES, *BREAKING, "/"}))
@@ -231,7 +201,7 @@ def project(root: Path, pin: Pin, options: Options, *, whole: bool = False) -> P
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(new)
     if not whole:
-        (root / pin.source_dir / OURS).write_text(SMALL)
+        (root / pin.source_dir / OURS).write_text(SMALL.read_text())
     return Project(root, pin)
 
 

@@ -17,7 +17,6 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen import __main__ as program
 from support.forking import Server
 from support.waiting import ENOUGH
 
@@ -29,42 +28,7 @@ START = (sys.executable, "-m", "patchgen")
 _AT_START = ("PYTHON", "LC_", "LANG", "LOCPATH", "LD_", "ASAN_", "MALLOC_")
 _ENVIRON = dict(os.environ)  # of the session: a test may have its own
 _BASE = tempfile.gettempdir()  # likewise
-# What imports a library with threads, or is of other interpreters; who needs it imports it.
-_LATE = tuple(
-    f"patchgen.{name}" for name in ("__main__", "accuracy", "payload", "ranks.demo", "templates")
-)
-_SERVE = f"""
-import atexit, contextlib, importlib, os, pkgutil, sys, tempfile, threading, warnings
-import patchgen
-
-def load(package):
-    for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-        if not found.name.startswith({_LATE!r}):
-            with contextlib.suppress(ImportError):  # it needs an extra
-                module = importlib.import_module(found.name)
-                if found.ispkg:
-                    load(module)
-
-load(patchgen)
-with contextlib.suppress(ImportError), warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    importlib.import_module("conda_lock.lockfile")
-tempfile.tempdir = None  # that of the command
-sys.path[0] = {str(Path(__file__).parents[1] / "payload")!r}
-import forking
-sys.path[0] = "/"
-forking.serve(int(sys.argv[2]))
-sys.argv[0], __package__ = {program.__file__!r}, "patchgen"  # as python -m says it
-from patchgen.__main__ import main
-try:
-    main()
-except SystemExit as ended:  # as an interpreter, but for taking all that was loaded apart
-    threading._shutdown()
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(ended.code or 0)
-"""
+_SERVER = Path(__file__).parents[1] / "payload" / "serve_commands.py"
 
 
 def run(
@@ -114,7 +78,7 @@ def _early(environ: Mapping[str, str]) -> frozenset[tuple[str, str]]:
 @functools.cache
 def _server() -> tuple[Server, Path]:
     scratch = Path(tempfile.mkdtemp(prefix="switchml-commands-", dir=_BASE))
-    server = Server([sys.executable, "-c", _SERVE], _ENVIRON, scratch / "log")
+    server = Server([sys.executable, _SERVER], _ENVIRON, scratch / "log")
 
     def close() -> None:
         server.close()

@@ -7,37 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from support import graft
+from support import graft, programs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_C10D = """
-import os
-
-class ProcessGroupGloo:
-    pass
-
-def init_process_group(backend, init_method=None):
-    global _backend
-    _backend = backend
-
-def get_rank():
-    return int(os.environ["RANK"])
-
-def get_world_size():
-    return int(os.environ["WORLD_SIZE"])
-
-def get_backend():
-    return _backend
-
-def barrier():
-    assert _backend
-
-def destroy_process_group():
-    global _backend
-    del _backend
-"""
 _DISTRIBUTED = """
 from torch.distributed.distributed_c10d import *
 """
@@ -48,5 +22,5 @@ def make(directory: Path) -> Path:
     fake = graft.make(directory / "quick torch")
     distributed = fake.root / "distributed"
     (distributed / "__init__.py").write_text(_DISTRIBUTED)
-    (distributed / "distributed_c10d.py").write_text(_C10D)
+    (distributed / "distributed_c10d.py").write_text(programs.read("quick_c10d"))
     return fake.site

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TESTS = Path(__file__).parents[1]
 MODULES = {path.stem for path in TESTS.rglob("test_*.py")}
@@ -34,3 +38,52 @@ def test_an_import_of_a_test_file_is_found(line: str, tmp_path: Path) -> None:
     path = tmp_path / "test_other.py"
     path.write_text(f"def test() -> None:\n    {line}\n")
     assert imported(path) & MODULES == {"test_docs"}
+
+
+LONGEST = 15  # lines
+
+
+def programs(text: str) -> Iterator[int]:
+    """Lines where a string begins that is a longer program of Python, C++ or the shell."""
+    tree = ast.parse(text)
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
+             for part in node.values}  # fmt: skip
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            value = "".join(str(getattr(part, "value", "x")) if isinstance(part, ast.Constant)
+                            else "x" for part in node.values)  # fmt: skip
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            value = node.value
+        else:
+            continue
+        if id(node) not in parts and value.strip().count("\n") >= LONGEST and is_program(value):
+            yield node.lineno
+
+
+def is_program(text: str) -> bool:
+    if text.startswith("#!") or "#include " in text:
+        return True
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return False
+    return any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in ast.walk(tree))
+
+
+def test_programs_are_files() -> None:
+    """A short one may stand where it is used: longer ones have tests/payload and tests/cpp."""
+    found = {
+        str(path.relative_to(TESTS)): [*programs(path.read_text(encoding="utf-8"))]
+        for path in TESTS.rglob("*.py")
+    }
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize("first", ["import os", "#!/bin/sh", "#include <string>"])
+@pytest.mark.parametrize("prefix", ["", "f"])
+def test_a_program_in_a_string_is_found(first: str, prefix: str) -> None:
+    def text(lines: int) -> str:
+        return f'"""Docs."""\nPROGRAM = {prefix}"""{first}' + "\nx = {1}" * lines + '"""\n'
+
+    assert [*programs(text(LONGEST))] == [2]
+    assert [*programs(text(LONGEST - 1))] == []

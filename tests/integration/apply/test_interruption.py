@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from support import programs
 from support.waiting import read_rest, read_until
 
 from patchgen.options import resolve
@@ -26,49 +27,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-# Forks a process for each line: the step that a signal comes after, the command and the signal.
-KILLS = """
-import os, signal, sys
-from patchgen import options
-from patchgen.patch import pins, tree
-root, pin = sys.argv[1:]
-known = (pins.load(pin),)
-count = at = 0
-number = signal.SIGKILL
-def counted(name):
-    real = getattr(os, name)
-    def step(*arguments, **keywords):
-        global count
-        result = real(*arguments, **keywords)
-        count += 1
-        if count == at:
-            os.kill(os.getpid(), number)
-        return result
-    setattr(os, name, step)
-for name in ("replace", "unlink", "fsync"):
-    counted(name)
-for line in sys.stdin:
-    at, command, name = line.split()
-    at, number = int(at), getattr(signal, name)
-    process = os.fork()
-    if process == 0:
-        try:
-            if command == "apply":
-                tree.apply(root, options.resolve({}, {}, "/"), known)
-            else:
-                tree.revert(root, known)
-        except KeyboardInterrupt:
-            os._exit(130)
-        os._exit(0)
-    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
-"""
-
 
 @pytest.fixture
 def kills(tree: Tree) -> Iterator[subprocess.Popen[str]]:
     """Kills commands for the tree."""
     with subprocess.Popen(
-        [sys.executable, "-c", KILLS, str(tree.root), tree.pin_file],
+        [sys.executable, programs.path_of("patch_kills"), str(tree.root), tree.pin_file],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         yield process

@@ -8,6 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from support import programs
 from support.torch import checked, switchml_patch
 
 from patchgen.system.ports import free_port
@@ -18,28 +19,6 @@ if TYPE_CHECKING:
     from support.launcher import Launcher
 
 pytestmark = pytest.mark.integration
-
-SPAWNS = """
-import os, sys
-import torch.multiprocessing
-
-def rank(number, run, port):
-    os.environ["SWITCHML_CONFIG"] = os.path.join(run, str(number), "switchml.cfg")
-    import torch
-    import torch.distributed as dist
-    from torch.distributed import switchml
-
-    address = "tcp://127.0.0.1:" + port
-    dist.init_process_group("gloo", init_method=address, rank=number, world_size=2)
-    tensor = torch.full((1000,), number + 1.0)
-    dist.all_reduce(tensor)
-    assert tensor.tolist() == [3.0] * 1000
-    assert switchml.report()["calls"] == 1
-    print("rank", number, "delegated")
-
-if __name__ == "__main__":
-    torch.multiprocessing.spawn(rank, sys.argv[1:], nprocs=2)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +64,7 @@ def test_torchs_own_launcher(installed: Launcher, torch_launcher: list[str]) -> 
 def test_spawned_ranks(installed: Launcher, tmp_path: Path) -> None:
     run = installed.prepare(2, config={"prepostprocessor": "bypass"})
     program = tmp_path / "spawns.py"
-    program.write_text(SPAWNS)
+    program.write_text(programs.read("grafted_spawn"))
     done = subprocess.run(
         [installed.python, program, run, str(free_port())],
         env=installed.environment({}, preload=False), capture_output=True, text=True, check=False,

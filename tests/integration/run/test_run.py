@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support import quick_torch
+from support import programs, quick_torch
 from support.disks import small
 from support.waiting import ENOUGH, has_ended, until
 
@@ -26,36 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 STOCK = ("--way", "stock")
-TRAIN = """
-import json, os, sys
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-
-class Error(Exception):
-    pass
-
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-torch.manual_seed(0)
-model = DistributedDataParallel(torch.nn.Linear(100, 1))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-torch.manual_seed(rank)
-for step in range(5):
-    inputs = torch.randn(64, 100)
-    loss = (model(inputs) - inputs.sum(1, keepdim=True)).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-dist.all_reduce(torch.ones(3, dtype=torch.float64))
-weights = [value for parameter in model.parameters() for value in parameter.flatten().tolist()]
-with open(os.path.join(sys.argv[1], f"{rank}.json"), "w") as file:
-    json.dump({"weights": weights, "argv": sys.argv, "name": __name__, "file": __file__,
-               "backend": str(dist.get_backend())}, file)
-for line in range(200):
-    print(rank, "line", line, "x" * 100)
-os._exit(0)  # torch 1.7.1 may end in a segmentation fault under Python 3.9
-"""
+TRAIN = programs.read("train")
 GROUP = """
 import sys, time
 import torch.distributed as dist
@@ -70,22 +41,7 @@ for pid in (os.getpid(), child.pid):
     open(f"{pid}.pid", "w").close()
 time.sleep(600)
 """
-SPAWN = """
-import os, sys
-import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
-
-def work(rank, world):
-    store = "file://" + os.path.abspath("store")
-    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=world)
-    tensor = torch.full((1000,), rank + 1)
-    dist.all_reduce(tensor.to(torch.int32))
-    dist.destroy_process_group()
-
-if __name__ == "__main__":
-    mp.spawn(work, (3,), 3)
-"""
+SPAWN = programs.read("spawn")
 ALLREDUCE = """
 import torch
 import torch.distributed as dist

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import programs
 from support.disks import small
 from support.source import GITHUB, World, serve, serve_files, stalled
 from support.trees import FLAGS, git, tool
@@ -124,36 +125,12 @@ def test_git_configuration_does_not_spoil_the_tree(world: World, tmp_path: Path)
 
 # ---- interruptions
 
-KILL = """
-import os, signal, sys, threading
-from patchgen import source
-from patchgen.patch import pins
-from patchgen.system.git import Git
-at, name, tree, pin = int(sys.argv[1]), *sys.argv[2:]
-lock, count = threading.Lock(), 0
-def step():
-    global count
-    with lock:
-        count += 1
-        if count == at:
-            os.kill(os.getpid(), getattr(signal, name))
-def wrapped(real):
-    def call(*arguments, **keywords):
-        result = real(*arguments, **keywords)
-        step()
-        return result
-    return call
-Git.__call__ = wrapped(Git.__call__)
-os.rename, os.rmdir, os.replace = wrapped(os.rename), wrapped(os.rmdir), wrapped(os.replace)
-source.obtain(tree, source.SourceRequest(pins.load(pin), jobs=2))
-print("done", flush=True)
-"""
-
 
 def stopped(world: World, tree: Path, at: int, name: str = "SIGKILL") -> bool:
     """Whether the run was stopped before its end."""
-    done = subprocess.run([sys.executable, "-c", KILL, str(at), name, str(tree), world.pin_file],
-                          check=False, capture_output=True, timeout=ENOUGH)  # fmt: skip
+    program = str(programs.path_of("source_kill"))
+    command = [sys.executable, program, str(at), name, str(tree), world.pin_file]
+    done = subprocess.run(command, check=False, capture_output=True, timeout=ENOUGH)
     return b"done" not in done.stdout
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support import programs
 from support.waiting import ENOUGH, has_ended, until
 
 from patchgen.payload import launcher, rank_hook, sitecustomize
@@ -19,52 +20,6 @@ from patchgen.payload import launcher, rank_hook, sitecustomize
 if TYPE_CHECKING:
     from pathlib import Path
 
-C10D = '''
-"""As much of torch.distributed.distributed_c10d as the bootstrap touches."""
-import os
-
-made = []
-
-
-class Backend(str):
-    UNDEFINED = "undefined"
-
-
-class BackendConfig:
-    def __init__(self, backend):
-        self.map = {"cpu": "gloo", "cuda": "nccl"}
-
-    def get_device_backend_map(self):
-        return self.map
-
-
-def is_nccl_available():
-    return "NCCL" in os.environ
-
-
-def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1):
-    made.append((backend, os.environ.get("SWITCHML_CONFIG")))
-
-
-def new_group(ranks=None, timeout=None, backend=None):
-    made.append((backend, ranks))
-
-
-def destroy_process_group(group=None):
-    return group
-
-
-def get_backend(group=None):
-    return Backend(made[0][0])
-
-
-def get_rank():
-    return int(os.environ["RANK"])
-
-
-def get_world_size():
-    return int(os.environ["WORLD_SIZE"])
-'''
 REPORT = """
 calls = 0
 def report():
@@ -88,7 +43,7 @@ class Script:
         distributed.mkdir(parents=True)
         (distributed.parent / "__init__.py").write_text(CUDA)
         (distributed / "__init__.py").write_text("from .distributed_c10d import *\n")
-        (distributed / "distributed_c10d.py").write_text(C10D)
+        (distributed / "distributed_c10d.py").write_text(programs.read("bootstrapped_c10d"))
         (distributed / "switchml.py").write_text(REPORT)
         (self.root / "site-packages" / "torch_switchml.py").write_text(REPORT)
         (self.root / "site").mkdir()

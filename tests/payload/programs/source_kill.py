@@ -1,0 +1,36 @@
+"""Fetches a source; the signal of that name comes after the step of that number."""
+
+import os
+import signal
+import sys
+import threading
+
+from patchgen import source
+from patchgen.patch import pins
+from patchgen.system.git import Git
+
+at, name, tree, pin = int(sys.argv[1]), *sys.argv[2:]
+lock, count = threading.Lock(), 0
+
+
+def step():
+    global count
+    with lock:
+        count += 1
+        if count == at:
+            os.kill(os.getpid(), getattr(signal, name))
+
+
+def wrapped(real):
+    def call(*arguments, **keywords):
+        result = real(*arguments, **keywords)
+        step()
+        return result
+
+    return call
+
+
+Git.__call__ = wrapped(Git.__call__)
+os.rename, os.rmdir, os.replace = wrapped(os.rename), wrapped(os.rmdir), wrapped(os.replace)
+source.obtain(tree, source.SourceRequest(pins.load(pin), jobs=2))
+print("done", flush=True)

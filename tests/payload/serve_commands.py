@@ -1,0 +1,50 @@
+"""Forks switchml-patch for commands of the tests, with nearly all of it imported already."""
+
+import atexit
+import contextlib
+import importlib
+import os
+import pkgutil
+import sys
+import tempfile
+import threading
+import warnings
+
+import forking
+
+import patchgen
+
+# They import a library with threads, or are of other interpreters; who needs them imports them.
+LATE = tuple(
+    f"patchgen.{name}" for name in ("__main__", "accuracy", "payload", "ranks.demo", "templates")
+)
+
+
+def load(package):
+    for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        if not found.name.startswith(LATE):
+            with contextlib.suppress(ImportError):  # it needs an extra
+                module = importlib.import_module(found.name)
+                if found.ispkg:
+                    load(module)
+
+
+sys.path[0] = "/"
+load(patchgen)
+with contextlib.suppress(ImportError), warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    importlib.import_module("conda_lock.lockfile")
+tempfile.tempdir = None  # that of the command
+forking.serve(int(sys.argv[2]))
+program = os.path.join(os.path.dirname(patchgen.__file__), "__main__.py")
+sys.argv[0], __package__ = program, "patchgen"  # as python -m says it
+from patchgen.__main__ import main
+
+try:
+    main()
+except SystemExit as ended:  # as an interpreter, but for taking all that was loaded apart
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ended.code or 0)
