@@ -103,6 +103,10 @@ test-real: packages $(VENV)/dev ## Test with the real client library; SWITCHML_S
 test-workflows: packages $(VENV)/dev ## Run the steps of .github/workflows on a small project
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-workflows
 
+.PHONY: test-cluster
+test-cluster: packages $(VENV)/dev ## Test with SLURM, Open MPI and torchrun over two hosts; as root
+	@PATH="$(abspath $(BIN)):$$PATH" ci/test-cluster
+
 .PHONY: bench
 bench: packages $(VENV)/dev ## Print the benchmarks' ratios
 	@PATH="$(abspath $(BIN)):$$PATH" ci/bench

@@ -134,6 +134,16 @@ def plugin_launcher(plugin: Plugin, home: Path, scratch: Path, servers: Servers)
     )
 
 
+def pypi_torch() -> Path:
+    """Interpreter with the torch that TORCH names, from PyPI."""
+    script = REPOSITORY / "ci" / "torch"
+    environ = {**os.environ, "PYTHON": sys.executable}
+    made = subprocess.run([script], capture_output=True, text=True, check=False, env=environ)
+    if made.returncode != 0:
+        pytest.skip(f"ci/torch needs a registry with torch: {made.stderr[-300:]}")
+    return Path(made.stdout.strip())
+
+
 @pytest.fixture(scope="session")
 def torch_python() -> Path:
     python = Path(os.environ.get("SWITCHML_TEST_PYTHON", "/usr/bin/python3"))

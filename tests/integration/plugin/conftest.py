@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from support.torch import (
-    REPOSITORY,
     Plugin,
     built_plugin,
     plugin_launcher,
+    pypi_torch,
     torch_launcher,
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from support.forking import Servers
     from support.launcher import Launcher
 
 
 @pytest.fixture(scope="session")
 def torch() -> Path:
-    """The interpreter."""
-    script = REPOSITORY / "ci" / "torch"
-    environ = {**os.environ, "PYTHON": sys.executable}
-    made = subprocess.run([script], capture_output=True, text=True, check=False, env=environ)
-    if made.returncode != 0:
-        pytest.skip(f"ci/torch needs a registry with torch: {made.stderr[-300:]}")
-    return Path(made.stdout.strip())
+    return pypi_torch()
 
 
 @pytest.fixture(scope="session")
