@@ -29,6 +29,9 @@ def test_status_of_what_is_there(site: Site) -> None:
     assert (data["state"], data["flags"], data["simulator"]) == ("grafted", "DPDK", True)
     assert data["graft"]["library"] == str(site.package / "graft.so")
     assert "  grafted with DPDK, the simulator\n" in lines
+    hook = site.package / "__init__.py"  # as an earlier version has installed it
+    hook.write_text(hook.read_text().replace("named_graft", "wanted"))
+    assert site.status()[0]["graft"]["library"] == str(site.package / "graft.so")
     (site.torch.root / "lib" / "libtorch_cpu.so").write_text("upgraded")
     data, lines = site.status()
     assert (data["state"], data["flags"]) == ("stock", None)
