@@ -76,7 +76,7 @@ DUMMY = Flag("DUMMY", "the library's backend without a network", backend=True)
 
 @dataclass(frozen=True)
 class Variable:
-    """One variable: `name` in the environment and in make, `flag` on the command line.
+    """Variable of a run: `name` in the environment and in make, `flag` on the command line.
 
     `default` is relative to the dev root for a directory, and "0" for a boolean.
     """
@@ -94,7 +94,7 @@ class Variable:
 
     @property
     def flag(self) -> str:
-        """The option of the command line."""
+        """Option of the command line."""
         return "--" + self.field.replace("_", "-")
 
 

@@ -26,11 +26,11 @@ class Commands(Main):
     """The group of all commands. Each is imported when it is used, so that none slows another."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # as in click
-        """Their names, section by section."""
+        """Names of the commands, section by section."""
         return [name for names in SECTIONS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """One of them, from the module of its name."""
+        """Imports a command from the module of its name."""
         if cmd_name not in self.list_commands(ctx):
             return None
         module = importlib.import_module(f"patchgen.cli.{cmd_name}")

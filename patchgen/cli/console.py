@@ -1,4 +1,4 @@
-"""What people and scripts see: help, lines, data, progress and checks."""
+"""Output for people and scripts: help, lines, data, progress and checks."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ class Command(click.Command):
 
 
 def say(line: str) -> None:
-    """One line for people."""
+    """Writes a line for people."""
     click.echo(line, err=True)
 
 
 def say_all(lines: Iterable[str]) -> None:
-    """Lines for people."""
+    """Writes lines for people."""
     for line in lines:
         say(line)
 
@@ -113,7 +113,7 @@ def write_bytes(stream: TextIO, content: bytes) -> None:
 
 
 def print_json(data: object) -> None:
-    """Data for scripts."""
+    """Writes data for scripts."""
     click.echo(json.dumps(data, indent=2))
 
 

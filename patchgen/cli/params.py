@@ -264,7 +264,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
 
 
 def known_pins(pytorch: str | None) -> tuple[tuple[Pin, ...], Pin | None]:
-    """All pins, and the one that the user named.
+    """Lists the pins, and the one that the user named.
 
     Raises:
         OptionsError: there is no such pin.
@@ -327,7 +327,7 @@ class Sources:
 
 
 def sources(mirrors: Sequence[str], references: Sequence[str]) -> Places:
-    """Where the source is looked for.
+    """Finds the places to look for the source.
 
     Raises:
         OptionsError: one of them is not there.

@@ -92,7 +92,7 @@ def build(  # noqa: PLR0913  # each is an option of the command
         _LOGGER.info(told, cuda.version, torch.cuda)
     elif torch.cuda is not None:
         _LOGGER.info("CUDA tensors too" if takes else cudas.advice(torch))
-    made = identities.of(torch, pin, options, cuda=takes)
+    made = identities.identify(torch, pin, options, cuda=takes)
     texts = project.files(options, pin, torch, cuda=cuda, identity=made, sources=sources)
     what = "ProcessGroupGloo.cpp and SwitchMLAllreduce.cpp"
 

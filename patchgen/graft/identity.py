@@ -46,8 +46,8 @@ class Identity:
         return f"torch {self.torch['version']} (commit {self.torch['commit'][:12]})"
 
 
-def of(torch: Torch, pin: Pin, options: Options, *, cuda: bool) -> Identity:
-    """The identity of a graft that is to be made."""
+def identify(torch: Torch, pin: Pin, options: Options, *, cuda: bool) -> Identity:
+    """Makes the identity of a graft for a torch."""
     found = graft_hook.torch_of(torch.root)
     return Identity(
         torch={**found, "cuda": torch.cuda, "cxx11_abi": torch.cxx11_abi},

@@ -58,8 +58,8 @@ def install(python: str, wheel: str, environ: Mapping[str, str]) -> None:
     _run(python, ["--force-reinstall", "--no-deps", wheel], environ)
     if DISTRIBUTION not in interpreter.ask(python, environ, packages=[DISTRIBUTION]).packages:
         raise ToolError(
-            f"{_shown(python)}: pip installed {DISTRIBUTION} where this interpreter does not look "
-            "for packages; name a virtual environment with --torch"
+            f"{paths.describe(python)}: pip installed {DISTRIBUTION} where this interpreter does "
+            "not look for packages; name a virtual environment with --torch"
         )
 
 
@@ -69,7 +69,7 @@ def _run(python: str, arguments: Sequence[str], environ: Mapping[str, str]) -> N
     ended = capture(program, limit=None)
     if ended.code == 0:
         return
-    text, name = ended.err.decode(errors="replace"), _shown(python)
+    text, name = ended.err.decode(errors="replace"), paths.describe(python)
     if _NO_PIP in text:
         raise ToolError(
             f"{name}: has no pip; install it ({name} -m ensurepip; Debian: python3-pip), or name a "
@@ -82,7 +82,3 @@ def _run(python: str, arguments: Sequence[str], environ: Mapping[str, str]) -> N
             "--torch DIR/bin/python"
         )
     raise ToolError("\n".join([f"{name}: pip {ended.how}", *ended.last_lines(_LINES)]))
-
-
-def _shown(python: str) -> str:
-    return paths.printable(paths.from_native(python))

@@ -63,7 +63,7 @@ def inspect(torch: Torch) -> Target:
             "patch or graft this one"
         )
     base = "Backend" if Version(torch.version).major > 1 else "ProcessGroup"
-    header = _found(
+    header = _find_header(
         os.path.join("torch", "csrc", "distributed", "c10d", f"{base}.hpp"),
         torch.include_dirs,
         f"torch {torch.version} of {torch.python} has no headers",
@@ -71,8 +71,8 @@ def inspect(torch: Torch) -> Target:
     )
     distributed = os.path.dirname(header)
     everywhere = [*torch.include_dirs, *_COMPILERS]
-    _found("pybind11/pybind11.h", everywhere, "pybind11 is missing", "pybind11-dev")
-    _found("Python.h", [torch.python_include], "Python's headers are missing", "python3-dev")
+    _find_header("pybind11/pybind11.h", everywhere, "pybind11 is missing", "pybind11-dev")
+    _find_header("Python.h", [torch.python_include], "Python's headers are missing", "python3-dev")
     return Target(
         torch=torch,
         base=base,
@@ -87,7 +87,7 @@ def inspect(torch: Torch) -> Target:
     )
 
 
-def _found(header: str, directories: Sequence[str], what: str, package: str) -> str:
+def _find_header(header: str, directories: Sequence[str], what: str, package: str) -> str:
     """The path of a header.
 
     Raises:

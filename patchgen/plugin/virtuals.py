@@ -1,4 +1,4 @@
-"""What a class of torch lets a subclass decide, read from its header.
+"""Virtual methods of a class of torch, read from its header.
 
 It differs from release to release, and a method that is not handed on to the wrapped process group
 would fail for the user only.
@@ -56,7 +56,7 @@ def read(header: str, name: str) -> list[Method]:
 
 
 def _within(text: str, opening: int) -> str:
-    """What is between a bracket and the one that closes it."""
+    """Text between a bracket and the one that closes it."""
     bracket, depth = text[opening], 0
     for place in range(opening, len(text)):
         if text[place] == bracket:
@@ -69,7 +69,7 @@ def _within(text: str, opening: int) -> str:
 
 
 def _is_own(body: str, match: re.Match[str]) -> bool:
-    """Not that of a class within the class."""
+    """True for a method of the class itself, not of a class within it."""
     return body.count("{", 0, match.start()) == body.count("}", 0, match.start())
 
 

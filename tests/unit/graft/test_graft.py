@@ -200,7 +200,7 @@ def test_identity_of_a_torch(tmp_path: Path) -> None:
         flags=("DPDK", "MLX5"),
         switchml_home="/s", grpc_home="/g", dpdk_home="/d",
     )  # fmt: skip
-    made = identity.of(torch(root=root, cuda="12.4"), PIN, options, cuda=True)
+    made = identity.identify(torch(root=root, cuda="12.4"), PIN, options, cuda=True)
     assert made.flags == "DPDK MLX5"
     assert made.torch == {
         "version": "2.0.0", "commit": "a" * 40, "cuda": "12.4", "cxx11_abi": True
