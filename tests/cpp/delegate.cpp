@@ -423,6 +423,10 @@ std::string report() {
 void delegated(const Rank& me) {
   auto group = me.group("delegated");
   me.sum(group, 3, true);
+}
+
+void reported(const Rank& me) {
+  delegated(me);
   std::fprintf(stderr, "%s\n", report().c_str());
 }
 
@@ -703,6 +707,8 @@ int main(int argc, char** argv) {
     readers(me);
   } else if (scenario == "delegated") {
     delegated(me);
+  } else if (scenario == "reported") {
+    reported(me);
   } else if (scenario == "refused") {
     refused(me);
   } else if (scenario == "forksafe") {

@@ -189,7 +189,7 @@ def test_one_file_for_all_ranks(program: Path, tmp_path: Path) -> None:
     env = {"BACKEND": "dpdk", "PORT": str(free_port()), "BIG": f"--file-prefix={'x' * 100_000}"}
     text = ONE_FILE + "worker_ip = interface:lo\nextra_eal_options = ${BIG}\n"
     local = {rank: {"LOCAL_RANK": str(rank)} for rank in range(size)}
-    said = run(program, "delegated", size, tmp_path, env={-1: env, **local}, prepared=written(text))
+    said = run(program, "reported", size, tmp_path, env={-1: env, **local}, prepared=written(text))
     shown, cores = env["BIG"][:80], []
     for rank, told in enumerate(said):
         report = json.loads(told.splitlines()[-1])
