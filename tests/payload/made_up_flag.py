@@ -71,7 +71,7 @@ known = {
     "configuration": config.parse(config.compose_installed(["XYZ"]))["general.backend"],
     "client": client_refusal(),
     "simulator": without_home.output,
-    "check": advice.of_linker("ld: cannot find -lxyz", conda=False),
+    "check": advice.explain_linker("ld: cannot find -lxyz", conda=False),
     "reference": runpy.run_path(f"{REPOSITORY}/docs/reference.py")["text"]().count("`--xyz"),
     "unlisted": find_unlisted(Path(REPOSITORY)),
 }
