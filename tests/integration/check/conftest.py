@@ -1,4 +1,4 @@
-"""What the tests of check find on this machine."""
+"""Modules that the tests of check find on this machine."""
 
 from __future__ import annotations
 

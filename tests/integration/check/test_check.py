@@ -80,7 +80,7 @@ exec g++ "$@"
 
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where cmake finds an OpenBLAS."""
+    """Directory in which cmake finds an OpenBLAS."""
     directory = tmp_path_factory.mktemp("blas")
     names = ("sgemm_", "cheev_", "cgesdd_")
     build_library(
@@ -126,7 +126,7 @@ def begun(work: Path) -> str:
 
 
 def asking(tmp_path: Path, python: str = SYSTEM) -> Tools:
-    """What the rows about programs ask with, in the environment of this process."""
+    """Tools that ask programs in the environment of this process."""
     site = Site(str(tmp_path / "work"), python, None, dict(os.environ), str(tmp_path))
     return Tools(
         site, Limits("PyTorch 1.13.1", pins.find("v1.13.1", pins.shipped()).recipe.limits), None

@@ -1,4 +1,4 @@
-"""What the very switchml.cmake says before there is a compiler: flags, homes and libraries."""
+"""Answers of the very switchml.cmake before there is a compiler: flags, homes and libraries."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def home(root: Path, *backends: str, simulator: bool = False) -> Path:
     return root
 
 
-def said(tmp_path: Path, **given: Any) -> Configuration:
-    """By a script, as where the environment is not made."""
+def configured(tmp_path: Path, **given: Any) -> Configuration:
+    """Answers of a script, since the environment is not made."""
     site = Site(str(tmp_path), None, "conda-lock.yml", dict(os.environ), str(tmp_path))
     tools = Tools(site, Limits("PyTorch"), LockedEnvironment(Check("environment")))
     scratch = tmp_path / "scratch"
@@ -80,7 +80,7 @@ def said(tmp_path: Path, **given: Any) -> Configuration:
 def test_what_is_linked(tmp_path: Path, flags: dict[str, bool], libraries: tuple[str, ...]) -> None:
     backends = [name.upper() for name in ("dpdk", "rdma") if name in flags] or ["DUMMY"]
     real = home(tmp_path / "real", *backends)
-    heard = said(tmp_path, **flags, switchml_home=str(real))
+    heard = configured(tmp_path, **flags, switchml_home=str(real))
     assert heard.libraries == libraries
     assert not heard.archive
     for name in libraries:
@@ -88,7 +88,7 @@ def test_what_is_linked(tmp_path: Path, flags: dict[str, bool], libraries: tuple
             assert "Debian" in advice.install(name, conda=False)
     (tmp_path / "again").mkdir()
     simulated = home(tmp_path / "simulated", "DUMMY", simulator=True)
-    heard = said(tmp_path / "again", **flags, switchml_home=str(simulated))
+    heard = configured(tmp_path / "again", **flags, switchml_home=str(simulated))
     assert (heard.libraries, heard.archive, heard.missing) == (ALWAYS, (), {})
 
 
@@ -117,12 +117,12 @@ def test_flags_that_are_not_those_of_the_archive(
         for flag, lines in problems
         for line in lines
     )
-    assert said(tmp_path, **flags, switchml_home=str(root)).archive == expected
+    assert configured(tmp_path, **flags, switchml_home=str(root)).archive == expected
     assert set(library.read(str(root)).backends) == set(backends)
 
 
 def test_all_that_is_missing_is_heard_at_once(tmp_path: Path) -> None:
-    heard = said(tmp_path, dpdk=True, mlx5=True)
+    heard = configured(tmp_path, dpdk=True, mlx5=True)
     own = f"{tmp_path}/build"
     assert heard.missing == {
         "SWITCHML_HOME": (f"{own}/include/switchml/context.h", f"{own}/lib/libswitchml-client.a"),
@@ -146,7 +146,7 @@ def test_pkg_config_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     program.write_text(f'#!/bin/sh\necho "$@" >>{asked}\nexec {real} "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    heard = said(tmp_path, dpdk=True)
+    heard = configured(tmp_path, dpdk=True)
     assert heard.modules == ()
     questions = [line for line in asked.read_text().splitlines() if "grpc++" in line]
     assert len(questions) == 1
@@ -158,12 +158,12 @@ def test_a_module_that_pkg_config_does_not_find(
     (tmp_path / "grpc++.pc").write_text((modules / "grpc++.pc").read_text() + "Requires: none\n")
     (tmp_path / "protobuf.pc").write_text((modules / "protobuf.pc").read_text())
     monkeypatch.setenv("PKG_CONFIG_PATH", str(tmp_path))
-    (line,) = said(tmp_path, dpdk=True).modules
+    (line,) = configured(tmp_path, dpdk=True).modules
     assert line.startswith("Package 'none'")
 
 
 def test_without_pkg_config() -> None:
-    """As cmake 3.25 says it; this machine has one that cannot be hidden."""
+    """Messages of cmake 3.25; this machine has a pkg-config that cannot be hidden."""
     messages = [
         ("FATAL_ERROR", "Could NOT find PkgConfig (missing: PKG_CONFIG_EXECUTABLE) "),
         ("SEND_ERROR", "pkg-config tool not found"),

@@ -76,7 +76,7 @@ class Pip:
             done = self.run(*command)
             assert done.returncode == 0, done.stderr
 
-    def found(self, expression: str) -> str:
+    def evaluate(self, expression: str) -> str:
         name = expression.partition(".")[0]
         done = self.run(str(self.python), "-c", f"import {name}; print({expression})")
         assert done.returncode == 0, done.stderr
@@ -91,9 +91,9 @@ def pip(tmp_path_factory: pytest.TempPathFactory) -> Pip:
 
 
 def test_torchvision_takes_this_torch(pip: Pip) -> None:
-    assert pip.found("torch.__version__") == VERSION
-    assert pip.found("torchvision.__version__") == "0.8.2"
-    assert pip.found("numpy.__version__") == "1.23.5"
+    assert pip.evaluate("torch.__version__") == VERSION
+    assert pip.evaluate("torchvision.__version__") == "0.8.2"
+    assert pip.evaluate("numpy.__version__") == "1.23.5"
     done = pip.run(str(pip.python), "-m", "pip", "check")
     assert done.returncode == 0, done.stdout
 
@@ -101,21 +101,21 @@ def test_torchvision_takes_this_torch(pip: Pip) -> None:
 def test_a_wheel_that_was_built_again_is_installed_again(pip: Pip, tmp_path: Path) -> None:
     again = replace(TORCH, files={"torch_build.py": "which = 'second'\n"}).write(tmp_path)
     assert pip.install("--constraint", str(pip.constraints), str(again)).returncode == 0
-    assert pip.found("torch_build.which") == "first"  # the reason for --force-reinstall
+    assert pip.evaluate("torch_build.which") == "first"  # the reason for --force-reinstall
     pip.as_told(again)
-    assert pip.found("torch_build.which") == "second"
+    assert pip.evaluate("torch_build.which") == "second"
 
 
 def test_nothing_replaces_it_silently(pip: Pip) -> None:
     done = pip.install("--constraint", str(pip.constraints), "needs-torch==1.8")
     assert done.returncode != 0
     assert "torch==1.8.0" in done.stdout + done.stderr
-    assert pip.found("torch.__version__") == VERSION
+    assert pip.evaluate("torch.__version__") == VERSION
 
 
 def test_without_the_constraints_it_would_be_replaced(pip: Pip) -> None:
     assert pip.install("needs-torch==1.8").returncode == 0
-    assert pip.found("torch.__version__") == "1.8.0"
+    assert pip.evaluate("torch.__version__") == "1.8.0"
 
 
 def test_what_was_normalised_is_installed(pip: Pip, tmp_path: Path) -> None:

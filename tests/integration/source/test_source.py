@@ -127,7 +127,7 @@ def test_git_configuration_does_not_spoil_the_tree(world: World, tmp_path: Path)
 
 
 def stopped(world: World, tree: Path, at: int, name: str = "SIGKILL") -> bool:
-    """Whether the run was stopped before its end."""
+    """True where the run was stopped before its end."""
     program = str(programs.path_of("source_kill"))
     command = [sys.executable, program, str(at), name, str(tree), world.pin_file]
     done = subprocess.run(command, check=False, capture_output=True, timeout=ENOUGH)

@@ -29,7 +29,7 @@ TEST_PROGRAM = "torch/bin/third_party_test"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """All parts, and nothing built."""
+    """Parts of a build, and nothing built."""
     pytest.importorskip("conda_lock", reason="needs Python 3.10 and the extra `env`")
     root = tmp_path_factory.mktemp("build")
     project = torch_project.make(root / "project", torch_project.debian_source())
@@ -129,7 +129,7 @@ def test_a_dry_run_changes_nothing(built: Site, tmp_path: Path) -> None:
 
 
 def test_a_dry_run_tells_what_the_build_would_refuse(site: Site, tmp_path: Path) -> None:
-    """In the words of the build itself, behind the plan, and with its exit code."""
+    """The words are those of the build itself, behind the plan, and so is the exit code."""
     place = site.elsewhere(tmp_path / "place")
     refused = ("--switchml-home", tmp_path / "none")
     planned = place.run("--dry-run", *refused, code=6)
@@ -402,7 +402,7 @@ def test_where_the_wheel_goes_is_tried_before_it_is_built(site: Site, tmp_path: 
 def test_killed_in_each_stage_it_goes_on_to_the_same_bytes(
     uninterrupted: tuple[Site, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the directory of an uninterrupted build, since its path is part of what is built.
+    """The directory is that of an uninterrupted build, as its path is part of what is built.
 
     And with everything compiled again, since bytes are compared. The last test here: it takes away
     what the others share.

@@ -1,4 +1,4 @@
-"""What a wheel is linked from and against, with real programs: a compiler, ninja, ldd and dpkg."""
+"""Sources and libraries of a wheel, by real programs: a compiler, ninja, ldd and dpkg."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shared(path: Path, *options: str) -> bytes:
 
 @pytest.fixture
 def wheel(tmp_path: Path) -> Path:
-    """Its extension needs a library that is in it, two of the system's and one of nobody."""
+    """Wheel whose extension needs a library of its own, two of the system's and one of nobody."""
     inside = shared(tmp_path / "libinside.so")
     shared(tmp_path / "libnobody.so", "-Wl,-soname,libnobody.so.7")
     options = ("-linside", "-lm", "-lnobody", "-Wl,-rpath,$ORIGIN/lib")

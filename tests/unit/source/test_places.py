@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TBB = "https://github.com/01org/tbb"
 
 
-def found(*mirrors: str, path: str = "third_party/tbb", url: str = TBB) -> list[Place]:
+def find_places(*mirrors: str, path: str = "third_party/tbb", url: str = TBB) -> list[Place]:
     return [*Places(mirrors).find(url, path, (path,))]
 
 
@@ -34,7 +34,7 @@ def bundle(path: Path) -> Path:
 
 
 def test_a_base_url_is_tried_with_all_names_before_the_network() -> None:
-    tried = [place.address for place in found("https://m/git")]
+    tried = [place.address for place in find_places("https://m/git")]
     assert tried[:2] == ["https://m/git/01org/tbb.git", "https://m/git/tbb.git"]
     assert "https://m/git/uxlfoundation/oneTBB.git" in tried
     assert tried.index(TBB) > tried.index("https://m/git/oneTBB.git")
@@ -53,20 +53,25 @@ def test_a_clone_in_a_directory(tmp_path: Path, name: str) -> None:
     clone(tmp_path / "another+one")
     clone(tmp_path / "tbb-of-another-name")
     pack = bundle(tmp_path / f"{name}.bundle")
-    assert {*found(str(tmp_path))[:2]} == {Place(str(place)), Place(str(pack), bundle=True)}
-    assert found(str(tmp_path))[2] == Place(TBB)
+    assert {*find_places(str(tmp_path))[:2]} == {
+        Place(str(place)),
+        Place(str(pack), bundle=True),
+    }
+    assert find_places(str(tmp_path))[2] == Place(TBB)
 
 
 def test_a_clone_may_have_the_name_of_the_submodule(tmp_path: Path) -> None:
     six = clone(tmp_path / "python-six")
-    places = found(str(tmp_path), path="third_party/python-six", url="https://h/benjaminp/six")
+    places = find_places(
+        str(tmp_path), path="third_party/python-six", url="https://h/benjaminp/six"
+    )
     assert places[0] == Place(str(six))
 
 
 def test_the_right_owner_comes_first(tmp_path: Path) -> None:
     for name in ("aaa+tbb", "tbb", "01org+tbb", "uxlfoundation/oneTBB"):
         clone(tmp_path / name)
-    names = [place.address[len(f"{tmp_path}/") :] for place in found(str(tmp_path))[:4]]
+    names = [place.address[len(f"{tmp_path}/") :] for place in find_places(str(tmp_path))[:4]]
     assert names == ["01org+tbb", "uxlfoundation/oneTBB", "tbb", "aaa+tbb"]
 
 
@@ -74,14 +79,14 @@ def test_what_is_no_clone_is_none(tmp_path: Path) -> None:
     (tmp_path / "tbb").mkdir()
     (tmp_path / "tbb.bundle").write_text("text")
     (tmp_path / "01org+tbb").symlink_to(tmp_path / "nothing")
-    assert found(str(tmp_path))[0] == Place(TBB)
+    assert find_places(str(tmp_path))[0] == Place(TBB)
 
 
 def test_a_bundle_is_for_the_repository_of_its_name(tmp_path: Path) -> None:
     for name, wanted in (("tbb.bundle", True), ("01org+tbb.bundle", True), ("x.bundle", False)):
         pack = str(bundle(tmp_path / name))
-        assert (Place(pack, bundle=True) in found(pack)) == wanted
-        assert Place(pack, bundle=True) in found(pack, path="")
+        assert (Place(pack, bundle=True) in find_places(pack)) == wanted
+        assert Place(pack, bundle=True) in find_places(pack, path="")
 
 
 def test_a_reference_is_a_tree_or_what_git_keeps_of_one(tmp_path: Path) -> None:

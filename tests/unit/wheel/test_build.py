@@ -26,7 +26,7 @@ NAMES = [stage.name for stage in STAGES if stage.name != "lock"]  # with an inte
 
 
 class Stand:
-    """What a stage has made, as far as anybody looks into it."""
+    """Result of a stage, as far as anybody looks into it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -100,7 +100,7 @@ def test_what_is_done_is_looked_at_once(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_a_later_stage_that_is_done_is_not_made(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As the patch, of which the plan could not know while there was no environment."""
+    """Such as the patch, which the plan could not know of without an environment."""
     notes = build(monkeypatch, tmp_path, ["source", "patch"])
     assert [note for note in notes if note.startswith("make")] == [
         "make env", "make compile", "make wheel", "make verify"

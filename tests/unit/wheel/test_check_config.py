@@ -45,7 +45,7 @@ def test_the_first_place_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "switchml.cfg"])
 def test_a_file_that_others_could_have_written(tmp_path: Path, name: str) -> None:
-    """As the delegate sees it: what the user or the administrator has named is taken."""
+    """The delegate's rule: a file that the user or the administrator has named is taken."""
     etc, cwd = tmp_path / "etc", tmp_path / "cwd"
     for directory in (etc, cwd):
         directory.mkdir()

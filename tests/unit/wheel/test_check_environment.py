@@ -230,7 +230,7 @@ def look(tmp_path: Path, text: str | None) -> LockedEnvironment:
 
 @pytest.fixture
 def able(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where the extra is installed, which no Python before 3.10 can."""
+    """The extra is installed, which no Python before 3.10 can."""
     pytest.importorskip("yaml", reason="PyYAML comes with the extra `env`")
     monkeypatch.setattr(env, "require", lambda: None)
 

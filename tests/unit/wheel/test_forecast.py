@@ -1,4 +1,4 @@
-"""How far a compile is, by what ninja has written."""
+"""Progress of a compile, by the files that ninja has written."""
 
 from __future__ import annotations
 

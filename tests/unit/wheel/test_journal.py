@@ -1,4 +1,4 @@
-"""What was recorded comes back as what it was, or not at all."""
+"""A recorded value comes back as it was, or not at all."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ CMAKE = "pkg:conda/cmake@3.26.4?build=h0_1&channel=conda-forge&subdir=linux-64&t
 LIBUV = "pkg:conda/libuv@1.44?build=0&channel=conda-forge&subdir=noarch&type=tar.bz2"
 
 
-def said(
+def describe(
     provenance: Provenance = PROVENANCE, lock: Lock | None = LOCK, linked: Linked = NOTHING
 ) -> Any:
     text = document(provenance, lock, linked)
@@ -62,7 +62,7 @@ def said(
 
 
 def objection(text: str) -> object:
-    """What the schema of CycloneDX has against it, or None."""
+    """Objection of the schema of CycloneDX, or None."""
     # Seconds of imports, which no other process of the run needs.
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
@@ -79,13 +79,13 @@ def sha256(digit: str) -> list[dict[str, str]]:
 
 
 def test_the_schema_would_refuse_another_document() -> None:
-    data = said()
+    data = describe()
     data["components"][0]["scope"] = "of no kind"
     assert objection(json.dumps(data)) is not None
 
 
 def test_the_wheel() -> None:
-    metadata = said()["metadata"]
+    metadata = describe()["metadata"]
     assert metadata["timestamp"] == "2020-12-07T19:40:04+00:00"
     wheel = metadata["component"]
     assert wheel["name"] == "torch"
@@ -95,7 +95,7 @@ def test_the_wheel() -> None:
 
 
 def test_what_it_consists_of() -> None:
-    data = said()
+    data = describe()
     found = components(data)
     assert found["source:pytorch"]["purl"] == f"pkg:github/pytorch/pytorch@{COMMIT}"
     gloo = found["source:third_party/gloo"]
@@ -109,7 +109,7 @@ def test_what_it_consists_of() -> None:
 
 
 def test_the_lock_is_of_the_build_only() -> None:
-    data = said()
+    data = describe()
     found = components(data)
     assert {ref for ref, one in found.items() if one.get("scope") == "excluded"} == {CMAKE, LIBUV}
     assert {one["alg"]: one["content"] for one in found[CMAKE]["hashes"]} == {
@@ -121,16 +121,16 @@ def test_the_lock_is_of_the_build_only() -> None:
 
 
 def test_a_repository_that_was_not_compiled_is_left_out() -> None:
-    data = said(linked=replace(NOTHING, repositories=frozenset({""})))
+    data = describe(linked=replace(NOTHING, repositories=frozenset({""})))
     assert {ref for ref in components(data) if ref.startswith("source:")} == {"source:pytorch"}
-    data = said(linked=replace(NOTHING, repositories=None))
+    data = describe(linked=replace(NOTHING, repositories=None))
     for ref in ("source:pytorch", "source:third_party/gloo"):
         compiled = {"name": "switchml-patch:compiled", "value": "unknown"}
         assert compiled in components(data)[ref]["properties"]
 
 
 def test_what_has_the_shared_objects_that_it_needs() -> None:
-    data = said(linked=LINKED)
+    data = describe(linked=LINKED)
     found = components(data)
     libc = "pkg:deb/debian/libc6@2.36-9%2Bdeb12u1?arch=amd64"
     assert found[libc]["purl"] == libc
@@ -144,7 +144,7 @@ def test_what_has_the_shared_objects_that_it_needs() -> None:
 
 
 def test_without_a_lock_and_a_client_library() -> None:
-    found = components(said(replace(PROVENANCE, client_sha256=None), None))
+    found = components(describe(replace(PROVENANCE, client_sha256=None), None))
     assert found.keys() == {"source:pytorch", "source:third_party/gloo", "patch"}
 
 
@@ -152,7 +152,7 @@ def test_a_repository_that_is_elsewhere_or_there_twice() -> None:
     address = "https://gitlab.com/libeigen/eigen.git"
     places = {"third_party/eigen": GLOO, "third_party/onnx/eigen": GLOO}
     found = components(
-        said(
+        describe(
             replace(PROVENANCE, commits=places, addresses=dict.fromkeys(places, address)),
             linked=replace(NOTHING, repositories=frozenset(places)),
         )
@@ -166,7 +166,7 @@ def test_the_same_values_give_the_same_bytes() -> None:
     turned = replace(LOCK, packages=LOCK.packages[::-1])
     assert document(PROVENANCE, turned, LINKED) == document(PROVENANCE, LOCK, LINKED)
     other = replace(PROVENANCE, wheel=replace(PROVENANCE.wheel, sha256="a" * 64))
-    assert said(other)["serialNumber"] != said()["serialNumber"]
+    assert describe(other)["serialNumber"] != describe()["serialNumber"]
 
 
 def test_it_is_written_beside_the_wheel(tmp_path: Path) -> None:

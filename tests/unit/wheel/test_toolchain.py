@@ -1,4 +1,4 @@
-"""What a build is made with, as its provenance tells it."""
+"""Toolchain of a build, as its provenance has it."""
 
 from __future__ import annotations
 
