@@ -1,18 +1,24 @@
-/// What cases of the client library share: a controller for one worker, in the same process, and
-/// its configuration.
+/// Common parts of the client library's cases: a controller for one worker, in the same process,
+/// its configuration, and jobs.
 #pragma once
 
 #include <grpc++/grpc++.h>
 #include <switchml/context.h>
 #include <switchml/switchml.grpc.pb.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
+
+using Clock = std::chrono::steady_clock;
 
 class Controller {
  public:
@@ -115,4 +121,62 @@ inline void configure(switchml::GeneralConfig& general, const char* backend) {
   general.timeout = 10'000;
   general.timeout_threshold = 1'000'000;
   general.timeout_threshold_increment = 100;
+}
+
+/// A worker, and jobs whose sums are known.
+struct Run {
+  switchml::Config config;
+  Controller controller;
+  switchml::Context& context = switchml::Context::GetInstance();
+  const float least;  ///< The values are a thousand from here on.
+
+  Run(const char* backend, float from) : least(from) { configure(config.general_, backend); }
+
+  std::shared_ptr<switchml::Job> submit(std::vector<float>& in, std::vector<float>& out) {
+    return context.AllReduceAsync(in.data(), out.data(), in.size(), switchml::FLOAT32,
+                                  switchml::SUM);
+  }
+
+  /// A job that ends in this way, with the right sum where that is FINISHED.
+  void sum(std::size_t numel, switchml::JobStatus wanted = switchml::FINISHED) {
+    auto in = std::make_unique<std::vector<float>>(numel);
+    auto out = std::make_unique<std::vector<float>>(numel, -1e30F);
+    for (std::size_t i = 0; i < numel; ++i) {
+      (*in)[i] = static_cast<float>(i % 1000) + least;
+    }
+    const auto job = submit(*in, *out);
+    const auto limit = Clock::now() + std::chrono::seconds(20);
+    while (job->GetJobStatus() < switchml::FINISHED) {
+      require(Clock::now() < limit, "a job hangs");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    require(job->GetJobStatus() == wanted, "a job ended otherwise");
+    if (wanted != switchml::FINISHED) {  // it may still be written to
+      in.release();
+      out.release();
+      return;
+    }
+    for (std::size_t i = 0; i < numel; ++i) {
+      require(std::abs((*in)[i] - (*out)[i]) < 0.01F, "a wrong sum, told as finished");
+    }
+  }
+};
+
+/// Requires that what is sent again has been waited for less and less once it is answered. `sent`
+/// runs a job and returns when a packet was sent that was lost often, and once more then.
+inline void requireShortWait(const std::function<std::vector<Clock::time_point>()>& sent) {
+  // A thread that lost its processor looks as one that waits.
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    Clock::duration longest{};
+    Clock::duration last{};
+    const auto times = sent();
+    for (std::size_t i = 1; i < times.size(); ++i) {
+      last = times[i] - times[i - 1];
+      longest = std::max(longest, last);
+    }
+    if (last < longest / 3) {
+      return;
+    }
+  }
+  end(1, "what is lost is waited for as long as when nothing was answered");
 }
