@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 from dataclasses import replace
@@ -108,7 +109,7 @@ def test_tests_in_a_bare_debian(machine: Machine, tmp_path: Path) -> None:
     env = {
         "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
         "DEBIAN_FRONTEND": "noninteractive",
-        **pip_settings(),
+        **pip_settings(root),
     }
     within = ("unshare", "--mount", "sh", "-euc", enter, "sh", str(folder), str(root))
     (job,) = load(machine, "tests")
@@ -129,8 +130,10 @@ def bare_debian(root: Path) -> Path:
     return root
 
 
-def pip_settings() -> dict[str, str]:
-    """The settings of this machine's pip, such as its index, as variables."""
+def pip_settings(root: Path) -> dict[str, str]:
+    """Settings of this machine's pip, such as its index, and the certificates that it trusts."""
+    root.mkdir()
+    trusted = shutil.copy(str(ssl.get_default_verify_paths().cafile), root / "certificates.pem")
     listed = subprocess.check_output(
         [sys.executable, "-m", "pip", "config", "list"], text=True
     ).splitlines()
@@ -138,9 +141,9 @@ def pip_settings() -> dict[str, str]:
     for line in listed:
         name, _, value = line.partition("=")
         place, _, option = name.rpartition(".")
-        if place == "global":
+        if place in {"global", ":env:"}:
             found[f"PIP_{option.upper().replace('-', '_')}"] = value.strip("'")
-    return found
+    return {**found, "PIP_CERT": str(trusted)}
 
 
 @pytest.mark.parametrize("number", range(2) if WHOLE else [1])
