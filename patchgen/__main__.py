@@ -1,4 +1,4 @@
-"""Where the program begins: from its first import on, whatever ends it finds it cleaning up."""
+"""Start of the program: from its first import on, a signal that ends it lets it clean up."""
 
 from __future__ import annotations
 

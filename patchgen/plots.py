@@ -54,7 +54,7 @@ def check(path: str) -> None:
 
 
 def style(index: int) -> dict[str, Any]:
-    """How the line of that number looks, as arguments of `Axes.plot`."""
+    """Style of the line of that number, as arguments of `Axes.plot`."""
     return {
         "color": _COLOURS[index % len(_COLOURS)],
         "linestyle": _DASHES[index % len(_DASHES)],
@@ -64,7 +64,7 @@ def style(index: int) -> dict[str, Any]:
 
 
 def point(axes: Axes, index: int, x: float, y: float) -> None:
-    """One point, of the looks of the line of that number."""
+    """Draws a point in the style of the line of that number."""
     axes.plot(x, y, **{**style(index), "markevery": None, "markersize": 8})
 
 
