@@ -137,7 +137,7 @@ def test_nothing_is_left_of_a_command_that_is_ended(
         assert [*scratch.iterdir()] == []
     ranks = [(tmp_path / f"{rank}.cfg").read_text() for rank in range(2)]
     for rank, text in enumerate(ranks):
-        assert f"rank = {rank}\nnum_workers = 2\n" in text
+        assert {f"rank = {rank}", "num_workers = 2"} <= {*text.splitlines()}
         assert f"port-{rank}," in text
 
 
@@ -171,7 +171,8 @@ def test_what_cannot_be(
     ran = subprocess.run(given, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 2
     assert told in ran.stderr
-    assert not (tmp_path / "cache").exists()
+    kept = [path.suffix for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert set(kept) <= {".json"}, "nothing is compiled"
 
 
 def test_a_library_without_dpdk_has_no_lab(torch_python: Path, graft: Path, tmp_path: Path) -> None:
