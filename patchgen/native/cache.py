@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -49,7 +48,7 @@ def get_or_make(cache: str, kind: str, inputs: object, make: Callable[[str], Non
         FileError: the cache cannot be written.
         PatchgenError: of `make`.
     """
-    name = hashlib.sha256(json.dumps([__version__, inputs]).encode()).hexdigest()[:_DIGITS]
+    name = files.digest([__version__, inputs])[:_DIGITS]
     cache = os.path.join(cache, "run")
     path = os.path.join(cache, f"{kind}-{name}")
     if os.path.isdir(path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import math
 import os
 import stat
@@ -56,6 +57,11 @@ def sha256(path: str) -> str:
         while block := file.read(_BLOCK):
             digest.update(block)
         return digest.hexdigest()
+
+
+def digest(value: object) -> str:
+    """SHA-256 in hex of a value that JSON takes; the order of keys is no part of it."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode("ascii")).hexdigest()
 
 
 def write(path: str, content: bytes) -> None:

@@ -18,7 +18,6 @@ where nothing failed, and no such file or directory changed while the probe ran.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import time
@@ -58,14 +57,14 @@ class Answers:
             environ: environment of the question.
         """
         slot = [quick.path, *(environ.get(name) for name in _OF_SLOTS)]
-        self._path = os.path.join(cache, "run", f"torch-{_digest(slot)[:_DIGITS]}.json")
+        self._path = os.path.join(cache, "run", f"torch-{files.digest(slot)[:_DIGITS]}.json")
         own = sorted((key, text) for key, text in environ.items() if key not in _OF_SHELLS)
         places = {path: _list_place(path) for path in quick.found.get(probe.PATH, [])}
         programs = [
             [path, os.path.realpath(path), _stamp(path)] for path in (quick.path, quick.executable)
         ]
         tool = [__version__, files.sha256(probe.__file__)]
-        self._key = _digest([tool, programs, own, dict(quick.found), places])
+        self._key = files.digest([tool, programs, own, dict(quick.found), places])
         self._begun = time.time_ns()
 
     def load(self) -> Found | None:
@@ -97,17 +96,13 @@ class Answers:
             files.replace(os.fsencode(self._path), json.dumps(kept).encode("ascii"))
 
 
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode("ascii")).hexdigest()
-
-
 def _read_state(paths: Iterable[str]) -> tuple[str, int]:
     """Digest of the state of files and of their modules' directories, and its latest change."""
     stamps = {path: _stamp(path) for path in paths}
     directories = sorted({os.path.dirname(path) for path in stamps if path.endswith(".py")})
     names = {directory: _list_names(directory) for directory in directories}
     changes = [stamp[-1] for stamp in (*stamps.values(), *map(_stamp, directories))]
-    return _digest([stamps, names]), max(changes, default=0)
+    return files.digest([stamps, names]), max(changes, default=0)
 
 
 def _list_place(path: str) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from dataclasses import asdict
@@ -24,12 +23,6 @@ _NAMES: Mapping[type, str] = {
 }
 
 Value = TypeVar("Value", Configured, Objects, Wheel, Verified)
-
-
-def digest(inputs: object) -> str:
-    """SHA-256 over what a stage is made from, as JSON."""
-    text = json.dumps(inputs, sort_keys=True, ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class Journal:

@@ -9,10 +9,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
-from patchgen.system.files import sha256
+from patchgen.system.files import digest, sha256
 from patchgen.system.wheel import normalise
 from patchgen.wheel import setup_py
-from patchgen.wheel.journal import digest
 from patchgen.wheel.values import Wheel
 
 if TYPE_CHECKING:

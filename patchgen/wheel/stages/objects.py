@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.system import process
+from patchgen.system.files import digest
 from patchgen.wheel import setup_py, variables
 from patchgen.wheel.forecast import Forecast
-from patchgen.wheel.journal import digest
 from patchgen.wheel.values import Configured, Objects
 
 if TYPE_CHECKING:

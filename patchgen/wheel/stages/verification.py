@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from patchgen import checks
 from patchgen.errors import CheckError
-from patchgen.system.files import sha256
+from patchgen.system.files import digest, sha256
 from patchgen.wheel.check.accepted import CRASH
-from patchgen.wheel.journal import digest
 from patchgen.wheel.values import Verified
 
 if TYPE_CHECKING:
