@@ -99,7 +99,7 @@ def _inputs(job: Job, torch: Torch, options: Options, package: str) -> list[obje
         [options.flags, options.switchml_home, options.grpc_home, options.dpdk_home],
         homes.stamp_homes(options),
         [torch.version, torch.commit, torch.root, torch.tag],
-        cache.stamp(os.path.join(torch.lib_dir, "libtorch_cpu.so")),
+        torch.stamps,
     ]
 
 
