@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 
+from pairs import measure_best, refuse_above
+
 QUESTION = ["pkg-config", "--cflags", "--libs", "--static", "grpc++"]
 
 
@@ -33,13 +35,11 @@ def main() -> None:
     script = os.path.join(os.path.dirname(sys.executable), "switchml-patch")
     check = [script, "check", "--dpdk", "--python", arguments.python]
     with tempfile.TemporaryDirectory() as directory:
-        pairs = [
-            (seconds(check, directory), seconds(QUESTION, directory)) for _ in range(arguments.runs)
-        ]
-    best, least = (min(times) for times in zip(*pairs))
+        best, least = measure_best(
+            lambda: seconds(check, directory), lambda: seconds(QUESTION, directory), arguments.runs
+        )
     print(f"check --dpdk {best:.2f} s of CPU, pkg-config {least:.2f} s, ratio {best / least:.2f}")
-    if best > arguments.limit * least:
-        sys.exit(f"the ratio is above {arguments.limit}")
+    refuse_above(arguments.limit, best, least)
 
 
 if __name__ == "__main__":

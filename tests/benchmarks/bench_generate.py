@@ -7,17 +7,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
-import time
 
-
-def seconds(command: list[str], cwd: str) -> float:
-    """The wall time of one run."""
-    start = time.perf_counter()
-    subprocess.run(command, cwd=cwd, check=True, capture_output=True)
-    return time.perf_counter() - start
+from pairs import measure_best, measure_wall, refuse_above
 
 
 def main() -> None:
@@ -29,15 +22,15 @@ def main() -> None:
     generate = [script, "generate", "--dpdk", "--mlx5"]
     floor = [sys.executable, "-c", "import click, jinja2"]
     with tempfile.TemporaryDirectory() as directory:
-        pairs = [
-            (seconds(generate, directory), seconds(floor, directory)) for _ in range(arguments.runs)
-        ]
-    best, least = (min(times) for times in zip(*pairs))
+        best, least = measure_best(
+            lambda: measure_wall(generate, directory),
+            lambda: measure_wall(floor, directory),
+            arguments.runs,
+        )
     print(
         f"generate {best * 1e3:.1f} ms, import floor {least * 1e3:.1f} ms, ratio {best / least:.2f}"
     )
-    if best > arguments.limit * least:
-        sys.exit(f"the ratio is above {arguments.limit}")
+    refuse_above(arguments.limit, best, least)
 
 
 if __name__ == "__main__":

@@ -10,19 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pairs import measure_best
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from support.launcher import Launcher
 
 ROUNDS = 8
-
-
-def best(first: Callable[[], float], second: Callable[[], float]) -> tuple[float, float]:
-    """The shortest of alternating runs, in seconds per allreduce."""
-    pairs = [(first(), second()) for _ in range(ROUNDS)]
-    return min(a for a, _ in pairs), min(b for _, b in pairs)
 
 
 def show(name: str, ours: float, reference: float, what: str) -> None:
@@ -38,7 +31,9 @@ def test_fallback(launch: Launcher) -> None:
         ranks = launch("time_allreduce", 2, arguments=arguments, preload=preload, fresh=True)
         return float(max(rank.result["seconds"] for rank in ranks))
 
-    ours, stock = best(lambda: seconds(preload=True), lambda: seconds(preload=False))
+    ours, stock = measure_best(
+        lambda: seconds(preload=True), lambda: seconds(preload=False), ROUNDS
+    )
     show("64 concurrent float64 allreduces, each", ours, stock, "unpatched torch")
 
 
@@ -73,5 +68,5 @@ def test_delegated(launch: Launcher, direct: Path, size: str, rounds: int) -> No
         ]
         return max(float(process.communicate()[0]) for process in processes)
 
-    ours, reference = best(through_torch, bare)
+    ours, reference = measure_best(through_torch, bare, ROUNDS)
     show(f"delegated allreduce of {size}", ours, reference, "the client library")

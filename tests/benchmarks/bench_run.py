@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
-import time
+
+from pairs import measure_best, measure_wall, refuse_above
 
 from patchgen.system.ports import free_port
 
@@ -28,13 +28,6 @@ elastic_launch(config, command)(*arguments)
 """
 
 
-def measure(command: list[str]) -> float:
-    """Wall time of a command in seconds."""
-    start = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)
-    return time.perf_counter() - start
-
-
 def torchrun() -> list[str]:
     options = ["--nproc_per_node", "2", "--master_port", str(free_port()), "--no_python"]
     return [PYTHON, "-c", TORCHRUN, *options]
@@ -49,12 +42,12 @@ def main() -> None:
     ranks = [PYTHON, "-c", "pass"]
     run = [script, "run", "--", *ranks]
     for _ in range(WARMING):
-        measure(run)
-    pairs = [(measure(run), measure([*torchrun(), *ranks])) for _ in range(arguments.runs)]
-    best, least = (min(times) for times in zip(*pairs))
+        measure_wall(run)
+    best, least = measure_best(
+        lambda: measure_wall(run), lambda: measure_wall([*torchrun(), *ranks]), arguments.runs
+    )
     print(f"run {best:.2f} s, torchrun {least:.2f} s, ratio {best / least:.2f}")
-    if best > arguments.limit * least:
-        sys.exit(f"the ratio is above {arguments.limit}")
+    refuse_above(arguments.limit, best, least)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,32 @@
+"""Alternating measurements of two things, and the limit of their ratio."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def measure_wall(command: Sequence[str], cwd: str | None = None) -> float:
+    """Wall time of a command in seconds."""
+    start = time.perf_counter()
+    subprocess.run(command, cwd=cwd, check=True, capture_output=True)
+    return time.perf_counter() - start
+
+
+def measure_best(
+    first: Callable[[], float], second: Callable[[], float], runs: int
+) -> tuple[float, float]:
+    """Least values of two measurements, which take turns."""
+    pairs = [(first(), second()) for _ in range(runs)]
+    return min(a for a, _ in pairs), min(b for _, b in pairs)
+
+
+def refuse_above(limit: float, ours: float, reference: float) -> None:
+    """Ends the program where the ratio is above the limit."""
+    if ours > limit * reference:
+        sys.exit(f"the ratio is above {limit}")
