@@ -1,24 +1,17 @@
-"""A job over several hosts: one configuration, the switch as a process, and what the ranks say."""
+"""A job over several hosts: its hosts, and what the ranks say."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from support.waiting import ENOUGH
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 PROGRAM = Path(__file__).parents[1] / "payload" / "cluster_rank.py"
-_OWN = ("rank", "num_workers")  # of each rank, and left out of a file for all
 
 
 @dataclass(frozen=True)
@@ -38,43 +31,6 @@ class Host:
             "nsenter", f"--net={self.net}/net", "unshare", "--uts", "--mount",
             "sh", "-ec", enter, "sh", self.name, str(self.names), *map(str, command),
         ]  # fmt: skip
-
-
-@contextlib.contextmanager
-def switch(workers: int, cache: Path, way: Sequence[str] = (), host: str = "") -> Iterator[str]:
-    """The simulator's switch as a process of its own; gives its address.
-
-    Args:
-        workers: ranks that sum together.
-        cache: directory of compiled programs.
-        way: words that start a command on a host.
-        host: address to listen on, 127.0.0.1 by default.
-    """
-    command = [*way, sys.executable, "-m", "patchgen", "simulator", "serve", "--cache", str(cache)]
-    command += ["--workers", str(workers), "--listen", f"{host or '127.0.0.1'}:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            found = re.fullmatch(r"listening on (.*)\n", process.stdout.readline())
-            assert found is not None
-            yield found[1]
-        finally:
-            process.terminate()
-            process.wait(ENOUGH)
-
-
-def write_configuration(path: Path, home: Path, address: str) -> None:
-    """Writes one switchml.cfg for all ranks, whose switch is at `address`."""
-    host, _, port = address.rpartition(":")
-    values = {"controller_ip": host, "controller_port": port}
-    lines = []
-    for line in (home / "switchml.cfg").read_text().splitlines():
-        key = line.partition("=")[0].strip()
-        if key in values:
-            lines.append(f"{key} = {values[key]}")
-        elif key not in _OWN:
-            lines.append(line)
-    path.write_text("\n".join([*lines, "[backend.simulator]", "external_aggregator = true", ""]))
 
 
 def read_records(directory: Path, size: int) -> list[dict[str, Any]]:

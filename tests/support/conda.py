@@ -246,12 +246,20 @@ class Site:
     def lock_arguments(self) -> tuple[str | Path, ...]:
         return ("lock", "-f", self.file, "-o", self.lock_file, "--cache", self.cache)
 
-    @property
-    def create_arguments(self) -> tuple[str | Path, ...]:
-        return ("create", "-o", self.prefix, "--lock", self.lock_file, "--cache", self.cache)
+    def create_arguments(
+        self, prefix: Path | None = None, cache: Path | None = None
+    ) -> tuple[str | Path, ...]:
+        where = ("-o", prefix or self.prefix, "--lock", self.lock_file)
+        return ("create", *where, "--cache", cache or self.cache)
 
-    def create(self, *arguments: str, code: int = 0) -> str:
-        return self.run(*self.create_arguments, *arguments, code=code)
+    def create(
+        self,
+        *arguments: str,
+        prefix: Path | None = None,
+        cache: Path | None = None,
+        code: int = 0,
+    ) -> str:
+        return self.run(*self.create_arguments(prefix, cache), *arguments, code=code)
 
     def verify(self, *arguments: str, code: int = 0) -> str:
         return self.run("verify", self.prefix, "--lock", self.lock_file, *arguments, code=code)

@@ -145,6 +145,17 @@ def pypi_torch() -> Path:
 
 
 @pytest.fixture(scope="session")
+def torch() -> Path:
+    """Interpreter with the torch of PyPI."""
+    return pypi_torch()
+
+
+@pytest.fixture(scope="session")
+def plugin(torch: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Plugin:
+    return built_plugin(torch, home, tmp_path_factory, "plugin")
+
+
+@pytest.fixture(scope="session")
 def torch_python() -> Path:
     python = Path(os.environ.get("SWITCHML_TEST_PYTHON", "/usr/bin/python3"))
     find = "import importlib.util as util, sys; sys.exit(not util.find_spec('torch'))"

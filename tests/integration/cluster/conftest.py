@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.cluster import Host
 from support.hosts import ADDRESS, SECOND, hosts
-from support.torch import Plugin, built_plugin, pypi_torch
+from support.torch import plugin, torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,16 +19,6 @@ if TYPE_CHECKING:
 def _wanted() -> None:
     if not os.environ.get("SWITCHML_TEST_CLUSTER"):
         pytest.skip("needs SLURM, Open MPI and two hosts: make test-cluster makes them")
-
-
-@pytest.fixture(scope="session")
-def torch() -> Path:
-    return pypi_torch()
-
-
-@pytest.fixture(scope="session")
-def plugin(torch: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Plugin:
-    return built_plugin(torch, home, tmp_path_factory, "plugin")
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import cluster, slurm
+from support.serving import serving
 
+from patchgen.client.config import compose_simulated
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ def nodes() -> Iterator[slurm.Slurm]:
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_ranks_of_srun_delegate(
-    nodes: slurm.Slurm, plugin: Plugin, home: Path, cache: Path, tmp_path: Path, ranks: int
+    nodes: slurm.Slurm, plugin: Plugin, cache: Path, tmp_path: Path, ranks: int
 ) -> None:
     """Their nodes have no address of their own here, so the program is told rank 0's."""
     config = tmp_path / "switchml.cfg"
@@ -32,8 +34,8 @@ def test_ranks_of_srun_delegate(
         SWITCHML_CONFIG=str(config), GLOO_SOCKET_IFNAME="lo",
         MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()),
     )  # fmt: skip
-    with cluster.switch(ranks, cache) as address:
-        cluster.write_configuration(config, home, address)
+    with serving(cache, tmp_path / "counters", ranks) as switch:
+        config.write_text(compose_simulated(aggregator=switch.address))
         done = nodes.srun(
             "-N2", f"-n{ranks}", plugin.python, cluster.PROGRAM, tmp_path, cwd=tmp_path, env=env
         )

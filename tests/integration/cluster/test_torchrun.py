@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import cluster
+from support.serving import serving
 from support.waiting import ENOUGH
+
+from patchgen.client.config import compose_simulated
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +25,6 @@ _APART = 3.0  # seconds between the starts of the agents
 @pytest.mark.parametrize("rendezvous", ["c10d", "static"])
 def test_ranks_of_torchrun_delegate(
     plugin: Plugin,
-    home: Path,
     cache: Path,
     two_hosts: list[cluster.Host],
     tmp_path: Path,
@@ -35,8 +37,8 @@ def test_ranks_of_torchrun_delegate(
     env = cluster.environment(SWITCHML_CONFIG=str(config), GLOO_SOCKET_IFNAME="cable")
     first = two_hosts[0]
     hosts = list(enumerate(two_hosts))
-    with cluster.switch(4, cache, first.command(), first.address) as address:
-        cluster.write_configuration(config, home, address)
+    with serving(cache, tmp_path / "counters", 4, *first.command(), host=first.address) as switch:
+        config.write_text(compose_simulated(aggregator=switch.address))
         agents = []
         for number, host in reversed(hosts) if reverse else hosts:
             where = (

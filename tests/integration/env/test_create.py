@@ -108,7 +108,7 @@ def test_what_is_in_the_store_needs_no_network(site: Site, channel: Channel) -> 
         said = site.create()
     other = Site(site.root / "other")
     other.root.mkdir()
-    said = site.run("create", "-o", other.prefix, "--lock", site.lock_file, "--cache", site.cache)
+    said = site.create(prefix=other.prefix)
     assert "had 2 of 2" in said
     assert other.files() == LINKED
 
@@ -188,7 +188,7 @@ def test_another_package_of_the_same_name_is_not_taken_from_the_cache(
     channel.add(Package("lib", "1.5", files={"lib/lib": "rebuilt"}, old_format=True))
     site.lock()
     other = site.root / "other"
-    site.run("create", "-o", other, "--lock", site.lock_file, "--cache", site.cache)
+    site.create(prefix=other)
     assert (other / "lib/lib").read_text() == "rebuilt"
 
 
@@ -197,7 +197,7 @@ def test_what_was_written_to_in_one_prefix_is_not_in_the_next(site: Site) -> Non
     with (site.prefix / "lib/lib").open("a") as file:
         file.write("scribble")
     other = site.root / "other"
-    site.run("create", "-o", other, "--lock", site.lock_file, "--cache", site.cache)
+    site.create(prefix=other)
     assert (other / "lib/lib").read_text() == "alpha"
 
 
@@ -324,15 +324,7 @@ def test_a_kill_at_any_step_is_seen_and_mended(site: Site, channel: Channel) -> 
     seen = set()
     for at in range(1, 30):
         prefix, cache = site.root / f"p{at}", site.root / f"c{at}"
-        arguments: list[str | Path] = [
-            "create",
-            "-o",
-            prefix,
-            "--lock",
-            site.lock_file,
-            "--cache",
-            cache,
-        ]
+        arguments = site.create_arguments(prefix, cache)
         command = [sys.executable, "-c", KILL + PROGRAM, str(at), "env", *map(str, arguments)]
         done = subprocess.run(command, check=False, capture_output=True)
         found = marker.read(str(prefix))
@@ -358,7 +350,7 @@ def test_a_kill_while_files_are_linked_is_mended(site: Site, channel: Channel) -
     site.ask([channel.url], [package.name for package in big])
     site.lock()
     for _ in range(20):  # on a busy machine it may be done with linking before it is killed
-        with site.start(*site.create_arguments, program=KILL_WHILE_LINKING + PROGRAM) as process:
+        with site.start(*site.create_arguments(), program=KILL_WHILE_LINKING + PROGRAM) as process:
             process.communicate(timeout=ENOUGH)
         if process.returncode == -signal.SIGKILL and not state(site).linked:
             break
@@ -393,7 +385,7 @@ fi
     channel.add(Package("slow", files={"bin/.slow-post-link.sh": script}))
     site.ask([channel.url], ["slow"], link_scripts=["slow"])
     site.lock()
-    with site.start(*site.create_arguments) as process:
+    with site.start(*site.create_arguments()) as process:
         until((site.prefix / "here").exists, process)
         process.send_signal(signal.SIGINT)
         assert "interrupted" in read_rest(process)
@@ -418,7 +410,7 @@ def test_the_second_of_two_runs_says_so_and_stops(site: Site, channel: Channel) 
     channel.add(Package("slow", files={"bin/.slow-post-link.sh": script}))
     site.ask([channel.url], ["slow"], link_scripts=["slow"])
     site.lock()
-    with site.start(*site.create_arguments) as first:
+    with site.start(*site.create_arguments()) as first:
         until((site.prefix / "here").exists, first)
         assert "another run" in site.create(code=3)
         (site.prefix / "go").touch()
@@ -429,10 +421,7 @@ def test_the_second_of_two_runs_says_so_and_stops(site: Site, channel: Channel) 
 
 def test_two_runs_share_a_cache_at_the_same_time(site: Site) -> None:
     prefixes = [site.root / name for name in "abc"]
-    runs = [
-        site.start("create", "-o", prefix, "--lock", site.lock_file, "--cache", site.cache)
-        for prefix in prefixes
-    ]
+    runs = [site.start(*site.create_arguments(prefix)) for prefix in prefixes]
     for run in runs:
         with run:
             told = read_rest(run)
@@ -443,23 +432,12 @@ def test_two_runs_share_a_cache_at_the_same_time(site: Site) -> None:
 
 def test_a_prefix_that_cannot_be_written_is_named(site: Site) -> None:
     (site.root / "file").write_text("")
-    said = site.run(
-        "create",
-        "-o",
-        site.root / "file/x",
-        "--lock",
-        site.lock_file,
-        "--cache",
-        site.cache,
-        code=5,
-    )
+    said = site.create(prefix=site.root / "file/x", code=5)
     assert re.search(r"file/x: Not a directory", said)
 
 
 def test_a_cache_that_cannot_be_written_is_named_once(site: Site) -> None:
-    said = site.run(
-        "create", "-o", site.prefix, "--lock", site.lock_file, "--cache", "/proc/cache", code=5
-    )
+    said = site.create(cache=Path("/proc/cache"), code=5)
     assert said.count("/proc/cache") == 1
 
 

@@ -144,15 +144,7 @@ def test_nvcc_is_asked_for_its_version(
     site.ask([channel.url], ["cudatoolkit-dev"], link_scripts=["cudatoolkit-dev"])
     site.lock()
     prefix = site.root / "cuda"
-    create: list[str | Path] = [
-        "create",
-        "-o",
-        prefix,
-        "--lock",
-        site.lock_file,
-        "--cache",
-        site.cache,
-    ]
+    create = site.create_arguments(prefix)
     verify: list[str | Path] = ["verify", prefix, "--lock", site.lock_file]
     site.run(*create, "--no-link-scripts")
     assert "nvcc: missing" in site.run(*verify, code=6)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support.torch import (
     Plugin,
-    built_plugin,
+    plugin,
     plugin_launcher,
-    pypi_torch,
+    torch,
     torch_launcher,
 )
 
@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
     from support.forking import Servers
     from support.launcher import Launcher
-
-
-@pytest.fixture(scope="session")
-def torch() -> Path:
-    return pypi_torch()
-
-
-@pytest.fixture(scope="session")
-def plugin(torch: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Plugin:
-    return built_plugin(torch, home, tmp_path_factory, "plugin")
 
 
 @pytest.fixture(scope="session")

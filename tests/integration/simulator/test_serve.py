@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
 import socket
 import struct
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from support.serving import Served, serving
 from support.shared import once
 from support.simulator import fixed_point_sum, job, packets
 from support.trees import tool
@@ -50,48 +48,11 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     )
 
 
-class Served:
-    """A command that serves."""
-
-    def __init__(self, process: subprocess.Popen[str], address: str, target: Path) -> None:
-        self.process = process
-        self.address = address
-        self.target = target
-
-    def end(self, number: int = signal.SIGTERM) -> tuple[int, dict[str, int], str]:
-        """Its exit code, its counters without the workers', and what it told."""
-        self.process.send_signal(number)
-        told = self.process.communicate(timeout=ENOUGH)[1]
-        assert "Sanitizer" not in told, told
-        counters = json.loads(self.target.read_text())
-        self.workers = counters.pop("workers")
-        return self.process.returncode, counters, told
-
-
 @pytest.fixture
 def served(cache: Path, tmp_path: Path) -> Iterator[Served]:
     """For two workers."""
     with serving(cache, tmp_path / "counters.json", 2) as running:
         yield running
-
-
-@contextlib.contextmanager
-def serving(cache: Path, target: Path, workers: int, *before: str) -> Iterator[Served]:
-    """A command that is ready; `before` starts it."""
-    command = [*before, sys.executable, "-m", "patchgen", "simulator", "serve"]
-    command += ["--cache", str(cache), "--workers", str(workers)]
-    with subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0", "--json", str(target)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    ) as process:  # fmt: skip
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            found = re.fullmatch(r"listening on (127\.0\.0\.1:\d+)\n", line)
-            assert found, line
-            yield Served(process, found[1], target)
-        finally:
-            process.kill()
 
 
 def floats(seed: int) -> list[NDArray[np.float32]]:

@@ -1,0 +1,56 @@
+"""The command `simulator serve`, started and ended by a test."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from support.waiting import ENOUGH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Served:
+    """Command that sums for ranks, and its address."""
+
+    def __init__(self, process: subprocess.Popen[str], address: str, target: Path) -> None:
+        self.process = process
+        self.address = address
+        self.target = target
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, dict[str, int], str]:
+        """Returns its exit code, its counters without the workers', and what it told."""
+        self.process.send_signal(number)
+        told = self.process.communicate(timeout=ENOUGH)[1]
+        assert "Sanitizer" not in told, told
+        counters = json.loads(self.target.read_text())
+        self.workers = counters.pop("workers")
+        return self.process.returncode, counters, told
+
+
+@contextlib.contextmanager
+def serving(
+    cache: Path, target: Path, workers: int, *before: str, host: str = "127.0.0.1"
+) -> Iterator[Served]:
+    """Starts the command by `before`, and waits until it listens on an address of `host`."""
+    command = [*before, sys.executable, "-m", "patchgen", "simulator", "serve"]
+    command += ["--cache", str(cache), "--workers", str(workers)]
+    with subprocess.Popen(
+        [*command, "--listen", f"{host}:0", "--json", str(target)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.fullmatch(rf"listening on ({re.escape(host)}:\d+)\n", line)
+            assert found, line
+            yield Served(process, found[1], target)
+        finally:
+            process.kill()
