@@ -471,21 +471,17 @@ class MemoryFile {
   explicit MemoryFile(const std::string& content)
       : descriptor_(static_cast<int>(syscall(kCreate, "switchml.cfg", /*MFD_CLOEXEC*/ 1U))) {
     for (std::size_t done = 0; done < content.size();) {
-      const auto count =
-          descriptor_ < 0 ? -1 : write(descriptor_, content.data() + done, content.size() - done);
+      const auto count = descriptor_.get() < 0 ? -1
+                                               : write(descriptor_.get(), content.data() + done,
+                                                       content.size() - done);
       if (count < 0) {
-        const std::string why = std::strerror(errno);
-        close(descriptor_);
-        throw std::runtime_error("no file in memory can be had: " + why);
+        throw std::runtime_error(text("no file in memory can be had: ", std::strerror(errno)));
       }
       done += static_cast<std::size_t>(count);
     }
   }
-  ~MemoryFile() { close(descriptor_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
 
-  std::string path() const { return text("/proc/self/fd/", descriptor_); }
+  std::string path() const { return text("/proc/self/fd/", descriptor_.get()); }
 
  private:
 #ifdef SYS_memfd_create
@@ -493,7 +489,7 @@ class MemoryFile {
 #else  // the headers are those of a kernel before 3.17
   static constexpr long kCreate = 319;  // of x86-64
 #endif
-  const int descriptor_;
+  const Descriptor descriptor_;
 };
 
 /// The configuration of this rank.

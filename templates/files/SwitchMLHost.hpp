@@ -35,6 +35,24 @@
 
 namespace switchml_torch {
 
+/// An open file descriptor, closed where this ends; negative where opening it failed.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) noexcept : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) {
+      close(number_);
+    }
+  }
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+
+  int get() const noexcept { return number_; }
+
+ private:
+  int number_;
+};
+
 using CoreSet = std::set<unsigned>;
 
 /// Cores that a list as "0-2,5" names; none where it is written in another way.
@@ -155,15 +173,12 @@ inline std::string sourceAddress(const std::string& host) {
     return "";
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> found(list, freeaddrinfo);
-  const int made = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (made < 0) {
-    return "";
-  }
+  const Descriptor made(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_in own{};
   socklen_t length = sizeof own;
-  const bool known = connect(made, found->ai_addr, found->ai_addrlen) == 0 &&  // sends nothing
-                     getsockname(made, reinterpret_cast<sockaddr*>(&own), &length) == 0;
-  close(made);
+  const bool known =
+      connect(made.get(), found->ai_addr, found->ai_addrlen) == 0 &&  // sends nothing
+      getsockname(made.get(), reinterpret_cast<sockaddr*>(&own), &length) == 0;
   return known ? addressText(reinterpret_cast<const sockaddr*>(&own)) : "";
 }
 
@@ -272,11 +287,6 @@ inline std::string firstLine(const std::string& path) {
 /// as long as the process that made it, however that ends, and is no file.
 class ReservedCores {
  public:
-  ReservedCores() = default;
-  ~ReservedCores() { release(sockets_); }
-  ReservedCores(const ReservedCores&) = delete;
-  ReservedCores& operator=(const ReservedCores&) = delete;
-
   /// Takes the first `count` of the cores that are free. Throws std::invalid_argument where there
   /// are fewer. `job` is the same on all ranks of a job.
   CoreSet take(const std::string& job, const std::vector<unsigned>& from, std::size_t count) {
@@ -307,22 +317,23 @@ class ReservedCores {
     if (sockets_.empty()) {
       return;
     }
-    static std::atomic<const std::vector<int>*> kept{nullptr};
-    kept = new const std::vector<int>(std::move(sockets_));
+    struct Kept {
+      std::vector<Descriptor> sockets;
+      std::unique_ptr<const Kept> earlier;
+    };
+    static std::atomic<const Kept*> kept{nullptr};
+    auto added = std::make_unique<Kept>();
+    added->sockets = std::move(sockets_);
     sockets_.clear();
+    added->earlier.reset(kept.exchange(nullptr));
+    kept = added.release();
     static const int registered = pthread_atfork(nullptr, nullptr, [] {
-      if (const auto* const inherited = kept.exchange(nullptr); inherited != nullptr) {
-        release(*inherited);
-      }
+      const std::unique_ptr<const Kept> inherited(kept.exchange(nullptr));
     });
     static_cast<void>(registered);
   }
 
  private:
-  static void release(const std::vector<int>& sockets) noexcept {
-    std::for_each(sockets.begin(), sockets.end(), close);
-  }
-
   /// False where another process has it.
   bool reserve(const std::string& job, unsigned core) {
     sockaddr_un address{};
@@ -332,20 +343,19 @@ class ReservedCores {
         text("switchml/core/", core, "/", job).substr(0, kMost);  // behind a 0: no file
     std::copy(name.begin(), name.end(), address.sun_path + 1);
     const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    const int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (made < 0) {
+    Descriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (made.get() < 0) {
       return true;  // nobody here can have such a socket
     }
-    sockets_.push_back(made);
-    if (bind(made, reinterpret_cast<const sockaddr*>(&address), size) == 0 || errno != EADDRINUSE) {
-      return true;
+    if (bind(made.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 &&
+        errno == EADDRINUSE) {
+      return false;
     }
-    sockets_.pop_back();
-    close(made);
-    return false;
+    sockets_.push_back(std::move(made));
+    return true;
   }
 
-  std::vector<int> sockets_;
+  std::vector<Descriptor> sockets_;
 };
 
 }  // namespace switchml_torch

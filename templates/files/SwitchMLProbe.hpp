@@ -7,7 +7,6 @@
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "SwitchMLAgreement.hpp"
+#include "SwitchMLHost.hpp"
 
 namespace switchml_torch {
 
@@ -167,25 +167,21 @@ inline std::string unreachable(const std::string& host, std::uint16_t port,
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, freeaddrinfo);
   const auto attempt = [deadline](const addrinfo& address) {
-    struct Socket {
-      int fd;
-      ~Socket() { close(fd); }
-    };
-    const Socket made{socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-    if (made.fd >= 0 && connect(made.fd, address.ai_addr, address.ai_addrlen) == 0) {
+    const Descriptor made(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (made.get() >= 0 && connect(made.get(), address.ai_addr, address.ai_addrlen) == 0) {
       return 0;
     }
-    if (made.fd < 0 || errno != EINPROGRESS) {
+    if (made.get() < 0 || errno != EINPROGRESS) {
       return errno;
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd entry{made.fd, POLLOUT, 0};
+    pollfd entry{made.get(), POLLOUT, 0};
     if (poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, INT32_MAX))) <= 0) {
       return ETIMEDOUT;
     }
     int error = 0;
     socklen_t length = sizeof error;
-    getsockopt(made.fd, SOL_SOCKET, SO_ERROR, &error, &length);
+    getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &length);
     return error;
   };
   for (;;) {
