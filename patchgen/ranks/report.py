@@ -77,12 +77,14 @@ def _table(ranks: Sequence[Rank], counters: Mapping[str, Any] | None) -> Iterato
         name for name in reports[0]["fallbacks"] if any(r["fallbacks"][name] for r in reports)
     ]
     fallen = [f"Gloo: {name}" for name in reasons]
-    header = ["rank", "allreduces delegated", "bytes", *fallen, *headings]
+    counted = _packets(reports)
+    header = ["rank", "allreduces delegated", "bytes", *fallen, *counted.values(), *headings]
     rows = [
         [
             str(rank.rank) + ("" if rank.final else "*"),
             *(f"{number:,}" for number in rank.delegated),
             *(f"{report['fallbacks'][name]:,}" for name in reasons),
+            *(f"{(report.get('packets') or {}).get(name, 0):,}" for name in counted),
             *packets.get(rank.rank, ["0"] * len(headings)),
         ]
         for rank, report in zip(ranks, reports)
@@ -90,6 +92,18 @@ def _table(ranks: Sequence[Rank], counters: Mapping[str, Any] | None) -> Iterato
     yield from tables.lines(header, rows)
     if not all(rank.final for rank in ranks):
         yield "* was ended from outside: as of when it last made or destroyed a group"
+
+
+def _packets(reports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Headings of the client library's counters that are not 0 on all ranks, by their names."""
+    named = {
+        "sent": "packets sent",
+        "answers": "answered",
+        "wrong": "wrong",
+        "timeouts": "timeouts",
+    }
+    known = [report.get("packets") or {} for report in reports]
+    return {name: text for name, text in named.items() if any(one.get(name) for one in known)}
 
 
 def reason(result: Result) -> str:

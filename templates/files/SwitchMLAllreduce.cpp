@@ -23,6 +23,7 @@
 #include "SwitchMLAgreement.hpp"
 #include "SwitchMLConfig.hpp"
 #include "SwitchMLJobs.hpp"
+#include "SwitchMLPackets.hpp"
 #include "SwitchMLProbe.hpp"
 #include "SwitchMLThreads.hpp"
 
@@ -110,9 +111,12 @@ class Newest {
 /// The outcome of an agreement between the ranks of a group.
 struct Outcome {
   int size = 0;
-  std::string decision;  // where allreduces go, and why
-  std::string reason;    // for which they stay with Gloo; empty where they do not
-  std::string terms;     // empty where they stay with Gloo
+  std::string decision;   // where allreduces go, and why
+  std::string reason;     // for which they stay with Gloo; empty where they do not
+  std::string terms;      // empty where they stay with Gloo
+  std::string step;       // of the agreement, that was refused: the first on this rank, or on any
+  std::string objection;  // of this rank itself
+  std::string offer;      // the terms of this rank, where it was able
 
   std::string line() const {
     return size == 0
@@ -138,6 +142,7 @@ struct Process {
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> nextTicket{0};
   std::atomic<bool> used{false};  // the library's context
+  std::atomic<bool> counts{false};
   Newest<std::string> broken;
   Newest<Outcome> group;
   Newest<std::string> filled;
@@ -194,6 +199,16 @@ Process& process() {
 Process& sharedState() {
   auto* const found = newest.load(std::memory_order_acquire);
   return found == nullptr ? process() : *found;
+}
+
+/// Packets of this process; none before the context has started.
+Packets packets(const Process& state) {
+  if (!state.counts.load(std::memory_order_acquire)) {
+    Packets none;
+    none.known = packetsOf(switchml::Stats(), 0).known;
+    return none;
+  }
+  return packetsOf(switchml::Context::GetInstance().GetStats(), 0);
 }
 
 void say(const std::string& line) { std::fprintf(stderr, "switchml: %s\n", line.c_str()); }
@@ -442,6 +457,7 @@ Offer startContext(Process& state, const switchml::Config& config,
     fail(state, why);
     return Offer::refuse(why);
   }
+  state.counts.store(true, std::memory_order_release);
   state.threads.start(threadsFor(processors(), config.general_.num_worker_threads) - 1);
   return {};
 }
@@ -627,7 +643,7 @@ Offer probe(Process& state, const switchml::Config& config, std::chrono::millise
   if (!why.empty()) {
     fail(state, why);
   }
-  return why.empty() ? Offer() : Offer::refuse(state.broken.get());
+  return why.empty() ? Offer() : Offer::refuse(state.broken.get() + packets(state).words());
 }
 
 /// Number of elements of a delegated allreduce that are sent in fewer bits.
@@ -873,13 +889,16 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
   state.claimed = state.claimed || claim.held;
   const bool starts = offer.able() && !state.started;
   lock.unlock();
+  const char* step = "offer";
   if (starts && usesSwitch(config.general_)) {
     if (auto reached = reachController(config, loaded.place, timeout); !reached.able()) {
       offer = std::move(reached);
+      step = "controller";
     }
   }
 
-  auto agreed = negotiation.round("offer", offer);
+  auto own = offer;
+  auto agreed = negotiation.round("offer", own);
   if (agreed.able()) {
     if (starts) {
       loaded.cores.keep();
@@ -887,12 +906,18 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
         state.filled.set(loaded.filled.words());
       }
     }
-    agreed = negotiation.round("start", startContext(state, config, timeout));
+    step = "start";
+    own = startContext(state, config, timeout);
+    agreed = negotiation.round(step, own);
   }
   if (agreed.able() && !sumsAreFake(config.general_)) {
-    agreed = negotiation.round("probe", probe(state, config, timeout, negotiation.seed()));
+    step = "probe";
+    own = probe(state, config, timeout, negotiation.seed());
+    agreed = negotiation.round(step, own);
   }
-  Outcome outcome{size, "allreduce stays with Gloo: " + agreed.words, agreed.words, ""};
+  Outcome outcome;
+  outcome.size = size;
+  outcome.offer = offer.able() ? offer.words : "";
   if (agreed.able()) {
     outcome.terms = offer.words;
     outcome.decision = text(
@@ -902,6 +927,13 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
             ? ""
             : text(" in ", settings.quantization.bits, " bits"),
         " (", outcome.terms, state.filled.empty() ? "" : "; filled in: ", state.filled.get(), ")");
+  } else {
+    outcome.decision = "allreduce stays with Gloo: " + agreed.words;
+    outcome.reason = agreed.words;
+    outcome.step = step;
+    outcome.objection = own.able()          ? ""
+                        : own.where.empty() ? own.words
+                                            : text(own.words, " (", own.where, ")");
   }
   const auto line = outcome.line();
 
@@ -974,11 +1006,14 @@ extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_rep
     fallbacks += text(i == 0 ? "" : ", ", quoted(kFallbackNames[i]), ": ",
                       state.fallbacks[i].load(std::memory_order_relaxed));
   }
-  std::string terms;
+  const auto terms = [](const std::string& agreed) {
+    std::string out;
+    for (const auto& [name, value] : readTerms(agreed)) {
+      out += text(out.empty() ? "" : ", ", quoted(name), ": ", quoted(value));
+    }
+    return out;
+  };
   const auto group = state.group.get();
-  for (const auto& [name, value] : readTerms(group.terms)) {
-    terms += text(terms.empty() ? "" : ", ", quoted(name), ": ", quoted(value));
-  }
   const auto broken = state.broken.get();
   const auto report = text(
       "{\"flags\": ", quoted(SWITCHML_TORCH_FLAGS),
@@ -987,10 +1022,12 @@ extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_rep
       ", \"failure\": ", quoted(state.forked && broken.empty() ? kForked : broken),
       ", \"group\": ", quoted(group.line()), ", \"world_size\": ", group.size,
       ", \"decision\": ", quoted(group.decision), ", \"reason\": ", quoted(group.reason),
-      ", \"terms\": {", terms, "}, \"filled_in\": ", quoted(state.filled.get()),
+      ", \"step\": ", quoted(group.step), ", \"objection\": ", quoted(group.objection),
+      ", \"offer\": {", terms(group.offer), "}, \"terms\": {", terms(group.terms),
+      "}, \"filled_in\": ", quoted(state.filled.get()),
       ", \"calls\": ", state.calls.load(std::memory_order_relaxed),
-      ", \"bytes\": ", state.bytes.load(std::memory_order_relaxed), ", \"fallbacks\": {", fallbacks,
-      "}}");
+      ", \"bytes\": ", state.bytes.load(std::memory_order_relaxed),
+      ", \"packets\": ", packets(state).json(), ", \"fallbacks\": {", fallbacks, "}}");
   if (capacity > 0) {
     buffer[report.copy(buffer, capacity - 1)] = '\0';
   }

@@ -42,10 +42,16 @@ def report():
     world_size: its number of ranks; 0 where there was none.
     decision: where its allreduces go, in words.
     reason: why they stay with Gloo, or an empty string.
+    step: the step at which they did not agree, or an empty string: controller (which this rank did
+    not reach), offer, start, probe.
+    objection: what this rank itself objected to, or an empty string.
+    offer: the settings of this rank, by name, as text; empty where it could not use them.
     terms: the settings that its ranks agreed on, by name, as text; empty where they did not.
     filled_in: what this rank has filled into its switchml.cfg.
     calls, bytes: allreduces, and bytes per rank, that SwitchML has summed: 4 for each element,
     whatever its type.
+    packets: packets that the client library has counted in this process: sent, answers, wrong (came,
+    and were no answer) and timeouts; None where the library cannot tell.
     fallbacks: allreduces left to Gloo, by reason: group (it does not delegate), op and dtype (none
     that it delegates), tensors (several that are summed with each other), numel (below
     SWITCHML_MIN_NUMEL, or empty).

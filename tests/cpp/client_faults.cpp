@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "client_case.hpp"
+#include "counts.hpp"
 
 using namespace std::chrono_literals;
 
@@ -461,6 +462,31 @@ void jobSizes(DpdkRun& run) {
   end(0, "stays small");
 }
 
+/// The first packets are sent again and again, until one of them has an answer.
+void counts(DpdkRun& run) {
+  const auto& stats = run.context.GetStats();
+  const auto waitFor = [](const std::function<bool()>& holds, const char* otherwise) {
+    const auto limit = Clock::now() + 10s;
+    while (!holds()) {
+      require(Clock::now() < limit, otherwise);
+      std::this_thread::sleep_for(1ms);
+    }
+  };
+  const auto all = [&stats] {
+    const std::lock_guard<std::mutex> lock(ours.mutex);
+    return stats.TotalPktsSent() == ours.sent.size();
+  };
+  ours.holds = true;
+  std::thread job([&run] { run.sum(256 * 100); });
+  waitFor([&] { return stats.Timeouts() > 0 && all(); },
+          "a job that goes on has not counted what it sends");
+  require(stats.CorrectPktsReceived() == 0, "answers are counted before there are any");
+  ours.holds = false;
+  job.join();
+  waitFor([&] { return stats.CorrectPktsReceived() == 108; }, "answers are not counted");
+  waitFor(all, "packets are not counted as they were sent");
+}
+
 void backOff(DpdkRun& run) {
   // Nothing is answered until each packet was sent so often, and one is lost once more then.
   constexpr int kSilent = 5;
@@ -522,13 +548,16 @@ void stopAt(DpdkRun& run, int which, const char* what) {
 int main(int argc, char** argv) {
   mainThread = pthread_self();
   const std::string name = argc > 1 ? argv[1] : "";
+  if (const auto objection = name == "counts" ? objectionToCounts() : ""; !objection.empty()) {
+    end(1, objection);
+  }
   const int which = argc > 2 ? std::atoi(argv[2]) : 0;
   static DpdkRun& run = *new DpdkRun;
   auto& dpdk = run.config.backend_.dpdk;
   run.config.general_.controller_port = 0;
   bool starts = true;
   if (name == "resent-id" || name == "stale-timers" || name == "half-batch" ||
-      name == "stop-resending" || name == "fast-free") {
+      name == "stop-resending" || name == "fast-free" || name == "counts") {
     run.config.general_.timeout = 30;
     offersFastFree = name == "fast-free";
   } else if (name == "back-off") {
@@ -593,6 +622,8 @@ int main(int argc, char** argv) {
     jobSizes(run);
   } else if (name == "back-off") {
     backOff(run);
+  } else if (name == "counts") {
+    counts(run);
   } else if (name.rfind("stop-", 0) == 0) {
     stopAt(run, which, name.c_str() + 5);
     end(0, "stopped");

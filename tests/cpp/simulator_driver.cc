@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "counts.hpp"
 #include "forked.hpp"
 
 #if !SWITCHML_SIMULATOR
@@ -236,17 +237,25 @@ std::string Stats(std::istream&) {
          std::to_string(stats.NumelSubmitted());
 }
 
+std::string Packets(std::istream&) {
+  const auto& stats = TheContext().GetStats();
+  return std::to_string(stats.TotalPktsSent()) + " " + std::to_string(stats.CorrectPktsReceived()) +
+         " " + std::to_string(stats.WrongPktsReceived()) + " " + std::to_string(stats.Timeouts());
+}
+
+std::string Counts(std::istream&) {
+  const auto objection = objectionToCounts();
+  return objection.empty() ? "holds" : objection;
+}
+
 }  // namespace
 
 int main() {
   const std::map<std::string, std::function<std::string(std::istream&)>> commands{
-      {"start", Start},         {"start-from", StartFrom},
-      {"state", State},         {"reduce", Reduce},
-      {"submit", Submit},       {"wait", Wait},
-      {"storm", Storm},         {"bench", Bench},
-      {"wait-all", WaitForAll}, {"stop", Stop},
-      {"fork", Fork},           {"orphan", Orphan},
-      {"misuse", Misuse},       {"stats", Stats}};
+      {"start", Start}, {"start-from", StartFrom}, {"packets", Packets},     {"counts", Counts},
+      {"state", State}, {"reduce", Reduce},        {"submit", Submit},       {"wait", Wait},
+      {"storm", Storm}, {"bench", Bench},          {"wait-all", WaitForAll}, {"stop", Stop},
+      {"fork", Fork},   {"orphan", Orphan},        {"misuse", Misuse},       {"stats", Stats}};
   std::string line;
   while (std::getline(std::cin, line)) {
     std::istringstream arguments(line);

@@ -103,7 +103,8 @@ class Honest {
 
  private:
   void Run(uint16_t rank) try {
-    Worker worker(endpoint_, ValidHello(rank), kEnough);
+    Stats stats;
+    Worker worker(endpoint_, ValidHello(rank), kEnough, stats);
     for (long job = 0;; ++job) {
       {
         std::unique_lock<std::mutex> lock(mutex_);

@@ -41,6 +41,7 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
     "stop": STOPS,
     "heap": (("heap",),),
     "job-sizes": (("job-sizes",),),
+    "counts": (("counts",),),
     "start-waits": tuple((name,) for name in STARTS),
 }
 """Of each mend. Those that change headers, and so take longest, come last."""

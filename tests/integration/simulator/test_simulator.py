@@ -150,6 +150,24 @@ def test_large_tensors_and_several_outstanding_jobs(
         assert group.ask("stats")[0] == f"122 122 {6 * MIB + 20 * 70000 + 100 * 300}"
 
 
+def test_the_interface_of_the_counters(driver: Path, tmp_path: Path) -> None:
+    """The case `counts` of tests/cpp/client_faults.cpp says the same of the real library."""
+    with job(driver, tmp_path, 1) as group:
+        assert group.ask("counts") == ["holds"]
+
+
+def test_packets_are_counted(driver: Path, tmp_path: Path, rng: np.random.Generator) -> None:
+    with job(driver, tmp_path, 2) as group:
+        group.start()
+        group.ask("submit int32 70000 1")
+        group.ask("wait-all")
+        sent = sum(1 for _ in packets(70000))
+        assert group.ask("packets") == [f"{sent} {sent} 0 0"] * 2
+        group.reduce(float_tensors(rng, 2, 1000))  # exponents are packets of their own
+        sent += 2 * sum(1 for _ in packets(1000))
+        assert group.ask("packets") == [f"{sent} {sent} 0 0"] * 2
+
+
 @pytest.fixture(scope="module")
 def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The quantizer, under sanitizers."""

@@ -152,6 +152,15 @@ def test_what_is_told_of_ranks_that_delegated() -> None:
     ]
 
 
+def test_packets_that_the_client_library_counted() -> None:
+    """A library of another version may not tell; what is 0 on all ranks has no column."""
+    packets = {"sent": 1500, "answers": 12, "wrong": 0, "timeouts": 0}
+    ranks = rank(0, packets=packets), rank(1, packets=None), rank(2)
+    table = [*telling.lines(result(*ranks))][1:]
+    assert table[0].split("  ")[-2:] == ["packets sent", "answered"]
+    assert [line.split()[3:] for line in table[2:5]] == [["1,500", "12"], ["0", "0"], ["0", "0"]]
+
+
 def test_a_rank_that_is_alone_delegates_nothing() -> None:
     ended = result(dataclasses.replace(rank(0, calls=9, bytes=36), world=1))
     assert not ended.delegated

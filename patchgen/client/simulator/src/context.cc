@@ -66,6 +66,7 @@ bool Context::Join(Config* config) {
   }
   try {
     config_.Validate();
+    stats_.InitStats(static_cast<WorkerTid>(config_.general_.num_worker_threads));
     const bool external = config_.backend_.simulator.external_aggregator;
     session_ = std::make_unique<Session>(config_.general_, external, stats_);
     return true;
@@ -100,7 +101,8 @@ std::shared_ptr<Job> Context::AllReduceAsync(void* in_ptr, void* out_ptr, uint64
     job->SetJobStatus(FAILED);
     return job;
   }
-  stats_.CountSubmitted(numel);
+  stats_.IncJobsSubmittedNum();
+  stats_.AppendJobSubmittedNumel(numel);
   session_->Submit(job);
   return job;
 }

@@ -20,7 +20,7 @@ Session::Session(const GeneralConfig& config, bool external_aggregator, Stats& s
         if (config.rank == 0 && !external_aggregator) {
           host_.emplace(endpoint, hello);
         }
-        return Worker(endpoint, hello, limit);
+        return Worker(endpoint, hello, limit, stats_);
       }()),
       thread_([this] { Run(); }) {}
 
@@ -73,7 +73,7 @@ void Session::Run() {
     lock.unlock();
     const bool finished = !stopping && CarryOut(*job);
     if (finished) {
-      stats_.CountFinished();
+      stats_.IncJobsFinishedNum();
     }
     lock.lock();
     // Under the lock, so that who has waited for the job does not find it queued in Stop().

@@ -6,20 +6,20 @@
 
 namespace switchml {
 
+void Stats::InitStats(WorkerTid) { ResetStats(); }
+
 void Stats::LogStats() {
   Log("jobs submitted " + std::to_string(jobs_submitted_) + ", finished " +
-      std::to_string(jobs_finished_) + ", elements submitted " + std::to_string(numel_submitted_));
+      std::to_string(jobs_finished_) + ", elements submitted " + std::to_string(numel_submitted_) +
+      "; packets sent " + std::to_string(sent_) + ", answers " + std::to_string(correct_) +
+      ", wrong " + std::to_string(wrong_) + ", timeouts " + std::to_string(timeouts_));
 }
 
 void Stats::ResetStats() {
-  jobs_submitted_ = 0;
-  jobs_finished_ = 0;
-  numel_submitted_ = 0;
-}
-
-void Stats::CountSubmitted(Numel numel) {
-  ++jobs_submitted_;
-  numel_submitted_ += numel;
+  for (auto* const count : {&jobs_submitted_, &jobs_finished_, &numel_submitted_, &sent_, &correct_,
+                            &wrong_, &timeouts_}) {
+    *count = 0;
+  }
 }
 
 }  // namespace switchml

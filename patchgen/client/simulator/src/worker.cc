@@ -14,6 +14,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+constexpr WorkerTid kThread = 0;
+
 // The aggregator waits for `limit`, and then says for whom. Only where it says nothing either does
 // the worker give up by itself.
 milliseconds Patience(milliseconds limit) {
@@ -22,8 +24,8 @@ milliseconds Patience(milliseconds limit) {
 
 }  // namespace
 
-Worker::Worker(const Endpoint& endpoint, const Hello& hello, milliseconds limit)
-    : hello_(hello), limit_(limit) {
+Worker::Worker(const Endpoint& endpoint, const Hello& hello, milliseconds limit, Stats& stats)
+    : hello_(hello), limit_(limit), stats_(stats) {
   const TimePoint deadline = Clock::now() + limit;
   socket_ = Connect(endpoint, deadline);
   limit_ = std::chrono::ceil<milliseconds>(deadline - Clock::now());
@@ -45,7 +47,7 @@ void Worker::AllReduce(const Tensor& tensor, AllReduceOperation operation) {
   Append({FrameKind::kJob, sizeof job, jobs_}, &job);
   if (plan.steps() == 0) {
     Flush();
-    ReceiveAnswer({FrameKind::kJob, 0, jobs_}, nullptr);
+    ReceiveAnswer({FrameKind::kJob, 0, jobs_}, nullptr, 0);
   }
   uint64_t answers = 0;
   for (uint64_t index = 0; index < plan.steps(); ++index) {
@@ -69,6 +71,7 @@ void Worker::SendStep(const JobPlan& plan, uint64_t index, const Tensor& tensor)
     const char* const data = static_cast<const char*>(tensor.in_ptr);
     Append(header, nullptr);
     Send({data + chunk.elements.offset * sizeof(int32_t), header.bytes});
+    stats_.AddTotalPktsSent(kThread, chunk.packets);
     return;
   }
   const float* const in = static_cast<const float*>(tensor.in_ptr);
@@ -91,6 +94,7 @@ void Worker::SendStep(const JobPlan& plan, uint64_t index, const Tensor& tensor)
     Append(header, nullptr);
     Send({fixed_.data(), header.bytes});
   }
+  stats_.AddTotalPktsSent(kThread, chunk.packets);
 }
 
 void Worker::ReceiveStep(const JobPlan& plan, uint64_t index, const Tensor& tensor) {
@@ -101,16 +105,16 @@ void Worker::ReceiveStep(const JobPlan& plan, uint64_t index, const Tensor& tens
   if (step.kind == StepKind::kExponents) {
     auto& exponents = exponents_[step.chunk % JobPlan::kLookahead];
     exponents.resize(chunk.packets);
-    ReceiveAnswer(expected, exponents.data());
+    ReceiveAnswer(expected, exponents.data(), chunk.packets);
     return;
   }
   char* const out = static_cast<char*>(tensor.out_ptr) + chunk.elements.offset * sizeof(int32_t);
   if (!plan.quantized()) {
-    ReceiveAnswer(expected, out);
+    ReceiveAnswer(expected, out, chunk.packets);
     return;
   }
   fixed_.resize(std::max<size_t>(fixed_.size(), chunk.elements.numel));
-  ReceiveAnswer(expected, fixed_.data());
+  ReceiveAnswer(expected, fixed_.data(), chunk.packets);
   float* const values = static_cast<float*>(tensor.out_ptr) + chunk.elements.offset;
   const auto& exponents = exponents_[step.chunk % JobPlan::kLookahead];
   for (uint64_t i = 0; i < chunk.packets; ++i) {
@@ -153,6 +157,7 @@ void Worker::Send(Bytes tail) {
     } else if (result.status == Transfer::kClosed) {
       break;  // the aggregator's reason is there to be read
     } else if (!WaitFor(socket_, POLLOUT, deadline)) {
+      stats_.AddTimeouts(kThread, 1);
       throw LinkError("the aggregator takes nothing for " + std::to_string(limit_.count()) + " ms");
     }
   }
@@ -165,15 +170,17 @@ FrameHeader Worker::ReceiveHeader() {
   return header;
 }
 
-void Worker::ReceiveAnswer(const FrameHeader& expected, void* payload) {
+void Worker::ReceiveAnswer(const FrameHeader& expected, void* payload, uint64_t packets) {
   const FrameHeader header = ReceiveHeader();
   if (header.kind == FrameKind::kFailed) {
     throw LinkError(ReceiveText(header));
   }
   if (std::memcmp(&header, &expected, sizeof header) != 0) {
+    stats_.AddWrongPktsReceived(kThread, 1);
     throw LinkError("the aggregator sent a malformed message");
   }
   Receive(payload, header.bytes);
+  stats_.AddCorrectPktsReceived(kThread, packets);
 }
 
 void Worker::Receive(void* data, size_t bytes) {
@@ -187,6 +194,7 @@ void Worker::Receive(void* data, size_t bytes) {
     } else if (result.status == Transfer::kClosed) {
       throw LinkError("the connection to the aggregator broke");
     } else if (!WaitFor(socket_, POLLIN, deadline)) {
+      stats_.AddTimeouts(kThread, 1);
       throw LinkError("the aggregator says nothing for " + std::to_string(limit_.count()) + " ms");
     }
   }

@@ -12,14 +12,16 @@
 #include "plan.h"
 #include "protocol.h"
 #include "socket.h"
+#include "stats.h"
 
 namespace switchml {
 
 class Worker {
  public:
   // Says hello, and blocks until it is answered. Throws LinkError: nobody there within `limit`, or
-  // refused.
-  Worker(const Endpoint& endpoint, const Hello& hello, std::chrono::milliseconds limit);
+  // refused. `stats` must outlive the worker.
+  Worker(const Endpoint& endpoint, const Hello& hello, std::chrono::milliseconds limit,
+         Stats& stats);
 
   // Carries out the next job. Throws LinkError, after which there can be no other job.
   void AllReduce(const Tensor& tensor, AllReduceOperation operation);
@@ -37,7 +39,7 @@ class Worker {
   void Send(Bytes tail);
   void Flush() { Send({nullptr, 0}); }
   FrameHeader ReceiveHeader();
-  void ReceiveAnswer(const FrameHeader& expected, void* payload);
+  void ReceiveAnswer(const FrameHeader& expected, void* payload, uint64_t packets);
   void Receive(void* data, size_t bytes);
   bool Readable() const;
   std::string ReceiveText(const FrameHeader& header);
@@ -45,6 +47,7 @@ class Worker {
 
   const Hello hello_;
   std::chrono::milliseconds limit_;  // how long to wait for any progress
+  Stats& stats_;
   Fd socket_;
   uint64_t jobs_ = 0;
   std::vector<char> unsent_;  // small frames, to leave with the next large one
