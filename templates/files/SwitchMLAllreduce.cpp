@@ -614,9 +614,10 @@ void Flight::finish() {
 }
 
 /// Sums a known pattern of each type with the other ranks. That a context has started does not say
-/// that its packets arrive, nor that their sums are right.
+/// that its packets arrive, nor that their sums are right. `step` becomes "sums" once there are
+/// any.
 Offer probe(Process& state, const switchml::Config& config, std::chrono::milliseconds timeout,
-            std::uint64_t seed) {
+            std::uint64_t seed, const char*& step) {
   const auto& general = config.general_;
   const Probe pattern(general.rank, general.num_workers, general.packet_numel, seed);
   const auto slots = kSimulator ? 0 : outstanding(config);  // it has none
@@ -635,6 +636,7 @@ Offer probe(Process& state, const switchml::Config& config, std::chrono::millise
     // Both in any case: the sums of this rank alone may be wrong, and the others wait for it.
     why = check(std::int32_t{}, Element::kInt32);
     const auto floats = check(float{}, Element::kFloat32);
+    step = "sums";
     why = why.empty() ? floats : why;
   } catch (const std::exception& error) {
     why = error.what();
@@ -912,8 +914,8 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
   }
   if (agreed.able() && !sumsAreFake(config.general_)) {
     step = "probe";
-    own = probe(state, config, timeout, negotiation.seed());
-    agreed = negotiation.round(step, own);
+    own = probe(state, config, timeout, negotiation.seed(), step);
+    agreed = negotiation.round("probe", own);
   }
   Outcome outcome;
   outcome.size = size;
@@ -1017,7 +1019,8 @@ extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_rep
   const auto broken = state.broken.get();
   const auto report = text(
       "{\"flags\": ", quoted(SWITCHML_TORCH_FLAGS),
-      ", \"simulator\": ", kSimulator ? "true" : "false",
+      ", \"simulator\": ", kSimulator ? "true" : "false", ", \"protocol\": ", kProtocol,
+      ", \"client\": ", quoted(clientMark()),
       ", \"delegating\": ", !state.forked && state.delegation.load() != nullptr ? "true" : "false",
       ", \"failure\": ", quoted(state.forked && broken.empty() ? kForked : broken),
       ", \"group\": ", quoted(group.line()), ", \"world_size\": ", group.size,

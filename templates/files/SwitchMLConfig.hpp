@@ -36,6 +36,15 @@ constexpr bool kSimulator = true;
 constexpr bool kSimulator = false;
 #endif
 
+/// What the client library says about how it was made; empty where it says nothing.
+inline std::string clientMark() {
+#ifdef SWITCHML_TORCH_CLIENT
+  return SWITCHML_TORCH_CLIENT;
+#else
+  return "";
+#endif
+}
+
 // What SwitchML's own P4 program has room for.
 constexpr std::uint16_t kSwitchWorkers = 32;
 constexpr std::uint64_t kSwitchSlots = 8192;
@@ -309,7 +318,7 @@ inline bool resendsEarly(const switchml::GeneralConfig& config) {
   return !kSimulator && config.backend == "rdma" && !(config.timeout >= kLeastRdmaTimeoutMs);
 #else
   static_cast<void>(config);
-  return false;  // it sends none again
+  return false;                         // it sends none again
 #endif
 }
 
@@ -318,11 +327,7 @@ inline std::string missingMends(const switchml::GeneralConfig& config) {
   if (!usesSwitch(config)) {
     return "";
   }
-#ifdef SWITCHML_TORCH_CLIENT
-  const std::string mark = SWITCHML_TORCH_CLIENT;
-#else
-  const std::string mark;
-#endif
+  const auto mark = clientMark();
   constexpr const char* kMends = " mends=";
   const auto found = (" " + mark).find(kMends);
   const auto list = found == std::string::npos ? "" : mark.substr(found + std::strlen(kMends) - 1);

@@ -36,6 +36,8 @@ def report():
 
     flags: the backend flags that the patch was made with, as one string.
     simulator: whether the client library is the simulator.
+    protocol: version of what ranks tell each other.
+    client: what the client library says about how it was made, such as its mends.
     delegating: whether a process group delegates at the moment.
     failure: why SwitchML was given up, or an empty string.
     group: what the newest process group agreed on, and why, in a line. The same as fields:
@@ -43,15 +45,15 @@ def report():
     decision: where its allreduces go, in words.
     reason: why they stay with Gloo, or an empty string.
     step: the step at which they did not agree, or an empty string: controller (which this rank did
-    not reach), offer, start, probe.
+    not reach), offer, start, probe (which did not end on this rank), sums (which it has).
     objection: what this rank itself objected to, or an empty string.
     offer: the settings of this rank, by name, as text; empty where it could not use them.
     terms: the settings that its ranks agreed on, by name, as text; empty where they did not.
     filled_in: what this rank has filled into its switchml.cfg.
     calls, bytes: allreduces, and bytes per rank, that SwitchML has summed: 4 for each element,
     whatever its type.
-    packets: packets that the client library has counted in this process: sent, answers, wrong (came,
-    and were no answer) and timeouts; None where the library cannot tell.
+    packets: packets that the client library has counted in this process: sent, answers, wrong
+    (came, and were no answer) and timeouts; None where the library cannot tell.
     fallbacks: allreduces left to Gloo, by reason: group (it does not delegate), op and dtype (none
     that it delegates), tensors (several that are summed with each other), numel (below
     SWITCHML_MIN_NUMEL, or empty).
