@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from patchgen.wheel import Plan
     from patchgen.wheel.delivery import Delivered
+    from patchgen.wheel.place import Place
 
 
 @click.command(cls=Command)
@@ -115,12 +116,20 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     yield f"  options      {options_line(request.options)}"
     yield f"  work         {shlex.quote(request.work)}"
     yield f"  output       {shlex.quote(request.output)}"
+    yield f"  seen at      {_place_line(plan.place)}"
     yield f"  built with   {shlex.quote(request.python or request.lock)}"
     yield f"  variables    {' '.join(variables)}"
     yield f"  jobs         {request.workers}, {request.launcher or 'no ccache'}"
     if request.accepted:
         yield f"  accepted     {' '.join(request.accepted)}"
     yield from (f"  [{'x' if done else ' '}] {name}" for name, done in plan.stages)
+
+
+def _place_line(place: Place) -> str:
+    """Path under which programs see the work directory, and the network that they have."""
+    if place.fixed:
+        return f"{place.seen}, without network"
+    return f"{place.seen}: its path will be in the wheel; no namespaces: {place.reason}"
 
 
 def _plan_data(plan: Plan) -> dict[str, object]:
@@ -131,6 +140,7 @@ def _plan_data(plan: Plan) -> dict[str, object]:
         "version": request.version,
         "options": options_data(request.options),
         "work": request.work,
+        "seen": plan.place.seen,
         "output": request.output,
         "python": request.python,
         "lock": None if request.python else request.lock,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Callable
 
 from patchgen.errors import CheckError, InterruptedRun, file_errors
 from patchgen.wheel import check as preflight
-from patchgen.wheel import delivery, sbom, session, stages
+from patchgen.wheel import delivery, place, sbom, session, stages
 from patchgen.wheel.journal import Journal
 from patchgen.wheel.request import Request
 from patchgen.wheel.session import Session
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from patchgen.checks import Check
     from patchgen.wheel.delivery import Delivered
+    from patchgen.wheel.place import Place
     from patchgen.wheel.stages import Stage
 
 __all__ = ["Plan", "Request", "build", "find_missing", "plan", "refuse_missing"]
@@ -32,6 +33,7 @@ class Plan:
     """Stages of a run, and those of them that are done."""
 
     request: Request
+    place: Place
     stages: tuple[tuple[str, bool], ...]
     """Name of each stage, and True where it is done."""
     variables: Mapping[str, str]
@@ -48,12 +50,15 @@ def plan(request: Request) -> Plan:
         ToolError: the interpreter or the compiler does not run.
     """
     with file_errors():
-        begun = Session(request, Journal(request.work))
+        begun = Session(request, Journal(request.work), place.find(request.work))
         return _plan(begun, _look(begun))
 
 
 def build(request: Request, announce: Callable[[Plan], None]) -> Delivered:
     """Makes the wheel, from wherever an earlier run was stopped. Logs each step.
+
+    Where the system gives namespaces, this process has mounts of its own afterwards, and no
+    network.
 
     Args:
         request: what to build.
@@ -110,8 +115,9 @@ def _plan(begun: Session, rest: Sequence[Stage]) -> Plan:
     known = hasattr(begun, "env")
     return Plan(
         request,
+        begun.place,
         tuple((stage.name, stage not in rest) for stage in stages.select(request)),
-        begun.env.variables if known else environment.variables_of(request, begun.lock),
+        begun.env.variables if known else environment.variables_of(begun),
         checked=any(stage.checked for stage in rest),
     )
 

@@ -14,6 +14,7 @@ from patchgen.system import files, process
 from patchgen.system.files import Artifact
 from patchgen.wheel import companions, linked, previous, provenance, sbom
 from patchgen.wheel.linked import Linked
+from patchgen.wheel.provenance import Isolation
 
 if TYPE_CHECKING:
     from patchgen.wheel.session import Session
@@ -41,7 +42,7 @@ def deliver(session: Session) -> Delivered:
         ToolError: a library that writes the bill of materials is not installed.
         OSError: a file cannot be written.
     """
-    request, python = session.request, session.env.python
+    request, python = session.request, session.request.interpreter
     os.makedirs(request.output, exist_ok=True)
     wheel = os.path.join(request.output, session.wheel.name)
     origin = _provenance(session)
@@ -86,16 +87,24 @@ def _provenance(session: Session) -> provenance.Provenance:
         toolchain=session.env.toolchain.data(),
         variables=session.env.variables,
         epoch=session.source.epoch,
-        build_path=request.source,
+        build_path=session.place.path(request.source),
+        isolation=Isolation(
+            session.place.reason,
+            {
+                "compile": session.compile.network,
+                "wheel": wheel.network,
+                "verify": session.verify.network,
+            },
+        ),
         accepted=request.accepted,
     )
 
 
 def _linked(session: Session, wheel: str) -> Linked:
-    request, environ = session.request, session.env.environ
+    request, seen, environ = session.request, session.place.path, session.env.environ
     return Linked(
-        linked.repositories(request.source, session.source.commits, environ),
-        linked.libraries(wheel, None if request.python else request.prefix, environ),
+        linked.repositories(seen(request.source), session.source.commits, environ),
+        linked.libraries(wheel, None if request.python else seen(request.prefix), environ),
     )
 
 

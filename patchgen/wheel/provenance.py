@@ -36,6 +36,16 @@ _BUILDER = "urn:switchml-patch"
 
 
 @dataclass(frozen=True)
+class Isolation:
+    """Isolation of a build from its machine."""
+
+    reason: str
+    """Reason of the system to give no namespaces; empty where it gave them."""
+    network: Mapping[str, str]
+    """Network that there was, by stage."""
+
+
+@dataclass(frozen=True)
 class Provenance:
     """Inputs that the bytes of a wheel depend on."""
 
@@ -61,7 +71,8 @@ class Provenance:
     epoch: int
     """SOURCE_DATE_EPOCH, in seconds since 1970."""
     build_path: str
-    """The directory of the source: it is in the objects."""
+    """The directory of the source, as the build saw it: it is in the objects."""
+    isolation: Isolation
     accepted: tuple[str, ...] = ()
     """Missing things that the user accepted."""
 
@@ -147,6 +158,10 @@ def _resolved(provenance: Provenance) -> dict[str, object]:
         "toolchain": dict(provenance.toolchain),
         "SOURCE_DATE_EPOCH": provenance.epoch,
         "buildPath": paths.printable(provenance.build_path),
+        "isolation": {
+            "namespaces": provenance.isolation.reason or "mount, network",
+            "network": dict(provenance.isolation.network),
+        },
     }
 
 

@@ -95,6 +95,11 @@ class Request:
         return os.path.join(self.work, "env")
 
     @property
+    def interpreter(self) -> str:
+        """The interpreter that PyTorch is built for."""
+        return self.python or os.path.join(self.prefix, "bin", "python")
+
+    @property
     def wheels(self) -> str:
         """Directory of the wheel before it is delivered."""
         return os.path.join(self.work, "wheel")
@@ -126,13 +131,14 @@ class Request:
         path = self.environ.get("PATH")
         return next((name for name in _LAUNCHERS if shutil.which(name, path=path)), None)
 
-    def variables(self, cuda_home: str | None) -> dict[str, str]:
+    def variables(self, prefix: str, *, cuda: bool) -> dict[str, str]:
         """Environment variables of the build.
 
         Args:
-            cuda_home: of the environment, where it has CUDA.
+            prefix: the environment, as the build sees it.
+            cuda: it has CUDA.
         """
-        home = self.environ.get("CUDA_HOME") or cuda_home
+        home = self.environ.get("CUDA_HOME") or (prefix if cuda else None)
         defaults = {"USE_CUDA": "1" if home else "0", **self.recipe.variables}
         if home:
             defaults["CUDA_HOME"] = home
@@ -140,5 +146,5 @@ class Request:
             defaults["CMAKE_C_COMPILER_LAUNCHER"] = self.launcher
             defaults["CMAKE_CXX_COMPILER_LAUNCHER"] = self.launcher
         if self.python is None:
-            defaults["CMAKE_PREFIX_PATH"] = self.prefix
+            defaults["CMAKE_PREFIX_PATH"] = prefix
         return variables.resolve(defaults, self.environ, self.settings, conda=self.python is None)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from patchgen.errors import FileError, file_errors
 from patchgen.system import lock as locks
 from patchgen.system import paths
+from patchgen.wheel import place
 from patchgen.wheel.journal import Journal
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from patchgen.source import Source
     from patchgen.wheel.env.lockfile import Lock
+    from patchgen.wheel.place import Place
     from patchgen.wheel.request import Request
     from patchgen.wheel.values import Environment, Objects, Patched, Verified, Wheel
 
@@ -31,6 +33,7 @@ class Session:
 
     request: Request
     journal: Journal
+    place: Place
     guard: int | None = None
     """Descriptor of the lock that programs inherit; None where nothing is made."""
     lock: Lock | None = None
@@ -41,6 +44,19 @@ class Session:
     compile: Objects = field(init=False)
     wheel: Wheel = field(init=False)
     verify: Verified = field(init=False)
+    _entered: bool = field(init=False, default=False)
+
+    def enter(self) -> None:
+        """Enters the place of the build, once: not before its programs need it.
+
+        git and ssh are better off outside, where they see whose files are whose.
+
+        Raises:
+            ToolError: the system refuses.
+        """
+        if not self._entered:
+            self.place.enter()
+            self._entered = True
 
 
 @contextlib.contextmanager
@@ -56,7 +72,7 @@ def start(request: Request) -> Iterator[Session]:
         _make_directory(request.output, "--builddir")
         alone = locks.held(paths.from_native(request.work))
         with alone, locks.inherited(request.logs, "the compiler") as guard:
-            yield Session(request, Journal(request.work), guard)
+            yield Session(request, Journal(request.work), place.find(request.work), guard)
 
 
 def _make_directory(directory: str, option: str) -> None:

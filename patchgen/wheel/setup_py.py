@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import shlex
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from patchgen.errors import FileError, ToolError
 from patchgen.system import files, process
 from patchgen.system.process import Program
-from patchgen.wheel import diagnosis
+from patchgen.wheel import caches, diagnosis
+from patchgen.wheel.place import HOST, LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from patchgen.wheel.place import Place
     from patchgen.wheel.session import Session
 
 LOG = "build.log"
@@ -22,25 +25,43 @@ _STAGES = {"build": "compile", "bdist_wheel": "wheel"}
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
 
+@dataclass(frozen=True)
+class _Attempt:
+    """A run of setup.py that failed."""
+
+    stage: str
+    log: str
+    begun: int
+    """Bytes of the log that were there before."""
+    place: Place
+    online: bool
+
+
 def run_setup(
     session: Session,
     arguments: Sequence[str],
     follow: Callable[[bytes], None] | None = None,
-) -> None:
-    """Runs setup.py to its end.
+) -> str:
+    """Runs setup.py to its end, without a network where that can be had.
 
     Args:
         session: the build, with its source and its environment.
         arguments: a command of `_STAGES`, and its own arguments.
         follow: gets each line of the output.
 
+    Returns:
+        The network that it had.
+
     Raises:
         ToolError: it failed; the message has the first error of the log, and what it means.
         FileError: the disk is full.
     """
-    request = session.request
+    request, place = session.request, session.place
+    caching = caches.prepare(session.env.environ, place)
+    online = caching.needs_network or not place.fixed
     environ = {
         **session.env.environ,
+        **caching.variables,
         "MAX_JOBS": str(request.workers),
         "PYTORCH_BUILD_NUMBER": "1",
         "PYTORCH_BUILD_VERSION": request.version,
@@ -63,10 +84,12 @@ def run_setup(
             if follow is not None:
                 follow(line)
 
-        program = Program(command, request.source, environ, passed=passed, supervised=True)
+        run = command if online else place.offline(command, caching.relays)
+        program = Program(run, place.path(request.source), environ, passed=passed, supervised=True)
         code = process.stream(program, write_line, limit=None, merged=True)
     if code != 0:
-        raise _describe_failure(stage, path, begun, code)
+        raise _describe_failure(_Attempt(stage, path, begun, place, online), code)
+    return HOST if online else LOOPBACK
 
 
 def _begin_attempt(log: BinaryIO, header: str) -> None:
@@ -80,16 +103,27 @@ def _begin_attempt(log: BinaryIO, header: str) -> None:
     log.flush()
 
 
-def _describe_failure(stage: str, path: str, begun: int, code: int) -> ToolError | FileError:
+def _describe_failure(attempt: _Attempt, code: int) -> ToolError | FileError:
+    stage, path = attempt.stage, attempt.log
     with open(path, "rb") as log:
-        before = log.read(begun).count(b"\n")
+        before = log.read(attempt.begun).count(b"\n")
         text = log.read().decode(errors="replace")
-    found = diagnosis.diagnose(text.split("\n"))  # the lines that an editor counts
+    output = text.split("\n")  # the lines that an editor counts
+    call = None if attempt.online else diagnosis.find_network_call(output)
+    if call is not None:
+        return ToolError(
+            f"{stage}: {call.step or 'setup.py'} asked for {call.address or 'the network'}, and a "
+            f"build reaches no network: {call.text}\n(line {before + call.line} of {path})\n"
+            "turn off what asks for it with --set NAME=VALUE, or add its files to the source"
+        )
+    found = diagnosis.diagnose(output)
     if found is None:
         return ToolError(
             f"{stage}: setup.py ended with return code {process.shell_code(code)}; see {path}"
         )
     lines = [f"{stage}: {found.error}", f"(line {before + found.line} of {path})"]
+    if attempt.place.fixed and attempt.place.seen in found.error:
+        lines.append(f"there {attempt.place.seen} is {attempt.place.work}")
     if found.meaning:
         lines.append(f"this usually means: {found.meaning}")
     full = any(sign in found.error for sign in _NO_SPACE)

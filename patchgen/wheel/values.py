@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchgen.wheel.place import HOST
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -16,6 +18,7 @@ class Environment:
     """The interpreter and the programs that PyTorch is built with."""
 
     python: str
+    """Path of the interpreter, as the build sees it."""
     lock: str | None
     """Identity of what the lock holds; None where the user named an interpreter."""
     lock_file: str | None
@@ -55,6 +58,8 @@ class Objects:
 
     inputs: str
     """Digest of all that it was made from."""
+    network: str = HOST
+    """Network that the compilers had."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ class Wheel:
     sha256: str
     size: int
     """Bytes."""
+    network: str = HOST
+    """Network that there was."""
 
 
 @dataclass(frozen=True)
@@ -73,3 +80,5 @@ class Verified:
 
     checks: tuple[str, ...]
     """Checks that passed."""
+    network: str = HOST
+    """Network that the ranks had."""

@@ -21,7 +21,7 @@ _COMPILER = re.compile("CC|CXX|CPP|LD|AR|CFLAGS|CXXFLAGS|CPPFLAGS|LDFLAGS")
 # What programs need to run, and no result depends on.
 _KEPT = re.compile(
     r"HOME|PATH|TMPDIR|TERM|USER|LOGNAME|LD_LIBRARY_PATH|LIBRARY_PATH|CPATH|PKG_CONFIG_PATH"
-    r"|(CCACHE|SCCACHE|LC|AWS|XDG)_\w+"
+    r"|(CCACHE|SCCACHE|AWS|XDG)_\w+"
     r"|(https?|no|all)_proxy|(HTTPS?|NO|ALL)_PROXY"
 )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from patchgen.options import resolve
 from patchgen.patch import pins
 from patchgen.system.files import Artifact
-from patchgen.wheel.provenance import Provenance
+from patchgen.wheel.provenance import Isolation, Provenance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +39,7 @@ PROVENANCE = Provenance(
     variables={"USE_CUDA": "0"},
     epoch=1607370004,
     build_path="/build",
+    isolation=Isolation("", {"compile": "loopback"}),
 )
 
 

@@ -10,7 +10,7 @@ from patchgen.checks import Check
 from patchgen.errors import FileError, OptionsError, ToolError, TreeError
 from patchgen.system import extras
 from patchgen.system.paths import describe
-from patchgen.wheel import env
+from patchgen.wheel import env, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -82,13 +82,13 @@ def look(site: Site) -> LockedEnvironment:
             f"{describe(path)}: is for {lock.platform}, this machine is {machine}; "
             f"run: switchml-patch env lock --platform {machine}"
         )
-    made = _is_made(lock, site.prefix)
+    made = _find_prefix(lock, site)
     state = f"in {describe(site.prefix)}" if made else f"will be made in {describe(site.prefix)}"
     found = f"{len(lock.packages)} packages of {describe(path)}, {state}"
     return LockedEnvironment(
         Check("environment", tuple(problems), found),
         {package.name: package.version for package in lock.packages},
-        site.prefix if made else None,
+        made,
     )
 
 
@@ -123,14 +123,22 @@ def _read(path: str) -> Lock:
     return lockfile.read(path)
 
 
-def _is_made(lock: Lock, prefix: str) -> bool:
-    """True where the prefix is whole and was made from the lock."""
+def _find_prefix(lock: Lock, site: Site) -> str | None:
+    """The prefix, if it is whole and of the lock, by the path that is in its files.
+
+    This process sees it there from then on.
+    """
     from patchgen.wheel.env import marker
 
-    if not os.path.isdir(prefix):
-        return False
+    if not os.path.isdir(site.prefix):
+        return None
     try:
-        found = marker.read(prefix)
+        found = marker.read(site.prefix)
     except (OSError, TreeError):
-        return False
-    return found is not None and found.whole and found.lock == lock.identity
+        return None
+    there = place.find(site.path(site.work))
+    named = there.path(site.prefix)
+    if found is None or not found.whole or not found.serves(lock.identity, site.prefix, named):
+        return None
+    there.enter()
+    return named

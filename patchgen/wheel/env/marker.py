@@ -25,6 +25,12 @@ class Marker:
     """Packages whose post-link script has run."""
     whole: bool = False
     """True once nothing is left to do."""
+    named: str | None = None
+    """Path of the prefix that is in its files, where it is not that of the prefix itself."""
+
+    def serves(self, lock: str, prefix: str, named: str) -> bool:
+        """True where the prefix is of a lock, and has this path in its files."""
+        return self.lock == lock and (self.named or prefix) == named
 
 
 def read(prefix: str) -> Marker | None:

@@ -26,8 +26,14 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 
-def create_prefix(
-    lock: Lock, prefix: str, cache: str, environ: Mapping[str, str], *, link_scripts: bool
+def create_prefix(  # noqa: PLR0913  # each is a part of how it is made
+    lock: Lock,
+    prefix: str,
+    cache: str,
+    environ: Mapping[str, str],
+    *,
+    link_scripts: bool,
+    named: str | None = None,
 ) -> None:
     """Makes a prefix, or finishes one that an earlier run left half made. Logs each step.
 
@@ -37,6 +43,7 @@ def create_prefix(
         cache: a directory for archives and unpacked packages, shared by all runs.
         environ: of the user, for these scripts.
         link_scripts: run the post-link scripts that the lock allows; none else ever runs.
+        named: path of the prefix for its files and scripts, which see it there; its own without.
 
     Raises:
         TreeError: the prefix holds something else, another run is making it, or a hash is wrong.
@@ -47,19 +54,22 @@ def create_prefix(
     with file_errors():
         os.makedirs(prefix, exist_ok=True)
         with locking.held(prefix):
-            _create(lock, prefix, cache, environ if link_scripts else None)
+            state = _state(lock, prefix, named or prefix)
+            _create(lock, prefix, cache, environ if link_scripts else None, state)
 
 
-def _create(lock: Lock, prefix: str, cache: str, environ: Mapping[str, str] | None) -> None:
+def _create(
+    lock: Lock, prefix: str, cache: str, environ: Mapping[str, str] | None, state: Marker
+) -> None:
     """Fills a prefix. No link script runs where `environ` is None."""
-    state = _state(lock, prefix)
+    named = state.named or prefix
     if not state.linked:
         for path in Path(prefix, "conda-meta").glob("*.json"):
             path.unlink()  # of a run that was cut short: all is linked again, so nothing is torn
         archives = packages.fetch(lock.packages, os.path.join(cache, "archives"))
         marker.write(prefix, state)
         _LOGGER.info("linking %d packages into %s", len(archives), prefix)
-        asyncio.run(_link(lock, archives, prefix, os.path.join(cache, "packages")))
+        asyncio.run(_link(lock, archives, prefix, named, os.path.join(cache, "packages")))
         for package in lock.packages:
             _name_origin(prefix, package)
         state = dataclasses.replace(state, linked=True)
@@ -71,14 +81,14 @@ def _create(lock: Lock, prefix: str, cache: str, environ: Mapping[str, str] | No
             _LOGGER.info("not run: the post-link script of %s", package.name)
             continue
         _LOGGER.info("running the post-link script of %s", package.name)
-        scripts.run_script(prefix, package, environ)
+        scripts.run_script(named, package, environ)
         state = dataclasses.replace(state, scripts=(*state.scripts, package.name))
         marker.write(prefix, state)
     if not state.whole:
         marker.write(prefix, dataclasses.replace(state, whole=True))
 
 
-def _state(lock: Lock, prefix: str) -> Marker:
+def _state(lock: Lock, prefix: str, named: str) -> Marker:
     """State of the prefix: the steps that are done.
 
     Raises:
@@ -90,14 +100,17 @@ def _state(lock: Lock, prefix: str) -> Marker:
             raise TreeError(
                 f"{prefix}: holds files, and was not made by this command; name another directory"
             )
-        return Marker(lock.identity)
-    if state.lock != lock.identity:
+        return Marker(lock.identity, named=named if named != prefix else None)
+    if not state.serves(lock.identity, prefix, named):
         kind = "made" if state.whole else "begun"
-        raise TreeError(f"{prefix}: was {kind} from another lock; remove it, or name another")
+        why = "from another lock" if state.lock != lock.identity else "for a build"
+        raise TreeError(f"{prefix}: was {kind} {why}; remove it, or name another")
     return state
 
 
-async def _link(lock: Lock, archives: Mapping[Package, str], prefix: str, cache: str) -> None:
+async def _link(
+    lock: Lock, archives: Mapping[Package, str], prefix: str, named: str, cache: str
+) -> None:
     import rattler  # heavy
     from rattler.exceptions import (
         CacheDirError,
@@ -120,6 +133,7 @@ async def _link(lock: Lock, archives: Mapping[Package, str], prefix: str, cache:
         await rattler.install(
             records,
             prefix,
+            alternative_target_prefix=named,
             package_cache=PackageCache.from_layers([layer]),
             platform=rattler.Subdir(lock.platform),
             execute_link_scripts=False,

@@ -46,7 +46,8 @@ def make(session: Session) -> Wheel:
     for directory in (rough, request.wheels):
         shutil.rmtree(directory, ignore_errors=True)
         os.mkdir(directory)
-    setup_py.run_setup(session, ["bdist_wheel", "--dist-dir", rough])
+    seen = session.place.path(rough)
+    network = setup_py.run_setup(session, ["bdist_wheel", "--dist-dir", seen])
     names = [name for name in os.listdir(rough) if name.endswith(".whl")]
     if len(names) != 1:
         raise ToolError(f"setup.py bdist_wheel wrote {len(names)} wheels to {rough}, not one")
@@ -54,6 +55,6 @@ def make(session: Session) -> Wheel:
     _LOGGER.info("writing %s", names[0])
     sha = normalise(os.path.join(rough, names[0]), file, session.source.epoch)
     shutil.rmtree(rough)
-    wheel = Wheel(names[0], sha, os.path.getsize(file))
+    wheel = Wheel(names[0], sha, os.path.getsize(file), network)
     session.journal.put(wheel, _digest_inputs(session))
     return wheel

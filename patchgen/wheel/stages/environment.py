@@ -12,10 +12,8 @@ from patchgen.wheel import toolchain, variables
 from patchgen.wheel.values import Environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from patchgen.wheel.env.lockfile import Lock
-    from patchgen.wheel.request import Request
+    from patchgen.wheel.env.marker import Marker
     from patchgen.wheel.session import Session
 
 _LOGGER = logging.getLogger(__name__)
@@ -26,13 +24,13 @@ def look(session: Session) -> Environment | None:
     """Reads the environment, where it is whole and made from this lock."""
     request, lock = session.request, session.lock
     if lock is None:
-        return _describe(request, None)
+        return _describe(session)
     from patchgen.wheel.env import marker
 
     found = marker.read(request.prefix) if os.path.isdir(request.prefix) else None
-    if found is None or not found.whole or found.lock != lock.identity:
+    if found is None or not found.whole or not _serves(session, lock, found):
         return None
-    return _describe(request, lock)
+    return _describe(session)
 
 
 def make(session: Session) -> Environment:
@@ -45,22 +43,36 @@ def make(session: Session) -> Environment:
         if stale:
             _LOGGER.info("warning: %s", stale)
         found = marker.read(request.prefix) if os.path.isdir(request.prefix) else None
-        if found is not None and found.lock != lock.identity:
-            _LOGGER.info("removing %s, which was made from another lock", request.prefix)
+        if found is not None and not _serves(session, lock, found):
+            why = "from another lock" if found.lock != lock.identity else "for another path"
+            _LOGGER.info("removing %s, which was made %s", request.prefix, why)
             shutil.rmtree(request.prefix)
+        session.enter()
         prefix.create_prefix(
-            lock, request.prefix, request.cache, request.environ, link_scripts=True
-        )
-    return _describe(request, lock)
+            lock, request.prefix, request.cache, request.environ,
+            named=_named(session), link_scripts=True,
+        )  # fmt: skip
+    return _describe(session)
 
 
-def _describe(request: Request, lock: Lock | None) -> Environment:
-    python = request.python or os.path.join(request.prefix, "bin", "python")
-    values = variables_of(request, lock)
+def _serves(session: Session, lock: Lock, found: Marker) -> bool:
+    return found.serves(lock.identity, session.request.prefix, _named(session))
+
+
+def _named(session: Session) -> str:
+    """Path of the environment that is in its files."""
+    return session.place.path(session.request.prefix)
+
+
+def _describe(session: Session) -> Environment:
+    request, lock = session.request, session.lock
+    session.enter()
+    python = session.place.path(request.interpreter) if lock else request.interpreter
+    values = variables_of(session)
     tools = os.path.dirname(python) if lock else None
     environ = variables.environment(values, request.environ, tools)
     if lock:
-        environ = {**toolchain.activated(request.prefix, environ), **values}
+        environ = {**toolchain.activated(_named(session), environ), **values}
     return Environment(
         python=python,
         lock=lock.identity if lock else None,
@@ -71,17 +83,16 @@ def _describe(request: Request, lock: Lock | None) -> Environment:
     )
 
 
-def variables_of(request: Request, lock: Lock | None) -> dict[str, str]:
+def variables_of(session: Session) -> dict[str, str]:
     """Variables of the build, by the lock, or by the environment file where there is none."""
-    if request.python is not None:
-        return _resolve(request, ())
-    if lock is not None:
-        return _resolve(request, (package.name for package in lock.packages))
+    return session.request.variables(_named(session), cuda=_has_cuda(session))
+
+
+def _has_cuda(session: Session) -> bool:
+    if session.request.python is not None:
+        return False
+    if session.lock is not None:
+        return any(package.name == _CUDA for package in session.lock.packages)
     from patchgen.wheel.env import spec
 
-    asked = spec.load(request.environment).dependencies
-    return _resolve(request, (_CUDA for text in asked if _CUDA in text))
-
-
-def _resolve(request: Request, packages: Iterable[str]) -> dict[str, str]:
-    return request.variables(request.prefix if _CUDA in packages else None)
+    return any(_CUDA in text for text in spec.load(session.request.environment).dependencies)

@@ -40,7 +40,7 @@ def _digest_inputs(session: Session) -> _Inputs:
         "commit": session.source.pin.commit,
         "toolchain": environment.toolchain.identity,
         "lock": environment.lock,
-        "path": request.source,
+        "path": session.place.path(request.source),
     }
     held = {
         name: value
@@ -72,8 +72,8 @@ def make(session: Session) -> Objects:
     session.journal.drop(Objects)
     _prepare(session, inputs.configured)
     build = os.path.join(session.request.source, "build")
-    setup_py.run_setup(session, ["build"], Forecast(build, session.request.workers).read)
-    objects = Objects(inputs.whole)
+    follow = Forecast(build, session.request.workers).read
+    objects = Objects(inputs.whole, setup_py.run_setup(session, ["build"], follow))
     session.journal.put(objects, inputs.whole)
     return objects
 

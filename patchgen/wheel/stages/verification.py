@@ -10,6 +10,7 @@ from patchgen import checks
 from patchgen.errors import CheckError
 from patchgen.system.files import digest, sha256
 from patchgen.wheel.check.accepted import CRASH
+from patchgen.wheel.place import HOST
 from patchgen.wheel.values import Verified
 
 if TYPE_CHECKING:
@@ -54,7 +55,10 @@ def make(session: Session) -> Verified:
         flags=request.options.flags,
         may_crash=CRASH in request.accepted,
     )
-    found = verify_wheel(path, session.env.python, expected, request.configs, request.environ)
+    # The switch of a configuration is elsewhere; else ranks need nobody but themselves.
+    network = HOST if request.configs else session.place.leave_network()
+    with session.place.hide_path():
+        found = verify_wheel(path, request.interpreter, expected, request.configs, request.environ)
     if not checks.hold(found):
         wrong = [
             f"{check.name}: {'; '.join(check.problems)}"
@@ -62,6 +66,6 @@ def make(session: Session) -> Verified:
             if check.required and not check.ok
         ]
         raise CheckError("\n".join([f"{path} does not pass its verification", *wrong]))
-    verified = Verified(tuple(check.name for check in found))
+    verified = Verified(tuple(check.name for check in found), network)
     session.journal.put(verified, inputs)
     return verified

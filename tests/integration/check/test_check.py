@@ -19,6 +19,7 @@ from support.waiting import has_ended, read_rest, until
 
 from patchgen.patch import pins
 from patchgen.patch.limits import Limits
+from patchgen.payload import enclosure
 from patchgen.system.process import run
 from patchgen.wheel import env
 from patchgen.wheel.check import Site, programs
@@ -644,7 +645,8 @@ def test_a_prefix_is_linked_in(simulator: Path, tmp_path: Path) -> None:
         script(prefix / f"bin/{platform.machine()}-conda-linux-gnu-{name}", NOT_HERE)
     assert check(*arguments, cwd=tmp_path)["libraries"]["found"].endswith("boost-cpp 1.74.0")
     identity = lockfile.read(lock).identity
-    marker.write(str(prefix), marker.Marker(identity, linked=True, whole=True))
+    named = f"{enclosure.PATH}/env"
+    marker.write(str(prefix), marker.Marker(identity, linked=True, whole=True, named=named))
     rows = check(*arguments, cwd=tmp_path, code=6)
     assert rows["environment"]["found"].endswith(f", in {prefix}")
     assert problems(rows, "libraries")[0] == (

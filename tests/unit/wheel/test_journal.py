@@ -56,5 +56,10 @@ def test_what_is_recorded_is_plain_json(tmp_path: Path) -> None:
     Journal(str(tmp_path)).put(VALUES[3], "inputs")
     assert json.loads((tmp_path / "state.json").read_text()) == {
         "version": 1,
-        "stages": {"verify": {"inputs": "inputs", "made": {"checks": ["import", "sums"]}}},
+        "stages": {
+            "verify": {
+                "inputs": "inputs",
+                "made": {"checks": ["import", "sums"], "network": "host"},
+            }
+        },
     }

@@ -63,6 +63,7 @@ def test_what_it_was_made_with() -> None:
         "toolchain": dict(PROVENANCE.toolchain),
         "SOURCE_DATE_EPOCH": 1607370004,
         "buildPath": "/build",
+        "isolation": {"namespaces": "mount, network", "network": {"compile": "loopback"}},
     }
 
 

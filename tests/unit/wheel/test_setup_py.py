@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from patchgen.errors import ToolError
-from patchgen.wheel import setup_py
+from patchgen.wheel import diagnosis, place, setup_py
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +28,7 @@ def attempt(tmp_path: Path) -> Callable[[str], str]:
         source=SimpleNamespace(epoch=0),
         env=SimpleNamespace(python="/usr/bin/python3", environ={}),
         guard=None,
+        place=replace(place.find(str(tmp_path)), seen=str(tmp_path)),
     )
 
     def run(program: str) -> str:
@@ -73,3 +76,62 @@ def test_a_line_is_in_the_log_before_the_next_is_read(
         f"while 'written\\n' not in open({str(log)!r}).read(): time.sleep(0.01)\n"
     )
     assert attempt(program).endswith("written\n")
+
+
+ASKS = """\
+from urllib.request import urlopen
+urlopen("http://127.0.0.1:{}/asset")
+"""
+FAILED_STEP = """\
+[1/9] Generating asset
+FAILED: third_party/asset.tgz
+cmake -E env git clone https://example.org/asset
+fatal: unable to access 'https://example.org/asset/': Could not resolve host: example.org
+[2/9] Building C object tiny.c.o
+See https://cmake.org
+"""
+
+
+def test_a_step_that_asks_for_the_network_is_told(attempt: Callable[[str], str]) -> None:
+    with pytest.raises(ToolError) as caught:
+        attempt("from urllib.request import urlopen\nurlopen('http://192.0.2.7:8080/asset')")
+    said = str(caught.value)
+    assert said.startswith("compile: setup.py asked for http://192.0.2.7:8080/asset, and a build")
+    assert "Network is unreachable" in said
+
+
+def test_a_server_of_this_machine_is_not_reached(attempt: Callable[[str], str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)  # noqa: FBT003  # has no keyword
+        with pytest.raises(ToolError, match="Connection refused"):
+            attempt(ASKS.format(server.getsockname()[1]))
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+@pytest.mark.parametrize(
+    ("output", "step", "address"),
+    [
+        (FAILED_STEP, "third_party/asset.tgz", "https://example.org/asset/"),
+        ("ssh: Could not resolve hostname a.example: Temporary failure in name resolution",
+         "ssh", "a.example"),
+        ("wget: unable to resolve host address \u2018a.example\u2019", "wget", "a.example"),
+        ("curl: (7) Failed to connect to 10.1.2.3 port 80 after 0 ms: Couldn't connect to server",
+         "curl", "10.1.2.3"),
+        ("CMake Error at get.cmake:3 (file):\n\n  status: [6;\"Couldn't resolve host name\"]",
+         "CMake Error at get.cmake:3", ""),
+        ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "", ""),
+    ],
+)  # fmt: skip
+def test_step_and_address_are_read_from_what_programs_say(
+    output: str, step: str, address: str
+) -> None:
+    found = diagnosis.find_network_call(output.split("\n"))
+    assert found is not None
+    assert (found.step, found.address) == (step, address)
+
+
+def test_an_error_of_another_kind_is_no_call_of_the_network() -> None:
+    assert diagnosis.find_network_call(["error: no such thing", "see https://cmake.org"]) is None
+    tolerated = ["curl: (6) Could not resolve host: a.example", *["well"] * 100, "error: no such"]
+    assert diagnosis.find_network_call(tolerated) is None

@@ -1,0 +1,225 @@
+"""Enclosure of a process in namespaces of Linux: a directory at a fixed path, no network.
+
+As a program, `enclosure.py [--relay PORT=HOST:PORT]... -- COMMAND...` runs a command without a
+network; a port of its loopback can be relayed to one server outside. `enclosure.py --try` ends with
+0 where all of it can be had, else with 1 and the reason.
+"""
+
+import array
+import contextlib
+import ctypes
+import fcntl
+import os
+import socket
+import stat
+import struct
+import sys
+import threading
+
+ROOT = "/mnt"
+"""Directory of every Linux that gets the fixed path, beside all that is there."""
+PATH = os.path.join(ROOT, "switchml-patch")
+"""The fixed path. Nobody else can write there, inside or outside of the namespace."""
+
+_NEWNS, _NEWUSER, _NEWNET = 0x00020000, 0x10000000, 0x40000000  # unshare(2)
+_NOSUID, _NODEV, _BIND, _REC, _PRIVATE = 2, 4, 1 << 12, 1 << 14, 1 << 18  # mount(2)
+_DETACH = 2  # umount2(2)
+_GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1  # netdevice(7)
+_READ = 1 << 16  # bytes
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def enter() -> None:
+    """Gives this process mounts of its own, with an empty directory PATH.
+
+    Without privileges that takes a user namespace, which a process with threads cannot have.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    _unshare(_NEWNS)
+    _mount(None, "/", None, _REC | _PRIVATE)
+    hidden = os.open(ROOT, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _mount("tmpfs", ROOT, "tmpfs", _NOSUID | _NODEV, "mode=755")
+        for name in os.listdir(hidden):
+            if name != os.path.basename(PATH):
+                _keep(hidden, name)
+    finally:
+        os.close(hidden)
+    os.mkdir(PATH)
+
+
+def show(directory: str) -> None:
+    """Binds a directory to PATH, once `enter` has made it.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    _mount(directory, PATH, None, _BIND | _REC)
+
+
+def hide() -> None:
+    """Takes the directory away from PATH again.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    _check(_LIBC.umount2(os.fsencode(PATH), _DETACH), PATH)
+
+
+def leave_network() -> None:
+    """Gives this thread, and what it starts, a network that has nothing but a loopback.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    _unshare(_NEWNET)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        request = struct.pack("16sh14x", b"lo", 0)
+        flags = struct.unpack("16sh14x", fcntl.ioctl(asked, _GET_FLAGS, request))[1]
+        fcntl.ioctl(asked, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _UP))
+
+
+def _unshare(flags: int) -> None:
+    """Leaves namespaces: as root as it is, else within a user namespace with the same user."""
+    if _LIBC.unshare(flags) == 0:
+        return
+    user, group = os.geteuid(), os.getegid()
+    _check(_LIBC.unshare(_NEWUSER | flags), "namespaces")
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+
+
+def _keep(hidden: int, name: str) -> None:
+    """Shows an entry of the directory below the new one at its old place."""
+    source, target = f"/proc/self/fd/{hidden}/{name}", os.path.join(ROOT, name)
+    mode = os.lstat(source).st_mode
+    if stat.S_ISLNK(mode):
+        os.symlink(os.readlink(source), target)
+        return
+    if stat.S_ISDIR(mode):
+        os.mkdir(target)
+    else:
+        open(target, "xb").close()
+    _mount(source, target, None, _BIND | _REC)
+
+
+def _mount(
+    source: "str | None", target: str, kind: "str | None", flags: int, data: "str | None" = None
+) -> None:
+    words = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
+    options = None if data is None else os.fsencode(data)
+    _check(_LIBC.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), options), target)
+
+
+def _check(result: int, name: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), name)
+
+
+def _relay(connections: socket.socket, address: "tuple[str, int]") -> None:
+    """Connects each that comes with a server, as long as this process lives."""
+    while True:
+        inner = connections.accept()[0]
+        try:
+            outer = socket.create_connection(address)
+        except OSError:
+            inner.close()
+            continue
+        for source, target in ((inner, outer), (outer, inner)):
+            threading.Thread(target=_copy, args=(source, target), daemon=True).start()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            read = source.recv(_READ)
+            if not read:
+                break
+            target.sendall(read)
+    with contextlib.suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
+
+
+def _start_relays(addresses: "list[tuple[str, int]]") -> socket.socket:
+    """Starts a process that stays in this network and serves listeners that it is sent.
+
+    It is nobody's child but the supervisor's, and ends with the command.
+    """
+    ours, theirs = socket.socketpair()
+    if os.fork() != 0:
+        theirs.close()
+        os.wait()
+        return ours
+    if os.fork() != 0:
+        os._exit(0)
+    ours.close()
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(null, descriptor)
+    size = struct.calcsize("i") * len(addresses)
+    ancillary = theirs.recvmsg(1, socket.CMSG_SPACE(size))[1]
+    if not ancillary:  # the command was not started
+        os._exit(0)
+    descriptors = array.array("i", ancillary[0][2])
+    relays = [
+        threading.Thread(target=_relay, args=(socket.socket(fileno=number), address))
+        for number, address in zip(descriptors, addresses)
+    ]
+    for relay in relays:
+        relay.start()
+    for relay in relays:
+        relay.join()
+    os._exit(0)
+
+
+def _run(relays: "list[str]", command: "list[str]") -> None:
+    """Becomes the command, without a network."""
+    ports, addresses = [], []
+    for relay in relays:
+        port, address = relay.split("=")
+        host, outer = address.rsplit(":", 1)
+        ports.append(int(port))
+        addresses.append((host, int(outer)))
+    sender = _start_relays(addresses) if addresses else None
+    leave_network()
+    if sender is not None:
+        listeners = []
+        for inner in ports:
+            listener = socket.socket()
+            listener.bind(("127.0.0.1", inner))
+            listener.listen(socket.SOMAXCONN)
+            listeners.append(listener)
+        sent = array.array("i", [listener.fileno() for listener in listeners])
+        sender.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, sent)])
+    os.execvp(command[0], command)  # noqa: S606  # that is what it is for
+
+
+def main() -> None:
+    """Tries the namespaces, or runs the command."""
+    relays, command = [], sys.argv[1:]
+    try:
+        if command == ["--try"]:
+            enter()
+            show("/")
+            hide()
+            leave_network()
+            return
+        while command[0] == "--relay":
+            relays.append(command[1])
+            command = command[2:]
+        _run(relays, command[1:])
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        sys.exit(f"{where}{error.strerror}")
+
+
+if __name__ == "__main__":
+    main()
