@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import sys
@@ -10,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchgen.cli import deprecated, params, path_types
-from patchgen.cli.console import Command, option, print_json, progress, say_all, write_bytes
+from patchgen.cli.console import Command, option, print_json, progress, say, say_all, write_bytes
+from patchgen.cli.host_options import host_options
 from patchgen.cli.packet_faults import SWITCH, fault_options
 from patchgen.cli.params import json_option, read_options, simulating_options
 from patchgen.errors import OptionsError, file_errors
@@ -19,8 +22,12 @@ from patchgen.ranks.ways import AUTO, WAYS
 from patchgen.system import files
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from threading import Event
+
     from patchgen.options import Options
-    from patchgen.ranks.job import Line, Result
+    from patchgen.ranks.hosts.rendezvous import Rendezvous, Request
+    from patchgen.ranks.job import Job, Line, Result, Setup
     from patchgen.ranks.lab import Faults
 
 _CONFIG = "SWITCHML_CONFIG"
@@ -33,8 +40,10 @@ _HOME = "SWITCHML_HOME"
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Ranks to start, 255 at most. [default: one for each --config, else 2]",
+    help="Ranks to start on this machine alone, 255 at most. [default: one for each --config, "
+    "else 2]",
 )
+@host_options
 @click.option("--once", is_flag=True, help="Start COMMAND once; it starts its ranks itself.")
 @deprecated.option("--python", "torch", "--torch", metavar="PYTHON")
 @click.option(
@@ -79,7 +88,7 @@ _HOME = "SWITCHML_HOME"
 def run(  # noqa: PLR0913  # one for each option
     command: tuple[str, ...],
     *,
-    workers: int | None,
+    hosts: Request,
     torch: str | None,
     way: str,
     graft: str | None,
@@ -91,13 +100,14 @@ def run(  # noqa: PLR0913  # one for each option
     seed: int | None,
     cache: str | None,
     report: str | None,
-    once: bool,
     require: bool,
     lab: bool | None,
     as_json: bool,
     **variables: Any,
 ) -> None:
     """Runs COMMAND on every rank, and tells what SwitchML has summed.
+
+    Start it on each host for a job over several, with --nnodes or bare by srun or mpirun.
 
     COMMAND is PYTHON SCRIPT ARGUMENT..., or without the interpreter, or any program; put -- before
     it. The exit code is that of the first rank that failed.
@@ -108,12 +118,11 @@ def run(  # noqa: PLR0913  # one for each option
     from patchgen.ranks import launchers  # no other command needs them
     from patchgen.ranks.command import resolve_command
     from patchgen.ranks.configs import read_configs
-    from patchgen.ranks.job import DEFAULT_WORKERS, Interrupted, Job
-    from patchgen.ranks.setup import prepare
-    from patchgen.ranks.start import start_ranks
+    from patchgen.ranks.hosts.exchange import HostLost
+    from patchgen.ranks.hosts.rendezvous import plan_rendezvous
+    from patchgen.ranks.job import DEFAULT_WORKERS, Job
 
-    if once and workers:
-        raise OptionsError("--once: the command starts its ranks itself; drop --workers")
+    rendezvous = plan_rendezvous(hosts, os.environ)
     faults = _read_faults(
         lab, loss=loss, duplicate=duplicate, reorder=reorder, delay=delay, seed=seed
     )
@@ -123,14 +132,16 @@ def run(  # noqa: PLR0913  # one for each option
     cwd = os.getcwd()
     argv, python = resolve_command(command, torch, cwd, os.environ)
     paths = () if lab else configs or tuple(filter(None, [os.environ.get(_CONFIG)]))
-    count = 0 if once else workers or (len(paths) if len(paths) > 1 else DEFAULT_WORKERS)
-    job = Job(
+    named = hosts.workers or hosts.ranks
+    count = 0 if hosts.once else named or (len(paths) if len(paths) > 1 else DEFAULT_WORKERS)
+    make_job = functools.partial(
+        Job,
         command=argv,
         python=python,
         cache=params.cache(cache),
         cwd=cwd,
         environ=dict(os.environ),
-        workers=count,
+        elastic=hosts.elastic,
         way=way,
         options=_read_options(variables),
         graft=os.path.abspath(graft) if graft else None,
@@ -138,24 +149,70 @@ def run(  # noqa: PLR0913  # one for each option
         require=require,
         lab=lab,
         faults=faults,
-        notes=[*launchers.warnings(os.environ, count)],
     )
+    show = functools.partial(_show_result, path=report, as_json=as_json)
+    if rendezvous is None:
+        notes = [*launchers.warnings(os.environ, count)]
+        sys.exit(_run_alone(make_job(workers=count, notes=notes), show, quiet=as_json))
+    try:
+        sys.exit(_run_together(rendezvous, make_job, show, quiet=as_json))
+    except HostLost as error:
+        say(f"error: {error}")
+        sys.exit(error.code)
+
+
+def _run_alone(job: Job, show: Callable[[Result], None], *, quiet: bool) -> int:
+    """Runs a job on this machine; returns its exit code."""
+    from patchgen.ranks.setup import prepare
+
     with progress():
         setup = prepare(job)
+    result = _start(job, setup, show, quiet=quiet)
+    show(result)
+    return result.code
+
+
+def _run_together(
+    rendezvous: Rendezvous, make_job: Callable[..., Job], show: Callable[..., None], *, quiet: bool
+) -> int:
+    """Runs this host's part of a job; returns the job's exit code."""
+    from patchgen.ranks.hosts.party import met
+    from patchgen.ranks.setup import prepare
+
+    with contextlib.ExitStack() as stack:
+        with progress():
+            party = stack.enter_context(met(rendezvous))
+            job = make_job(workers=party.hosts.size, hosts=party.hosts)
+            setup = stack.enter_context(party.agreed(job, prepare(job)))
+        result = party.combine(_start(job, setup, show, party.over, quiet=quiet))
+    show(result, brief=not party.is_first)
+    return result.code
+
+
+def _start(
+    job: Job,
+    setup: Setup,
+    show: Callable[[Result], None],
+    over: Event | None = None,
+    *,
+    quiet: bool,
+) -> Result:
+    from patchgen.ranks.job import Interrupted
+    from patchgen.ranks.start import start_ranks
+
     say_all(setup.notes)
     try:
-        result = start_ranks(job, setup, _Printer(job.workers, quiet=as_json))
+        return start_ranks(job, setup, _Printer(job.workers, quiet=quiet), over)
     except Interrupted as interrupted:
-        _show_result(interrupted.result, report, as_json=as_json)
+        show(interrupted.result)
         raise
-    _show_result(result, report, as_json=as_json)
-    sys.exit(result.code)
 
 
-def _show_result(result: Result, path: str | None, *, as_json: bool) -> None:
+def _show_result(result: Result, path: str | None, *, as_json: bool, brief: bool = False) -> None:
+    """Shows a result; `brief` where another host shows the table of all ranks."""
     from patchgen.ranks import report
 
-    say_all(["", *report.lines(result)])
+    say_all(["", *(report.failures(result) if brief else report.lines(result))])
     data = report.data(result)
     if path is not None:
         with file_errors():

@@ -20,7 +20,6 @@ GRACE = 30.0  # seconds that a rank has to end after it was told to: as much as 
 POLL = 0.05  # seconds
 # What a rank writes goes into pipes of its own; its process and its arguments stay as they are.
 REDIRECTED = 'exec "$@" >"$0/$RANK.out" 2>"$0/$RANK.err"'
-LOOPBACK = "127.0.0.1"
 
 
 class EndSignal(Exception):  # noqa: N818  # no error of the program
@@ -43,18 +42,22 @@ def start_by_torch(api: Any, job: "dict[str, Any]", command: "list[str]") -> "di
     """Starts the ranks as torchrun does; returns the exit codes of those that failed, in order."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
+    settings = {"rank": job["node"]} if job["backend"] == "static" else {"is_host": not job["node"]}
+    host = "[{}]" if ":" in job["first"] else "{}"
     config = api.LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
+        min_nodes=job["nodes"],
+        max_nodes=job["nodes"],
         nproc_per_node=job["workers"],
         run_id="switchml-patch",
         # A host name may resolve to nothing, or to an address that nobody listens on.
-        rdzv_backend="static",
-        rdzv_endpoint="{}:{}".format(LOOPBACK, job["port"]),
-        rdzv_configs={"rank": 0},
-        max_restarts=0,
+        rdzv_backend=job["backend"],
+        rdzv_endpoint="{}:{}".format(host.format(job["first"]), job["port"]),
+        rdzv_configs=settings,
+        max_restarts=job["restarts"],
         monitor_interval=0.1,
     )
+    if hasattr(config, "local_addr"):  # else torch takes the machine's name
+        config.local_addr = job["address"]
     try:
         api.elastic_launch(config, command[0])(*command[1:])
     except ChildFailedError as error:
@@ -70,15 +73,16 @@ def start_by_torch(api: Any, job: "dict[str, Any]", command: "list[str]") -> "di
 
 def environments(job: "dict[str, Any]") -> "list[dict[str, str]]":
     """Variables that torchrun adds to the environment of each rank."""
-    workers = str(job["workers"])
     shared = {
-        "MASTER_ADDR": LOOPBACK,
+        "MASTER_ADDR": job["first"],
         "MASTER_PORT": str(job["port"]),
-        "WORLD_SIZE": workers,
-        "LOCAL_WORLD_SIZE": workers,
+        "WORLD_SIZE": str(job["world"]),
+        "LOCAL_WORLD_SIZE": str(job["workers"]),
     }
-    ranks = map(str, range(job["workers"]))
-    return [dict(shared, RANK=rank, LOCAL_RANK=rank) for rank in ranks]
+    return [
+        dict(shared, RANK=str(job["offset"] + rank), LOCAL_RANK=str(rank))
+        for rank in range(job["workers"])
+    ]
 
 
 def start_directly(command: "list[str]", environs: "list[dict[str, str]]") -> "dict[int, int]":
@@ -98,7 +102,8 @@ def start_directly(command: "list[str]", environs: "list[dict[str, str]]") -> "d
     except EndSignal as error:
         end_ranks(ranks, error.number)
         raise
-    failed = {number: rank.returncode for number, rank in enumerate(ranks) if rank.poll()}
+    codes = [(environ.get("RANK", "0"), rank.poll()) for environ, rank in zip(environs, ranks)]
+    failed = {int(number): code for number, code in codes if code}
     end_ranks(ranks, signal.SIGTERM)
     return failed
 
@@ -125,6 +130,8 @@ def main() -> int:
     directory = job["directory"]
     tempfile.tempdir = directory  # where torch's launcher leaves a directory
     redirected = ["/bin/sh", "-c", REDIRECTED, directory, *job["command"]]
+    # Torch's launchers of two hosts end one after the other, which their Store reports with stacks.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     api = elastic_launcher() if job["workers"] else None
     os.environ.clear()
     os.environ.update(job["environ"])
@@ -132,6 +139,9 @@ def main() -> int:
     try:
         if api is not None:
             failed = start_by_torch(api, job, redirected)
+        elif job["workers"] and job["restarts"]:
+            sys.stderr.write("torch before 1.9 cannot restart ranks; drop --max-restarts\n")
+            return 1
         elif job["workers"]:
             failed = start_directly(redirected, environments(job))
         else:

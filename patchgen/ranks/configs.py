@@ -95,7 +95,11 @@ def rank_configs(job: Job, setup: Setup, lab: Lab | None = None) -> dict[str, An
     if named.files:
         return {**own, "files": [*named.files]}
     if setup.simulated:
-        text = config.compose_simulated(controller_port=free_port())
+        text = (
+            config.compose_simulated(aggregator=setup.aggregator)
+            if setup.aggregator
+            else config.compose_simulated(controller_port=free_port())
+        )
         return {**own, "template": config.make_template(text)}
     return own
 

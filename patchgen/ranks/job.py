@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import OptionsError
 from patchgen.ranks.configs import NO_CONFIGS, Configs
+from patchgen.ranks.hosts.rendezvous import Elastic
 from patchgen.ranks.ways import AUTO
 from patchgen.torch import GRAFT
 
@@ -21,6 +22,43 @@ if TYPE_CHECKING:
 DEFAULT_WORKERS = 2
 MOST_WORKERS = 255
 """Most ranks of a job. With more, the fixed point of the client library may overflow."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """Host of a job."""
+
+    name: str
+    address: str
+    """Address by which the other hosts know it."""
+    ranks: int
+    """Ranks that it starts."""
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Hosts of a job, by number."""
+
+    all: tuple[Host, ...]
+    node: int
+    """Number of this host."""
+    port: int
+    """Port of the first host for torch's launcher."""
+
+    @property
+    def here(self) -> Host:
+        """This host."""
+        return self.all[self.node]
+
+    @property
+    def size(self) -> int:
+        """Ranks of all hosts."""
+        return sum(host.ranks for host in self.all)
+
+    @property
+    def offset(self) -> int:
+        """Ranks of the hosts before this one."""
+        return sum(host.ranks for host in self.all[: self.node])
 
 
 @dataclass(frozen=True)
@@ -41,7 +79,11 @@ class Job:
     environ: Mapping[str, str]
     """Environment of the ranks, which get some more variables."""
     workers: int = DEFAULT_WORKERS
-    """Ranks to start. 0: the command is started once, and starts its ranks itself."""
+    """Ranks of all hosts. 0: the command is started once, and starts its ranks itself."""
+    hosts: Hosts | None = None
+    """Hosts that start ranks; None: this machine starts all."""
+    elastic: Elastic = field(default_factory=Elastic)
+    """Choices for torch's elastic launcher."""
     way: str = AUTO
     """Choice among `ways.WAYS`."""
     options: Options | None = None
@@ -64,11 +106,19 @@ class Job:
         if self.graft is not None and self.way not in {AUTO, GRAFT}:
             raise OptionsError(f"--graft is not for --way {self.way}; drop one of them")
         if self.workers > MOST_WORKERS:
+            given = f"{self.workers} ranks" if self.hosts else f"--workers {self.workers}"
             raise OptionsError(
-                f"--workers {self.workers}: SwitchML's fixed point is for {MOST_WORKERS} ranks at "
+                f"{given}: SwitchML's fixed point is for {MOST_WORKERS} ranks at "
                 "most, since it may overflow with more; take fewer"
             )
+        if self.hosts is not None and self.lab:
+            raise OptionsError("--lab: it is on one machine; drop --nnodes")
         self.configs.check(self.workers)
+
+    @property
+    def local(self) -> int:
+        """Ranks that this machine starts."""
+        return self.workers if self.hosts is None else self.hosts.here.ranks
 
 
 @dataclass(frozen=True)
@@ -83,8 +133,14 @@ class Setup:
     """True where the switch is the simulator."""
     flags: str = ""
     """Flags of the client library, separated by spaces."""
+    client: str = ""
+    """What the client library says about how it was made, such as its mends."""
+    protocol: str = ""
+    """Version of what ranks tell each other."""
     switch: str | None = None
     """Program of the software switch that the ranks are around; None: there is none."""
+    aggregator: str = ""
+    """HOST:PORT of a simulated switch for several hosts; empty: the process of rank 0 is it."""
     notes: Sequence[str] = ()
     """Lines for the user."""
 
@@ -144,6 +200,8 @@ class Result:
     """Counters of the software switch; None where there was none."""
     makers: Sequence[str] = ()
     """Modules other than torch's own that made process groups."""
+    places: Mapping[int, str] = field(default_factory=dict)
+    """Names of the ranks' hosts; empty where there is one."""
 
     @property
     def delegated(self) -> bool:

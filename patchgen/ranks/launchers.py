@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from patchgen.payload import launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,9 +21,56 @@ _SIZES = {
     "SLURM_STEP_NUM_TASKS": "srun",
 }
 _ADVICE = (
-    "for ranks that another launcher starts, or of several machines, install the plugin, a graft "
-    "or a patched torch, and start the script itself"
+    "for ranks that another launcher starts, install the plugin, a graft or a patched torch, and "
+    "start the script itself"
 )
+
+_TASK = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+_LOWEST_PORT, _PORTS = 29_400, 3_000  # below those that the kernel gives to anybody
+
+
+@dataclass(frozen=True)
+class Task:
+    """Task of srun or mpirun that this command is."""
+
+    launcher: str
+    rank: int
+    size: int
+    local: int
+    """Tasks on this host."""
+    endpoint: str
+    """Address of the first host, with a port of the job; empty where the launcher tells none."""
+    name: str
+    """Name of this host; empty where the launcher tells none."""
+    job: str
+
+
+def find_task(environ: Mapping[str, str]) -> Task | None:
+    """Finds out which task of srun or mpirun this command is; None where it is none of several."""
+    if any(name in environ for name in _TASK):
+        return None  # another launcher, which this command overrides
+    found = launch.missing(dict(environ))
+    size = int(found.get("WORLD_SIZE", "1"))
+    if size == 1 or "RANK" not in found:
+        return None
+    under_mpirun = "OMPI_COMM_WORLD_SIZE" in environ
+    step = environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID") or "0"
+    number = environ.get("SLURM_JOB_ID", "")
+    job = f"{number}.{step}" if number else environ.get("PMIX_NAMESPACE", "")
+    address = environ.get("MASTER_ADDR") or found.get("MASTER_ADDR", "")
+    port = environ.get("MASTER_PORT", "")
+    if not port:
+        seed = int(number) * 16 + int(step) if f"{number}{step}".isdigit() and number else 0
+        port = str(_LOWEST_PORT + seed % _PORTS)
+    return Task(
+        launcher="mpirun" if under_mpirun else "srun",
+        rank=int(found["RANK"]),
+        size=size,
+        local=int(found.get("LOCAL_WORLD_SIZE", "1")),
+        endpoint=f"{address}:{port}" if address else "",
+        name=environ.get("SLURMD_NODENAME", ""),
+        job=job,
+    )
 
 
 def warnings(environ: Mapping[str, str], workers: int) -> Iterator[str]:

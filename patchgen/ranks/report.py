@@ -33,6 +33,7 @@ def data(result: Result) -> dict[str, Any]:
         "ranks": [
             {
                 "rank": rank.rank,
+                **({"host": result.places.get(rank.rank, "")} if result.places else {}),
                 "world": rank.world,
                 "backend": rank.backend,
                 "group": rank.group,
@@ -44,17 +45,23 @@ def data(result: Result) -> dict[str, Any]:
     }
 
 
+def failures(result: Result) -> Iterator[str]:
+    """Lines on the ranks that failed."""
+    for rank, code in result.failed.items():
+        host = f" on {result.places[rank]}" if rank in result.places else ""
+        yield f"rank {rank}{host} {_describe_end(code)}"
+
+
 def lines(result: Result) -> Iterator[str]:
     """Lines for people."""
-    for rank, code in result.failed.items():
-        yield f"rank {rank} {_describe_end(code)}"
+    yield from failures(result)
     setup = result.setup
     if any(-code in exits.CRASHES for code in result.failed.values()):
         yield from filter(None, [exits.cause(setup.torch)])
     yield f"torch {setup.torch.version}: {setup.access.title}{_switch(setup)}"
     counted = [rank for rank in result.ranks if rank.report is not None]
     if counted:
-        yield from _table(counted, result.counters)
+        yield from _table(counted, result)
     elif result.counters is not None:
         headings, rows = lab.columns(result.counters)
         yield from tables.lines(["rank", *headings], [[str(r), *rows[r]] for r in sorted(rows)])
@@ -69,8 +76,9 @@ def _switch(setup: Setup) -> str:
     return "; the switch is simulated" if setup.simulated else ""
 
 
-def _table(ranks: Sequence[Rank], counters: Mapping[str, Any] | None) -> Iterator[str]:
+def _table(ranks: Sequence[Rank], result: Result) -> Iterator[str]:
     """Rows of the ranks: the counts of their torch, then those of a software switch."""
+    counters, places = result.counters, result.places
     headings, packets = lab.columns(counters) if counters is not None else ((), {})
     reports = [rank.report or {} for rank in ranks]
     reasons = [
@@ -78,10 +86,12 @@ def _table(ranks: Sequence[Rank], counters: Mapping[str, Any] | None) -> Iterato
     ]
     fallen = [f"Gloo: {name}" for name in reasons]
     counted = _packets(reports)
-    header = ["rank", "allreduces delegated", "bytes", *fallen, *counted.values(), *headings]
+    host = ["host"] if places else []
+    header = ["rank", *host, "allreduces delegated", "bytes", *fallen, *counted.values(), *headings]
     rows = [
         [
             str(rank.rank) + ("" if rank.final else "*"),
+            *(places.get(rank.rank, "") for _ in host),
             *(f"{number:,}" for number in rank.delegated),
             *(f"{report['fallbacks'][name]:,}" for name in reasons),
             *(f"{(report.get('packets') or {}).get(name, 0):,}" for name in counted),

@@ -23,8 +23,18 @@ def read_failures(directory: str) -> dict[int, int] | None:
         return None
 
 
-def collect_result(setup: Setup, directory: str, code: int, codes: Mapping[int, int]) -> Result:
-    """Collects the result from the files that the ranks wrote into a directory."""
+def collect_result(
+    setup: Setup, directory: str, code: int, codes: Mapping[int, int], *, restarted: bool = False
+) -> Result:
+    """Collects the result from the files that the ranks wrote into a directory.
+
+    Args:
+        setup: setup of the ranks.
+        directory: directory of the job.
+        code: exit code of the job.
+        codes: exit codes of the ranks that failed.
+        restarted: a rank may have been started again; only its last report counts.
+    """
     ranks, elsewhere, makers = [], set(), set()
     for data in _read_files(os.path.join(directory, "ranks")):
         if "root" in data:
@@ -33,15 +43,18 @@ def collect_result(setup: Setup, directory: str, code: int, codes: Mapping[int, 
             makers.add(data["maker"])
         else:
             ranks.append(_read_rank(data))
+    if restarted:
+        ranks = [*{rank.rank: rank for rank in ranks}.values()]
     ranks.sort(key=lambda rank: rank.rank)
     return Result(setup, code, codes, ranks, sorted(elsewhere), makers=sorted(makers))
 
 
 def _read_files(directory: str) -> Iterator[dict[str, Any]]:
-    for name in sorted(os.listdir(directory)):
-        if name.endswith(".json"):
-            with open(os.path.join(directory, name), encoding="ascii") as file:
-                yield json.load(file)
+    """Yields the reports, the newest last."""
+    paths = [entry.path for entry in os.scandir(directory) if entry.name.endswith(".json")]
+    for path in sorted(paths, key=lambda path: (os.stat(path).st_mtime_ns, path)):
+        with open(path, encoding="ascii") as file:
+            yield json.load(file)
 
 
 def _read_rank(data: Mapping[str, Any]) -> Rank:

@@ -53,7 +53,17 @@ def prepare(job: Job) -> Setup:
     setup = stock_setup(torch)
     if way.name != STOCK:
         report = require_report(installed, way.name, access)
-        setup = Setup(torch, way.name, access, report["simulator"], report["flags"], notes=notes)
+        setup = Setup(
+            torch,
+            way.name,
+            access,
+            report["simulator"],
+            report["flags"],
+            # A torch that an older switchml-patch has patched does not tell these.
+            client=str(report.get("client", "")),
+            protocol=str(report.get("protocol", "")),
+            notes=notes,
+        )
     return _complete(job, setup)
 
 
@@ -79,10 +89,11 @@ def _complete(job: Job, setup: Setup) -> Setup:
     able = setup.way == STOCK or "DPDK" in setup.flags.split()
     if job.lab and not able:
         raise OptionsError(NO_DPDK.format(library=f"the client library of {setup.access.title}"))
-    simulated = [job.configs.describe_switch(job.workers)] if setup.simulated else []
+    named_here = job.hosts is None or job.configs.files  # else one host's switch serves all
+    simulated = [job.configs.describe_switch(job.workers)] if setup.simulated and named_here else []
     notes = [*job.notes, *simulated, *setup.notes]
     named = job.options is not None and not job.configs.files and setup.way != STOCK
-    if not (job.lab or (job.lab is None and named and able)):
+    if job.hosts or not (job.lab or (job.lab is None and named and able)):
         return replace(setup, notes=notes)
     if job.workers > MOST:
         raise OptionsError(f"--workers {job.workers}: the switch has room for {MOST}; take fewer")

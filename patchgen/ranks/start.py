@@ -14,12 +14,13 @@ from patchgen.ranks import lab as labs
 from patchgen.ranks import results
 from patchgen.ranks.configs import rank_configs
 from patchgen.ranks.job import Interrupted, Line
-from patchgen.system import files, interpreter
+from patchgen.system import files, interpreter, network
 from patchgen.system.ports import free_port
 from patchgen.system.process import ERR, OUT, NoAnswer, Program, shell_code, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from threading import Event
 
     from patchgen.ranks.job import Job, Result, Setup
     from patchgen.ranks.lab import Lab
@@ -30,19 +31,24 @@ _GRACE = 15.0  # seconds that the ranks have to end after Ctrl-C or SIGTERM
 _SHOWN = 3  # last lines of a launcher that failed
 # As torchrun: the threads of all ranks together are not more than there are cores.
 _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-# Lines come as they are written, and a machine's own name need not resolve to an address.
-_DEFAULTS = {"PYTHONUNBUFFERED": "1", "GLOO_SOCKET_IFNAME": "lo"}
+_DEFAULTS = {"PYTHONUNBUFFERED": "1"}  # lines come as they are written
+_LOOPBACK = "127.0.0.1"
+# A machine's own name need not resolve to an address.
+_INTERFACE = "GLOO_SOCKET_IFNAME"
+# A Store that lasts over restarts has the addresses of ranks that have ended.
+_NEW_STORES = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 # The client library logs by glog, which else leaves files in TMPDIR. Errors are on stderr as well.
 _GOOGLE_LOGS, _LOGS = "GOOGLE_LOG_DIR", "logs"
 
 
-def start_ranks(job: Job, setup: Setup, output: Output) -> Result:
-    """Starts the ranks of a job, and waits for their end.
+def start_ranks(job: Job, setup: Setup, output: Output, over: Event | None = None) -> Result:
+    """Starts the ranks of a job on this machine, and waits for their end.
 
     Args:
         job: the job.
         setup: its setup.
         output: gets each line that is written, whole.
+        over: set where ranks of another host have ended the job.
 
     Raises:
         ToolError: the ranks could not be started.
@@ -60,14 +66,21 @@ def start_ranks(job: Job, setup: Setup, output: Output) -> Result:
         interrupted = False
         with _running_lab(job, setup) as lab:
             program = [setup.torch.python, *_write_job(job, setup, lab, directory)]
+            stop = over if lab is None else lab.companion.over
             try:
-                code = _run_launcher(job, program, directory, keep_last, lab)
+                code = _run_launcher(job, program, directory, keep_last, stop)
+            except NoAnswer:
+                if lab is not None:
+                    lab.fail()
+                code = 0  # that of the job is of the host that has ended it
             except KeyboardInterrupt:
                 code, interrupted = InterruptedRun.exit_code, True
         failed = results.read_failures(directory)
-        if failed is None and not interrupted:
+        ended = over is not None and over.is_set()
+        if failed is None and not (interrupted or ended):
             raise ToolError("\n".join(["the ranks could not be started:", *last]))
-        result = results.collect_result(setup, directory, code, failed or {})
+        restarted = job.elastic.restarts > 0
+        result = results.collect_result(setup, directory, code, failed or {}, restarted=restarted)
         if lab is not None:
             result = dataclasses.replace(result, counters=lab.counters)
         if interrupted:
@@ -98,8 +111,7 @@ def _write_job(job: Job, setup: Setup, lab: Lab | None, directory: str) -> list[
         files.copy(path, os.path.join(site, f"{sitecustomize.PREFIX}{name}.py"))
     data: dict[str, Any] = {
         "command": list(job.command),
-        "workers": job.workers,
-        "port": free_port(),
+        **_describe_launch(job),
         "directory": directory,
         "environ": _rank_environment(job, setup, directory),
         "root": os.path.realpath(setup.torch.root),
@@ -113,9 +125,29 @@ def _write_job(job: Job, setup: Setup, lab: Lab | None, directory: str) -> list[
     return [program, path]
 
 
+def _describe_launch(job: Job) -> dict[str, Any]:
+    """Describes the ranks of this host, and where torch's launcher meets those of others."""
+    hosts = job.hosts
+    if hosts is None:
+        place = {"nodes": 1, "node": 0, "offset": 0, "world": job.workers}
+        own, first, port = _LOOPBACK, _LOOPBACK, free_port()
+    else:
+        place = {"nodes": len(hosts.all), "node": hosts.node, "offset": hosts.offset,
+                 "world": hosts.size}  # fmt: skip
+        own, first, port = hosts.here.address, hosts.all[0].address, hosts.port
+    elastic = {"backend": job.elastic.backend, "restarts": job.elastic.restarts}
+    return {**place, **elastic, "workers": job.local, "address": own, "first": first, "port": port}
+
+
 def _rank_environment(job: Job, setup: Setup, directory: str) -> dict[str, str]:
     """Environment of the ranks."""
-    own = {**_DEFAULTS, **(_ONE_THREAD if job.workers > 1 else {})}
+    own = {**_DEFAULTS, **(_ONE_THREAD if job.local > 1 else {})}
+    address = _LOOPBACK if job.hosts is None else job.hosts.here.address
+    interface = network.find_interface(address)
+    if interface:
+        own[_INTERFACE] = interface
+    if job.elastic.restarts:
+        own.update(_NEW_STORES)
     if _GOOGLE_LOGS not in job.environ:
         own["GLOG_log_dir"] = os.path.join(directory, _LOGS)
     graft = os.path.join(directory, "graft")
@@ -128,7 +160,7 @@ def _rank_environment(job: Job, setup: Setup, directory: str) -> dict[str, str]:
 
 
 def _run_launcher(
-    job: Job, command: Sequence[str], directory: str, output: Output, lab: Lab | None
+    job: Job, command: Sequence[str], directory: str, output: Output, stop: Event | None
 ) -> int:
     places = {
         os.path.join(directory, f"{rank}.{name}"): (rank, name)
@@ -141,10 +173,4 @@ def _run_launcher(
         output(Line(rank, name == ERR, line))
 
     program = Program(command, job.cwd, job.environ, supervised=True, grace=_GRACE)
-    over = None if lab is None else lab.companion.over
-    try:
-        return shell_code(stream(program, give_line, limit=None, stop=over, named=[*places]))
-    except NoAnswer:
-        if lab is not None:
-            lab.fail()
-        raise
+    return shell_code(stream(program, give_line, limit=None, stop=stop, named=[*places]))

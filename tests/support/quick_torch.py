@@ -17,9 +17,9 @@ from torch.distributed.distributed_c10d import *
 """
 
 
-def make(directory: Path) -> Path:
+def make(directory: Path, version: str = graft.VERSION) -> Path:
     """Makes it below a directory; what is returned is to be on the path of a Python."""
-    fake = graft.make(directory / "quick torch")
+    fake = graft.make(directory / "quick torch", version)
     distributed = fake.root / "distributed"
     (distributed / "__init__.py").write_text(_DISTRIBUTED)
     (distributed / "distributed_c10d.py").write_text(programs.read("quick_c10d"))

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 NODES = ("hx0", "hx1")
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
 _SYSTEM_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+# Runs a program that takes another file for /etc/hosts.
+_KNOWING = (
+    "unshare", "--mount", "sh", "-ec", 'mount --bind "$1" /etc/hosts; shift; exec "$@"', "sh",
+)  # fmt: skip
 _CONFIGURATION = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -97,8 +101,11 @@ def running() -> Iterator[Slurm]:
         (directory / "slurm.conf").write_text(_configuration(directory))
         configuration = str(directory / "slurm.conf")
         _start(stack, slurm, "slurmctld", "-D", "-f", configuration)
+        names = directory / "hosts"
+        names.write_text("".join(f"127.0.0.1 {name}\n" for name in ("localhost", *NODES)))
         for node in NODES:
-            _start(stack, slurm, "slurmd", "-D", "-N", node, "-f", configuration)
+            service = ["slurmd", "-D", "-N", node, "-f", configuration]
+            _start(stack, slurm, *_KNOWING, str(names), *service)
         until(lambda: _idle(slurm))
         yield slurm
 
@@ -134,7 +141,8 @@ def _start_munge(stack: contextlib.ExitStack, slurm: Slurm) -> None:
 
 def _start(stack: contextlib.ExitStack, slurm: Slurm, *command: str) -> subprocess.Popen[bytes]:
     """A service, which is ended with the stack, and with it what it has started."""
-    log = stack.enter_context((slurm.directory / f"{command[0]}.out").open("ab"))
+    name = next(word for word in command if word in PROGRAMS)
+    log = stack.enter_context((slurm.directory / f"{name}.out").open("ab"))
     process = subprocess.Popen(
         command, env=slurm.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         start_new_session=True,

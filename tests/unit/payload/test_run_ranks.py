@@ -264,10 +264,20 @@ def test_after_the_run_it_does_nothing(script: Script) -> None:
     assert out == "[('gloo', None)]\n"
 
 
-def launch(directory: Path, workers: int, code: str, **environ: str) -> subprocess.Popen[bytes]:
+def launch(
+    directory: Path, workers: int, code: str, *, offset: int = 0, restarts: int = 0, **environ: str
+) -> subprocess.Popen[bytes]:
     job = {
         "command": [sys.executable, "-c", code, "an argument", "*"],
         "workers": workers,
+        "nodes": 1,
+        "node": 0,
+        "offset": offset,
+        "world": offset + workers,
+        "backend": "static",
+        "restarts": restarts,
+        "address": "127.0.0.1",
+        "first": "127.0.0.1",
         "port": 12345,
         "directory": str(directory),
         "environ": {**os.environ, **environ},
@@ -307,6 +317,20 @@ def test_one_rank_fails(tmp_path: Path, end: str, code: int, failed: int) -> Non
     assert json.loads((tmp_path / "failed.json").read_text()) == {"1": failed}
     error = (tmp_path / "1.err").read_text()
     assert ("NameError" in error) == (end == "boo")
+
+
+def test_ranks_of_another_host_come_before(tmp_path: Path) -> None:
+    code = "import os; print(*[os.environ[n] for n in ('RANK', 'LOCAL_RANK', 'WORLD_SIZE')])"
+    code += "; os._exit(int(os.environ['LOCAL_RANK']))"
+    running = launch(tmp_path, 2, code, offset=3, PYTHONUNBUFFERED="1")
+    assert running.wait(ENOUGH) == 1
+    assert (tmp_path / "4.out").read_text() == "4 1 5\n"
+    assert json.loads((tmp_path / "failed.json").read_text()) == {"4": 1}
+
+
+def test_no_restarts_without_torchs_own_launcher(tmp_path: Path) -> None:
+    assert launch(tmp_path, 2, "pass", restarts=1).wait(ENOUGH) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["job.json"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,0 +1,67 @@
+"""Commands `switchml-patch run` of several hosts, each in a directory of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from support.waiting import ENOUGH
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that was started."""
+
+    process: subprocess.Popen[bytes]
+    directory: Path
+
+    @property
+    def code(self) -> int:
+        """Exit code, once it has ended."""
+        return self.process.wait(ENOUGH)
+
+    @property
+    def out(self) -> str:
+        """Output so far."""
+        return (self.directory / "stdout").read_text()
+
+    @property
+    def err(self) -> str:
+        """Messages so far."""
+        return (self.directory / "stderr").read_text()
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Report, once it has ended."""
+        found: dict[str, Any] = json.loads((self.directory / "report.json").read_text())
+        return found
+
+    @property
+    def last(self) -> str:
+        """Last line of the messages."""
+        return self.err.strip().splitlines()[-1]
+
+
+def begin(
+    directory: Path,
+    options: Sequence[str | Path],
+    command: Sequence[str | Path],
+    env: Mapping[str, str],
+    before: Sequence[str] = (),
+) -> Command:
+    """Starts `run` with these options in a new directory, by `before`."""
+    directory.mkdir()
+    tool = [*before, sys.executable, "-m", "patchgen", "run", "--report", "report.json"]
+    with (directory / "stdout").open("wb") as out, (directory / "stderr").open("wb") as err:
+        process = subprocess.Popen(
+            [*tool, *map(str, options), "--", *map(str, command)], cwd=directory, env=dict(env),
+            stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
+        )  # fmt: skip
+    return Command(process, directory)
