@@ -134,7 +134,7 @@ class Setup:
     flags: str = ""
     """Flags of the client library, separated by spaces."""
     client: str = ""
-    """What the client library says about how it was made, such as its mends."""
+    """Mark of the client library, which tells its mends; empty where it has none."""
     protocol: str = ""
     """Version of what ranks tell each other."""
     switch: str | None = None

@@ -54,7 +54,7 @@ class _Peer:
     node: int | None
     writer: asyncio.StreamWriter
     said: list[Any] = field(default_factory=list)
-    """What it said in rounds that are not complete."""
+    """Words of rounds that are not complete."""
 
     def send(self, message: Mapping[str, Any]) -> None:
         with contextlib.suppress(OSError, RuntimeError):

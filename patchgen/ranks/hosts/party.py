@@ -103,7 +103,7 @@ class Party:
         return 0 if stopped is None else self.order.index(stopped)
 
     def _share(self, data: object, *, last: bool = False) -> list[Any]:
-        """What all hosts tell, by number."""
+        """Shares data with all hosts; returns theirs, by number."""
         told, _ = self.exchange.share(data, last=last)
         return [told[place] for place in self.order]
 
@@ -147,7 +147,7 @@ def met(rendezvous: Rendezvous) -> Iterator[Party]:
 
 
 def _introduce(rendezvous: Rendezvous, exchange: Exchange, *, serves: bool) -> dict[str, Any]:
-    """What this host tells of itself first."""
+    """Introduces this host to the others."""
     own, first = exchange.addresses
     return {
         "name": rendezvous.name,
@@ -236,7 +236,7 @@ def _compare_options(told: Sequence[Mapping[str, Any]]) -> None:
 
 
 def describe_setup(setup: Setup) -> dict[str, str]:
-    """What has to be equal on all hosts, by name."""
+    """Describes what has to be equal on all hosts, by name."""
     return {
         "torch": setup.torch.version,
         "torch's commit": setup.torch.commit,
