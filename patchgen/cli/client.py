@@ -183,6 +183,7 @@ class _Patch:
 
     origin: _Origin
     output: str | None
+    controller: bool
     without: tuple[str, ...]
     listed: bool
 
@@ -196,6 +197,11 @@ class _Patch:
     metavar="FILE",
     help="File for the patch. [default: stdout]",
 )
+@click.option(
+    "--controller",
+    is_flag=True,
+    help="The mends of the switch's controller, instead of those of the client library.",
+)
 @_without_option
 @_list_option
 @_origin_options
@@ -203,21 +209,23 @@ class _Patch:
 def patch(request: _Patch) -> None:
     """Writes the mends as a patch for the pinned commit of p4app-switchML.
 
-    It is for git apply, in a clone that is then built with SwitchML's own Makefile.
+    It is for git apply: in a clone that is then built with SwitchML's own Makefile, or with
+    --controller in the one on the switch, whose controller is then started again.
     """
     from patchgen.client import mends  # no other command needs it
     from patchgen.patch import diff
     from patchgen.system import files
 
     output = request.output
-    chosen = mends.choose(request.without, mends.read_shipped())
+    part = mends.CONTROLLER if request.controller else mends.LIBRARY
+    chosen = mends.choose(request.without, mends.read_shipped(part))
     if request.listed:
         _list(chosen)
         return
     with progress():
-        sources = checkout.read_sources(request.origin.read())
+        sources = checkout.read_sources(request.origin.read(), part)
     after = mends.apply(chosen, sources)
-    mends.verify(chosen, after)
+    mends.verify(chosen, after, part)
     content = b"".join(diff.between(path, sources.get(path), after[path]) for path in sorted(after))
     if output is None:
         click.echo(content, nl=False)

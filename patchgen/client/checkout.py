@@ -1,4 +1,4 @@
-"""The source of the client library: the pinned commit of p4app-switchML."""
+"""The source of SwitchML: the pinned commit of p4app-switchML."""
 
 from __future__ import annotations
 
@@ -23,8 +23,13 @@ URL = "https://github.com/p4lang/p4app-switchML.git"
 NAME = "p4app-switchML"
 LIBRARY = "dev_root/client_lib/src"
 PROTOS = "dev_root/protos"
+CONTROLLER = "dev_root/controller"
 
-_SUFFIXES = (".cc", ".h", ".inc", ".proto")
+_SOURCES = {
+    mends.LIBRARY: ((LIBRARY, PROTOS), (".cc", ".h", ".inc", ".proto")),
+    mends.CONTROLLER: ((CONTROLLER, PROTOS), (".py", ".proto")),
+}
+"""Directories of a part of SwitchML, and the suffixes of its files."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +105,8 @@ def find_reference(directory: str) -> str:
     return path
 
 
-def read_sources(origin: Origin) -> dict[str, bytes]:
-    """Reads the files that the library is compiled from, by path, verified by their ids.
+def read_sources(origin: Origin, part: str = mends.LIBRARY) -> dict[str, bytes]:
+    """Reads the files of a part of SwitchML, by path, verified by their ids.
 
     They are read from git's objects: changes in a work tree do not count.
 
@@ -111,9 +116,10 @@ def read_sources(origin: Origin) -> dict[str, bytes]:
     """
     with file_errors():
         commit = Commit(Git(), _repository("", origin), origin.cache, origin.places)
+        directories, suffixes = _SOURCES[part]
         wanted = {
             path: blob
-            for directory in (LIBRARY, PROTOS)
-            for path, blob in commit.files(directory, _SUFFIXES).items()
+            for directory in directories
+            for path, blob in commit.files(directory, suffixes).items()
         }
         return commit.contents(wanted)

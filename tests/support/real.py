@@ -87,19 +87,33 @@ def programs(
     settings: Settings,
     faults: lab.Faults,
     limit: float = 600,
-    env: Mapping[str, str] | None = None,
 ) -> tuple[list[CompletedRun], lab.Lab]:
-    """The same program as each worker, with its switchml.cfg where it runs."""
-    found = []
+    """The same program as each worker around a switch, with its switchml.cfg where it runs."""
     with lab.running(switch, workers, faults) as running:
-        for rank in range(workers):
-            place = directory / "ranks" / str(rank)
-            place.mkdir(parents=True, exist_ok=True)
-            (place / "switchml.cfg").write_text(settings.config(running, rank, workers))
-            environ = {**os.environ, "GLOG_logtostderr": "1", **(env or {})}
-            found.append(Program([str(word) for word in command], place, environ))
-        ended = side_by_side(found, limit=limit, grace=60)
+        ended = run_workers(running, command, workers, directory, settings=settings, limit=limit)
     return ended, running
+
+
+def run_workers(
+    running: lab.Lab,
+    command: Sequence[object],
+    workers: int,
+    directory: Path,
+    *,
+    settings: Settings = Settings(),
+    limit: float = 600,
+    env: Mapping[str, str] | None = None,
+    only: Sequence[int] = (),
+) -> list[CompletedRun]:
+    """The same program as each worker of a switch that runs, or as some of them `only`."""
+    found = []
+    for rank in only or range(workers):
+        place = directory / "ranks" / str(rank)
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "switchml.cfg").write_text(settings.config(running, rank, workers))
+        environ = {**os.environ, "GLOG_logtostderr": "1", **(env or {})}
+        found.append(Program([str(word) for word in command], place, environ))
+    return side_by_side(found, limit=limit, grace=60)
 
 
 @dataclass(frozen=True)

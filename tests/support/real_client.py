@@ -1,6 +1,6 @@
 """The real client library, built again and again from one checkout with other mends.
 
-As a program it prints the images.json of the mends.
+As a program it prints the images.json of the mends, or of those of the part that it is given.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def source() -> Path:
     return Path(GIVEN).resolve()
 
 
-def sources(cache: Path) -> dict[str, bytes]:
-    """The files of the pinned commit."""
+def sources(cache: Path, part: str = mends.LIBRARY) -> dict[str, bytes]:
+    """The files of a part of the pinned commit."""
     places = Places((), (checkout.find_reference(str(source())),))
-    return checkout.read_sources(checkout.Origin(str(cache), places))
+    return checkout.read_sources(checkout.Origin(str(cache), places), part)
 
 
 @dataclass
@@ -161,13 +161,13 @@ def provoke(program: Path, case: str, *more: str) -> subprocess.CompletedProcess
     )  # fmt: skip
 
 
-def images() -> str:
-    """The ids of all files that the mends change, as images.json has them."""
+def images(part: str = mends.LIBRARY) -> str:
+    """The ids of all files that the mends of a part change, as images.json has them."""
     with tempfile.TemporaryDirectory() as cache:
-        mended = mends.apply(mends.read_shipped(), sources(Path(cache)))
+        mended = mends.apply(mends.read_shipped(part), sources(Path(cache), part))
     found = {path: blob_id(content) for path, content in sorted(mended.items())}
     return json.dumps(found, indent=2) + "\n"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(images())
+    sys.stdout.write(images(*sys.argv[1:]))

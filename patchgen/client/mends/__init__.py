@@ -1,4 +1,6 @@
-"""Mends: small edits of the client library's source, each for one fault.
+"""Mends: small edits of SwitchML's source, each for one fault.
+
+Those of the client library are in this folder, those of the switch's controller in `controller`.
 
 A file `ID.mend` has a title and then files. `file PATH` and `blob ID` name a file of the pinned
 commit. `at LINE:COLUMN` is a place in it, `at LINE:COLUMN to LINE:COLUMN` a range that goes away;
@@ -36,6 +38,9 @@ NEEDED = {
     "RDMA": ("late-answers",),
 }
 """Mends without which a backend sums wrongly; no group delegates to a library that lacks one."""
+
+LIBRARY, CONTROLLER = "", "controller"
+"""Parts of SwitchML that have mends: the client library, and the switch's controller."""
 
 _SUFFIX = ".mend"
 _IMAGES = "images.json"
@@ -103,9 +108,9 @@ def parse(identity: str, text: str) -> Mend:
     return Mend(identity, title, tuple(mended))
 
 
-def read_shipped() -> tuple[Mend, ...]:
-    """Reads the mends of this package, in the order of their ids."""
-    directory = resources.files(__name__)
+def read_shipped(part: str = LIBRARY) -> tuple[Mend, ...]:
+    """Reads the mends of a part of SwitchML, in the order of their ids."""
+    directory = resources.files(__name__).joinpath(part)
     names = sorted(entry.name for entry in directory.iterdir() if entry.name.endswith(_SUFFIX))
     return tuple(
         parse(name.removesuffix(_SUFFIX), directory.joinpath(name).read_text(encoding="utf-8"))
@@ -113,9 +118,9 @@ def read_shipped() -> tuple[Mend, ...]:
     )
 
 
-def read_images() -> dict[str, str]:
+def read_images(part: str = LIBRARY) -> dict[str, str]:
     """Reads the blob id, by path, of each file that the mends change, with all of them applied."""
-    text = resources.files(__name__).joinpath(_IMAGES).read_text(encoding="utf-8")
+    text = resources.files(__name__).joinpath(part).joinpath(_IMAGES).read_text(encoding="utf-8")
     found: dict[str, str] = json.loads(text)
     return found
 
@@ -196,14 +201,14 @@ def _apply_edits(path: str, text: str, edits: Iterable[Edit]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def verify(mends: Sequence[Mend], result: Mapping[str, bytes]) -> None:
-    """Compares the result of all mends with the known blob ids; some of the mends have none.
+def verify(mends: Sequence[Mend], result: Mapping[str, bytes], part: str = LIBRARY) -> None:
+    """Compares the result of all mends of a part with the known blob ids; some have none.
 
     Raises:
         PatchgenError: one differs.
     """
-    if {mend.id for mend in mends} != {mend.id for mend in read_shipped()}:
+    if {mend.id for mend in mends} != {mend.id for mend in read_shipped(part)}:
         return
-    for path, wanted in read_images().items():
+    for path, wanted in read_images(part).items():
         if path not in result or blob_id(result[path]) != wanted:
             raise PatchgenError(f"{path}: the mends do not give the image that is known")

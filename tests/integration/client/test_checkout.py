@@ -139,6 +139,8 @@ def test_the_commands_about_mends(tmp_path: Path) -> None:
     listed = told("build", "--list", "--without", "heap").stdout.splitlines()
     assert [line.split(":")[0] for line in listed][:2] == ["back-off", "completions"]
     assert not [line for line in listed if line.startswith("heap")]
+    listed = told("patch", "--controller", "--list").stdout.splitlines()
+    assert [line.split(":")[0] for line in listed] == ["dead-workers", "silent-workers"]
     unknown = told("patch", "--without", "nothing")
     assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "--without nothing: no such mend; there are back-off, completions" in unknown.stderr

@@ -159,17 +159,30 @@ def test_the_archive_has_its_mark(workshop: real_client.Workshop) -> None:
     assert {*found.mark.mends} == {mend.id for mend in mends.read_shipped()} - {"heap"}
 
 
-def test_none_of_its_text_is_in_the_mends(workshop: real_client.Workshop) -> None:
+@pytest.fixture(
+    scope="session", params=[mends.LIBRARY, mends.CONTROLLER], ids=["client", "controller"]
+)
+def part(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def sources(part: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of a part of SwitchML."""
+    return real_client.sources(tmp_path_factory.mktemp("cache"), part)
+
+
+def test_none_of_its_text_is_in_the_mends(part: str, sources: dict[str, bytes]) -> None:
     """Lines of calls and includes may be equal; sentences and longer statements may not."""
     theirs = {
         line.strip()
-        for path, content in workshop.sources.items()
-        if path.startswith(checkout.LIBRARY)
+        for path, content in sources.items()
+        if not path.startswith(checkout.PROTOS)
         for line in content.decode().splitlines()
     }
     ours = [
         line.strip()
-        for mend in mends.read_shipped()
+        for mend in mends.read_shipped(part)
         for one in mend.files
         for edit in one.edits
         for line in edit.text.splitlines()
@@ -179,16 +192,18 @@ def test_none_of_its_text_is_in_the_mends(workshop: real_client.Workshop) -> Non
     assert {line for line in equal if not plain.fullmatch(line)} == set()
 
 
-def test_the_patch_applies_to_a_checkout(workshop: real_client.Workshop, tmp_path: Path) -> None:
+def test_the_patch_applies_to_a_checkout(
+    part: str, sources: dict[str, bytes], tmp_path: Path
+) -> None:
     from patchgen.patch import diff
 
-    everything = mends.read_shipped()
-    after = mends.apply(everything, workshop.sources)
-    mends.verify(everything, after)
-    for path, content in workshop.sources.items():
+    everything = mends.read_shipped(part)
+    after = mends.apply(everything, sources)
+    mends.verify(everything, after, part)
+    for path, content in sources.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)
-    text = b"".join(diff.between(p, workshop.sources.get(p), after[p]) for p in sorted(after))
+    text = b"".join(diff.between(p, sources.get(p), after[p]) for p in sorted(after))
     (tmp_path / "mends.patch").write_bytes(text)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     subprocess.run(["git", "apply", "mends.patch"], cwd=tmp_path, check=True)

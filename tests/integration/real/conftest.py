@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import real_client, switch_program
+from support.real import LabLauncher
 from support.shared import once
-from support.torch import checked
+from support.torch import Plugin, built_plugin, checked, pypi_torch
 
 from patchgen import switch as switches
 
@@ -61,3 +62,57 @@ def unmended(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
 
     left = [mend.id for mend in mends.read_shipped() if mend.id not in NEEDED]
     return library(tmp_path_factory, checkout, "unmended", left)
+
+
+@pytest.fixture(scope="session")
+def plugin(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Plugin:
+    """The plugin in PyPI's torch, with the library that has all mends."""
+    if "SWITCHML_TEST_PYTHON" in os.environ:
+        pytest.skip("the torch that SWITCHML_TEST_PYTHON names is for a graft")
+    return built_plugin(
+        pypi_torch(), home, tmp_path_factory, "real-plugin", "--dpdk", optimized=True
+    )
+
+
+@pytest.fixture(scope="session")
+def by_plugin(
+    plugin: Plugin, home: Path, switch: str, tmp_path_factory: pytest.TempPathFactory
+) -> LabLauncher:
+    return LabLauncher(
+        python=plugin.python,
+        loading={"SWITCHML_TEST_BACKEND": "switchml"},
+        report=plugin.package / "_patch.py",
+        home=home,
+        scratch=tmp_path_factory.mktemp("plugin-ranks"),
+        switch=switch,
+    )
+
+
+@pytest.fixture(scope="session")
+def by_graft(
+    home: Path,
+    switch: str,
+    torch_python: Path,
+    patched: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> LabLauncher:
+    def make(place: Path) -> None:
+        given = ("--torch", torch_python, "--source", patched, "--switchml-home", home, "--dpdk")
+        checked("graft", "build", *given, "-o", place / "graft.so")
+
+    graft = once(tmp_path_factory, "real-graft", make) / "graft.so"
+    return LabLauncher(
+        python=torch_python,
+        loading={"SWITCHML_TEST_GRAFT": str(graft)},
+        report=patched / "torch" / "distributed" / "switchml.py",
+        home=home,
+        scratch=tmp_path_factory.mktemp("graft-ranks"),
+        switch=switch,
+    )
+
+
+@pytest.fixture(scope="session", params=["plugin", "graft"])
+def launch(request: pytest.FixtureRequest, checkout: Path) -> LabLauncher:
+    assert checkout.is_dir()
+    launcher: LabLauncher = request.getfixturevalue(f"by_{request.param}")
+    return launcher

@@ -4,85 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from support.real import FAULTS, LabLauncher, OneFile, Settings
-from support.shared import once
 from support.table import check_all_summed, differences, run_table
-from support.torch import REPOSITORY, built_plugin, checked, results
+from support.torch import checked, results
 
 from patchgen.ranks import lab
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.integration
 
 SIZES = [1, 257, 12_345, 1_000_003]
-
-
-def by_plugin(
-    home: Path, switch: str, factory: pytest.TempPathFactory, _: pytest.FixtureRequest
-) -> LabLauncher:
-    if "SWITCHML_TEST_PYTHON" in os.environ:
-        pytest.skip("the torch that SWITCHML_TEST_PYTHON names is for a graft")
-    environ = {**os.environ, "PYTHON": sys.executable}
-    script = REPOSITORY / "ci" / "torch"
-    made = subprocess.run([script], capture_output=True, text=True, check=False, env=environ)
-    if made.returncode != 0:
-        pytest.skip(f"ci/torch needs a registry with torch: {made.stderr[-300:]}")
-    plugin = built_plugin(
-        Path(made.stdout.strip()), home, factory, "real-plugin", "--dpdk", optimized=True
-    )
-    return LabLauncher(
-        python=plugin.python,
-        loading={"SWITCHML_TEST_BACKEND": "switchml"},
-        report=plugin.package / "_patch.py",
-        home=home,
-        scratch=factory.mktemp("plugin-ranks"),
-        switch=switch,
-    )
-
-
-def by_graft(
-    home: Path, switch: str, factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> LabLauncher:
-    python: Path = request.getfixturevalue("torch_python")
-    patched: Path = request.getfixturevalue("patched")
-
-    def make(place: Path) -> None:
-        given = ("--torch", python, "--source", patched, "--switchml-home", home, "--dpdk")
-        checked("graft", "build", *given, "-o", place / "graft.so")
-
-    graft = once(factory, "real-graft", make) / "graft.so"
-    return LabLauncher(
-        python=python,
-        loading={"SWITCHML_TEST_GRAFT": str(graft)},
-        report=patched / "torch" / "distributed" / "switchml.py",
-        home=home,
-        scratch=factory.mktemp("graft-ranks"),
-        switch=switch,
-    )
-
-
-WAYS: dict[str, Callable[..., LabLauncher]] = {"plugin": by_plugin, "graft": by_graft}
-
-
-@pytest.fixture(scope="session", params=WAYS)
-def launch(
-    request: pytest.FixtureRequest,
-    checkout: Path,
-    switch: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> LabLauncher:
-    assert checkout.is_dir()
-    home: Path = request.getfixturevalue("home")
-    return WAYS[request.param](home, switch, tmp_path_factory, request)
 
 
 def faulty(launch: LabLauncher) -> LabLauncher:

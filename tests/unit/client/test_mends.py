@@ -98,9 +98,17 @@ def test_the_mends_that_are_shipped() -> None:
     assert all(path.startswith("dev_root/client_lib/src/") for path in touched)
 
 
-def test_all_mends_go_together() -> None:
+def test_the_mends_of_the_controller() -> None:
+    shipped = mends.read_shipped(mends.CONTROLLER)
+    assert [mend.id for mend in shipped] == ["dead-workers", "silent-workers"]
+    assert not {mend.id for mend in shipped} & {mend.id for mend in mends.read_shipped()}
+    assert {*mends.list_files(shipped)} == {*mends.read_images(mends.CONTROLLER)}
+
+
+@pytest.mark.parametrize("part", [mends.LIBRARY, mends.CONTROLLER])
+def test_all_mends_go_together(part: str) -> None:
     """With any of them left out the others do as well: no two ranges overlap."""
-    shipped = mends.read_shipped()
+    shipped = mends.read_shipped(part)
     wide = "\n".join(["x" * 300] * 600).encode()
     somewhere = tuple(
         replace(
@@ -112,7 +120,7 @@ def test_all_mends_go_together() -> None:
         for mend in shipped
     )
     sources = {path: wide for path, blob in mends.list_files(shipped).items() if blob}
-    assert {*mends.apply(somewhere, sources)} == {*mends.read_images()}
+    assert {*mends.apply(somewhere, sources)} == {*mends.read_images(part)}
 
 
 def test_an_image_that_is_not_the_known_one() -> None:
