@@ -1,10 +1,11 @@
-"""Two hosts of two ranks each, and their network: namespaces with a cable between them."""
+"""Hosts, which are network namespaces, and cables between them; what two of them train."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,25 +39,56 @@ def check_training(ranks: Sequence[Rank], leaders: Collection[int] = (0, 2)) -> 
             assert counted == {"calls": 0, "bytes": 0}
 
 
+@dataclass(frozen=True)
+class Site:
+    """A network namespace: that of a process."""
+
+    pid: int
+    enter: Sequence[str]
+    """Words before a command that runs there."""
+
+    @property
+    def namespaces(self) -> str:
+        """The directory of its namespaces."""
+        return f"/proc/{self.pid}/ns"
+
+    def ip(self, *words: str) -> None:
+        subprocess.run([*self.enter, "ip", *words], check=True)
+
+    def set_up(self, interface: str, address: str = "") -> None:
+        """Sets an interface up, with an address of a network of 256."""
+        if address:
+            self.ip("address", "add", f"{address}/24", "dev", interface)
+        self.ip("link", "set", interface, "up")
+
+    def connect(self, interface: str, other: Site, end: str) -> None:
+        """Makes a cable between an interface here and one at another site."""
+        cable = ["link", "add", "name", interface, "type", "veth", "peer", "name", end]
+        self.ip(*cable, "netns", str(other.pid))
+
+
+@contextlib.contextmanager
+def sites(count: int) -> Iterator[list[Site]]:
+    """Network namespaces without anything but a loopback, of which nothing is left at the end."""
+    user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
+    own = [] if os.geteuid() == 0 else ["unshare", "--map-root-user"]
+    found: list[Site] = []
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            pid = _process(stack, found[0].enter if found else own)
+            found.append(Site(pid, ["nsenter", *user, "--net", "--target", str(pid)]))
+            found[-1].set_up("lo")
+        yield found
+
+
 @contextlib.contextmanager
 def hosts() -> Iterator[tuple[str, str]]:
-    """The directories in /proc with the namespaces of the first host, and of the second.
-
-    The namespaces are those of two processes, so nothing is left of them at the end.
-    """
-    user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
-    with contextlib.ExitStack() as stack:
-        first = _process(stack, [] if os.geteuid() == 0 else ["unshare", "--map-root-user"])
-        ways = [["nsenter", *user, "--net", "--target", str(first)]]
-        second = _process(stack, ways[0])
-        ways.append([*ways[0][:-1], str(second)])
-        cable = ["link", "add", INTERFACE, "type", "veth", "peer", "name", INTERFACE]
-        _ip(ways[0], *cable, "netns", str(second))
-        for way, address in zip(ways, (ADDRESS, SECOND)):
-            _ip(way, "address", "add", f"{address}/24", "dev", INTERFACE)
-            for name in ("lo", INTERFACE):
-                _ip(way, "link", "set", name, "up")
-        yield f"/proc/{first}/ns", f"/proc/{second}/ns"
+    """The directories in /proc with the namespaces of the first host, and of the second."""
+    with sites(2) as (first, second):
+        first.connect(INTERFACE, second, INTERFACE)
+        first.set_up(INTERFACE, ADDRESS)
+        second.set_up(INTERFACE, SECOND)
+        yield first.namespaces, second.namespaces
 
 
 def _process(stack: contextlib.ExitStack, way: Sequence[str]) -> int:
@@ -66,7 +98,3 @@ def _process(stack: contextlib.ExitStack, way: Sequence[str]) -> int:
     )
     until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "cat\n", process)
     return process.pid
-
-
-def _ip(way: Sequence[str], *words: str) -> None:
-    subprocess.run([*way, "ip", *words], check=True)

@@ -1,0 +1,123 @@
+"""Hosts around a software switch, as network namespaces: ranks with the real client library."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from patchgen.ranks import lab
+from patchgen.system.companion import beside
+from patchgen.system.process import Program
+from support.configs import with_values
+from support.hosts import Site, sites
+from support.launcher import Launcher, Rank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+LAN, WIRE = "lan", "wire"
+"""Interfaces of a host: to the other hosts and the controller, and to a port of the switch."""
+
+CONTROLLER = "10.83.80.254"
+_READY = 30.0  # seconds
+_NO_FILTER = (
+    "filter=/proc/sys/net/bridge/bridge-nf-call-iptables; [ ! -e $filter ] || echo 0 >$filter"
+)
+_EAL = (
+    "--no-huge --no-shconf -m 256 --no-pci --no-telemetry --log-level=error "
+    f"--vdev=net_af_packet0,iface={WIRE}"
+)
+
+
+@dataclass
+class Network:
+    """Hosts around a switch."""
+
+    hosts: Sequence[Site]
+    port: str
+    """Port of the switch's controller."""
+    counters: Mapping[str, Any] = field(default_factory=dict)
+    """Counters of the switch, once it has ended."""
+
+
+@contextlib.contextmanager
+def wired(
+    switch: str, count: int, scratch: Path, *options: str, shared: bool = False
+) -> Iterator[Network]:
+    """Runs a switch with a wire to each of some hosts while the block lasts.
+
+    Where it is `shared`, the switch has one interface, which a bridge joins with all wires.
+    """
+    counters = scratch / "counters.json"
+    names = ["card"] if shared else [f"port{number}" for number in range(count)]
+    ports = [f"--port=packet:{name}" for name in names]
+    command = [switch, f"--listen={CONTROLLER}:0", *ports, f"--json={counters}", *options]
+    with sites(count + 1) as (hub, *hosts):
+        bridges = {"lan": "lans", **({"port": "ports"} if shared else {})}
+        for bridge in bridges.values():
+            hub.ip("link", "add", "name", bridge, "type", "bridge")
+            hub.set_up(bridge)
+        # Else the bridge drops frames whose IP checksum is left to the card.
+        subprocess.run([*hub.enter, "sh", "-c", _NO_FILTER], check=True)
+        hub.set_up("lans", CONTROLLER)
+        if shared:
+            hub.ip("link", "add", "name", "card", "type", "veth", "peer", "name", "socket")
+            hub.ip("link", "set", "socket", "master", "ports")
+            hub.set_up("card")
+            hub.set_up("socket")
+        for number, host in enumerate(hosts):
+            for name, end in ((LAN, "lan"), (WIRE, "port")):
+                host.connect(name, hub, f"{end}{number}")
+                if end in bridges:
+                    hub.ip("link", "set", f"{end}{number}", "master", bridges[end])
+                hub.set_up(f"{end}{number}")
+            host.set_up(LAN, f"10.83.80.{number + 1}")
+            host.set_up(WIRE, f"10.83.81.{number + 1}")
+        with beside(Program([*hub.enter, *command], grace=10), limit=_READY) as companion:
+            listening = re.fullmatch(r"listening on \S+:(\d+)", companion.line)
+            assert listening is not None, companion.line
+            network = Network(hosts, listening[1])
+            yield network
+        network.counters = json.loads(counters.read_text())
+
+
+@dataclass(frozen=True)
+class HostLauncher(Launcher):
+    """Ranks with a host each, and one switchml.cfg for all of them."""
+
+    network: Network | None = None
+
+    def config(self, values: Mapping[str, object]) -> str:
+        """The installed file, with what the lab needs in it."""
+        assert self.network is not None
+        own = {
+            "rank": "auto",
+            "num_workers": "auto",
+            "num_worker_threads": 1,
+            "max_outstanding_packets": 64,
+            "controller_ip": CONTROLLER,
+            "controller_port": self.network.port,
+            "timeout": 200,
+            "worker_ip": f"interface:{WIRE}",
+            "cores": "${CORE}",  # the hosts share the processors of this machine
+            "extra_eal_options": _EAL,
+        }
+        numbers = {"rank", "num_workers", "controller_port"}
+        given = {key: value for key, value in values.items() if key not in numbers}
+        return with_values((self.home / "switchml.cfg").read_text(), {**own, **given})
+
+    def __call__(self, case: str, world: int, **given: Any) -> list[Rank]:
+        assert self.network is not None
+        cores = lab.cpus()
+        rank_env = {
+            rank: {"SWITCHML_TEST_HOST": host.namespaces, "CORE": cores[rank % len(cores)]}
+            for rank, host in enumerate(self.network.hosts)
+        }
+        env = {"MASTER_ADDR": "10.83.80.1", "GLOO_SOCKET_IFNAME": LAN, **given.pop("env", {})}
+        config = {"prepostprocessor": "cpu_exponent_quantizer", **given.pop("config", {})}
+        return super().__call__(case, world, env=env, rank_env=rank_env, config=config, **given)
