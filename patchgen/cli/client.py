@@ -171,7 +171,7 @@ def build(request: _Build) -> None:
     with progress():
         _LOGGER.info("reading %s %s", checkout.NAME, origin.commit[:12])
         sources = checkout.read_sources(origin)
-        building.install(wish, sources, home)
+        building.install(wish, sources, home, os.environ)
     place = shlex.quote(paths.printable(home))
     flags = "".join(f"--{flag.lower()} " for flag in options.flags)
     say(f"use it with: {flags}--switchml-home {place}")

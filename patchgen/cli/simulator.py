@@ -80,7 +80,7 @@ def install(request: _Install) -> None:
         raise click.UsageError("--aggregator has a port; leave out --controller-port")
     prefix = Path(given.pop("output"))
     with progress():
-        simulators.install(prefix, **given)
+        simulators.install(prefix, **given, environ=os.environ)
     say(f"use it with: SWITCHML_HOME={shlex.quote(str(prefix.absolute()))}")
 
 

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import posixpath
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from patchgen.client import checkout, config, library, mends
+from patchgen.client import checkout, config, library, mends, origin
 from patchgen.client.mends import COMMIT
 from patchgen.errors import file_errors
-from patchgen.native import cmake
+from patchgen.native import cmake, modules
 from patchgen.options import FLAGS
-from patchgen.system import files, outputs, paths
+from patchgen.system import files, outputs, paths, statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from patchgen.client.mends import Mend
     from patchgen.options import Flag
+    from patchgen.system.statement import Provenance
 
 _PROJECT = "CMakeLists.txt"
-_PACKAGES = "packages.cmake"
 _SETTINGS = "settings.cmake"
 _SOURCE = "source"
 _PARTS = ("prepostprocessors", "schedulers", "backends/dummy")
@@ -65,13 +66,20 @@ def mend_sources(request: Request, sources: Mapping[str, bytes]) -> dict[str, by
     return {**sources, **changed}
 
 
-def install(request: Request, sources: Mapping[str, bytes], home: str) -> list[str]:
+def install(
+    request: Request,
+    sources: Mapping[str, bytes],
+    home: str,
+    environ: Mapping[str, str] | None = None,
+) -> list[str]:
     """Compiles the library and puts it into a home, which is touched only once it is compiled.
 
     Args:
         request: the flags, mends and homes.
         sources: the files of the commit, by path, without mends.
         home: an absolute path, as text.
+        environ: environment with the compiler and its flags, for the provenance; without, none is
+            written.
 
     Returns:
         The paths of the installed files, relative to the home.
@@ -87,7 +95,11 @@ def install(request: Request, sources: Mapping[str, bytes], home: str) -> list[s
         file_errors(),
     ):
         found = collect_files(request, whole, build)
+    if environ is not None:
+        made = {name: content for name, content in found.items() if name != config.NAME}
+        found = {origin.NAME: _describe(request, whole, made, environ).content(), **found}
     with outputs.directory(paths.native(home)), file_errors():
+        origin.remove(home)
         for name, content in found.items():
             target = paths.encode(posixpath.join(home, name))
             os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -98,9 +110,10 @@ def install(request: Request, sources: Mapping[str, bytes], home: str) -> list[s
 def make_project(request: Request, whole: Mapping[str, bytes]) -> dict[str, bytes]:
     """Makes the files of the CMake project that compiles a mended source, by path."""
     text = resources.files("patchgen.client.project").joinpath(_PROJECT).read_bytes()
-    packages = resources.files("patchgen.native").joinpath(_PACKAGES).read_bytes()
+    names = (modules.PACKAGES, modules.REPRODUCIBLE)
+    included = {name: modules.read_module(name).encode() for name in names}
     sources = {f"{_SOURCE}/{path}": content for path, content in whole.items()}
-    return {_PROJECT: text, _PACKAGES: packages, _SETTINGS: _settings(request), **sources}
+    return {_PROJECT: text, **included, _SETTINGS: _settings(request), **sources}
 
 
 def collect_files(request: Request, whole: Mapping[str, bytes], build: str) -> dict[str, bytes]:
@@ -116,6 +129,33 @@ def collect_files(request: Request, whole: Mapping[str, bytes], build: str) -> d
     found[config.NAME] = config.compose_installed(request.flags).encode()
     found[library.ARCHIVE] = _read(build, library.ARCHIVE)
     return found
+
+
+def _describe(
+    request: Request,
+    whole: Mapping[str, bytes],
+    made: Mapping[str, bytes],
+    environ: Mapping[str, str],
+) -> Provenance:
+    homes = {"DPDK_HOME": request.dpdk_home, "GRPC_HOME": request.grpc_home}
+    return origin.describe(
+        origin.CLIENT,
+        made,
+        environ,
+        request={
+            "flags": list(request.flags),
+            "mends": sorted(mend.id for mend in request.mends),
+            "cxx11_abi": request.cxx11_abi,
+            "homes": {name: paths.printable(home) for name, home in homes.items() if home},
+        },
+        resolved={"linked": list(library.find_links(made[library.MODULE].decode()))},
+        materials=[
+            statement.describe_commit(checkout.NAME, checkout.URL, request.commit),
+            statement.describe_file("mended source", files.digest(
+                {path: hashlib.sha256(content).hexdigest() for path, content in whole.items()}
+            )),
+        ],
+    )  # fmt: skip
 
 
 def _read(build: str, name: str) -> bytes:

@@ -169,9 +169,14 @@ def read_links(home: str) -> tuple[str, ...] | None:
     """
     try:
         with open(paths.encode(os.path.join(home, MODULE)), encoding="utf-8") as file:
-            found = _LINKS.findall(file.read())
+            return find_links(file.read())
     except FileNotFoundError:
         return None
+
+
+def find_links(module: str) -> tuple[str, ...]:
+    """Finds the libraries in the text of a module."""
+    found = _LINKS.findall(module)
     return tuple(f"{' '.join(filter(None, about))} ({place})" for *about, place in found)
 
 

@@ -11,7 +11,7 @@ from patchgen.client import homes
 from patchgen.errors import ToolError, file_errors
 from patchgen.graft import cuda as cudas
 from patchgen.graft import identity as identities
-from patchgen.graft import project
+from patchgen.graft import project, provenance
 from patchgen.graft.identity import Identity, misfit, read
 from patchgen.graft.installing import install, launching, place, uninstall
 from patchgen.graft.sources import (
@@ -26,7 +26,7 @@ from patchgen.graft.sources import (
 from patchgen.graft.trying import attempt
 from patchgen.patch import pins
 from patchgen.source import Places
-from patchgen.system import files, outputs
+from patchgen.system import files, outputs, statement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +53,8 @@ def build(  # noqa: PLR0913  # each is an option of the command
     known: Sequence[Pin] | None = None,
 ) -> Identity:
     """Writes a shared object that takes the place of the Gloo process group of an installed torch.
+
+    Its provenance is written beside it.
 
     Args:
         options: the flags and homes, as for the patch.
@@ -117,6 +119,7 @@ def build(  # noqa: PLR0913  # each is an option of the command
         outputs.directory(os.path.dirname(output)),
     ):
         files.replace(os.fsencode(output), file.read())
+        statement.write(output, provenance.describe_graft(output, options, pin, torch, environ))
     return made
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.errors import OptionsError
 from patchgen.graft.sources import GLOO, gloo_directory
+from patchgen.native import modules as cmake
 from patchgen.patch import render
 from patchgen.payload import graft_hook
 from patchgen.system import paths
@@ -67,6 +68,7 @@ def files(  # noqa: PLR0913  # each is a part of it
         **sources,
         **render.new_files(options, pin),
         "CMakeLists.txt": text.encode(),
+        cmake.REPRODUCIBLE: cmake.read_module(cmake.REPRODUCIBLE).encode(),
         "guard.cpp": render.text("graft/guard.cpp").encode(),
         "identity.inc": render.text("graft/identity.inc", **named).encode(),
         "compile.rsp": _response(

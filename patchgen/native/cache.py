@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _DIGITS = 16
-_COMPILERS = {"CC": "cc", "CXX": "c++"}
-_VARIABLES = {
+COMPILERS = {"CC": "cc", "CXX": "c++"}
+VARIABLES = {
     "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",
     "LIBRARY_PATH", "LD_RUN_PATH", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR", "PKG_CONFIG_SYSROOT_DIR",
 }  # fmt: skip
@@ -75,11 +75,11 @@ def _rename(source: str, target: str) -> None:
 def describe_compiler(environ: Mapping[str, str]) -> list[object]:
     """Lists the compilers of an environment, and the variables that they and CMake read."""
     found: list[object] = []
-    for variable, name in _COMPILERS.items():
+    for variable, name in COMPILERS.items():
         program = environ.get(variable) or name
         path = os.path.realpath(shutil.which(program, path=environ.get("PATH")) or program)
         found += [path, stamp(path)]
-    names = sorted(name for name in environ if name in _VARIABLES or name.startswith("CMAKE_"))
+    names = sorted(name for name in environ if name in VARIABLES or name.startswith("CMAKE_"))
     # The linker finds the system's libraries, and every change of these renews its list.
     found.append(stamp("/etc/ld.so.cache"))
     return [*found, {name: environ[name] for name in names if environ[name]}]

@@ -10,11 +10,14 @@ import os
 from typing import TYPE_CHECKING
 
 from patchgen import native
-from patchgen.client import homes
+from patchgen.client import homes, origin
 from patchgen.errors import file_errors
+from patchgen.native import tools
 from patchgen.patch.version import local_version
 from patchgen.plugin import project, target, wheel
-from patchgen.system import outputs
+from patchgen.system import files, outputs, statement
+from patchgen.system.statement import Provenance
+from patchgen.torch import materials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,13 +26,14 @@ if TYPE_CHECKING:
     from patchgen.plugin.target import Target
     from patchgen.torch import Torch
 
+KIND = "plugin"
 _LOGGER = logging.getLogger(__name__)
 
 
 def build(
     options: Options, torch: Torch, directory: str, *, cache: str, environ: Mapping[str, str]
 ) -> str:
-    """Writes the wheel `torch_switchml` for a torch.
+    """Writes the wheel `torch_switchml` for a torch, and its provenance beside it.
 
     Args:
         options: the flags and homes, as for the patch.
@@ -68,7 +72,31 @@ def build(
     }
     with outputs.directory(directory):
         wheel.write(path, contents, metadata)
+        statement.write(path, _describe_wheel(options, torch, path, environ))
     return path
+
+
+def _describe_wheel(
+    options: Options, torch: Torch, path: str, environ: Mapping[str, str]
+) -> Provenance:
+    """Provenance of a wheel."""
+    home = options.switchml_home
+    with file_errors():
+        return Provenance(
+            kind=KIND,
+            subjects=(files.measure(path),),
+            request={
+                **origin.describe_options(options),
+                "bundle": False,
+                "variables": tools.read_variables(environ),
+            },
+            resolved={
+                "torch": materials.describe_torch(torch),
+                "toolchain": tools.describe_tools(environ),
+                **origin.describe_home(home),
+            },
+            materials=(*origin.list_materials(home), *materials.list_materials(torch)),
+        )
 
 
 def describe(options: Options, wanted: Target) -> wheel.Metadata:

@@ -6,18 +6,19 @@ auditwheel copies and renames them, and says for which glibc the wheel is.
 from __future__ import annotations
 
 import fnmatch
+import importlib.metadata
 import io
 import os
 import re
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchgen import plugin
 from patchgen.errors import FileError, ToolError
 from patchgen.plugin.wheel import PACKAGE
-from patchgen.system import extras, files, outputs, wheel, zips
+from patchgen.system import extras, files, outputs, statement, wheel, zips
 from patchgen.system.process import run
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def build(
     _require_programs(environ)
     with files.scratch("plugin") as scratch:
         built = plugin.build(options, torch, scratch, cache=cache, environ=environ)
-        return write(built, directory, environ)
+        made = write(built, directory, environ)
+        _write_provenance(built, made)
+    return made
 
 
 def write(source: str, directory: str, environ: Mapping[str, str]) -> Bundle:
@@ -96,6 +99,22 @@ def write(source: str, directory: str, environ: Mapping[str, str]) -> Bundle:
         with outputs.directory(directory):
             wheel.normalise(repaired, path, epoch=0)
     return Bundle(path, inside, outside)
+
+
+def _write_provenance(source: str, made: Bundle) -> None:
+    """Writes the provenance of a wheel with its libraries, by that of the wheel without."""
+    plain = statement.read(source + statement.SUFFIX)
+    described = replace(
+        plain,
+        subjects=(files.measure(made.path),),
+        request={**plain.request, "bundle": True},
+        resolved={
+            **plain.resolved,
+            "auditwheel": importlib.metadata.version("auditwheel"),
+            "libraries": list(made.inside),
+        },
+    )
+    statement.write(made.path, described)
 
 
 def refuse(names: Sequence[str]) -> None:

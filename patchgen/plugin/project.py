@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchgen.native import modules as cmake
 from patchgen.patch import render
 from patchgen.payload import launch
 from patchgen.plugin.wheel import BACKEND, PACKAGE
@@ -85,7 +86,8 @@ def sources(options: Options, target: Target) -> dict[str, bytes]:
         )
         for name, template in templates.items()
     }
-    return {name: paths.encode(text) for name, text in {**shared, **own}.items()}
+    texts = {**shared, **own, cmake.REPRODUCIBLE: cmake.read_module(cmake.REPRODUCIBLE)}
+    return {name: paths.encode(text) for name, text in texts.items()}
 
 
 def modules(target: Target) -> dict[str, bytes]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 TORCH, GRAFT, PLUGIN = "torch", "graft", "plugin"
 """Ways by which SwitchML is in a torch: a patched torch, a graft, the plugin."""
+LIBRARIES = ("libc10.so", "libtorch_cpu.so", "libtorch_python.so")
+"""Libraries of torch that a module for it links with."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,7 @@ class Torch:
     @property
     def stamps(self) -> list[object]:
         """Stamps of the libraries that a module for it links with."""
-        names = ("libc10.so", "libtorch_cpu.so", "libtorch_python.so")
-        return [cache.stamp(os.path.join(self.lib_dir, name)) for name in names]
+        return [cache.stamp(os.path.join(self.lib_dir, name)) for name in LIBRARIES]
 
     @property
     def include_dirs(self) -> list[str]:

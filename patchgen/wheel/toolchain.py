@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shlex
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.errors import ToolError
+from patchgen.native import tools
 from patchgen.system import interpreter
 from patchgen.system.process import LIMIT, run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 _PACKAGES = ("numpy", "setuptools", "wheel", "PyYAML", "typing_extensions", "cffi")
 _ACTIVATE = """
@@ -68,27 +67,21 @@ def find(python: str, environ: Mapping[str, str]) -> Toolchain:
     Raises:
         ToolError: the interpreter or the compiler does not run.
     """
-
-    def ask(command: Sequence[str], stdin: bytes = b"") -> str:
-        answer = run(command, stdin=stdin, cwd="/", env=environ, limit=LIMIT)
-        return answer.decode(errors="replace")
-
-    def version(command: Sequence[str], line: int = 0) -> str:
-        said = ask([*command, "--version"]).splitlines()
-        return said[line].strip() if said else ""
-
     answer = interpreter.ask(python, environ, packages=_PACKAGES, flags=interpreter.PLAIN)
     path = environ.get("PATH")
-    compiler = _compiler("CXX", "c++", environ)
-    c_compiler = _compiler("CC", "cc", environ)
-    programs = {"c++": version(compiler), "cc": version(c_compiler)}
+    compiler = tools.find_compiler("CXX", environ)
+    c_compiler = tools.find_compiler("CC", environ)
+    programs = {
+        "c++": tools.ask_version(compiler, environ),
+        "cc": tools.ask_version(c_compiler, environ),
+    }
     for name in ("cmake", "ninja"):
         found = shutil.which(name, path=path)
         if found:
-            programs[name] = version([found])
+            programs[name] = tools.ask_version([found], environ)
     nvcc = os.path.join(environ.get("CUDA_HOME", ""), "bin", "nvcc")
     if environ.get("USE_CUDA", "0") != "0" and os.path.exists(nvcc):
-        programs["nvcc"] = version([nvcc], -1)
+        programs["nvcc"] = tools.ask_version([nvcc], environ, -1)
     return Toolchain(
         python=python,
         python_version=answer.version,
@@ -98,21 +91,6 @@ def find(python: str, environ: Mapping[str, str]) -> Toolchain:
         compiler=compiler[0],
         c_compiler=c_compiler[0],
     )
-
-
-def _compiler(variable: str, usual: str, environ: Mapping[str, str]) -> list[str]:
-    """The command in a variable, which may begin with a cache of objects, as `ccache g++`."""
-    given = environ.get(variable) or usual
-    try:
-        command = shlex.split(given)
-    except ValueError:
-        command = []
-    if not command:
-        raise ToolError(f"{variable}={given}: no such compiler; set {variable} to one")
-    located = shutil.which(command[0], path=environ.get("PATH"))
-    if located is None:
-        raise ToolError(f"{command[0]}: no such compiler; install one or set {variable}")
-    return [located, *command[1:]]
 
 
 def activated(prefix: str, environ: Mapping[str, str]) -> dict[str, str]:

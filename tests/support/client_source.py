@@ -32,6 +32,7 @@ FILES = {
         "bool Config::LoadFromFile(std::string) { return true; }\n"
         'const char* Context::About() { return "faulty"; }\n}\n'
         "const char* version = VERSION_INFO;\n"
+        "const char* compiled = __DATE__ __TIME__ __FILE__;\n"
     ),
     f"{LIBRARY}/config.cc": 'const char* option = "general.timeout_threshold";\n',
     f"{LIBRARY}/grpc_client.h": "#error gRPC\n",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,3 +36,25 @@ def user() -> Iterator[None]:
         yield
     finally:
         os.seteuid(0)
+
+
+def identity() -> dict[str, int]:
+    """Arguments of subprocess that run a program as another user than root."""
+    return {"user": _NOBODY, "group": _NOBODY} if os.geteuid() == 0 else {}
+
+
+def interpreter(directory: Path) -> Path:
+    """Makes an environment with our packages, whose interpreter other users can run.
+
+    Ours may be in a directory of root's own.
+    """
+    try:
+        subprocess.run([sys.executable, "-c", ""], check=True, cwd="/", **identity())
+        base = sys.executable
+    except (PermissionError, subprocess.CalledProcessError):
+        base = "/usr/bin/python3"
+    subprocess.run([base, "-m", "venv", "--without-pip", directory], check=True)
+    (site,) = directory.glob("lib/python*/site-packages")
+    ours = sysconfig.get_path("purelib")
+    (site / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    return directory / "bin" / "python"

@@ -8,14 +8,19 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from patchgen.client import config, library, settings
+from patchgen.client import config, library, origin, settings
 from patchgen.errors import file_errors
-from patchgen.native import cmake
-from patchgen.system import files, outputs, ports
+from patchgen.native import cache, cmake
+from patchgen.system import files, outputs, paths, ports, statement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _LOGGER = logging.getLogger(__name__)
 _SOURCE = Path(__file__).parent
+_COMPILED = (".cc", ".h", ".txt")
 
 
 def install(  # noqa: PLR0913  # each is an option of the command
@@ -27,6 +32,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
     aggregator: str | None = None,
     debug: bool = False,
     cxxflags: str = "",
+    environ: Mapping[str, str] | None = None,
 ) -> list[Path]:
     """Builds the simulator and installs it; the prefix is touched only once it is built.
 
@@ -39,6 +45,8 @@ def install(  # noqa: PLR0913  # each is an option of the command
         aggregator: HOST:PORT of a process that is the switch instead of rank 0.
         debug: no optimization, and debug symbols.
         cxxflags: flags for the compiler instead of those in the environment's CXXFLAGS.
+        environ: environment with the compiler and its flags, for the provenance; without, none is
+            written.
 
     Returns:
         The installed files.
@@ -71,17 +79,30 @@ def install(  # noqa: PLR0913  # each is an option of the command
     with files.scratch("simulator") as directory:
         archive = _build(Path(directory), debug=debug, cxxflags=cxxflags)
         contents = {
-            Path("include/switchml", header.name): header.read_bytes()
+            f"include/switchml/{header.name}": header.read_bytes()
             for header in sorted(_SOURCE.glob("include/switchml/*.h"))
         }
-        contents[Path(library.ARCHIVE)] = archive.read_bytes()
-    contents[Path(config.NAME)] = shared
+        contents[library.ARCHIVE] = archive.read_bytes()
+    if environ is not None:
+        described = origin.describe(
+            origin.SIMULATOR,
+            contents,
+            environ,
+            request={"debug": debug, "cxxflags": cxxflags},
+            resolved={},
+            materials=[
+                statement.describe_file("simulator", cache.digest(str(_SOURCE), only=_COMPILED))
+            ],
+        )
+        contents = {origin.NAME: described.content(), **contents}
+    contents[config.NAME] = shared
     if workers is not None and workers > 1:
         for rank in range(workers):
-            contents[Path("ranks", str(rank), config.NAME)] = text(rank)
+            contents[f"ranks/{rank}/{config.NAME}"] = text(rank)
 
     _LOGGER.info("installing into %s", prefix)
     with outputs.directory(str(prefix)), file_errors():
+        origin.remove(paths.from_native(str(prefix)))
         for name, content in contents.items():
             (prefix / name).parent.mkdir(parents=True, exist_ok=True)
             files.replace(os.fsencode(prefix / name), content)

@@ -1,0 +1,67 @@
+"""Provenance of a graft."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchgen.client import origin
+from patchgen.errors import file_errors
+from patchgen.native import tools
+from patchgen.source.addresses import PYTORCH
+from patchgen.system import files, statement
+from patchgen.system.statement import Provenance
+from patchgen.torch import materials
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.options import Options
+    from patchgen.patch.pins import Pin
+    from patchgen.torch import Torch
+
+KIND = "graft"
+SOURCE = "pytorch"
+"""Name of PyTorch's commit among the inputs."""
+
+
+def describe_graft(
+    graft: str,
+    options: Options,
+    pin: Pin,
+    torch: Torch,
+    environ: Mapping[str, str],
+) -> Provenance:
+    """Describes a graft that was written.
+
+    Args:
+        graft: the shared object.
+        options: the flags and homes.
+        pin: of the source.
+        torch: that it is for.
+        environ: has the compiler and its flags.
+
+    Raises:
+        ToolError: the compiler does not tell its version.
+        FileError: something that it was made from cannot be read.
+    """
+    home = options.switchml_home
+    with file_errors():
+        return Provenance(
+            kind=KIND,
+            subjects=(files.measure(graft),),
+            request={
+                "pin": {"name": pin.name, "commit": pin.commit},
+                **origin.describe_options(options),
+                "variables": tools.read_variables(environ),
+            },
+            resolved={
+                "torch": materials.describe_torch(torch),
+                "toolchain": tools.describe_tools(environ),
+                **origin.describe_home(home),
+            },
+            materials=(
+                statement.describe_commit(SOURCE, PYTORCH, pin.commit),
+                *origin.list_materials(home),
+                *materials.list_materials(torch),
+            ),
+        )

@@ -1,0 +1,168 @@
+"""Provenance of files, beside them: an in-toto Statement with SLSA provenance.
+
+Formats: in-toto Attestation Framework, Statement v1 and ResourceDescriptor; SLSA Build Provenance
+v1. It is not signed: whoever publishes the files does that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from patchgen import __version__
+from patchgen.errors import OptionsError, file_errors
+from patchgen.system import files
+from patchgen.system.files import Artifact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+SUFFIX = ".provenance.json"
+TYPE = "https://in-toto.io/Statement/v1"
+BUILDER = "urn:switchml-patch"
+_PREDICATE = "https://slsa.dev/provenance/v1"
+_FORMAT = "v1"
+
+
+def describe_builder() -> dict[str, str]:
+    """Versions of this tool and of the library that packs archives."""
+    return {"switchml-patch": __version__, "zlib": zlib.ZLIB_RUNTIME_VERSION}
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Provenance of files that were made together."""
+
+    kind: str
+    """Word that names how they are made, such as wheel."""
+    subjects: tuple[Artifact, ...]
+    """The files, the main one first."""
+    request: Mapping[str, Any]
+    """Choices of the user, as JSON."""
+    resolved: Mapping[str, Any]
+    """Values that followed from the choices on the machine, as JSON."""
+    materials: tuple[Mapping[str, Any], ...]
+    """Inputs, as ResourceDescriptors."""
+    builder: Mapping[str, str] = field(default_factory=describe_builder)
+    """Versions of the tool that made them."""
+
+    def statement(self) -> dict[str, object]:
+        """The in-toto Statement."""
+        return {
+            "_type": TYPE,
+            "subject": [describe_artifact(one) for one in self.subjects],
+            "predicateType": _PREDICATE,
+            "predicate": {
+                "buildDefinition": {
+                    "buildType": f"{BUILDER}:{self.kind}:{_FORMAT}",
+                    "externalParameters": dict(self.request),
+                    "internalParameters": dict(self.resolved),
+                    "resolvedDependencies": [dict(one) for one in self.materials],
+                },
+                "runDetails": {"builder": {"id": BUILDER, "version": dict(self.builder)}},
+            },
+        }
+
+    def content(self) -> bytes:
+        """Bytes of its file; the same values give the same bytes."""
+        return dump(self.statement())
+
+    def find_digest(self, name: str) -> str | None:
+        """Digest of an input: SHA-256, or the commit of a repository; None where it is none."""
+        for one in self.materials:
+            if one.get("name") == name:
+                return str(next(iter(one["digest"].values())))
+        return None
+
+
+def dump(statement: Mapping[str, object]) -> bytes:
+    """Bytes of a statement; the same values give the same bytes."""
+    return (json.dumps(statement, indent=2, sort_keys=True) + "\n").encode()
+
+
+def describe_file(name: str, sha256: str) -> dict[str, object]:
+    """A file as ResourceDescriptor."""
+    return {"name": name, "digest": {"sha256": sha256}}
+
+
+def describe_artifact(artifact: Artifact) -> dict[str, object]:
+    """A file that was made, as ResourceDescriptor."""
+    described = describe_file(artifact.name, artifact.sha256)
+    return {**described, "annotations": {"size": artifact.size}}
+
+
+def describe_commit(name: str, address: str, commit: str) -> dict[str, object]:
+    """A commit of a repository as ResourceDescriptor."""
+    return {"name": name, "uri": f"git+{address}@{commit}", "digest": {"gitCommit": commit}}
+
+
+def write(path: str, provenance: Provenance) -> str:
+    """Writes the provenance of a file beside it; returns the path of what was written.
+
+    Raises:
+        FileError: it cannot be written.
+    """
+    with file_errors():
+        files.replace(os.fsencode(path + SUFFIX), provenance.content())
+    return path + SUFFIX
+
+
+def read(path: str) -> Provenance:
+    """Reads a provenance.
+
+    Raises:
+        OptionsError: the file is no provenance of this tool.
+        FileError: it cannot be read.
+    """
+    with file_errors(), open(path, "rb") as file:
+        content = file.read()
+    try:
+        return parse(json.loads(content))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise OptionsError(
+            f"{path}: no provenance of switchml-patch; give the file that was written beside it"
+        ) from error
+
+
+def parse(statement: Mapping[str, Any]) -> Provenance:
+    """Reads a provenance from its statement.
+
+    Raises:
+        ValueError: it is none of this tool.
+        LookupError: a part is missing.
+        TypeError: a part is something else.
+        AttributeError: likewise.
+    """
+    definition = statement["predicate"]["buildDefinition"]
+    builder, kind, form = definition["buildType"].rsplit(":", 2)
+    if (statement["_type"], builder, form) != (TYPE, BUILDER, _FORMAT):
+        raise ValueError(definition["buildType"])
+    subjects = tuple(
+        Artifact(str(one["name"]), int(one["annotations"]["size"]), str(one["digest"]["sha256"]))
+        for one in statement["subject"]
+    )
+    if not subjects:
+        raise ValueError("no subject")
+    return Provenance(
+        kind=kind,
+        subjects=subjects,
+        request=_mapping(definition["externalParameters"]),
+        resolved=_mapping(definition["internalParameters"]),
+        materials=tuple(_mapping(one) for one in _each(definition["resolvedDependencies"])),
+        builder=_mapping(statement["predicate"]["runDetails"]["builder"]["version"]),
+    )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(value)
+    return value
+
+
+def _each(value: object) -> Iterable[Any]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return value

@@ -1,0 +1,120 @@
+"""What a client library was made from, beside it, and that it has the same bytes anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import client_source, unprivileged
+
+from patchgen.client import building, library, origin
+from patchgen.system import statement
+from patchgen.system.files import sha256
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchgen.system.statement import Provenance
+
+pytestmark = pytest.mark.integration
+
+SOURCES = {path: text.encode() for path, text in client_source.FILES.items()}
+MENDS = (client_source.mend("honest", '"mended"'),)
+
+AR = """\
+#!/bin/sh
+# Writes times, users and modes, as an ar does that was not built to leave them out.
+case "$1" in
+  *D*) exec /usr/bin/ar "$@" ;;
+esac
+words="$1"
+shift
+exec /usr/bin/ar "${words}U" "$@"
+"""
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*.*")}
+
+
+def installed(home: Path, *flags: str, **env: str) -> Provenance:
+    request = building.Request(flags, MENDS)
+    building.install(request, SOURCES, str(home), {**os.environ, **env})
+    return statement.read(str(home / origin.NAME))
+
+
+def test_it_says_what_the_library_was_made_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXXFLAGS", "-O1")
+    home = tmp_path / "home"
+    said = installed(home)
+    assert said.kind == "client"
+    assert said.subjects[0].name == library.ARCHIVE
+    assert {one.name: one.sha256 for one in said.subjects} == {
+        name: sha256(str(home / name))
+        for name in contents(home)
+        if name not in {"switchml.cfg", origin.NAME}
+    }
+    assert (said.request["mends"], said.request["variables"]["CXXFLAGS"]) == (["honest"], "-O1")
+    assert said.find_digest("p4app-switchML") == building.COMMIT
+    version = subprocess.check_output(["c++", "--version"], text=True).splitlines()[0]
+    assert said.resolved["toolchain"]["programs"]["c++"] == version
+    building.install(building.Request((), MENDS), SOURCES, str(home))
+    assert not (home / origin.NAME).exists()  # it would be of the library before
+
+
+@pytest.mark.parametrize("flags", [(), ("DEBUG",)])
+def test_another_directory_another_time(
+    flags: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CCACHE_DISABLE", "1")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "ar").write_text(AR)
+    (tools / "c++").write_text('#!/bin/sh\nexec /usr/bin/c++ "$@"\n')
+    for program in tools.iterdir():
+        program.chmod(0o755)
+    monkeypatch.setenv("CXX", str(tools / "c++"))  # CMake takes the ar beside the compiler
+    homes = tmp_path / "one", tmp_path / "a longer name"
+    for number, home in enumerate(homes):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / f"scratch {number}"))
+        (tmp_path / f"scratch {number}").mkdir()
+        mask = os.umask(0o077 * number)
+        try:
+            installed(home, *flags)
+        finally:
+            os.umask(mask)
+        time.sleep(1.1)  # __TIME__ and the times in archives are in seconds
+    assert contents(homes[0]) == contents(homes[1])
+    assert b"a longer name" not in (homes[1] / library.ARCHIVE).read_bytes()
+
+
+def test_the_simulator_of_another_user() -> None:
+    homes = []
+    with unprivileged.directory() as place:
+        python = unprivileged.interpreter(place / "python")
+        for number, given in enumerate(({}, unprivileged.identity())):
+            scratch = place / f"scratch{number}"
+            scratch.mkdir()
+            scratch.chmod(0o777)
+            homes.append(scratch / "home")
+            environ = {
+                "PATH": os.environ["PATH"],
+                "TMPDIR": str(scratch),
+                "HOME": str(scratch),
+                "TZ": f"UTC{number}",
+            }
+            words = ("simulator", "install", "-o", homes[-1], "--cxxflags", "-O0")
+            subprocess.run(
+                [python, "-m", "patchgen", *words],
+                cwd=scratch, env=environ, umask=0o077 * number, check=True, **given,
+            )  # fmt: skip
+        first, second = map(contents, homes)
+    assert first == second
+    said: Any = json.loads(first[origin.NAME])["predicate"]["buildDefinition"]
+    assert said["externalParameters"] == {"cxxflags": "-O0", "debug": False, "variables": {}}
