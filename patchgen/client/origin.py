@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 from typing import TYPE_CHECKING, Any
 
 from patchgen.client import library
+from patchgen.errors import PatchgenError
 from patchgen.native import cache, tools
 from patchgen.options import HOMES, VARIABLES
 from patchgen.system import files, paths, statement
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from patchgen.options import Options
+
+_LOGGER = logging.getLogger(__name__)
 
 CLIENT, SIMULATOR = "client", "simulator"
 """Kinds of a client library: SwitchML's own, and the simulator."""
@@ -80,13 +84,15 @@ def describe(  # noqa: PLR0913  # each is a part of it
 def describe_home(home: str) -> dict[str, Any]:
     """Parts of the provenance of what is linked with a library: the library's own, if it has one.
 
-    Raises:
-        OptionsError: the file beside the library is none.
-        FileError: it cannot be read.
+    A file beside the library that is none is told, and left out.
     """
     if not os.path.lexists(path(home)):
         return {}
-    return {"client": statement.read(path(home)).statement()}
+    try:
+        return {"client": statement.read(path(home)).statement()}
+    except PatchgenError as error:
+        _LOGGER.info("warning: %s", error)
+        return {}
 
 
 def describe_options(options: Options) -> dict[str, Any]:

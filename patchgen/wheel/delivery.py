@@ -9,6 +9,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchgen.client import origin
 from patchgen.patch import patchfile
 from patchgen.system import files, process
 from patchgen.system.files import Artifact
@@ -45,8 +46,8 @@ def deliver(session: Session) -> Delivered:
     request, python = session.request, session.request.interpreter
     os.makedirs(request.output, exist_ok=True)
     wheel = os.path.join(request.output, session.wheel.name)
-    origin = _provenance(session)
-    moved = previous.move_aside(wheel, origin)
+    described = _provenance(session)
+    moved = previous.move_aside(wheel, described)
     if not os.path.isfile(wheel) or files.sha256(wheel) != session.wheel.sha256:
         with (
             open(os.path.join(request.wheels, session.wheel.name), "rb") as verified,
@@ -62,9 +63,9 @@ def deliver(session: Session) -> Delivered:
         files.replace(os.fsencode(path), content)
     bill = wheel + sbom.SUFFIX
     # What is linked follows from the wheel: to read that again takes seconds.
-    if not provenance.written(wheel, origin) or not os.path.isfile(bill):
-        sbom.write(wheel, origin, session.lock, _linked(session, wheel))
-    beside = (patched, constraints, provenance.write(wheel, origin), bill)
+    if not provenance.written(wheel, described) or not os.path.isfile(bill):
+        sbom.write(wheel, described, session.lock, _linked(session, wheel))
+    beside = (patched, constraints, provenance.write(wheel, described), bill)
     commands = companions.commands(python, wheel, constraints, request.recipe)
     return Delivered(
         wheel, session.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), moved
@@ -97,6 +98,8 @@ def _provenance(session: Session) -> provenance.Provenance:
             },
         ),
         accepted=request.accepted,
+        without=request.without,
+        client=origin.describe_home(request.options.switchml_home),
     )
 
 

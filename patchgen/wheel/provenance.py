@@ -1,23 +1,15 @@
-"""Provenance of a wheel, beside it: an in-toto Statement with SLSA provenance.
-
-Formats: in-toto Attestation Framework, Statement v1 and ResourceDescriptor; SLSA Build Provenance
-v1. It is not signed: whoever publishes the wheel does that.
-"""
+"""Provenance of a wheel, beside it."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from patchgen import __version__
-from patchgen.client import library
+from patchgen.client import origin
 from patchgen.errors import file_errors
-from patchgen.options import HOMES, VARIABLES
-from patchgen.system import files, paths
+from patchgen.system import paths
+from patchgen.system import statement as statements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,13 +18,13 @@ if TYPE_CHECKING:
     from patchgen.patch.pins import Pin
     from patchgen.system.files import Artifact
 
-SUFFIX = ".provenance.json"
+KIND = "wheel"
+SOURCE = "pytorch"
+"""Name of PyTorch's own commit among the inputs."""
 PATCH = "switchml_pytorch.patch"
-CLIENT = os.path.basename(library.ARCHIVE)
-_STATEMENT = "https://in-toto.io/Statement/v1"
-_PREDICATE = "https://slsa.dev/provenance/v1"
-_BUILD_TYPE = "urn:switchml-patch:wheel:v1"
-_BUILDER = "urn:switchml-patch"
+LOCK = "conda-lock.yml"
+CLIENT = origin.ARCHIVE
+SUFFIX = statements.SUFFIX
 
 
 @dataclass(frozen=True)
@@ -75,6 +67,10 @@ class Provenance:
     isolation: Isolation
     accepted: tuple[str, ...] = ()
     """Missing things that the user accepted."""
+    without: tuple[str, ...] = ()
+    """Submodules that the source is to go without."""
+    client: Mapping[str, object] = field(default_factory=dict)
+    """What the provenance of the client library adds, as `origin.describe_home` gives it."""
 
 
 def write(wheel: str, provenance: Provenance) -> str:
@@ -90,10 +86,7 @@ def write(wheel: str, provenance: Provenance) -> str:
     Raises:
         FileError: it cannot be written.
     """
-    path = wheel + SUFFIX
-    with file_errors():
-        files.replace(os.fsencode(path), _text(provenance).encode())
-    return path
+    return statements.write(wheel, describe(provenance))
 
 
 def written(wheel: str, provenance: Provenance) -> bool:
@@ -103,51 +96,29 @@ def written(wheel: str, provenance: Provenance) -> bool:
         FileError: the file cannot be read.
     """
     with file_errors(), contextlib.suppress(FileNotFoundError), open(wheel + SUFFIX, "rb") as file:
-        return file.read() == _text(provenance).encode()
+        return file.read() == describe(provenance).content()
     return False
 
 
-def _text(provenance: Provenance) -> str:
-    return json.dumps(statement(provenance), indent=2, sort_keys=True) + "\n"
-
-
-def statement(provenance: Provenance) -> dict[str, object]:
-    """The in-toto Statement about the wheel."""
-    wheel = provenance.wheel
-    return {
-        "_type": _STATEMENT,
-        "subject": [{**_file(wheel.name, wheel.sha256), "annotations": {"size": wheel.size}}],
-        "predicateType": _PREDICATE,
-        "predicate": {
-            "buildDefinition": {
-                "buildType": _BUILD_TYPE,
-                "externalParameters": describe_request(provenance),
-                "internalParameters": _resolved(provenance),
-                "resolvedDependencies": _materials(provenance),
-            },
-            "runDetails": {
-                "builder": {
-                    "id": _BUILDER,
-                    "version": {"switchml-patch": __version__, "zlib": zlib.ZLIB_RUNTIME_VERSION},
-                },
-            },
-        },
-    }
+def describe(provenance: Provenance) -> statements.Provenance:
+    """Describes the wheel as any file that is made here."""
+    return statements.Provenance(
+        kind=KIND,
+        subjects=(provenance.wheel,),
+        request=describe_request(provenance),
+        resolved=_resolved(provenance),
+        materials=tuple(_materials(provenance)),
+    )
 
 
 def describe_request(provenance: Provenance) -> dict[str, object]:
     """Choices of the user, as JSON."""
-    options = provenance.options
+    listed = {"accepted": provenance.accepted, "without": provenance.without}
     return {
         "pin": {"name": provenance.pin.name, "commit": provenance.pin.commit},
-        "flags": list(options.flags),
-        "homes": {
-            variable.name: paths.printable(getattr(options, variable.field))
-            for variable in VARIABLES
-            if variable.field in HOMES and getattr(options, variable.field)
-        },
+        **origin.describe_options(provenance.options),
         "variables": dict(provenance.variables),
-        **({"accepted": list(provenance.accepted)} if provenance.accepted else {}),
+        **{name: list(values) for name, values in listed.items() if values},
     }
 
 
@@ -162,27 +133,22 @@ def _resolved(provenance: Provenance) -> dict[str, object]:
             "namespaces": provenance.isolation.reason or "mount, network",
             "network": dict(provenance.isolation.network),
         },
+        **provenance.client,
     }
 
 
 def _materials(provenance: Provenance) -> list[dict[str, object]]:
     """Inputs of the wheel, as ResourceDescriptors."""
-    found: list[dict[str, object]] = [
-        {
-            "name": paths.printable(path) or "pytorch",
-            "uri": f"git+{provenance.addresses[path]}@{commit}",
-            "digest": {"gitCommit": commit},
-        }
+    found = [
+        statements.describe_commit(
+            paths.printable(path) or SOURCE, provenance.addresses[path], commit
+        )
         for path, commit in sorted(provenance.commits.items())
     ]
-    found.append(_file(PATCH, provenance.patch_sha256))
+    found.append(statements.describe_file(PATCH, provenance.patch_sha256))
     if provenance.client_sha256 is not None:
-        client = _file(CLIENT, provenance.client_sha256)
+        client = statements.describe_file(CLIENT, provenance.client_sha256)
         found.append({**client, "annotations": {"simulator": provenance.simulator}})
     if provenance.lock_sha256 is not None:
-        found.append(_file("conda-lock.yml", provenance.lock_sha256))
+        found.append(statements.describe_file(LOCK, provenance.lock_sha256))
     return found
-
-
-def _file(name: str, sha256: str) -> dict[str, object]:
-    return {"name": name, "digest": {"sha256": sha256}}

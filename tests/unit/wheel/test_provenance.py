@@ -9,7 +9,7 @@ from support.wheelhouse import COMMIT, GLOO, PROVENANCE
 
 from patchgen import __version__
 from patchgen.system.files import measure
-from patchgen.wheel.provenance import statement, write
+from patchgen.wheel.provenance import describe, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def definition(provenance: Provenance = PROVENANCE) -> Any:  # JSON
-    predicate: Any = statement(provenance)["predicate"]
+    predicate: Any = describe(provenance).statement()["predicate"]
     return predicate["buildDefinition"]
 
 
 def test_it_is_a_statement_about_the_wheel() -> None:
-    said: Any = statement(PROVENANCE)
+    said: Any = describe(PROVENANCE).statement()
     assert said["_type"] == "https://in-toto.io/Statement/v1"
     assert said["predicateType"] == "https://slsa.dev/provenance/v1"
     assert said["subject"] == [
@@ -103,4 +103,4 @@ def test_the_same_values_give_the_same_bytes(tmp_path: Path) -> None:
     turned = {key: PROVENANCE.commits[key] for key in reversed([*PROVENANCE.commits])}
     assert measure(write(wheel, replace(PROVENANCE, commits=turned))) == first
     with open(path, encoding="ascii") as file:
-        assert json.load(file) == statement(PROVENANCE)
+        assert json.load(file) == describe(PROVENANCE).statement()
