@@ -88,13 +88,24 @@ def built_plugin(
     name: str,
     *flags: str,
     optimized: bool = False,
+    change: tuple[str, str, str] | None = None,
 ) -> Plugin:
     """The plugin for a torch, in a virtual environment that has the torch's packages as well.
 
     Made once for all processes, under that name.
+
+    Args:
+        change: file of the templates, text there, and what replaces it.
     """
     environ = {"CXXFLAGS": "-Werror", **({} if optimized else UNOPTIMIZED)}
-    made = once(factory, name, lambda scratch: _build_plugin(torch, home, scratch, flags, environ))
+
+    def make(scratch: Path) -> None:
+        tool = scratch / "tool" if change else REPOSITORY
+        if change:
+            copy_changed(tool, *change)
+        _build_plugin(torch, home, scratch, [*flags], environ, tool)
+
+    made = once(factory, name, make)
     (wheel,) = made.glob("*.whl")
     return Plugin(wheel, torch, made / "venv" / "bin" / "python")
 
@@ -104,12 +115,33 @@ def plugin_here(torch: Path, home: Path, factory: pytest.TempPathFactory) -> Plu
     return built_plugin(torch, home, factory, "plugin-here", optimized=True)
 
 
+def copy_changed(tool: Path, name: str, before: str, after: str) -> None:
+    """Makes a copy of the tool in which a file of the templates has another text."""
+    templates = tool / "patchgen" / "templates"
+    shutil.copytree(REPOSITORY / "patchgen", tool / "patchgen")
+    shutil.copytree(REPOSITORY / "templates", templates)
+    text = (templates / name).read_text()
+    assert text.count(before) == 1
+    (templates / name).write_text(text.replace(before, after))
+
+
 def _build_plugin(
-    torch: Path, home: Path, scratch: Path, flags: Sequence[str], environ: Mapping[str, str]
+    torch: Path,
+    home: Path,
+    scratch: Path,
+    flags: Sequence[str],
+    environ: Mapping[str, str],
+    tool: Path,
 ) -> None:
     wanted = ["--torch", str(torch), "--switchml-home", str(home), "-o", str(scratch), *flags]
     wanted += ["--cache", str(scratch / "cache")]
-    built = switchml_patch("plugin", "build", *wanted, **environ)
+    if tool == REPOSITORY:
+        built = switchml_patch("plugin", "build", *wanted, **environ)
+    else:
+        built = subprocess.run(
+            [sys.executable, "-m", "patchgen", "plugin", "build", *wanted], cwd=tool,
+            env={**os.environ, **environ}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
     assert built.returncode == 0, built.stderr
     (wheel,) = scratch.glob("*.whl")
     subprocess.run([torch, "-m", "venv", "--without-pip", scratch / "venv"], check=True)

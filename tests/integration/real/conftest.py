@@ -74,18 +74,34 @@ def plugin(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Plugin:
     )
 
 
-@pytest.fixture(scope="session")
-def by_plugin(
-    plugin: Plugin, home: Path, switch: str, tmp_path_factory: pytest.TempPathFactory
-) -> LabLauncher:
+def launcher(plugin: Plugin, home: Path, switch: str, scratch: Path) -> LabLauncher:
     return LabLauncher(
         python=plugin.python,
         loading={"SWITCHML_TEST_BACKEND": "switchml"},
         report=plugin.package / "_patch.py",
         home=home,
-        scratch=tmp_path_factory.mktemp("plugin-ranks"),
+        scratch=scratch,
         switch=switch,
     )
+
+
+@pytest.fixture(scope="session")
+def by_plugin(
+    plugin: Plugin, home: Path, switch: str, tmp_path_factory: pytest.TempPathFactory
+) -> LabLauncher:
+    return launcher(plugin, home, switch, tmp_path_factory.mktemp("plugin-ranks"))
+
+
+@pytest.fixture(scope="session")
+def with_one_pattern(
+    plugin: Plugin, home: Path, switch: str, tmp_path_factory: pytest.TempPathFactory
+) -> LabLauncher:
+    """Ranks whose probe is the same in all jobs."""
+    change = ("files/SwitchMLAgreement.hpp", "return std::stoull(call_, nullptr, 16);", "return 0;")
+    mutant = built_plugin(
+        plugin.torch, home, tmp_path_factory, "real-mutant", "--dpdk", change=change
+    )
+    return launcher(mutant, home, switch, tmp_path_factory.mktemp("mutant-ranks"))
 
 
 @pytest.fixture(scope="session")

@@ -178,6 +178,14 @@ def test_two_jobs_whose_packets_cross(launch: LabLauncher) -> None:
             assert f"rank {rank}: SwitchML summed the probe wrongly: " in ranks[0].err
 
 
+def test_jobs_that_cross_would_pass_one_pattern(with_one_pattern: LabLauncher) -> None:
+    """Without a pattern of its own for each job, the test above would fail."""
+    config = {"prepostprocessor": "cpu_exponent_quantizer"}
+    for ranks in with_one_pattern.crossed("outcome", config=config):
+        for result in results(ranks):
+            assert result["report"]["delegating"] is True
+
+
 def test_required_but_not_possible(launch: LabLauncher) -> None:
     env = {"SWITCHML_REQUIRE": "1"}
     for result in results(launch("refused", 2, config=NOWHERE, env=env)):
