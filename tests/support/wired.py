@@ -24,6 +24,8 @@ LAN, WIRE = "lan", "wire"
 """Interfaces of a host: to the other hosts and the controller, and to a port of the switch."""
 
 CONTROLLER = "10.83.80.254"
+FIRST = "10.83.80.1"
+"""Address of the first host on the LAN."""
 _READY = 30.0  # seconds
 _NO_FILTER = (
     "filter=/proc/sys/net/bridge/bridge-nf-call-iptables; [ ! -e $filter ] || echo 0 >$filter"
@@ -86,6 +88,29 @@ def wired(
         network.counters = json.loads(counters.read_text())
 
 
+def compose(home: Path, network: Network, values: Mapping[str, object]) -> str:
+    """One switchml.cfg for all hosts: the installed one, with what the lab needs in it."""
+    own = {
+        "rank": "auto",
+        "num_workers": "auto",
+        "num_worker_threads": 1,
+        "max_outstanding_packets": 64,
+        "controller_ip": CONTROLLER,
+        "controller_port": network.port,
+        "timeout": 200,
+        "worker_ip": f"interface:{WIRE}",
+        "cores": "${CORE}",  # the hosts share the processors of this machine
+        "extra_eal_options": _EAL,
+    }
+    return with_values((home / "switchml.cfg").read_text(), {**own, **values})
+
+
+def core(host: int) -> str:
+    """Processor for the thread of a host's rank."""
+    cores = lab.cpus()
+    return cores[host % len(cores)]
+
+
 @dataclass(frozen=True)
 class HostLauncher(Launcher):
     """Ranks with a host each, and one switchml.cfg for all of them."""
@@ -93,31 +118,17 @@ class HostLauncher(Launcher):
     network: Network | None = None
 
     def config(self, values: Mapping[str, object]) -> str:
-        """The installed file, with what the lab needs in it."""
         assert self.network is not None
-        own = {
-            "rank": "auto",
-            "num_workers": "auto",
-            "num_worker_threads": 1,
-            "max_outstanding_packets": 64,
-            "controller_ip": CONTROLLER,
-            "controller_port": self.network.port,
-            "timeout": 200,
-            "worker_ip": f"interface:{WIRE}",
-            "cores": "${CORE}",  # the hosts share the processors of this machine
-            "extra_eal_options": _EAL,
-        }
         numbers = {"rank", "num_workers", "controller_port"}
         given = {key: value for key, value in values.items() if key not in numbers}
-        return with_values((self.home / "switchml.cfg").read_text(), {**own, **given})
+        return compose(self.home, self.network, given)
 
     def __call__(self, case: str, world: int, **given: Any) -> list[Rank]:
         assert self.network is not None
-        cores = lab.cpus()
         rank_env = {
-            rank: {"SWITCHML_TEST_HOST": host.namespaces, "CORE": cores[rank % len(cores)]}
+            rank: {"SWITCHML_TEST_HOST": host.namespaces, "CORE": core(rank)}
             for rank, host in enumerate(self.network.hosts)
         }
-        env = {"MASTER_ADDR": "10.83.80.1", "GLOO_SOCKET_IFNAME": LAN, **given.pop("env", {})}
+        env = {"MASTER_ADDR": FIRST, "GLOO_SOCKET_IFNAME": LAN, **given.pop("env", {})}
         config = {"prepostprocessor": "cpu_exponent_quantizer", **given.pop("config", {})}
         return super().__call__(case, world, env=env, rank_env=rank_env, config=config, **given)

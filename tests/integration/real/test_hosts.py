@@ -6,8 +6,9 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
-from support.torch import results
-from support.wired import WIRE, HostLauncher, Network, wired
+from support import cluster, run_hosts
+from support.torch import Plugin, results
+from support.wired import FIRST, WIRE, HostLauncher, Network, compose, core, wired
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +42,28 @@ def test_one_file_for_hosts(
         assert worker["summed"] > 2 * sum(SIZES) // 256
         assert worker["elsewhere"] == worker["malformed"] == 0
     assert len(network.counters["ports"]) == (1 if shared else 2)
+
+
+def test_run_over_hosts(plugin: Plugin, home: Path, switch: str, tmp_path: Path) -> None:
+    """One switchml.cfg, and the same command on each host."""
+    with wired(switch, 2, tmp_path) as network:
+        config = tmp_path / "switchml.cfg"
+        config.write_text(compose(home, network, {}))
+        env = cluster.environment(TMPDIR=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"))
+        place = ["--require", f"--config={config}", "--nnodes=2", f"--rdzv-endpoint={FIRST}:29400"]
+        program = [plugin.python, cluster.PROGRAM, tmp_path]
+        commands = [
+            run_hosts.begin(
+                tmp_path / f"host-{node}", [*place, f"--node-rank={node}"], program,
+                {**env, "CORE": core(node)}, host.enter,
+            )
+            for node, host in enumerate(network.hosts)
+        ]  # fmt: skip
+        assert [command.code for command in commands] == [0, 0], [one.err for one in commands]
+    cluster.check_delegated(cluster.read_records(tmp_path, 2), 1)
+    assert commands[0].report["simulated"] is False
+    assert all(worker["summed"] > 0 for worker in network.counters["workers"])
+    assert len(network.counters["workers"]) == 2
 
 
 def test_nobody_resolves_an_address(by_plugin: LabLauncher, switch: str, tmp_path: Path) -> None:
