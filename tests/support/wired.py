@@ -89,7 +89,7 @@ def wired(
 
 
 def compose(home: Path, network: Network, values: Mapping[str, object]) -> str:
-    """One switchml.cfg for all hosts: the installed one, with what the lab needs in it."""
+    """Composes one switchml.cfg for all hosts: the installed one, with what the lab needs."""
     own = {
         "rank": "auto",
         "num_workers": "auto",
