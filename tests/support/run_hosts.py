@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from support.cluster import Host
+
+_PORT = 29400
+
 
 @dataclass(frozen=True)
 class Command:
@@ -65,3 +69,29 @@ def begin(
             stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
         )  # fmt: skip
     return Command(process, directory)
+
+
+def begin_on(
+    hosts: Sequence[Host],
+    directory: Path,
+    options: Sequence[str | Sequence[str]],
+    command: Sequence[str | Path],
+    env: Mapping[str, str],
+) -> list[Command]:
+    """Starts `run` with two ranks on each host, the last host first.
+
+    Args:
+        hosts: the first is that of the endpoint.
+        directory: where each gets a directory of its name.
+        options: each is of all hosts, with {node} for their numbers, or there is one for each.
+        command: command of the ranks.
+        env: environment of all.
+    """
+    place = [f"--nnodes={len(hosts)}", f"--rdzv-endpoint={hosts[0].name}:{_PORT}"]
+    place += ["--nproc-per-node=2", "--require"]
+    started = []
+    for node, host in reversed([*enumerate(hosts)]):
+        own = [one.format(node=node) if isinstance(one, str) else one[node] for one in options]
+        place_of = directory / host.name
+        started.append(begin(place_of, [*place, *own], command, env, host.command()))
+    return started[::-1]

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from support.torch import Plugin
 
 RUN = (sys.executable, "-m", "patchgen", "run", "--require")
-PORT = 29400
 _AGENT = '#!/bin/sh\nshift\nexec {way} sh -c "$*"\n'  # called as AGENT HOST COMMAND
 
 
@@ -33,22 +32,10 @@ def begin(
     *options: str | Sequence[str],
     arguments: Sequence[str] = (),
 ) -> list[run_hosts.Command]:
-    """Starts the command on each host, the last host first.
-
-    An option is of all hosts, with {node} for their numbers, or there is one for each.
-    """
+    """Starts the program of the cluster's tests on each host."""
+    command: list[str | Path] = [plugin.python, cluster.PROGRAM, tmp_path, *arguments]
     env = cluster.environment(TMPDIR=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"))
-    place = ["--nnodes=2", f"--rdzv-endpoint={hosts[0].name}:{PORT}", "--nproc-per-node=2"]
-    started = []
-    for node, host in reversed([*enumerate(hosts)]):
-        own = [one.format(node=node) if isinstance(one, str) else one[node] for one in options]
-        command: list[str | Path] = [plugin.python, cluster.PROGRAM, tmp_path, *arguments]
-        started.append(
-            run_hosts.begin(
-                tmp_path / host.name, ["--require", *place, *own], command, env, host.command()
-            )
-        )
-    return started[::-1]
+    return run_hosts.begin_on(hosts, tmp_path, options, command, env)
 
 
 def check(commands: Sequence[run_hosts.Command], tmp_path: Path) -> None:
