@@ -29,6 +29,7 @@ SOURCES = (
     "SwitchMLConfig.hpp",
     "SwitchMLHost.hpp",
     "SwitchMLJobs.hpp",
+    "SwitchMLMetrics.hpp",
     "SwitchMLPackets.hpp",
     "SwitchMLProbe.hpp",
     "SwitchMLQuantize.hpp",

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -40,6 +41,23 @@ std::string text(const Parts&... parts) {
   out.precision(9);  // tells neighbouring floats apart
   (out << ... << parts);
   return out.str();
+}
+
+/// Reads a variable that is a whole number; leaves `value` as it is where it is not set. Returns
+/// what is wrong with it.
+inline std::string readNumber(const char* name, const char* unit, std::uint64_t& value) {
+  const char* given = std::getenv(name);
+  if (given == nullptr || *given == '\0') {
+    return "";
+  }
+  char* end = nullptr;
+  errno = 0;
+  const auto read = std::strtoull(given, &end, 10);
+  if (errno != 0 || *end != '\0' || *given < '0' || *given > '9') {
+    return text(name, " is '", given, "', not a number of ", unit);
+  }
+  value = std::max<std::uint64_t>(read, 1);
+  return "";
 }
 
 /// Offer of a rank: its terms, or the reason why it is unable.
@@ -210,6 +228,9 @@ class Negotiation {
 
   /// A number that all ranks have after the first round, and no other group.
   std::uint64_t seed() const { return std::stoull(call_, nullptr, 16); }
+
+  /// Name of the group, which all ranks have after the first round.
+  const std::string& name() const { return call_; }
 
   /// Rank 0 has found the call of an earlier attempt in the Store.
   bool again() const { return again_; }

@@ -23,6 +23,7 @@
 #include "SwitchMLAgreement.hpp"
 #include "SwitchMLConfig.hpp"
 #include "SwitchMLJobs.hpp"
+#include "SwitchMLMetrics.hpp"
 #include "SwitchMLPackets.hpp"
 #include "SwitchMLProbe.hpp"
 #include "SwitchMLThreads.hpp"
@@ -148,6 +149,9 @@ struct Process {
   Newest<std::string> filled;
   Jobs jobs;
   Threads threads;
+  metrics::Times times;                  // of allreduces that SwitchML has summed
+  std::atomic<std::uint64_t> waited{0};  // nanoseconds, for jobs of the library
+  Newest<metrics::Labels> labels;
 
   std::mutex mutex;
   std::condition_variable turnChanged;
@@ -161,6 +165,7 @@ struct Process {
   SubmittedJobs lost;
   // All there have been: a reader without the mutex may still look at one.
   std::vector<std::unique_ptr<const Delegation>> delegations;
+  std::unique_ptr<metrics::Writer> counters;
 };
 
 /// A thread of the parent may have held its mutex when this process was forked, and will never give
@@ -222,6 +227,72 @@ void debug(const Parts&... parts) {
 template <typename... Parts>
 void debug(const Parts&...) {}
 #endif
+
+// ---- what is seen from outside ------------------------------------------------------------------
+
+/// The counters of this process, for a file that monitoring reads.
+std::string metricsPage(const Process& state, bool last) {
+  const auto* const now = !state.broken.empty()                ? "failed"
+                          : last                               ? "ended"
+                          : state.delegation.load() != nullptr ? "delegating"
+                                                               : "gloo";
+  metrics::Page page(state.labels.get());
+  page.counter("switchml_allreduces_total", "Allreduces that SwitchML has summed.",
+               state.calls.load(std::memory_order_relaxed));
+  page.counter("switchml_bytes_total", "Bytes of these allreduces on this rank.",
+               state.bytes.load(std::memory_order_relaxed));
+  page.begin("switchml_gloo_allreduces_total", "Allreduces that were left to Gloo.", "counter");
+  for (std::size_t i = 0; i < kFallbacks; ++i) {
+    page.sample("switchml_gloo_allreduces_total", {{"reason", kFallbackNames[i]}},
+                state.fallbacks[i].load(std::memory_order_relaxed));
+  }
+  page.histogram("switchml_allreduce_seconds", "Times of allreduces that SwitchML has summed.",
+                 state.times);
+  page.counter("switchml_waited_seconds_total",
+               "Time that allreduces waited for the switch and other ranks.",
+               1e-9 * static_cast<double>(state.waited.load(std::memory_order_relaxed)));
+  if (const auto counted = packets(state); counted.known) {
+    page.counter("switchml_packets_sent_total", "Packets that were sent.", counted.sent);
+    page.counter("switchml_packets_answered_total", "Answers of the switch.", counted.answers);
+    page.counter("switchml_packets_wrong_total", "Packets that came and were no answer.",
+                 counted.wrong);
+    page.counter("switchml_timeouts_total", "Timeouts; after each, packets were sent again.",
+                 counted.timeouts);
+  }
+  page.begin("switchml_state", "1 for what this rank does now: see the label.", "gauge");
+  for (const char* const one : {"delegating", "gloo", "failed", "ended"}) {
+    page.sample("switchml_state", {{"state", one}}, one == std::string(now) ? 1 : 0);
+  }
+  return page.str();
+}
+
+/// Writes the counters for the last time.
+void endMetrics(int /*status*/, void* /*argument*/) {
+  auto& state = process();
+  std::unique_lock<std::mutex> lock(state.mutex);
+  const auto writer = std::move(state.counters);
+  lock.unlock();
+}
+
+/// Called with the mutex held, when a group has been made. A wrong value has been told, unless the
+/// rank could not delegate anyway.
+void startMetrics(Process& state, int rank) {
+  metrics::Target target;
+  if (state.counters || state.forked || !target.read().empty() || target.directory.empty()) {
+    return;
+  }
+  try {
+    state.counters = std::make_unique<metrics::Writer>(
+        metrics::filePath(target.directory, rank), std::chrono::seconds(target.seconds),
+        [&state](bool last) { return metricsPage(state, last); },
+        [](const std::string& why) {
+          say(text("warning: the metrics are not written, and will be tried again: ", why));
+        });
+    on_exit(endMetrics, nullptr);
+  } catch (const std::system_error& error) {
+    say(text("warning: the metrics are not written: ", error.what()));
+  }
+}
 
 // ---- the end of the context ---------------------------------------------------------------------
 
@@ -286,6 +357,7 @@ void fail(Process& state, const std::string& why) {
 /// Registered after the context was made, so it runs before the context is destroyed. The process
 /// ends here where that would hang, and in a forked child, which has none of the library's threads.
 void atExit(int status, void*) {
+  endMetrics(status, nullptr);
   auto& state = process();
   if (!state.forked) {
     std::unique_lock<std::mutex> lock(state.mutex);
@@ -594,8 +666,11 @@ void Flight::submit(Sum sum) {
 
 void Flight::finish() {
   auto& job = *submitted_.begin();
+  const auto begun = Clock::now();
   deadline_ = std::min(deadline_, state_.jobs.turn(*job.second.entry) + limit_);
   const auto status = state_.jobs.wait(*job.second.entry, deadline_);
+  state_.waited.fetch_add(metrics::Times::nanoseconds(Clock::now() - begun),
+                          std::memory_order_relaxed);
   std::unique_lock<std::mutex> lock(state_.mutex);
   if (status != switchml::FINISHED) {
     fail(state_, status == switchml::FAILED
@@ -864,10 +939,12 @@ void reduce(std::uint64_t ticket, const Request& request, void* data, std::share
     throw std::runtime_error("the process group of this allreduce has ended");
   }
   limit = std::min(limit > limit.zero() ? limit : group->timeout, group->longest);
+  const auto begun = Clock::now();
   const auto bytes =
       Reduction(state, *group, ticket, request, data, std::move(owner), limit, steps).run();
   state.calls.fetch_add(1, std::memory_order_relaxed);
   state.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  state.times.add(Clock::now() - begun);
 }
 
 void abandon(std::uint64_t ticket) noexcept {
@@ -943,6 +1020,13 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
   state.group.set(outcome);
   const bool first = !state.joined;
   state.joined = true;
+  // Counters are those of the process; a group that delegates says most about them.
+  if (first || agreed.able()) {
+    state.labels.set({{"host", metrics::hostName()},
+                      {"rank", std::to_string(rank)},
+                      {"world_size", std::to_string(size)},
+                      {"group", negotiation.name()}});
+  }
   const bool warn = !offer.where.empty() && !state.warned;
   state.warned = state.warned || warn;
   if (agreed.able()) {
@@ -955,6 +1039,7 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
     state.delegation.store(state.delegations.back().get(), std::memory_order_release);
     claim.held = false;
   }
+  startMetrics(state, rank);
   lock.unlock();
   if (rank == 0) {
     say(line);
@@ -984,6 +1069,9 @@ void leave(const std::vector<const void*>& contexts) noexcept {
   std::lock_guard<std::mutex> lock(state.mutex);
   state.delegation.store(nullptr, std::memory_order_release);
   state.claimed = false;
+  if (state.counters) {
+    state.counters->wake();
+  }
 }
 
 void abort(const std::vector<const void*>& contexts) noexcept {

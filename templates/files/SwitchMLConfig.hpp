@@ -25,6 +25,7 @@
 
 #include "SwitchMLAgreement.hpp"
 #include "SwitchMLHost.hpp"
+#include "SwitchMLMetrics.hpp"
 #include "SwitchMLQuantize.hpp"
 #include "SwitchMLTemplate.hpp"
 
@@ -92,23 +93,6 @@ inline std::string writableByOthers(const std::string& path) {
                   "`, or name the file in SWITCHML_CONFIG");
     }
   }
-  return "";
-}
-
-/// Reads a variable that is a whole number; leaves `value` as it is where it is not set. Returns
-/// what is wrong with it.
-inline std::string readNumber(const char* name, const char* unit, std::uint64_t& value) {
-  const char* given = std::getenv(name);
-  if (given == nullptr || *given == '\0') {
-    return "";
-  }
-  char* end = nullptr;
-  errno = 0;
-  const auto read = std::strtoull(given, &end, 10);
-  if (errno != 0 || *end != '\0' || *given < '0' || *given > '9') {
-    return text(name, " is '", given, "', not a number of ", unit);
-  }
-  value = std::max<std::uint64_t>(read, 1);
   return "";
 }
 
@@ -213,14 +197,15 @@ struct Settings {
   std::uint64_t minNumel = 1;
   std::uint64_t chunkNumel = std::uint64_t{1} << 20;  // elements of a job at most
   std::uint64_t timeoutMs = UINT64_MAX;  // the limit of a job; the group's is another one
+  metrics::Target counters;
 
   /// Returns what is wrong.
   std::string read() {
-    for (const auto& wrong :
-         {readNumber("SWITCHML_MIN_NUMEL", "elements", minNumel),
-          readNumber("SWITCHML_CHUNK_NUMEL", "elements", chunkNumel),
-          readNumber("SWITCHML_TIMEOUT_MS", "milliseconds", timeoutMs),
-          dtypes.read("SWITCHML_DTYPES"), ops.read("SWITCHML_OPS"), quantization.read()}) {
+    for (const auto& wrong : {readNumber("SWITCHML_MIN_NUMEL", "elements", minNumel),
+                              readNumber("SWITCHML_CHUNK_NUMEL", "elements", chunkNumel),
+                              readNumber("SWITCHML_TIMEOUT_MS", "milliseconds", timeoutMs),
+                              dtypes.read("SWITCHML_DTYPES"), ops.read("SWITCHML_OPS"),
+                              quantization.read(), counters.read()}) {
       if (!wrong.empty()) {
         return wrong;
       }

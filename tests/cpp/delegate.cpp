@@ -430,6 +430,36 @@ void reported(const Rank& me) {
   std::fprintf(stderr, "%s\n", report().c_str());
 }
 
+/// Waits until the metrics of this rank have a line.
+void awaitMetric(const Rank& me, const std::string& line) {
+  const auto mine = "rank=\"" + std::to_string(me.rank) + "\"";
+  for (;;) {
+    for (const auto& entry : std::filesystem::directory_iterator(std::getenv("SWITCHML_METRICS"))) {
+      std::ifstream in(entry.path());
+      const std::string page{std::istreambuf_iterator<char>(in), {}};
+      if (page.find(mine) != std::string::npos && page.find(line) != std::string::npos) {
+        return;
+      }
+    }
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
+/// The metrics follow the calls, and say at once that the group has ended.
+void measured(const Rank& me) {
+  {
+    auto group = me.group("measured");
+    awaitMetric(me, "state=\"delegating\"} 1\n");
+    me.sum(group, 3, true);
+    check(!group.allreduce(ints(5, me.rank, 0), ReduceOp::MAX).get().delegated, "MAX stays");
+    if (std::getenv("SWITCHML_METRICS_SECONDS") == std::string("1")) {
+      awaitMetric(me, "reason=\"op\"} 1\n");
+    }
+  }
+  awaitMetric(me, "state=\"gloo\"} 1\n");
+  std::fprintf(stderr, "%s\n", report().c_str());
+}
+
 /// Neither the group nor one that is made later.
 void refused(const Rank& me) {
   for (const char* name : {"refused", "later"}) {
@@ -709,6 +739,8 @@ int main(int argc, char** argv) {
     delegated(me);
   } else if (scenario == "reported") {
     reported(me);
+  } else if (scenario == "measured") {
+    measured(me);
   } else if (scenario == "refused") {
     refused(me);
   } else if (scenario == "forksafe") {

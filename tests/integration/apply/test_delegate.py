@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
+from support import metrics
 from support.delegate import CPP, GROUP_MS, STRICT, compiled, render, run
 from support.simulator import SANITIZED, SANITIZERS, plain_prefix, sanitized_prefix
 
@@ -165,6 +166,59 @@ def test_a_configuration_that_others_could_have_written(
     assert "goes to SwitchML" in said[0]
 
 
+@pytest.mark.parametrize("seconds", ["1", "3600"])
+def test_metrics(program: Path, seconds: str, tmp_path: Path) -> None:
+    """Those of a process that has ended are those of its report."""
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    env = {"SWITCHML_METRICS": str(pages), "SWITCHML_METRICS_SECONDS": seconds}
+    said = run(program, "measured", 2, tmp_path, env={-1: env})
+    found = metrics.read(pages)
+    assert len({metric.labels["group"] for metric in found}) == 1
+    for rank, (metric, told) in enumerate(zip(found, said)):
+        report = json.loads(told.splitlines()[-1])
+        assert (report["calls"], report["fallbacks"]["op"]) == (3, 1)
+        metric.check(report, rank=rank, size=2, state="ended")
+
+
+@pytest.mark.parametrize("program", ["address"], indirect=True)
+def test_metrics_of_ranks_that_do_not_delegate(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "pages").mkdir()
+    env = {"SWITCHML_METRICS": str(tmp_path / "pages"), **DISABLED}
+    run(program, "refused", 2, tmp_path, env={-1: env})
+    for metric in metrics.read(tmp_path / "pages"):
+        assert metric.value("switchml_gloo_allreduces_total", reason="group") == 6
+        assert metric.value("switchml_state", state="ended") == 1
+        assert metric.value("switchml_allreduce_seconds_count") == 0
+
+
+@pytest.mark.parametrize("program", ["clang", "address"], indirect=True)
+def test_metrics_are_not_a_forked_childs(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "pages").mkdir()
+    run(program, "forked", 2, tmp_path, env={-1: {"SWITCHML_METRICS": str(tmp_path / "pages")}})
+    found = metrics.read(tmp_path / "pages")
+    assert [metric.labels["rank"] for metric in found] == ["0", "1"]
+    assert [metric.value("switchml_allreduces_total") for metric in found] == [6, 6]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("SWITCHML_METRICS", "{}/none", "SWITCHML_METRICS is '{}/none': No such file or directory"),
+        ("SWITCHML_METRICS", "{}/file", "SWITCHML_METRICS is '{}/file', not a directory"),
+        ("SWITCHML_METRICS_SECONDS", "x", "SWITCHML_METRICS_SECONDS is 'x', not a number of secon"),
+    ],
+)
+@pytest.mark.parametrize("program", ["address"], indirect=True)
+def test_metrics_that_cannot_be_written(
+    program: Path, name: str, value: str, why: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    said = run(program, "refused", 2, tmp_path, env={1: {name: value.format(tmp_path)}})
+    assert f"allreduce stays with Gloo: rank 1: {why.format(tmp_path)}" in said[0]
+    assert f"warning: rank 1: {why.format(tmp_path)}" in said[1]
+
+
 def written(text: str) -> Callable[[Path], None]:
     def write(directory: Path) -> None:
         (directory / "switchml.cfg").write_text(text)
@@ -248,6 +302,33 @@ def test_header_is_cxx14(tmp_path: Path) -> None:
     for compiler in ("g++", "clang++"):
         command = [compiler, "-std=c++14", "-pedantic", "-Wall", "-Wextra", "-Werror"]
         subprocess.run([*command, "-fsyntax-only", "user.cpp"], cwd=tmp_path, check=True)
+
+
+@pytest.mark.parametrize("sanitizer", ["address", "thread"])
+def test_metrics_file(sanitizer: str, tmp_path: Path) -> None:
+    """Its text, how it is replaced while others read it, its thread and its end."""
+    render(tmp_path)
+    (tmp_path / "pages").mkdir()
+    program = str(tmp_path / "metrics")
+    flags = (*STRICT, SANITIZERS[sanitizer], *SANITIZED, "-fno-sanitize-recover=all", "-pthread")
+    source = str(CPP / "metrics.cpp")
+    subprocess.run(["g++", *flags, f"-I{tmp_path}", source, "-o", program], check=True)
+    done = subprocess.run(
+        [program, str(tmp_path / "pages")],
+        env={**os.environ, "TSAN_OPTIONS": "halt_on_error=1"},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("ok\n", "")
+    metric = metrics.parse((tmp_path / "pages" / "page.prom").read_text())
+    assert metric.labels == {"host": 'a"b\\c?d?', "rank": "1"}
+    assert metric.value("one_total") == 12_345_678_901_234_567
+    assert metric.value("two_total") == 1234.5
+    assert [metric.value("three", state=state) for state in "xy"] == [1, 0]
+    assert metric.value("four_seconds_bucket", le="0.00025") == 0
+    assert metric.value("four_seconds_bucket", le="0.0005") == 1
+    assert metric.value("four_seconds_bucket", le="+Inf") == 2
+    assert metric.value("four_seconds_count") == 2
+    assert metric.value("four_seconds_sum") == 3600.0003
 
 
 @pytest.mark.parametrize("name", ["probe", "agreement", "filling"])

@@ -1,0 +1,374 @@
+/// Counters of this process as a Prometheus text file, for the textfile collector of node_exporter.
+///
+/// SwitchML is not known here.
+#pragma once
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <functional>
+#include <iomanip>
+#include <limits>
+#include <locale>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "SwitchMLAgreement.hpp"
+#include "SwitchMLHost.hpp"
+
+namespace switchml_torch {
+namespace metrics {
+
+using Clock = std::chrono::steady_clock;
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+/// Directory of the file, and how often it is written: what the environment says.
+struct Target {
+  std::string directory;  // empty: nothing is written
+  std::uint64_t seconds = 10;
+
+  /// Returns what is wrong.
+  std::string read() {
+    constexpr const char* kDirectory = "SWITCHML_METRICS";
+    if (auto wrong = readNumber("SWITCHML_METRICS_SECONDS", "seconds", seconds); !wrong.empty()) {
+      return wrong;
+    }
+    seconds = std::min<std::uint64_t>(seconds, 86400);
+    const char* const given = std::getenv(kDirectory);
+    if (given == nullptr || *given == '\0') {
+      return "";
+    }
+    const std::unique_ptr<char, decltype(&std::free)> real(realpath(given, nullptr), std::free);
+    struct stat found {};
+    if (!real || stat(real.get(), &found) != 0) {
+      return text(kDirectory, " is '", given, "': ", std::strerror(errno));
+    }
+    if (!S_ISDIR(found.st_mode)) {
+      return text(kDirectory, " is '", given, "', not a directory");
+    }
+    if (faccessat(AT_FDCWD, real.get(), W_OK | X_OK, AT_EACCESS) != 0) {
+      return text(kDirectory, " is '", given,
+                  "', where no file can be made: ", std::strerror(errno));
+    }
+    directory = real.get();
+    return "";
+  }
+};
+
+/// Counts of durations up to each of some bounds. An addition is two atomic ones.
+class Times {
+ public:
+  static constexpr std::array<double, 16> kBounds{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
+                                                  0.01,   0.025,   0.05,   0.1,   0.25,   0.5,
+                                                  1,      2.5,     5,      10};  // seconds
+
+  void add(Clock::duration took) noexcept {
+    const auto seconds = std::chrono::duration<double>(took).count();
+    const auto* const bound = std::lower_bound(kBounds.begin(), kBounds.end(), seconds);
+    counts_[static_cast<std::size_t>(bound - kBounds.begin())].fetch_add(1,
+                                                                         std::memory_order_relaxed);
+    sum_.fetch_add(nanoseconds(took), std::memory_order_relaxed);
+  }
+
+  /// Counts of those up to each bound but not up to the one before it; the last has no bound.
+  std::array<std::uint64_t, kBounds.size() + 1> counts() const {
+    std::array<std::uint64_t, kBounds.size() + 1> out{};
+    std::transform(counts_.begin(), counts_.end(), out.begin(),
+                   [](const auto& count) { return count.load(std::memory_order_relaxed); });
+    return out;
+  }
+
+  double seconds() const {
+    return 1e-9 * static_cast<double>(sum_.load(std::memory_order_relaxed));
+  }
+
+  static std::uint64_t nanoseconds(Clock::duration took) noexcept {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+  }
+
+ private:
+  std::array<std::atomic<std::uint64_t>, kBounds.size() + 1> counts_{};
+  std::atomic<std::uint64_t> sum_{0};  // nanoseconds
+};
+
+/// Text in Prometheus' format. Each sample has the labels of the page before its own.
+class Page {
+ public:
+  explicit Page(Labels labels) : labels_(std::move(labels)) {
+    out_.imbue(std::locale::classic());
+    out_.precision(std::numeric_limits<double>::digits10);
+  }
+
+  template <typename Value>
+  void counter(const char* name, const char* help, Value value) {
+    begin(name, help, "counter");
+    sample(name, {}, value);
+  }
+
+  /// Begins a metric of which samples with labels of their own follow.
+  void begin(const char* name, const char* help, const char* type) {
+    out_ << "# HELP " << name << ' ' << help << "\n# TYPE " << name << ' ' << type << '\n';
+  }
+
+  template <typename Value>
+  void sample(const std::string& name, const Labels& more, Value value) {
+    out_ << name;
+    const char* before = "{";
+    for (const auto* const labels : {&labels_, &more}) {
+      for (const auto& label : *labels) {
+        out_ << before << label.first << "=\"" << escaped(label.second) << '"';
+        before = ",";
+      }
+    }
+    out_ << (*before == ',' ? "} " : " ") << value << '\n';
+  }
+
+  void histogram(const std::string& name, const char* help, const Times& times) {
+    begin(name.c_str(), help, "histogram");
+    std::uint64_t all = 0;
+    const auto counts = times.counts();
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      all += counts[i];
+      sample(name + "_bucket", {{"le", i < Times::kBounds.size() ? bound(i) : "+Inf"}}, all);
+    }
+    sample(name + "_sum", {}, times.seconds());
+    sample(name + "_count", {}, all);
+  }
+
+  std::string str() const { return out_.str(); }
+
+ private:
+  static std::string bound(std::size_t i) {
+    std::ostringstream out;
+    out.imbue(std::locale::classic());
+    out << Times::kBounds[i];
+    return out.str();
+  }
+
+  /// A value of a label. What may not be UTF-8 becomes a question mark.
+  static std::string escaped(const std::string& value) {
+    std::string out;
+    for (const char c : value) {
+      if (c == '"' || c == '\\') {
+        out += '\\';
+      }
+      out += c < ' ' || c > '~' ? '?' : c;
+    }
+    return out;
+  }
+
+  const Labels labels_;
+  std::ostringstream out_;
+};
+
+/// Name of this host.
+inline std::string hostName() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+/// Beginning of the names of all files that processes of this host write.
+inline std::string filePrefix() {
+  auto host = hostName();
+  std::replace(host.begin(), host.end(), '/', '_');
+  return text("switchml-", host, "-");
+}
+
+constexpr const char* kSuffix = ".prom";
+constexpr const char* kStaged = ".new";  // after the suffix: the collector does not read these
+
+inline std::string filePath(const std::string& directory, int rank) {
+  return directory + "/" + filePrefix() + std::to_string(rank) + "-" + std::to_string(getpid()) +
+         kSuffix;
+}
+
+/// Writes a file whole or not at all. Returns what went wrong, or 0.
+inline int replaceFile(const std::string& path, const std::string& content) {
+  const auto staged = path + kStaged;
+  unlink(staged.c_str());
+  int error = 0;
+  {
+    const Descriptor file(
+        open(staged.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    error = file.get() < 0 ? errno : 0;
+    for (std::size_t done = 0; error == 0 && done < content.size();) {
+      const auto count = write(file.get(), content.data() + done, content.size() - done);
+      if (count >= 0) {
+        done += static_cast<std::size_t>(count);
+      } else if (errno != EINTR) {
+        error = errno;
+      }
+    }
+  }
+  if (error == 0 && rename(staged.c_str(), path.c_str()) != 0) {
+    error = errno;
+  }
+  if (error != 0) {
+    unlink(staged.c_str());
+  }
+  return error;
+}
+
+/// Process of this host that wrote, or began to write, the file of this name; 0 for other names.
+inline pid_t writerOf(const std::string& name) {
+  constexpr const char* kDigits = "0123456789";
+  constexpr std::size_t kMost = 9;  // digits of a number that is no larger than any process's
+  const auto prefix = filePrefix();
+  const auto dash = name.find_first_not_of(kDigits, prefix.size());
+  if (name.compare(0, prefix.size(), prefix) != 0 || dash == prefix.size() ||
+      dash == std::string::npos || name[dash] != '-') {
+    return 0;
+  }
+  const auto pid = dash + 1;
+  const auto end = std::min(name.find_first_not_of(kDigits, pid), name.size());
+  const auto rest = name.substr(end);
+  const bool ours = rest == kSuffix || rest == std::string(kSuffix) + kStaged;
+  return ours && end > pid && end - pid <= kMost ? std::stoi(name.substr(pid, end - pid)) : 0;
+}
+
+/// Removes what processes of this host that have ended had written some time ago: the collector
+/// would show it for ever.
+inline void removeOld(const std::string& directory, std::time_t age) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(directory.c_str()), closedir);
+  while (const auto* const entry = open ? readdir(open.get()) : nullptr) {
+    const auto pid = writerOf(entry->d_name);
+    const auto path = directory + "/" + entry->d_name;
+    struct stat found {};
+    if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH && lstat(path.c_str(), &found) == 0 &&
+        found.st_mtime + age <= std::time(nullptr)) {
+      unlink(path.c_str());
+    }
+  }
+}
+
+/// Thread that keeps a file up to date: it writes the file at once, every so often, when it is
+/// woken, and at its end. A forked child has no such thread, and is not to use this.
+class Writer {
+ public:
+  /// Content of the file; `last` where it is written no more. Not called once this has ended.
+  using Content = std::function<std::string(bool last)>;
+  /// Called with the error when a write fails, unless the one before has failed as well.
+  using Complain = std::function<void(const std::string& why)>;
+
+  /// Throws std::system_error where no thread can be had.
+  Writer(std::string path, std::chrono::milliseconds every, Content content, Complain complain)
+      : shared_(std::make_shared<Shared>()) {
+    shared_->path = std::move(path);
+    shared_->every = every;
+    shared_->content = std::move(content);
+    shared_->complain = std::move(complain);
+    const NoSignals none;  // they are for the program's own threads
+    std::thread([shared = shared_] { shared->run(); }).detach();
+  }
+
+  /// Writes for the last time. A disk that does not answer does not keep the process.
+  ~Writer() {
+    std::unique_lock<std::mutex> lock(shared_->mutex);
+    shared_->ends = true;
+    shared_->changed.notify_all();
+    shared_->changed.wait_for(lock, kLongest, [this] { return shared_->ended; });
+    shared_->ended = true;
+  }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  /// Has the file written soon.
+  void wake() noexcept {
+    {
+      const std::lock_guard<std::mutex> lock(shared_->mutex);
+      shared_->woken = true;
+    }
+    shared_->changed.notify_all();
+  }
+
+ private:
+  static constexpr std::chrono::seconds kLongest{2};
+  static constexpr std::time_t kOld = 60;  // seconds
+
+  class NoSignals {
+   public:
+    NoSignals() noexcept {
+      sigset_t all;
+      sigfillset(&all);
+      pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    NoSignals(const NoSignals&) = delete;
+    NoSignals& operator=(const NoSignals&) = delete;
+
+   private:
+    sigset_t before_;
+  };
+
+  struct Shared {
+    std::string path;
+    std::chrono::milliseconds every;
+    Content content;
+    Complain complain;
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool woken = false;
+    bool ends = false;
+    bool ended = false;
+
+    void run() {
+      try {
+        removeOld(path.substr(0, path.rfind('/')), kOld);
+      } catch (const std::exception&) {  // no memory: the next process removes them
+      }
+      int before = 0;
+      std::unique_lock<std::mutex> lock(mutex);
+      while (!ended) {
+        const bool last = ends;
+        woken = false;
+        std::string page;
+        int error = 0;
+        try {
+          page = content(last);
+        } catch (const std::exception&) {
+          error = ENOMEM;  // nothing else can be missing
+        }
+        lock.unlock();
+        error = error != 0 ? error : replaceFile(path, page);
+        if (error != 0 && before == 0) {
+          complain(text(path, ": ", std::strerror(error)));
+        }
+        before = error;
+        lock.lock();
+        if (last) {
+          ended = true;
+          changed.notify_all();
+        } else {
+          changed.wait_for(lock, every, [this] { return woken || ends; });
+        }
+      }
+    }
+  };
+
+  const std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace metrics
+}  // namespace switchml_torch
