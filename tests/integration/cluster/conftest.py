@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _wanted() -> None:
+@pytest.fixture(scope="session")
+def wanted() -> None:
+    """For tests that are not part of every run."""
     if not os.environ.get("SWITCHML_TEST_CLUSTER"):
         pytest.skip("needs SLURM, Open MPI and two hosts: make test-cluster makes them")
 

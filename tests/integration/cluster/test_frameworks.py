@@ -16,6 +16,8 @@ from support.torch import REPOSITORY
 if TYPE_CHECKING:
     from support.torch import Plugin
 
+pytestmark = pytest.mark.usefixtures("wanted")
+
 PROGRAMS = REPOSITORY / "tests" / "payload"
 STEPS = 16 * 4 // 4  # of each rank: batches, epochs, and ranks that share a data set
 

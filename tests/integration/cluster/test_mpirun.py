@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from support.torch import Plugin
 
+pytestmark = pytest.mark.usefixtures("wanted")
+
 # A remote shell as mpirun calls it: AGENT HOST COMMAND.
 _AGENT = '#!/bin/sh\nshift\nexec {way} sh -c "$*"\n'
 

@@ -74,6 +74,7 @@ def test_hosts_train_through_the_simulator_of_the_first(
         assert "Traceback" not in command.err
 
 
+@pytest.mark.usefixtures("wanted")
 def test_all_ranks_start_again_after_one_has_failed(
     plugin: Plugin, two_hosts: list[cluster.Host], tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ def test_all_ranks_start_again_after_one_has_failed(
     check(commands, tmp_path)
 
 
+@pytest.mark.usefixtures("wanted")
 def test_the_code_of_a_failed_rank_is_that_of_all_hosts(
     plugin: Plugin, two_hosts: list[cluster.Host], tmp_path: Path
 ) -> None:
@@ -91,6 +93,7 @@ def test_the_code_of_a_failed_rank_is_that_of_all_hosts(
         assert "rank 3 on apollo failed with exit code 3" in command.err
 
 
+@pytest.mark.usefixtures("wanted")
 @pytest.mark.parametrize(
     ("end", "codes", "told"),
     [
@@ -123,6 +126,7 @@ def test_no_process_is_left_where_a_host_ends_or_is_cut_off(
     assert all(has_ended(path.stem) for path in tmp_path.glob("*.pid"))
 
 
+@pytest.mark.usefixtures("wanted")
 def test_hosts_with_another_plugin_are_named(
     plugin: Plugin, two_hosts: list[cluster.Host], tmp_path: Path
 ) -> None:
@@ -140,6 +144,7 @@ def nodes() -> Iterator[slurm.Slurm]:
         yield found
 
 
+@pytest.mark.usefixtures("wanted")
 def test_bare_under_srun(nodes: slurm.Slurm, plugin: Plugin, tmp_path: Path) -> None:
     """Nodes and the first host's name come from SLURM."""
     env = cluster.environment(TMPDIR=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"))
@@ -153,6 +158,7 @@ def test_bare_under_srun(nodes: slurm.Slurm, plugin: Plugin, tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.usefixtures("wanted")
 def test_srun_with_several_commands_on_a_node(
     nodes: slurm.Slurm, plugin: Plugin, tmp_path: Path
 ) -> None:
@@ -161,6 +167,7 @@ def test_srun_with_several_commands_on_a_node(
     assert "srun has started 2 of this command on one host; start one on each" in done.stderr
 
 
+@pytest.mark.usefixtures("wanted")
 def test_bare_under_mpirun(plugin: Plugin, two_hosts: list[cluster.Host], tmp_path: Path) -> None:
     if shutil.which("mpirun") is None:
         pytest.skip("needs mpirun: make test-cluster")

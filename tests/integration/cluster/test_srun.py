@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from support.torch import Plugin
 
+pytestmark = pytest.mark.usefixtures("wanted")
+
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[slurm.Slurm]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from support.torch import Plugin
 
+pytestmark = pytest.mark.usefixtures("wanted")
+
 _APART = 3.0  # seconds between the starts of the agents
 
 
