@@ -86,7 +86,7 @@ def find_network_call(lines: Sequence[str]) -> NetworkCall | None:
 def _find(pattern: re.Pattern[str], lines: Iterable[str]) -> str:
     """The group that the first of the lines has; empty where none has."""
     found = (pattern.search(line) for line in lines)
-    return next((next(filter(None, one.groups())) for one in found if one), "")
+    return next((next(filter(None, one.groups())) for one in found if one), "").rstrip(".,:;")
 
 
 def diagnose(lines: Iterable[str]) -> Diagnosis | None:

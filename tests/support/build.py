@@ -9,7 +9,9 @@ import subprocess
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from support import command, compiler_cache
+import pytest
+
+from support import command, compiler_cache, torch_project
 from support.waiting import ENOUGH, read_rest, read_until
 
 if TYPE_CHECKING:
@@ -70,13 +72,19 @@ class Site:
             text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
 
-    def compile(self, *arguments: str | Path, until: str = "[6/7] wheel") -> str:
+    def compile(
+        self,
+        *arguments: str | Path,
+        until: str = "[6/7] wheel",
+        cwd: Path | None = None,
+        **env: str,
+    ) -> str:
         """Builds until everything is compiled, where that is enough; the rest takes far longer.
 
         Returns:
             What was said until then.
         """
-        with self.start(*arguments) as running:
+        with self.start(*arguments, cwd=cwd, **env) as running:
             said = read_until(running, until, "  sha256 ")  # the wheel may be there already
             running.send_signal(signal.SIGINT)
             read_rest(running)
@@ -102,6 +110,23 @@ def environment(**env: str) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
     kept |= compiler_cache.variables(launchers=False)
     return {**kept, "GIT_ALLOW_PROTOCOL": "file", "CMAKE_CXX_FLAGS_RELEASE": "-O0", **env}
+
+
+def make_parts(root: Path, client: Path) -> Site:
+    """Makes the parts of builds in a directory; of the site itself there is nothing yet.
+
+    Args:
+        root: where they go.
+        client: a client library, which is copied.
+    """
+    pytest.importorskip("conda_lock", reason="needs Python 3.10 and the extra `env`")
+    project = torch_project.make(root / "project", torch_project.debian_source())
+    file = torch_project.make_environment(root / "environment").file
+    lock = root / "conda-lock.yml"
+    made = command.run("env", "lock", "-f", file, "-o", lock, "--cache", root / "cache")
+    assert made.returncode == 0, made.stderr
+    (root / "first").mkdir()
+    return Site(root / "first" / "place", project, lock, another_client(client, root / "client"))
 
 
 def another_client(client: Path, destination: Path) -> Path:

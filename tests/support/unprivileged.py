@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_NOBODY = 65534
+NOBODY = 65534
 
 
 @contextlib.contextmanager
@@ -31,7 +31,7 @@ def user() -> Iterator[None]:
     if os.geteuid() != 0:
         yield
         return
-    os.seteuid(_NOBODY)
+    os.seteuid(NOBODY)
     try:
         yield
     finally:
@@ -40,7 +40,7 @@ def user() -> Iterator[None]:
 
 def identity() -> dict[str, int]:
     """Arguments of subprocess that run a program as another user than root."""
-    return {"user": _NOBODY, "group": _NOBODY} if os.geteuid() == 0 else {}
+    return {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
 
 
 def interpreter(directory: Path) -> Path:

@@ -10,7 +10,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -18,7 +17,6 @@ import pytest
 from support import torch_project
 from support.build import Site, another_client
 from support.disks import small
-from support.simulator import plain_prefix
 from support.waiting import has_ended, read_rest, read_until, until
 
 from patchgen.payload import enclosure
@@ -30,21 +28,9 @@ TEST_PROGRAM = "torch/bin/third_party_test"
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+def site(parts: Site) -> Site:
     """Parts of a build, and nothing built."""
-    pytest.importorskip("conda_lock", reason="needs Python 3.10 and the extra `env`")
-    root = tmp_path_factory.mktemp("build")
-    project = torch_project.make(root / "project", torch_project.debian_source())
-    environment = torch_project.make_environment(root / "environment")
-    lock = root / "conda-lock.yml"
-    subprocess.run(
-        [sys.executable, "-m", "patchgen", "env", "lock", "-f", environment.file, "-o", lock,
-         "--cache", root / "cache"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    client = another_client(plain_prefix(tmp_path_factory), root / "client")
-    # As deep as those of single tests, so that one compile of what names the client is for all.
-    return Site(tmp_path_factory.mktemp("first") / "place", project, lock, client)
+    return parts
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,18 @@
+"""Parts of builds of the small project."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support import build
+from support.simulator import plain_prefix
+
+if TYPE_CHECKING:
+    from support.build import Site
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Parts of a build, and nothing built."""
+    return build.make_parts(tmp_path_factory.mktemp("build"), plain_prefix(tmp_path_factory))

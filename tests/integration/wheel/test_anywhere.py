@@ -1,0 +1,134 @@
+"""The same bytes from any directory and for any user; what is left of that without namespaces."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import torch_project, unprivileged
+from support.build import Site, environment, make_parts
+from support.simulator import plain_prefix
+from support.waiting import ENOUGH
+
+from patchgen.payload import enclosure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+pytestmark = pytest.mark.integration
+
+ELSEWHERE = 'hostname elsewhere.example && umask 077 && exec "$@"'
+REFUSED = """\
+echo 0 >/proc/sys/user/max_mnt_namespaces && echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"
+"""
+WITHOUT_NAMESPACES = ("unshare", "--user", "--map-root-user", "sh", "-c", REFUSED, "sh")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A build of root's, in a directory that others can read."""
+    with unprivileged.directory() as root:
+        site = make_parts(root, plain_prefix(tmp_path_factory))
+        site.run("--jobs", "1")
+        yield site
+
+
+def build(place: Site, before: Sequence[str], *arguments: str, **env: str) -> str:
+    """Builds by a command before ours, and returns what was said."""
+    done = subprocess.run(
+        [*before, *place.arguments(*arguments)],
+        env=environment(CCACHE_DISABLE="1", **env), cwd="/", timeout=2 * ENOUGH,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def provenance(wheel: Path) -> Any:  # JSON
+    predicate = json.loads(Path(f"{wheel}.provenance.json").read_text())["predicate"]
+    return predicate["buildDefinition"]["internalParameters"]
+
+
+def library(wheel: Path) -> bytes:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.read("torch/lib/libtorch_cpu.so")
+
+
+def test_another_user_elsewhere_builds_the_same_bytes(built: Site) -> None:
+    """Other directory, user, home, umask, host name, time zone, locale and number of jobs."""
+    tool = unprivileged.tool()
+    root = built.root.parents[1] / "two"
+    place = built.elsewhere(root / "deeper" / "place")
+    (root / "home").mkdir(parents=True)
+    (root / "deeper").mkdir()
+    (root / "home" / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")  # the mirror is root's
+    for path in (root, *root.rglob("*")):
+        shutil.chown(path, unprivileged.NOBODY, unprivileged.NOBODY)
+    user = ("unshare", "--uts", "sh", "-c", ELSEWHERE, "sh", *tool)
+    said = build(
+        place, user, "--jobs", "3",
+        HOME=str(root / "home"), TMPDIR=str(root / "home"),
+        PATH="/usr/sbin:/usr/bin:/bin", TZ="Asia/Kolkata", LANG="de_DE.UTF-8",
+        LC_MESSAGES="C", USER="nobody",
+    )  # fmt: skip
+    assert f"seen at      {enclosure.PATH}, without network" in said
+    (one,), (two,) = built.wheels, place.wheels
+    assert two.stat().st_uid == unprivileged.NOBODY
+    assert one.read_bytes() == two.read_bytes()
+    for suffix in (".provenance.json", ".cdx.json"):
+        assert Path(f"{one}{suffix}").read_bytes() == Path(f"{two}{suffix}").read_bytes()
+    assert provenance(one)["buildPath"] == f"{enclosure.PATH}/source"
+    assert provenance(one)["isolation"] == {
+        "namespaces": "mount, network",
+        "network": {"compile": "loopback", "wheel": "loopback", "verify": "loopback"},
+    }
+
+
+def test_nothing_of_the_fixed_path_is_left_on_the_system(built: Site) -> None:
+    assert built.wheels
+    assert not Path(enclosure.PATH).exists()
+    assert str(built.work).encode() not in library(built.wheels[0])
+
+
+def test_without_namespaces_it_says_so_and_the_path_is_in_the_bytes(built: Site) -> None:
+    place = built.elsewhere(built.root.parents[1] / "three" / "place")
+    place.root.parent.mkdir()
+    said = build(place, [*WITHOUT_NAMESPACES, sys.executable, "-m", "patchgen"])
+    reason = "namespaces: No space left on device"
+    line = f"seen at      {place.work}: its path will be in the wheel; no namespaces: {reason}\n"
+    assert line in said
+    (one,), (three,) = built.wheels, place.wheels
+    assert one.read_bytes() != three.read_bytes()
+    assert str(place.work).encode() in library(three)
+    assert provenance(three)["buildPath"] == f"{place.work}/source"
+    assert provenance(three)["isolation"] == {
+        "namespaces": reason,
+        "network": {"compile": "host", "wheel": "host", "verify": "host"},
+    }
+    # With namespaces it is another path, so the environment and the objects are made anew.
+    planned = place.run("--dry-run").stdout
+    assert re.findall(r"\[x\] (\w+)", planned) == ["lock", "source"]
+
+
+def test_a_step_that_asks_for_the_network_is_named(built: Site, tmp_path: Path) -> None:
+    asking = (
+        "file(DOWNLOAD http://192.0.2.7/asset.tgz ${CMAKE_BINARY_DIR}/asset.tgz STATUS status)\n"
+        'message(FATAL_ERROR "http://192.0.2.7/asset.tgz: ${status}")\n'
+    )
+    changes = {f"{torch_project.SUBMODULE}/CMakeLists.txt": asking}
+    project = torch_project.make(tmp_path / "project", torch_project.debian_source(), changes)
+    place = Site(tmp_path / "place", project, built.lock, built.client)
+    said = place.run(code=4).stderr
+    assert (
+        "compile: CMake Error at third_party/tiny/CMakeLists.txt:2 asked for "
+        "http://192.0.2.7/asset.tgz, and a build reaches no network" in said
+    )
+    assert os.fspath(place.work / "logs" / "build.log") in said
