@@ -47,9 +47,9 @@ class Session:
     _entered: bool = field(init=False, default=False)
 
     def enter(self) -> None:
-        """Enters the place of the build, once: not before its programs need it.
+        """Enters the place of the build, once: not before something needs it.
 
-        git and ssh are better off outside, where they see whose files are whose.
+        Inside, git and ssh do not see whose files are whose.
 
         Raises:
             ToolError: the system refuses.

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,10 @@ import pytest
 from support import torch_project, unprivileged
 from support.build import Site, environment, make_parts
 from support.simulator import plain_prefix
-from support.waiting import ENOUGH
+from support.waiting import ENOUGH, read_rest, read_until
 
 from patchgen.payload import enclosure
+from patchgen.wheel.env import marker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 ELSEWHERE = 'hostname elsewhere.example && umask 077 && exec "$@"'
+NOBODY = str(unprivileged.NOBODY)
+AS_NOBODY = ("setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--")
 REFUSED = """\
 echo 0 >/proc/sys/user/max_mnt_namespaces && echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"
 """
@@ -39,6 +43,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         site = make_parts(root, plain_prefix(tmp_path_factory))
         site.run("--jobs", "1")
         yield site
+
+
+@pytest.fixture(scope="module")
+def tool(built: Site) -> Sequence[str]:
+    """The tool, as another user can run it."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can be another user")
+    python = unprivileged.interpreter(built.root.parents[1] / "python")
+    return (str(python), "-m", "patchgen")
 
 
 def build(place: Site, before: Sequence[str], *arguments: str, **env: str) -> str:
@@ -62,9 +75,8 @@ def library(wheel: Path) -> bytes:
         return archive.read("torch/lib/libtorch_cpu.so")
 
 
-def test_another_user_elsewhere_builds_the_same_bytes(built: Site) -> None:
+def test_another_user_elsewhere_builds_the_same_bytes(built: Site, tool: Sequence[str]) -> None:
     """Other directory, user, home, umask, host name, time zone, locale and number of jobs."""
-    tool = unprivileged.tool()
     root = built.root.parents[1] / "two"
     place = built.elsewhere(root / "deeper" / "place")
     (root / "home").mkdir(parents=True)
@@ -72,7 +84,7 @@ def test_another_user_elsewhere_builds_the_same_bytes(built: Site) -> None:
     (root / "home" / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")  # the mirror is root's
     for path in (root, *root.rglob("*")):
         shutil.chown(path, unprivileged.NOBODY, unprivileged.NOBODY)
-    user = ("unshare", "--uts", "sh", "-c", ELSEWHERE, "sh", *tool)
+    user = ("unshare", "--uts", "sh", "-c", ELSEWHERE, "sh", *AS_NOBODY, *tool)
     said = build(
         place, user, "--jobs", "3",
         HOME=str(root / "home"), TMPDIR=str(root / "home"),
@@ -90,6 +102,31 @@ def test_another_user_elsewhere_builds_the_same_bytes(built: Site) -> None:
         "namespaces": "mount, network",
         "network": {"compile": "loopback", "wheel": "loopback", "verify": "loopback"},
     }
+
+
+def test_another_user_without_a_lock_gets_the_fixed_path_too(
+    built: Site, tool: Sequence[str]
+) -> None:
+    """A process that has made a lock has threads, and could not leave its namespaces then."""
+    root = built.root.parents[1] / "four"
+    root.mkdir()
+    shutil.copy(built.lock.parent / "environment" / "environment.yml", root)
+    (root / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
+    for path in (root, *root.rglob("*")):
+        shutil.chown(path, unprivileged.NOBODY, unprivileged.NOBODY)
+    place = replace(built.elsewhere(root / "place"), lock=root / "conda-lock.yml")
+    with subprocess.Popen(
+        [*AS_NOBODY, *tool, *place.arguments("--cache", root / "cache")], cwd=root, text=True,
+        env=environment(HOME=str(root), TMPDIR=str(root), PATH="/usr/bin:/bin"),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    ) as running:  # fmt: skip
+        said = read_until(running, "[4/7] patch")
+        running.kill()
+        read_rest(running)
+    assert "[1/7] lock" in said
+    found = marker.read(str(place.work / "env"))
+    assert found is not None
+    assert (found.whole, found.named) == (True, f"{enclosure.PATH}/env")
 
 
 def test_nothing_of_the_fixed_path_is_left_on_the_system(built: Site) -> None:
