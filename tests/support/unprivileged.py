@@ -9,7 +9,7 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ def user() -> Iterator[None]:
         os.seteuid(0)
 
 
-def identity() -> dict[str, int]:
+def identity() -> dict[str, Any]:
     """Arguments of subprocess that run a program as another user than root."""
     return {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
 
