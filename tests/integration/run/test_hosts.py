@@ -210,10 +210,10 @@ def test_hosts_whose_options_do_not_fit(
     assert told in ended.err
 
 
-def greet_from_elsewhere(endpoint: tuple[str, int]) -> None:
-    """Sends what is no message of a host, and hangs up."""
+def greet_from_elsewhere(endpoint: tuple[str, int], words: bytes) -> None:
+    """Sends what is no message of a host, which hangs up."""
     with socket.create_connection(endpoint) as connection:
-        connection.sendall(b'GET / HTTP/1.1\r\n{"say": 1}\n')
+        connection.sendall(words)
         connection.settimeout(ENOUGH)
         assert connection.recv(100) == b""
 
@@ -222,7 +222,8 @@ def test_who_is_no_host_is_not_let_in(job: Job) -> None:
     first = job.start("--node-rank=0")
     host, _, port = job.endpoint.partition(":")
     until(lambda: listens((host, int(port))), first.process)
-    greet_from_elsewhere((host, int(port)))
+    for words in (b"GET / HTTP/1.1\r\n", b"[1]\n", b'{"protocol": "another"}\n'):
+        greet_from_elsewhere((host, int(port)), words)
     assert [job.start("--node-rank=1").code, first.code] == [0, 0]
 
 

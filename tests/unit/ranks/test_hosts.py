@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from support.demo_outcomes import TORCH
 
-from patchgen.errors import OptionsError
+from patchgen.errors import OptionsError, ToolError
 from patchgen.ranks import report
 from patchgen.ranks.access import Access
-from patchgen.ranks.hosts import party
+from patchgen.ranks.hosts import exchange, party
 from patchgen.ranks.hosts.rendezvous import Rendezvous, Request, plan_rendezvous, read_endpoint
 from patchgen.ranks.job import Host, Hosts, Rank, Result, Setup
 from patchgen.system.network import find_interface
@@ -190,6 +190,51 @@ def test_the_result_of_all_hosts() -> None:
         "rank 2 on b failed with exit code 7", "rank 0 on a failed with exit code 1",
     ]  # fmt: skip
     assert [rank["host"] for rank in report.data(found)["ranks"]] == ["a", "b", "b"]
+
+
+class Heard:
+    """Exchange in which the second place stopped first."""
+
+    stopped = 1
+
+    def __init__(self, told: list[dict[str, Any]]) -> None:
+        self.told = told
+        self.asked = False
+
+    def stop(self) -> None:
+        self.asked = True
+
+    def share(self, _data: object, *, last: bool) -> tuple[list[dict[str, Any]], int]:
+        assert last
+        return self.told, 0
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_host_that_stopped_first_has_the_code(code: int) -> None:
+    parts: list[dict[str, Any]] = [{"code": one, "failed": [], "ranks": [], "elsewhere": [], "makers": []}
+             for one in (3, 5)]  # fmt: skip
+    heard: Any = Heard(parts)
+    hosts = Hosts((Host("b", "", 1), Host("a", "", 1)), 0, 1)
+    for order in ([0, 1], [1, 0]):
+        own = Result(Setup(TORCH, "stock", Access("why")), code, {}, [])
+        assert party.Party(heard, hosts, order).combine(own).code == 5
+    assert heard.asked == (code != 0)
+
+
+def test_a_connection_with_itself_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel makes one where nobody listens and the port is one that it gives to anybody."""
+
+    def connect(_endpoint: object, timeout: float) -> socket.socket:
+        assert timeout
+        made = socket.socket()
+        made.bind(("127.0.0.1", 0))
+        made.connect(made.getsockname())
+        return made
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    wanted = plan(Request(nodes=2, node=1, endpoint="h:1"), {})
+    with pytest.raises(ToolError, match="no answer of the first host within 0 s: Connection"):
+        exchange._connect(dataclasses.replace(wanted, limit=0))
 
 
 def test_the_interface_of_an_address() -> None:
