@@ -152,10 +152,18 @@ inline std::string differences(const std::string& first, const std::string& othe
   const auto left = readTerms(first);
   const auto right = readTerms(other);
   std::string out;
-  for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
-    if (left[i] != right[i]) {
-      out += text(out.empty() ? "" : ", ", right[i].first, "=", right[i].second,
-                  " where rank 0 has ", left[i].second);
+  const std::map<std::string, std::string> known(left.begin(), left.end());
+  for (const auto& [name, value] : right) {
+    const auto found = known.find(name);
+    if (found == known.end() || found->second != value) {
+      out += text(out.empty() ? "" : ", ", name, "=", value, " where rank 0 has ",
+                  found == known.end() ? "none" : found->second);
+    }
+  }
+  const std::map<std::string, std::string> given(right.begin(), right.end());
+  for (const auto& [name, value] : left) {
+    if (given.count(name) == 0) {
+      out += text(out.empty() ? "" : ", ", "no ", name, " where rank 0 has ", value);
     }
   }
   return out.empty() ? "another client library than rank 0" : out;

@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <future>
 #include <limits>
 #include <map>
@@ -22,6 +23,7 @@
 
 #include "SwitchMLAgreement.hpp"
 #include "SwitchMLConfig.hpp"
+#include "SwitchMLFailover.hpp"
 #include "SwitchMLJobs.hpp"
 #include "SwitchMLMetrics.hpp"
 #include "SwitchMLPackets.hpp"
@@ -61,6 +63,8 @@ struct Delegation {
   Choice ops;
   Quantization quantization;
   std::size_t rank;
+  std::uint64_t firstTicket;
+  std::shared_ptr<Failover> failover;  // null where the group has none
 };
 
 /// The sum of `data` over all ranks in place of it. `owner` keeps the memory for as long as the
@@ -72,13 +76,16 @@ struct Sum {
   Element element;
   std::shared_ptr<void> owner;
   std::function<void()> then;
+  bool saturated = false;  // what the library has no numbers for was replaced
+
+  std::uint64_t bytes() const { return numel * sizeof(std::int32_t); }
 };
 
 /// Jobs that the library has, by their tickets. A list has another layout in each ABI of the C++
 /// library, and the linker would mix its functions with those of torch's.
 struct Submitted {
   Sum sum;
-  std::shared_ptr<Jobs::Entry> entry;
+  std::shared_ptr<Jobs::Entry> entry;  // null where the library does not have it
 };
 using SubmittedJobs = std::map<std::uint64_t, Submitted>;
 
@@ -145,6 +152,8 @@ struct Process {
   std::atomic<bool> used{false};  // the library's context
   std::atomic<bool> counts{false};
   Newest<std::string> broken;
+  Newest<std::string> suspended;  // why its group goes on over Gloo
+  Failover::Counters failover;
   Newest<Outcome> group;
   Newest<std::string> filled;
   Jobs jobs;
@@ -178,6 +187,7 @@ Process::Process(const Process& before)
       bytes(before.bytes.load()),
       nextTicket(before.nextTicket.load()),
       broken(before.broken),
+      suspended(before.suspended),
       group(before.group),
       filled(before.filled) {
   for (std::size_t i = 0; i < kFallbacks; ++i) {
@@ -331,11 +341,7 @@ bool stoppedWithin(std::chrono::milliseconds limit) {
 /// Called with the mutex held. Nothing is submitted from here on, and the context is stopped: a job
 /// that is still in the library must neither read nor write the caller's tensor any more, since
 /// another rank that comes late would take what it finds there for this rank's values.
-void disable(Process& state, const std::string& why) {
-  if (!state.broken.empty()) {
-    return;
-  }
-  state.broken.set(why);
+void stop(Process& state) {
   state.turnChanged.notify_all();
   state.jobs.giveUp();
   if (state.started && !state.stopping) {
@@ -345,6 +351,26 @@ void disable(Process& state, const std::string& why) {
     } catch (const std::system_error&) {  // no thread can be had: the process ends without the stop
     }
   }
+}
+
+/// Called with the mutex held. All calls from here on fail.
+void disable(Process& state, const std::string& why) {
+  if (!state.broken.empty()) {
+    return;
+  }
+  state.broken.set(why);
+  stop(state);
+  const auto* const group = state.delegation.load();
+  if (group != nullptr && group->failover && !state.forked) {
+    group->failover->close(why);
+  }
+}
+
+/// The context is stopped, and its group goes on without it.
+void suspend(Process& state, const std::string& why) {
+  std::lock_guard<std::mutex> lock(state.mutex);
+  state.suspended.set(why);
+  stop(state);
 }
 
 void fail(Process& state, const std::string& why) {
@@ -388,8 +414,10 @@ Offer makeOffer(const Process& state, Loaded& loaded, std::size_t contexts, int 
   if (state.forked) {
     return Offer::refuse(kForked);
   }
-  if (!state.broken.empty()) {
-    return Offer::refuse("SwitchML was given up: " + state.broken.get());
+  for (const auto* why : {&state.broken, &state.suspended}) {
+    if (!why->empty()) {
+      return Offer::refuse("SwitchML was given up: " + why->get());
+    }
   }
   if (state.started) {
     config = switchml::Config(switchml::Context::GetInstance().GetConfig());
@@ -544,13 +572,15 @@ void inParts(std::uint64_t numel, std::uint64_t weight, const Function& function
   process().threads.share(numel, size, function);
 }
 
+/// The least magnitude that the library has no numbers for.
+constexpr float kMost = 0x1p126F;
+
 /// The library's fixed point has no inf and no NaN, and makes finite numbers of them. A packet that
 /// holds 2^126 gets the exponent 127, which every worker turns into a scale of 0 and NaN for the
 /// whole packet; so that takes the place of what cannot be represented. True where there was such a
 /// value.
 bool saturate(float* values, std::uint64_t numel) {
   constexpr std::uint64_t kBlock = 4096;
-  static constexpr float kMost = 0x1p126F;
   std::atomic<bool> found{false};
   inParts(numel, 1, [&](std::uint64_t first, std::uint64_t last) noexcept {
     for (auto begin = first; begin < last; begin += kBlock) {
@@ -582,15 +612,37 @@ bool saturate(float* values, std::uint64_t first, std::uint64_t last, const Step
   return found;
 }
 
+/// Values that the library would have made NaN are NaN in a sum of floats as well.
+void unsaturate(float* values, std::uint64_t numel) {
+  inParts(numel, 1, [&](std::uint64_t first, std::uint64_t last) noexcept {
+    std::replace_if(
+        values + first, values + last, [](float value) { return !(std::fabs(value) < kMost); },
+        std::numeric_limits<float>::quiet_NaN());
+  });
+}
+
 const char* nameOf(Element element) { return element == Element::kFloat32 ? "float32" : "int32"; }
 
 /// The jobs of one call, which have the tickets from `ticket` on. All of them are to be finished
 /// when `limit` has passed since the first was submitted and the jobs of other calls before it have
 /// ended. Those have limits of their own, and what fails one of them gives up all.
+///
+/// Where the group fails over, the library works on copies, and a job that it did not finish is
+/// summed over Gloo, where `patience` is the limit.
 class Flight {
  public:
   Flight(Process& state, std::uint64_t ticket, std::uint64_t jobs, std::chrono::milliseconds limit)
-      : state_(state), next_(ticket), end_(ticket + jobs), limit_(limit) {}
+      : state_(state), next_(ticket), end_(ticket + jobs), limit_(limit), patience_(limit) {}
+
+  Flight(Process& state, const Delegation& group, std::uint64_t ticket, std::uint64_t jobs,
+         std::chrono::milliseconds limit, std::chrono::milliseconds patience)
+      : state_(state),
+        next_(ticket),
+        end_(ticket + jobs),
+        limit_(limit),
+        patience_(patience),
+        failover_(group.failover.get()),
+        first_(group.firstTicket) {}
 
   /// Until the context has stopped, its threads may still work on the memory of a job that did not
   /// finish, also of a failed one.
@@ -612,6 +664,9 @@ class Flight {
 
   std::size_t size() const { return submitted_.size(); }
 
+  /// True where a job was summed over Gloo.
+  bool redone() const { return redone_; }
+
   /// Returns when the ticket's turn has come and the library has the job.
   void submit(Sum sum);
 
@@ -625,61 +680,128 @@ class Flight {
                 job.first, ")");
   }
 
+  /// Called with the mutex held, when it is the job's turn. Returns why the library does not take
+  /// it.
+  std::string hand(Submitted& job, void* data);
+
+  /// True where the caller has the sum of the library. False where the group fails over.
+  bool take(const SubmittedJobs::value_type& job);
+  void redo(const SubmittedJobs::value_type& job);
+
   Process& state_;
   std::uint64_t next_;
   const std::uint64_t end_;
   const std::chrono::milliseconds limit_;
+  const std::chrono::milliseconds patience_;
+  Failover* const failover_ = nullptr;
+  const std::uint64_t first_ = 0;
+  bool redone_ = false;
   Clock::time_point deadline_ = Clock::time_point::max();
   SubmittedJobs submitted_;
 };
 
+std::string Flight::hand(Submitted& job, void* data) {
+  auto& context = switchml::Context::GetInstance();
+  if (context.GetContextState() != switchml::Context::RUNNING) {
+    return "the SwitchML context was stopped by other code of this process";
+  }
+  const auto type = job.sum.element == Element::kFloat32 ? switchml::FLOAT32 : switchml::INT32;
+  const auto entry = std::make_shared<Jobs::Entry>();
+  try {
+    state_.jobs.add(entry, context.AllReduceAsync(data, data, job.sum.numel, type, switchml::SUM));
+  } catch (const std::exception& error) {
+    return text(what({next_, job}), " could not be submitted: ", error.what());
+  }
+  job.entry = entry;
+  ++state_.unfinished;
+  return "";
+}
+
 void Flight::submit(Sum sum) {
   SubmittedJobs made;
-  auto& job =
-      *made.emplace(next_, Submitted{std::move(sum), std::make_shared<Jobs::Entry>()}).first;
+  auto& job = *made.emplace(next_, Submitted{std::move(sum), nullptr}).first;
   const auto& given = job.second.sum;
   std::unique_lock<std::mutex> lock(state_.mutex);
   state_.turnChanged.wait(lock, [&] { return state_.turn == next_ || !state_.broken.empty(); });
-  auto& context = switchml::Context::GetInstance();
-  if (state_.broken.empty() && context.GetContextState() != switchml::Context::RUNNING) {
-    fail(state_, "the SwitchML context was stopped by other code of this process");
+  auto* data = given.data;
+  if (failover_ != nullptr) {
+    lock.unlock();  // the turn is this job's
+    data = failover_->admit(next_ - first_, given.data, given.bytes());
+    lock.lock();
+  }
+  std::string why;
+  const bool goesOver = failover_ != nullptr && (data == nullptr || state_.stopping);
+  if (state_.broken.empty() && !goesOver) {
+    why = hand(job.second, data);
+    if (!why.empty() && failover_ == nullptr) {
+      fail(state_, why);
+    }
   }
   if (!state_.broken.empty()) {
-    throwBroken(state_);
-  }
-  try {
-    const auto type = given.element == Element::kFloat32 ? switchml::FLOAT32 : switchml::INT32;
-    state_.jobs.add(job.second.entry, context.AllReduceAsync(given.data, given.data, given.numel,
-                                                             type, switchml::SUM));
-  } catch (const std::exception& error) {
-    fail(state_, text(what(job), " could not be submitted: ", error.what()));
     throwBroken(state_);
   }
   submitted_.merge(made);
   ++next_;
   ++state_.turn;
-  ++state_.unfinished;
   lock.unlock();
   state_.turnChanged.notify_all();
+  if (!why.empty()) {
+    failover_->suspend(why);
+  }
   debug("submitted ", what(job));
+}
+
+bool Flight::take(const SubmittedJobs::value_type& job) {
+  if (job.second.entry == nullptr) {
+    return false;
+  }
+  auto& entry = *job.second.entry;
+  const auto begun = Clock::now();
+  deadline_ = std::min(deadline_, state_.jobs.turn(entry) + limit_);
+  const auto status = state_.jobs.wait(entry, deadline_);
+  state_.waited.fetch_add(metrics::Times::nanoseconds(Clock::now() - begun),
+                          std::memory_order_relaxed);
+  std::string why;
+  if (status != switchml::FINISHED) {
+    why = status == switchml::FAILED
+              ? text("SwitchML failed ", what(job))
+              : text(what(job), " did not finish within ", limit_.count(), " ms");
+    if (failover_ != nullptr) {
+      failover_->suspend(why);
+    }
+  } else if (failover_ != nullptr && !failover_->take(job.first - first_, job.second.sum.data)) {
+    why = "the context has failed";
+  }
+  std::lock_guard<std::mutex> lock(state_.mutex);
+  if (why.empty()) {
+    --state_.unfinished;
+  } else if (failover_ == nullptr) {
+    fail(state_, why);
+    throwBroken(state_);
+  }
+  return why.empty();
+}
+
+void Flight::redo(const SubmittedJobs::value_type& job) {
+  const auto& sum = job.second.sum;
+  if (sum.saturated) {
+    unsaturate(static_cast<float*>(sum.data), sum.numel);
+  }
+  try {
+    failover_->redo(job.first - first_, sum.element, sum.data, sum.numel, patience_);
+  } catch (const std::runtime_error& error) {
+    std::lock_guard<std::mutex> lock(state_.mutex);
+    fail(state_, error.what());
+    throwBroken(state_);
+  }
+  redone_ = true;
 }
 
 void Flight::finish() {
   auto& job = *submitted_.begin();
-  const auto begun = Clock::now();
-  deadline_ = std::min(deadline_, state_.jobs.turn(*job.second.entry) + limit_);
-  const auto status = state_.jobs.wait(*job.second.entry, deadline_);
-  state_.waited.fetch_add(metrics::Times::nanoseconds(Clock::now() - begun),
-                          std::memory_order_relaxed);
-  std::unique_lock<std::mutex> lock(state_.mutex);
-  if (status != switchml::FINISHED) {
-    fail(state_, status == switchml::FAILED
-                     ? text("SwitchML failed ", what(job))
-                     : text(what(job), " did not finish within ", limit_.count(), " ms"));
-    throwBroken(state_);
+  if (!take(job)) {
+    redo(job);
   }
-  --state_.unfinished;
-  lock.unlock();
   debug("finished ", what(job));
   const auto then = std::move(job.second.sum.then);
   submitted_.erase(submitted_.begin());
@@ -723,6 +845,28 @@ Offer probe(Process& state, const switchml::Config& config, std::chrono::millise
   return why.empty() ? Offer() : Offer::refuse(state.broken.get() + packets(state).words());
 }
 
+/// Connects the ranks of a group for the time when its context has failed.
+Offer connect(Process& state, const Exchange& exchange, int rank, int size,
+              std::chrono::milliseconds timeout, std::shared_ptr<Failover>& failover) {
+  Failover::Delegate delegate;
+  delegate.stop = [&state](const std::string& why) { suspend(state, why); };
+  delegate.copy = [](void* to, const void* from, std::size_t bytes) {
+    constexpr auto kWord = sizeof(std::int32_t);
+    inParts(bytes / kWord, 1, [=](std::uint64_t first, std::uint64_t last) noexcept {
+      std::memcpy(static_cast<char*>(to) + first * kWord,
+                  static_cast<const char*>(from) + first * kWord, (last - first) * kWord);
+    });
+  };
+  delegate.say = say;
+  try {
+    failover = std::make_shared<Failover>(exchange.connect(), rank, size, timeout,
+                                          std::move(delegate), state.failover);
+  } catch (const std::exception& error) {
+    return Offer::refuse(text("SWITCHML_FAILOVER=1: ", error.what()));
+  }
+  return {};
+}
+
 /// Number of elements of a delegated allreduce that are sent in fewer bits.
 std::uint64_t quantizedNumel(const Delegation& group, const Request& request) {
   return request.element == Element::kInt32 ? 0 : group.quantization.numel(request.numel);
@@ -742,14 +886,17 @@ class Reduction {
  public:
   Reduction(Process& state, const Delegation& group, std::uint64_t ticket, const Request& request,
             void* data, std::shared_ptr<void> owner, std::chrono::milliseconds limit,
-            const Steps& steps)
+            std::chrono::milliseconds patience, const Steps& steps)
       : group_(group),
         request_(request),
         element_(request.element == Element::kInt32 ? Element::kInt32 : Element::kFloat32),
         values_(static_cast<float*>(data)),
         owner_(std::move(owner)),
         steps_(steps),
-        flight_(state, ticket, jobsOf(group, request), limit) {}
+        flight_(state, group, ticket, jobsOf(group, request), limit, patience) {}
+
+  /// True where a job was summed over Gloo.
+  bool redone() const { return flight_.redone(); }
 
   /// Returns the bytes that were sent.
   std::uint64_t run() {
@@ -846,13 +993,15 @@ void Reduction::sumWhole(std::uint64_t first) {
   for (std::uint64_t last = first; first < request_.numel; first = last) {
     last += std::min(group_.chunkNumel, request_.numel - first);
     const bool lost = before(first, last, saturates) && group_.workers == 1;
-    flight_.submit({"allreduce", values_ + first, last - first, element_, owner_, [=] {
+    flight_.submit({"allreduce", values_ + first, last - first, element_, owner_,
+                    [=] {
                       if (lost) {
                         std::fill(values_ + first, values_ + last,
                                   std::numeric_limits<float>::quiet_NaN());
                       }
                       after(first, last);
-                    }});
+                    },
+                    saturates});
     if (flight_.size() == kAhead) {
       flight_.finish();
     }
@@ -938,10 +1087,15 @@ void reduce(std::uint64_t ticket, const Request& request, void* data, std::share
     abandon(ticket);
     throw std::runtime_error("the process group of this allreduce has ended");
   }
-  limit = std::min(limit > limit.zero() ? limit : group->timeout, group->longest);
   const auto begun = Clock::now();
-  const auto bytes =
-      Reduction(state, *group, ticket, request, data, std::move(owner), limit, steps).run();
+  const auto patience = limit > limit.zero() ? limit : group->timeout;
+  Reduction reduction(state, *group, ticket, request, data, std::move(owner),
+                      std::min(patience, group->longest), patience, steps);
+  const auto bytes = reduction.run();
+  if (reduction.redone()) {
+    state.failover.calls.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   state.calls.fetch_add(1, std::memory_order_relaxed);
   state.bytes.fetch_add(bytes, std::memory_order_relaxed);
   state.times.add(Clock::now() - begun);
@@ -994,6 +1148,12 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
     own = probe(state, config, timeout, negotiation.seed(), step);
     agreed = negotiation.round("probe", own);
   }
+  std::shared_ptr<Failover> failover;
+  if (agreed.able() && settings.failsOver && size > 1) {
+    step = "failover";
+    own = connect(state, exchange, rank, size, timeout, failover);
+    agreed = negotiation.round(step, own);
+  }
   Outcome outcome;
   outcome.size = size;
   outcome.offer = offer.able() ? offer.words : "";
@@ -1031,11 +1191,12 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
   state.warned = state.warned || warn;
   if (agreed.able()) {
     const auto longest = std::min(static_cast<std::uint64_t>(kLongest.count()), settings.timeoutMs);
-    state.delegations.push_back(std::make_unique<const Delegation>(Delegation{
-        contexts, settings.minNumel, settings.chunkNumel, timeout,
-        std::chrono::milliseconds(longest), config.general_.num_workers,
-        !kSimulator && config.general_.prepostprocessor == "cpu_exponent_quantizer",
-        settings.dtypes, settings.ops, settings.quantization, static_cast<std::size_t>(rank)}));
+    state.delegations.push_back(std::make_unique<const Delegation>(
+        Delegation{contexts, settings.minNumel, settings.chunkNumel, timeout,
+                   std::chrono::milliseconds(longest), config.general_.num_workers,
+                   !kSimulator && config.general_.prepostprocessor == "cpu_exponent_quantizer",
+                   settings.dtypes, settings.ops, settings.quantization,
+                   static_cast<std::size_t>(rank), state.nextTicket.load(), std::move(failover)}));
     state.delegation.store(state.delegations.back().get(), std::memory_order_release);
     claim.held = false;
   }
@@ -1066,11 +1227,15 @@ void leave(const std::vector<const void*>& contexts) noexcept {
     return;
   }
   auto& state = process();
-  std::lock_guard<std::mutex> lock(state.mutex);
-  state.delegation.store(nullptr, std::memory_order_release);
+  std::unique_lock<std::mutex> lock(state.mutex);
+  const auto* const group = state.delegation.exchange(nullptr);
   state.claimed = false;
   if (state.counters) {
     state.counters->wake();
+  }
+  lock.unlock();
+  if (group->failover && !state.forked) {
+    group->failover->leave();
   }
 }
 
@@ -1105,6 +1270,7 @@ extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_rep
   };
   const auto group = state.group.get();
   const auto broken = state.broken.get();
+  const auto& failover = state.failover;
   const auto report = text(
       "{\"flags\": ", quoted(SWITCHML_TORCH_FLAGS),
       ", \"simulator\": ", kSimulator ? "true" : "false", ", \"protocol\": ", kProtocol,
@@ -1118,7 +1284,10 @@ extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_rep
       "}, \"filled_in\": ", quoted(state.filled.get()),
       ", \"calls\": ", state.calls.load(std::memory_order_relaxed),
       ", \"bytes\": ", state.bytes.load(std::memory_order_relaxed),
-      ", \"packets\": ", packets(state).json(), ", \"fallbacks\": {", fallbacks, "}}");
+      ", \"packets\": ", packets(state).json(), ", \"fallbacks\": {", fallbacks,
+      "}, \"failover\": {\"failovers\": ", failover.failovers.load(),
+      ", \"reason\": ", quoted(state.suspended.get()), ", \"redone\": ", failover.redone.load(),
+      ", \"calls\": ", failover.calls.load(), ", \"seconds\": ", failover.seconds(), "}}");
   if (capacity > 0) {
     buffer[report.copy(buffer, capacity - 1)] = '\0';
   }

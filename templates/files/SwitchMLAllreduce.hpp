@@ -39,12 +39,28 @@ struct Steps {
   Step fill{};  // copies the values into the row, in pieces of a part, unless they are there
 };
 
+/// A message to or from another rank.
+struct Transfer {
+  /// Returns when it has arrived, or false when it was aborted. Throws where the other rank is
+  /// gone, or when the limit has passed.
+  std::function<bool(std::chrono::milliseconds limit)> wait;
+  std::function<void()> abort;
+};
+
+/// Connections of a rank to its neighbours in a ring of all ranks. The data stays as long as the
+/// transfer does.
+struct Ring {
+  std::function<Transfer(unsigned channel, const void* data, std::size_t bytes)> send;
+  std::function<Transfer(unsigned channel, void* data, std::size_t bytes)> receive;
+};
+
 /// The process group's Store. `get` waits for `key`, and throws when it does not appear within
-/// `limit`, which is positive. `has` does not wait.
+/// `limit`, which is positive. `has` does not wait. `connect` connects the ranks, all at once.
 struct Exchange {
   std::function<void(const char* key, const std::vector<std::uint8_t>& value)> set;
   std::function<std::vector<std::uint8_t>(const char* key, std::chrono::milliseconds limit)> get;
   std::function<bool(const char* key)> has;
+  std::function<Ring()> connect;
 };
 
 constexpr std::uint64_t kNoTicket = UINT64_MAX;
@@ -99,10 +115,37 @@ std::vector<const void*> keysOf(const std::vector<std::shared_ptr<Context>>& con
   return keys;
 }
 
+/// Ring over the connections that Gloo's context has.
+template <typename Context>
+auto ringOf(std::shared_ptr<Context> context, int rank, int size)
+    -> decltype(context->createUnboundBuffer(nullptr, 0), Ring()) {
+  // The slots of torch's own messages begin with another byte.
+  const auto slotOf = [](unsigned channel) {
+    return std::uint64_t{0x5A} << 56U | std::uint64_t{channel} << 24U;
+  };
+  using Buffer = typename std::decay<decltype(*context->createUnboundBuffer(nullptr, 0))>::type;
+  Ring ring;
+  ring.send = [=](unsigned channel, const void* data, std::size_t bytes) {
+    std::shared_ptr<Buffer> buffer = context->createUnboundBuffer(const_cast<void*>(data), bytes);
+    buffer->send((rank + 1) % size, slotOf(channel));
+    return Transfer{[buffer](std::chrono::milliseconds limit) { return buffer->waitSend(limit); },
+                    [buffer] { buffer->abortWaitSend(); }};
+  };
+  ring.receive = [=](unsigned channel, void* data, std::size_t bytes) {
+    std::shared_ptr<Buffer> buffer = context->createUnboundBuffer(data, bytes);
+    buffer->recv((rank + size - 1) % size, slotOf(channel));
+    return Transfer{[buffer](std::chrono::milliseconds limit) { return buffer->waitRecv(limit); },
+                    [buffer] { buffer->abortWaitRecv(); }};
+  };
+  return ring;
+}
+
+/// `connect`: makes the ring of the ranks, where that is not over the contexts.
 template <typename Store, typename Context>
 void join(Store& store, const std::vector<std::shared_ptr<Context>>& contexts, int rank, int size,
-          std::chrono::milliseconds timeout) {
+          std::chrono::milliseconds timeout, std::function<Ring()> connect) {
   Exchange exchange;
+  exchange.connect = std::move(connect);
   exchange.set = [&store](const char* key, const std::vector<std::uint8_t>& value) {
     store.set(key, value);
   };
@@ -112,6 +155,13 @@ void join(Store& store, const std::vector<std::shared_ptr<Context>>& contexts, i
   };
   exchange.has = [&store](const char* key) { return store.check({key}); };
   join(keysOf(contexts), rank, size, timeout, exchange);
+}
+
+template <typename Store, typename Context>
+void join(Store& store, const std::vector<std::shared_ptr<Context>>& contexts, int rank, int size,
+          std::chrono::milliseconds timeout) {
+  join(store, contexts, rank, size, timeout,
+       [&contexts, rank, size] { return ringOf(contexts.at(0), rank, size); });
 }
 
 template <typename Context>

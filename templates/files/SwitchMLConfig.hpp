@@ -189,6 +189,18 @@ struct Quantization {
   }
 };
 
+/// Reads a variable that is 0 or 1; leaves `value` as it is where it is not set. Returns what is
+/// wrong with it.
+inline std::string readSwitch(const char* name, bool& value) {
+  const char* const given = std::getenv(name);
+  if (given == nullptr || *given == '\0') {
+    return "";
+  }
+  const std::string read = given;
+  value = read == "1";
+  return value || read == "0" ? "" : text(name, " is '", read, "', not 0 or 1");
+}
+
 /// What the environment says about the jobs of a group.
 struct Settings {
   Quantization quantization;
@@ -197,15 +209,17 @@ struct Settings {
   std::uint64_t minNumel = 1;
   std::uint64_t chunkNumel = std::uint64_t{1} << 20;  // elements of a job at most
   std::uint64_t timeoutMs = UINT64_MAX;  // the limit of a job; the group's is another one
+  bool failsOver = false;                // the ranks go on over Gloo when the context fails
   metrics::Target counters;
 
   /// Returns what is wrong.
   std::string read() {
-    for (const auto& wrong : {readNumber("SWITCHML_MIN_NUMEL", "elements", minNumel),
-                              readNumber("SWITCHML_CHUNK_NUMEL", "elements", chunkNumel),
-                              readNumber("SWITCHML_TIMEOUT_MS", "milliseconds", timeoutMs),
-                              dtypes.read("SWITCHML_DTYPES"), ops.read("SWITCHML_OPS"),
-                              quantization.read(), counters.read()}) {
+    for (const auto& wrong :
+         {readNumber("SWITCHML_MIN_NUMEL", "elements", minNumel),
+          readNumber("SWITCHML_CHUNK_NUMEL", "elements", chunkNumel),
+          readNumber("SWITCHML_TIMEOUT_MS", "milliseconds", timeoutMs),
+          readSwitch("SWITCHML_FAILOVER", failsOver), dtypes.read("SWITCHML_DTYPES"),
+          ops.read("SWITCHML_OPS"), quantization.read(), counters.read()}) {
       if (!wrong.empty()) {
         return wrong;
       }
@@ -428,7 +442,7 @@ inline std::string termsOf(const switchml::Config& whole, const Settings& settin
   }
 #endif
   // At the end, since only some groups have them.
-  std::string allowed;
+  std::string allowed = settings.failsOver ? " SWITCHML_FAILOVER=1" : "";
   if (!beyondSwitch(whole).empty()) {
     allowed += " SWITCHML_ALLOW_LARGER_SWITCH=1";
   }

@@ -45,7 +45,8 @@ def report():
     decision: where its allreduces go, in words.
     reason: why they stay with Gloo, or an empty string.
     step: the step at which they did not agree, or an empty string: controller (which this rank did
-    not reach), offer, start, probe (which did not end on this rank), sums (which it has).
+    not reach), offer, start, probe (which did not end on this rank), sums (which it has),
+    failover (ranks that could not be connected).
     objection: what this rank itself objected to, or an empty string.
     offer: the settings of this rank, by name, as text; empty where it could not use them.
     terms: the settings that its ranks agreed on, by name, as text; empty where they did not.
@@ -57,6 +58,9 @@ def report():
     fallbacks: allreduces left to Gloo, by reason: group (it does not delegate), op and dtype (none
     that it delegates), tensors (several that are summed with each other), numel (below
     SWITCHML_MIN_NUMEL, or empty).
+    failover: what happened after the context failed, with SWITCHML_FAILOVER=1: how many times
+    (failovers), why (reason), jobs under way that were summed again (redone), allreduces that were
+    summed over Gloo (calls), and for how long (seconds).
     """
     function = _function()
     if function is None:

@@ -239,6 +239,29 @@ bool areParts(const std::vector<at::Tensor>& targets, const std::vector<at::Tens
                     });
 }
 
+/// Ring over the messages of a process group that has no other use.
+Ring ringOf(const c10::intrusive_ptr<Group>& gloo) {
+  const auto tensorOf = [](const void* data, std::size_t bytes) {
+    return at::from_blob(const_cast<void*>(data), {static_cast<std::int64_t>(bytes)}, at::kByte);
+  };
+  const auto transferOf = [gloo](c10::intrusive_ptr<c10d::Work> work) {
+    return Transfer{[gloo, work](std::chrono::milliseconds limit) { return work->wait(limit); },
+                    [work] { work->abort(); }};
+  };
+  const auto size = gloo->getSize();
+  Ring ring;
+  ring.send = [=](unsigned channel, const void* data, std::size_t bytes) {
+    std::vector<at::Tensor> tensors{tensorOf(data, bytes)};
+    return transferOf(gloo->send(tensors, (gloo->getRank() + 1) % size, static_cast<int>(channel)));
+  };
+  ring.receive = [=](unsigned channel, void* data, std::size_t bytes) {
+    std::vector<at::Tensor> tensors{tensorOf(data, bytes)};
+    return transferOf(
+        gloo->recv(tensors, (gloo->getRank() + size - 1) % size, static_cast<int>(channel)));
+  };
+  return ring;
+}
+
 /// The pools of all groups. Never destroyed.
 struct Registry {
   std::mutex mutex;
@@ -303,8 +326,12 @@ ProcessGroupSwitchML::~ProcessGroupSwitchML() {
 void ProcessGroupSwitchML::agree(const std::string& key, std::chrono::milliseconds timeout) {
   const Unlocked unlocked;
   delegated_ = 0;
-  join<c10d::Store>(*c10::make_intrusive<c10d::PrefixStore>(kPrefix + key, store_), pool_,
-                    getRank(), getSize(), limitOf(timeout));
+  const auto own = c10::make_intrusive<c10d::PrefixStore>(kPrefix + key, store_);
+  join<c10d::Store>(*own, pool_, getRank(), getSize(), limitOf(timeout), [&] {
+    // Messages over the wrapped group would be counted there, and their time limit could end it.
+    return ringOf(makeGloo(c10::make_intrusive<c10d::PrefixStore>("failover", own), getRank(),
+                           getSize(), limitOf(timeout)));
+  });
   records_->begin(delegates(pool_[0].get()));
 }
 

@@ -34,6 +34,10 @@ class InFlight {
   Works works_;
 };
 
+/// Makes a process group of Gloo, which only Python can. Throws what that raises.
+c10::intrusive_ptr<Group> makeGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                   std::chrono::milliseconds timeout);
+
 class ProcessGroupSwitchML : public Forwarding {
  public:
   /// Delegates nothing before its ranks agree().

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -135,6 +136,59 @@ class DirectoryStore {
   std::filesystem::path root_;
 };
 
+/// Messages between ranks as files, which are there when they are whole.
+class DirectoryRing {
+ public:
+  DirectoryRing(const DirectoryStore& store, int rank, int size)
+      : store_(store), rank_(rank), before_((rank + size - 1) % size) {}
+
+  switchml_torch::Ring make() const {
+    return {[store = store_, rank = rank_, sent = std::make_shared<Counts>()](
+                unsigned channel, const void* data, std::size_t bytes) mutable {
+              const auto* const begin = static_cast<const std::uint8_t*>(data);
+              store.set(key(rank, channel, (*sent)[channel]++), {begin, begin + bytes});
+              return switchml_torch::Transfer{[](milliseconds /*limit*/) { return true; }, [] {}};
+            },
+            [store = store_, from = before_, received = std::make_shared<Counts>()](
+                unsigned channel, void* data, std::size_t bytes) {
+              const auto name = key(from, channel, (*received)[channel]++);
+              const auto aborted = std::make_shared<std::atomic<bool>>(false);
+              return switchml_torch::Transfer{
+                  [=](milliseconds limit) {
+                    const auto begin = std::chrono::steady_clock::now();
+                    while (!store.check({name})) {
+                      if (*aborted) {
+                        return false;
+                      }
+                      if (std::chrono::steady_clock::now() - begin > limit) {
+                        throw std::runtime_error("no message");
+                      }
+                      std::this_thread::sleep_for(milliseconds(1));
+                    }
+                    const auto value = store.get(name);
+                    if (value.size() != bytes) {
+                      throw std::runtime_error("a message of another size");
+                    }
+                    std::copy(value.begin(), value.end(), static_cast<std::uint8_t*>(data));
+                    return true;
+                  },
+                  [aborted] { *aborted = true; }};
+            }};
+  }
+
+ private:
+  using Counts = std::array<std::atomic<int>, 2>;
+
+  static std::string key(int from, unsigned channel, int number) {
+    return "ring/" + std::to_string(from) + "/" + std::to_string(channel) + "/" +
+           std::to_string(number);
+  }
+
+  const DirectoryStore store_;
+  const int rank_;
+  const int before_;
+};
+
 /// An error travels as text: the reference count of an exception_ptr lives in the C++ runtime,
 /// which ThreadSanitizer does not see.
 struct Outcome {
@@ -161,7 +215,8 @@ class Group {
  public:
   Group(DirectoryStore store, int rank, int size, milliseconds timeout) {
     contexts_.push_back(std::make_shared<Context>());
-    switchml_torch::join(store, contexts_, rank, size, timeout);
+    switchml_torch::join(store, contexts_, rank, size, timeout,
+                         [&] { return DirectoryRing(store, rank, size).make(); });
     for (int i = 0; i < 2; ++i) {
       threads_.emplace_back([this] { loop(); });
     }
@@ -623,6 +678,55 @@ void tardy(const Rank& me) {
   }
 }
 
+/// A rank comes later than the others wait, with several calls in flight: all go on over Gloo.
+void outlived(const Rank& me) {
+  auto group = me.group("outlived");
+  me.sum(group, 3, true);
+  for (int i = 0; i < 2; ++i) {
+    if (me.rank == 1 && i == 0) {
+      std::this_thread::sleep_for(me.limit + me.limit / 4);
+    }
+    std::vector<Tensor> tensors;
+    std::vector<std::future<Outcome>> outcomes;
+    for (const std::size_t numel : {10, 4500, 1, 3000}) {
+      tensors.push_back(ints(numel, me.rank, 0));
+      outcomes.push_back(group.allreduce(tensors.back()));
+    }
+    for (std::size_t k = 0; k < tensors.size(); ++k) {
+      const auto outcome = outcomes[k].get();
+      check(outcome.error.empty() && outcome.delegated, outcome.error);
+      checkSum(me, tensors[k], outcome.error);
+    }
+  }
+  std::fprintf(stderr, "%s\n", report().c_str());
+  auto later = me.group("later");
+  me.sum(later, 1, false);
+}
+
+/// The library hangs. What it would have made NaN is NaN over Gloo as well, and all else is right.
+void hung(const Rank& me) {
+  constexpr std::size_t kNumel = 3000;
+  auto group = me.group("hung");
+  me.sum(group, 3, true);
+  std::vector<float> values(kNumel, static_cast<float>(me.rank + 1));
+  values[7] = me.rank == 0 ? std::numeric_limits<float>::infinity() : 1;
+  values[2500] = me.rank == 1 ? std::numeric_limits<float>::quiet_NaN() : 1;
+  std::vector<std::int32_t> words(kNumel);
+  std::memcpy(words.data(), values.data(), kNumel * sizeof(float));
+  const Tensor tensor(ScalarType::Float, std::move(words));
+  const auto whole = ints(kNumel, me.rank, 0);
+  auto later = group.allreduce(tensor);
+  auto last = group.allreduce(whole);
+  check(later.get().error.empty(), "the sum of floats");
+  checkSum(me, whole, last.get().error);
+  std::memcpy(values.data(), tensor.data_ptr(), kNumel * sizeof(float));
+  for (std::size_t i = 0; i < kNumel; ++i) {
+    const auto right = static_cast<float>(me.size * (me.size + 1)) / 2;
+    check(i == 7 || i == 2500 ? std::isnan(values[i]) : values[i] == right,
+          "the value at " + std::to_string(i) + ": " + std::to_string(values[i]));
+  }
+}
+
 /// A child has none of the library's threads: its groups stay with Gloo, and it ends at once.
 void forked(const Rank& me) {
   auto group = me.group("forked");
@@ -645,7 +749,7 @@ void forked(const Rank& me) {
           report);
     DirectoryStore store(me.root, "child" + std::to_string(me.rank));
     std::vector<std::shared_ptr<Context>> contexts{std::make_shared<Context>()};
-    switchml_torch::join(store, contexts, 0, 1, me.timeout);
+    switchml_torch::join(store, contexts, 0, 1, me.timeout, {});
     check(!switchml_torch::delegates(contexts[0].get()), "a forked child must not delegate");
     std::exit(23);
   }
@@ -664,7 +768,7 @@ void midway(const Rank& me) {
   std::thread other([&me] {
     DirectoryStore store(me.root, "other" + std::to_string(me.rank));
     std::vector<std::shared_ptr<Context>> contexts{std::make_shared<Context>()};
-    switchml_torch::join(store, contexts, 0, 1, me.timeout);
+    switchml_torch::join(store, contexts, 0, 1, me.timeout, {});
   });
   int end = -1;
   while ((end = open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0) {
@@ -759,6 +863,10 @@ int main(int argc, char** argv) {
     late(me);
   } else if (scenario == "tardy") {
     tardy(me);
+  } else if (scenario == "outlived") {
+    outlived(me);
+  } else if (scenario == "hung") {
+    hung(me);
   } else if (scenario == "forked") {
     forked(me);
   } else if (scenario == "midway") {

@@ -513,6 +513,65 @@ def dies(switchml, victim):
     return failing_allreduce(switchml)
 
 
+def outlives(switchml, switch, rounds, dies, bits=None):
+    """Trains on when the switch is killed, with several sums of all kinds in flight.
+
+    Args:
+        switch: process to kill.
+        dies: the round in which it is killed, some milliseconds from its begin.
+        bits: of a float that is sent; None for all.
+    """
+    start()
+    torch.manual_seed(5)
+    parallel = DistributedDataParallel(torch.nn.Linear(40, 30))
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=0.1)
+    kinds = [(dtype, "SUM") for dtype in (torch.float32, torch.int32, *HALVES)]
+    kinds += [(torch.float32, "AVG"), (torch.bfloat16, "AVG")] if AVERAGES and not bits else []
+    for number in range(rounds):
+        if RANK == 0 and number == dies:
+            threading.Timer(number % 7 / 1000, os.kill, (switch, signal.SIGKILL)).start()
+        asked = []
+        for k, (dtype, op) in enumerate(kinds):
+            tensors = everyone(512 + 4000 * k, dtype, seed=10 * number + k)
+            mine = tensors[RANK].clone()
+            work = dist.all_reduce(mine, op=getattr(dist.ReduceOp, op), async_op=True)
+            asked.append((work, mine, tensors, WORLD if op == "AVG" else 1))
+        for work, mine, tensors, divisor in asked:
+            work.wait()
+            check_any_sum(mine, tensors, divisor, bits)
+            check_same(mine)
+        if BACKEND == "switchml" and not bits:
+            tensors = everyone(WORLD * 4000, torch.float32, seed=number)
+            part = torch.empty(4000)
+            dist.reduce_scatter_tensor(part, tensors[RANK].clone())
+            check_rounded(part, [t.chunk(WORLD)[RANK] for t in tensors], of=tensors)
+        optimizer.zero_grad()
+        parallel(values(RANK, 400, torch.float32, number).view(10, 40)).square().sum().backward()
+        optimizer.step()
+    for parameter in parallel.parameters():
+        assert torch.isfinite(parameter).all()
+        check_same(parameter.detach())
+    return finish(switchml)
+
+
+def check_any_sum(result, tensors, divisor, bits):
+    if bits and result.dtype != torch.int32:
+        expected = in_few_bits([t.float() for t in tensors], bits, 512)
+        assert torch.equal(result, expected.to(result.dtype)), "not the sum in fewer bits"
+    elif divisor == 1 and result.dtype not in HALVES:
+        check_sum(result, tensors)
+    else:
+        check_rounded(result, tensors, divisor)
+
+
+def check_same(tensor):
+    """Checks that all ranks have the same bits."""
+    tensor = tensor.float() if tensor.dtype in HALVES else tensor  # which not every Gloo gathers
+    others = [torch.empty_like(tensor) for _ in range(WORLD)]
+    dist.all_gather(others, tensor)
+    assert all(torch.equal(tensor, other) for other in others), "ranks have other sums"
+
+
 def tell(answer):
     """Lets the ranks go on that wait for this one, which may have ended the group."""
     with open("told", "x", encoding="ascii"):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.serving import serving
 from support.torch import results
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ def check_no_config_on_one_rank(launch: Launcher, victim: int) -> None:
     assert "warning: " not in ranks[1 - victim].err
 
 
-def check_rank_killed(launch: Launcher, victim: int) -> None:
+def check_rank_killed(launch: Launcher, victim: int, **env: str) -> None:
     """Kills a rank. Rank 0 hosts the aggregator, so its death is also that of the switch."""
-    ranks = launch("dies", 3, arguments={"victim": victim}, timeout=20)
+    ranks = launch("dies", 3, arguments={"victim": victim}, timeout=20, env=env)
     for number, rank in enumerate(ranks):
         if number == victim:
             assert rank.code == -9
@@ -99,7 +100,62 @@ def check_rank_killed(launch: Launcher, victim: int) -> None:
         assert result["report"]["failure"]
 
 
+def check_failover(
+    launch: Launcher, place: Path, world: int, prepostprocessor: str, dies: int, bits: int | None
+) -> None:
+    """Kills the switch in the middle of sums: no rank notices anything but a line."""
+    cache = place / "cache"
+    rounds = dies + 4
+    with serving(cache, place / "counters", world) as switch:
+        config = {
+            "prepostprocessor": prepostprocessor,
+            "controller_port": int(switch.address.rpartition(":")[2]),
+            "process_packets": "true\n[backend.simulator]\nexternal_aggregator = true",
+        }
+        arguments = {"switch": switch.process.pid, "rounds": rounds, "dies": dies, "bits": bits}
+        env = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "3000"}
+        if bits:
+            env |= {"SWITCHML_QUANTIZATION_BITS": str(bits)}
+            env |= {"SWITCHML_QUANTIZATION_MINIMAL_SIZE": "300"}
+        ranks = launch("outlives", world, arguments=arguments, config=config, env=env)
+    for result in results(ranks):
+        report = result["report"]
+        over = report["failover"]
+        assert (report["failure"], over["failovers"]) == ("", 1)
+        assert over["reason"].startswith("rank ")
+        assert report["calls"] > 0 or dies == 0
+        assert over["calls"] > 0
+        assert over["seconds"] > 0
+    assert ranks[0].err.count("; allreduce goes over Gloo from here on\n") == 1
+    assert all("goes over Gloo" not in rank.err for rank in ranks[1:])
+
+
 class GroupTests:
+    @staticmethod
+    @pytest.mark.parametrize(
+        ("world", "prepostprocessor", "dies", "bits"),
+        [
+            (2, "bypass", 0, None),
+            (2, "bypass", 5, None),
+            (3, "cpu_exponent_quantizer", 3, None),
+            (2, "bypass", 2, 4),
+        ],
+    )
+    def test_switch_killed(
+        launch: Launcher,
+        tmp_path: Path,
+        world: int,
+        prepostprocessor: str,
+        dies: int,
+        bits: int | None,
+    ) -> None:
+        check_failover(launch, tmp_path, world, prepostprocessor, dies, bits)
+
+    @staticmethod
+    def test_rank_killed_with_failover(launch: Launcher) -> None:
+        """Ranks that are left raise: none of them waits for ever."""
+        check_rank_killed(launch, 1, SWITCHML_FAILOVER="1")
+
     """Tests of the default process group, with the fixtures of the file that has a subclass."""
 
     @staticmethod

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgen.client import config
@@ -13,13 +15,12 @@ from patchgen.ranks import lab
 from patchgen.system.process import CompletedRun, Program, side_by_side
 from support import real_client
 from support.configs import with_values
-from support.launcher import Launcher, Rank
+from support.launcher import Launcher, Rank, Started
 from support.shared import once
 from support.torch import checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     import pytest
 
@@ -146,6 +147,23 @@ class LabLauncher(Launcher):
         with lab.running(self.switch, world, self.faults) as running:
             self.labs.append(running)
             return super().__call__(case, world, config=config, **given)
+
+
+class Killable(LabLauncher):
+    """A case is told of the switch's process, to kill it."""
+
+    def begin(self, case: str, world: int, **given: Any) -> list[Started]:
+        given["arguments"] = {**given.pop("arguments"), "switch": self._find_switch()}
+        return super().begin(case, world, **given)
+
+    def _find_switch(self) -> int:
+        directory = self.labs[-1].directory
+        for place in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                ours = os.fsencode(directory) in (place / "cmdline").read_bytes()
+                if ours and (place / "exe").resolve() == Path(self.switch).resolve():
+                    return int(place.name)
+        raise AssertionError(f"no switch runs in {directory}")
 
 
 class OneFile(LabLauncher):

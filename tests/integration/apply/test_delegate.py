@@ -75,6 +75,29 @@ def test_limits(program: Path, tmp_path: Path) -> None:
         assert all("goes to SwitchML" in job.result()[0] for job in jobs)
 
 
+def test_failover(program: Path, tmp_path: Path) -> None:
+    """No sum is lost when a rank is later than the others wait; ranks that do not agree on it do
+    not delegate."""
+    env = {"SWITCHML_TIMEOUT_MS": str(LIMIT_MS), "SWITCHML_CHUNK_NUMEL": "1000"}
+    for name, given in {"on": {"SWITCHML_FAILOVER": "1"}, "off": {}}.items():
+        (tmp_path / name).mkdir()
+        scenario = "outlived" if given else "refused"
+        rank_1 = {"SWITCHML_FAILOVER": "1"}
+        said = run(program, scenario, 2, tmp_path / name, env={-1: {**env, **given}, 1: rank_1})
+        if given:
+            report = json.loads(said[0].splitlines()[-3])
+            assert report["failover"].pop("seconds") > 0
+            why = "did not finish within 2000 ms"
+            assert why in report["failover"].pop("reason")
+            assert report["failover"] == {"failovers": 1, "redone": 2, "calls": 8}
+            assert said[0].count(f"{why}; allreduce goes over Gloo from here on\n") == 1
+            assert "stays with Gloo: ranks 0-1: SwitchML was given up: rank 0: the all" in said[0]
+            assert "the process group has ended; 8 of its allreduces went over Gloo" in said[0]
+            assert "Gloo" not in said[1]
+        else:
+            assert "rank 1: SWITCHML_FAILOVER=1 where rank 0 has none\n" in said[0]
+
+
 @pytest.mark.parametrize("program", ["clang", "address"], indirect=True)
 def test_forked_child(program: Path, tmp_path: Path) -> None:
     """Not under ThreadSanitizer, which gives up after a fork of several threads."""

@@ -248,7 +248,8 @@ def test_delegates_when_the_probe_is_right(built: Path, tmp_path: Path) -> None:
 def test_ranks_of_other_mends_do_not_delegate(built: Path, tmp_path: Path) -> None:
     env = {-1: {"SWITCHML_ALLOW_UNMENDED": "1"}, 1: {"MARK": MENDED.replace("resent-id,", "")}}
     said = ranks(built, "refused", tmp_path, env)
-    assert f"{GLOO}rank 1: another client library than rank 0" in said[0]
+    why = "SWITCHML_ALLOW_UNMENDED=1 where rank 0 has none, lacks=resent-id where rank 0 has none"
+    assert f"{GLOO}rank 1: {why}\n" in said[0]
 
 
 @pytest.mark.parametrize(("job", "type_name"), [("0", "int32"), ("1", "float32")])
@@ -308,6 +309,14 @@ def test_a_job_has_a_limit_of_its_own(built: Path, tmp_path: Path) -> None:
     env = {-1: {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}}
     said = ranks(built, "late", tmp_path, env)
     assert "did not finish within 700 ms" in said[0]
+
+
+def test_a_library_that_hangs_is_outlived(built: Path, tmp_path: Path) -> None:
+    """Its first job after the probe and three sums never ends."""
+    env = {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}
+    more = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "1000"}
+    said = ranks(built, "hung", tmp_path, {-1: {**env, **more}})
+    assert "did not finish within 700 ms; allreduce goes over Gloo from here on" in said[0]
 
 
 def test_what_has_no_place_in_the_fixed_point(built: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.real import FAULTS, LabLauncher, OneFile, Settings
+from support.real import FAULTS, Killable, LabLauncher, OneFile, Settings
 from support.table import check_all_summed, differences, run_table
 from support.torch import checked, results
 
@@ -74,6 +74,21 @@ def test_sums_with_faults(launch: LabLauncher) -> None:
 )
 def test_cases(launch: LabLauncher, case: str, world: int, given: dict[str, Any]) -> None:
     results(launch(case, world, **given), trained=case == "averaged_sgd")
+
+
+@pytest.mark.parametrize("faults", [lab.Faults(), FAULTS], ids=["sound", "faulty"])
+def test_switch_killed(launch: LabLauncher, faults: lab.Faults) -> None:
+    """The ranks go on over Gloo, also where packets are late, or come twice."""
+    chosen = faulty(launch) if faults.loss else launch
+    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "3000", "SWITCHML_CHUNK_NUMEL": "3000"}
+    arguments = {"rounds": 6, "dies": 3}
+    ranks = Killable(**vars(chosen))("outlives", 2, arguments=arguments, env=env)
+    for result in results(ranks):
+        report = result["report"]
+        assert (report["failure"], report["failover"]["failovers"]) == ("", 1)
+        assert report["calls"] > 0
+        assert report["failover"]["calls"] > 0
+    assert ranks[0].err.count("; allreduce goes over Gloo from here on\n") == 1
 
 
 def test_groups_come_and_go(launch: LabLauncher, tmp_path: Path) -> None:

@@ -1,0 +1,372 @@
+/// What a group does when its context has failed: its ranks go on over Gloo.
+///
+/// The jobs of a group have numbers 0, 1, 2, ... on all ranks alike. A rank submits job j only when
+/// it has finished j - kWindow, and a job finishes on any rank only after all have submitted it. So
+/// no rank has finished more than kWindow jobs that another has not. The library works on copies:
+/// it is given a copy of the input, which it replaces by the sum, and that is copied to the caller.
+/// So the caller's memory has the input of each job under way, and a rank keeps the sums of the
+/// kResults jobs that it finished last.
+///
+/// After a failure:
+///   1. A rank that fails finishes nothing any more, stops its context, and tells the next one in a
+///      ring of all ranks, which does the same. Each rank has a thread that waits for this, so a
+///      rank without jobs learns of it at once, and nobody waits for its next call. Where nothing
+///      fails, that thread costs nothing.
+///   2. The ranks tell each other how many jobs they have finished. A sum that one of them has is
+///      sent to all. So a sum that one rank has returned is what all return.
+///   3. The other jobs are summed over the ring, in the order of their numbers.
+/// A rank that does not answer is gone: then all throw.
+///
+/// tests/support/failover_model.py searches all states of two and three ranks.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "SwitchMLAgreement.hpp"
+#include "SwitchMLAllreduce.hpp"
+#include "SwitchMLRing.hpp"
+
+namespace switchml_torch {
+
+/// Failover of one rank of a group. It calls the delegate without a lock of its own.
+class Failover {
+ public:
+  using Milliseconds = std::chrono::milliseconds;
+  using Clock = std::chrono::steady_clock;
+
+  /// Jobs under way at most.
+  static constexpr std::uint64_t kWindow = 2;
+  /// Finished jobs whose sums are kept.
+  static constexpr std::uint64_t kResults = kWindow;
+
+  struct Delegate {
+    /// Stops the context. What it finishes from then on is not taken.
+    std::function<void(const std::string& why)> stop;
+    /// Copies bytes that do not overlap.
+    std::function<void(void* to, const void* from, std::size_t bytes)> copy;
+    /// Says a line on rank 0.
+    std::function<void(const std::string& line)> say;
+  };
+
+  /// Counters of all groups of a process.
+  struct Counters {
+    std::atomic<std::uint64_t> failovers{0};
+    std::atomic<std::uint64_t> redone{0};  // jobs that were under way when the context failed
+    std::atomic<std::uint64_t> calls{0};   // of which a job was summed over the ring
+    std::atomic<std::int64_t> ended{0};    // milliseconds of failovers of groups that have ended
+    std::atomic<std::int64_t> since{0};    // when the newest failover began, or 0
+
+    double seconds() const {
+      const auto begun = since.load();
+      return static_cast<double>(ended.load() + (begun == 0 ? 0 : now() - begun)) / 1000;
+    }
+  };
+
+  /// `limit`: how long other ranks may take to answer.
+  Failover(const Ring& ring, int rank, int size, Milliseconds limit, Delegate delegate,
+           Counters& counters)
+      : rank_(rank),
+        limit_(limit),
+        delegate_(std::move(delegate)),
+        counters_(counters),
+        ring_(ring),
+        collectives_(ring, kCollectives, rank, size),
+        hearing_(ring.receive(kWarning, &heard_, sizeof heard_)),
+        watcher_([this] { watch(); }) {}
+
+  ~Failover() { leave(); }
+  Failover(const Failover&) = delete;
+  Failover& operator=(const Failover&) = delete;
+
+  /// Memory with a copy of the data, which the library may replace by the sum, once fewer than
+  /// kWindow jobs are under way. Null after a failure. Called in the order of the jobs.
+  void* admit(std::uint64_t job, const void* data, std::size_t bytes) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    auto& slot = slotOf(job);
+    changed_.wait(lock, [&] {
+      return state_ != State::kRunning || (job < finished_ + kWindow && !slot.used);
+    });
+    if (state_ != State::kRunning) {
+      return nullptr;
+    }
+    if (slot.capacity < bytes) {
+      slot.memory = Memory(new std::uint64_t[bytes / sizeof(std::uint64_t) + 1]);
+      slot.capacity = bytes;
+    }
+    slot.bytes = bytes;
+    slot.used = true;
+    admitted_ = job + 1;
+    auto* const memory = slot.memory.get();
+    lock.unlock();
+    delegate_.copy(memory, data, bytes);
+    return memory;
+  }
+
+  /// Gives `data` the sum of a job that the library has finished, when all before it have theirs.
+  /// False after a failure: the sum is not to be used.
+  bool take(std::uint64_t job, void* data) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return state_ != State::kRunning || finished_ == job; });
+    if (state_ != State::kRunning) {
+      return false;
+    }
+    ++finished_;
+    auto& slot = slotOf(job);
+    lock.unlock();
+    changed_.notify_all();
+    delegate_.copy(data, slot.memory.get(), slot.bytes);
+    lock.lock();
+    slot.used = false;
+    lock.unlock();
+    changed_.notify_all();
+    return true;
+  }
+
+  /// Ends the use of the context, and warns the other ranks.
+  void suspend(const std::string& why) {
+    Warning warning;
+    warning.rank = rank_;
+    why.copy(warning.why, sizeof warning.why - 1);
+    suspend(warning);
+  }
+
+  /// Replaces `data`, the input of a job that was not taken, by the sum. Throws std::runtime_error
+  /// where there is none. `limit` is for each message.
+  void redo(std::uint64_t job, Element element, void* data, std::uint64_t numel,
+            Milliseconds limit) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] {
+      return state_ == State::kClosed ||
+             (state_ == State::kRing && (job == next_ || received_.count(job) != 0));
+    });
+    if (state_ == State::kClosed) {
+      throw std::runtime_error(why_);
+    }
+    if (job < admitted_) {
+      ++counters_.redone;
+    }
+    if (const auto found = received_.find(job); found != received_.end()) {
+      const auto sum = std::move(found->second);
+      received_.erase(found);
+      lock.unlock();
+      delegate_.copy(data, sum.data(), sum.size());
+      return;
+    }
+    lock.unlock();
+    try {
+      if (element == Element::kFloat32) {
+        collectives_.sum(static_cast<float*>(data), numel, limit);
+      } else {
+        collectives_.sum(static_cast<std::int32_t*>(data), numel, limit);
+      }
+    } catch (const std::exception& error) {
+      close(text("the ranks cannot go on over Gloo: ", error.what()));
+      throw;
+    }
+    lock.lock();
+    ++next_;
+    lock.unlock();
+    changed_.notify_all();
+  }
+
+  /// Ends all waiting: nothing is summed any more.
+  void close(const std::string& why) noexcept {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (state_ != State::kClosed) {
+      state_ = State::kClosed;
+      why_ = why;
+    }
+    for (const auto* transfer : {&hearing_, &warning_}) {
+      if (transfer->abort) {
+        transfer->abort();
+      }
+    }
+    lock.unlock();
+    changed_.notify_all();
+    collectives_.abort();
+  }
+
+  /// Closes it, and lets go of the connections.
+  void leave() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const bool overGloo = state_ == State::kRing;
+    lock.unlock();
+    close("the process group has ended");
+    if (watcher_.joinable()) {
+      watcher_.join();
+    }
+    if (const auto begun = counters_.since.exchange(0); begun != 0) {
+      counters_.ended += now() - begun;
+    }
+    if (overGloo && rank_ == 0) {
+      delegate_.say(text("the process group has ended; ", counters_.calls.load(),
+                         " of its allreduces went over Gloo, in ", counters_.seconds(), " s"));
+    }
+    lock.lock();
+    hearing_ = warning_ = {};
+    ring_ = {};
+    collectives_.release();
+    // The library may still work on the memory of a job that was not taken.
+    if (std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.used; })) {
+      slots_ = {};
+    }
+  }
+
+ private:
+  /// kRunning: with the context. kSuspended: the ranks are told. kRing: they go on over the ring.
+  enum class State : std::uint8_t { kRunning, kSuspended, kRing, kClosed };
+  enum Channel : unsigned { kWarning, kCollectives };
+  using Memory = std::unique_ptr<std::uint64_t[]>;
+
+  static constexpr Milliseconds kForever = std::chrono::hours(24 * 365);
+
+  struct Slot {
+    Memory memory;
+    std::size_t capacity = 0;
+    std::size_t bytes = 0;
+    bool used = false;  // from the copy of the input to that of the sum
+  };
+
+  /// First rank that failed, as far as the sender knows, and why.
+  struct Warning {
+    std::int32_t rank = 0;
+    char why[252] = "";
+  };
+
+  static std::int64_t now() {
+    return std::chrono::duration_cast<Milliseconds>(Clock::now().time_since_epoch()).count();
+  }
+
+  Slot& slotOf(std::uint64_t job) { return slots_.at(job % slots_.size()); }
+
+  void suspend(const Warning& warning) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (state_ != State::kRunning) {
+      return;
+    }
+    state_ = State::kSuspended;
+    told_ = warning;
+    lock.unlock();
+    changed_.notify_all();
+    counters_.since = now();
+    ++counters_.failovers;
+    delegate_.stop(text("rank ", warning.rank, ": ", warning.why));
+    Transfer sending;
+    try {
+      sending = ring_.send(kWarning, &told_, sizeof told_);
+    } catch (const std::exception&) {  // that the next rank is gone shows again when all compare
+    }
+    lock.lock();
+    warning_ = std::move(sending);
+    warned_ = true;
+    lock.unlock();
+    changed_.notify_all();
+  }
+
+  /// Waits for the warning of the rank before this one, and for what it means.
+  void watch() {
+    try {
+      if (!hearing_.wait(kForever)) {
+        return;
+      }
+      suspend(heard_);
+    } catch (const std::exception&) {
+      // That rank is gone. It may have ended after its last job, so this alone is no failure.
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return warned_ || state_ == State::kClosed; });
+    if (state_ != State::kClosed) {
+      lock.unlock();
+      recover();
+    }
+  }
+
+  void recover() noexcept {
+    try {
+      const auto finished = collectives_.gather(finished_, limit_);
+      const auto most = std::max_element(finished.begin(), finished.end());
+      auto received = share(*std::min_element(finished.begin(), finished.end()), *most,
+                            static_cast<std::size_t>(most - finished.begin()));
+      std::unique_lock<std::mutex> lock(mutex_);
+      if (state_ != State::kSuspended) {
+        return;
+      }
+      state_ = State::kRing;
+      next_ = *most;
+      received_ = std::move(received);
+      lock.unlock();
+      changed_.notify_all();
+      if (rank_ == 0) {
+        delegate_.say(text("warning: rank ", told_.rank, ": ", told_.why,
+                           "; allreduce goes over Gloo from here on"));
+      }
+    } catch (const std::exception& error) {
+      close(text("the ranks cannot go on over Gloo: ", error.what()));
+    }
+  }
+
+  /// Sums of the jobs from `low` to before `high`, which `root` has finished, as far as this rank
+  /// lacks them.
+  std::map<std::uint64_t, std::vector<char>> share(std::uint64_t low, std::uint64_t high,
+                                                   std::size_t root) {
+    std::map<std::uint64_t, std::vector<char>> received;
+    for (auto job = low; job < high; ++job) {
+      const auto& slot = slotOf(job);
+      const auto* const own = reinterpret_cast<const char*>(slot.memory.get());
+      std::vector<char> sum(slot.bytes);
+      if (job < finished_) {
+        std::copy(own, own + slot.bytes, sum.begin());
+      }
+      collectives_.broadcast(root, sum.data(), sum.size(), limit_);
+      if (job >= finished_) {
+        received.emplace(job, std::move(sum));
+      } else if (!std::equal(sum.begin(), sum.end(), own)) {
+        throw std::runtime_error("SwitchML has given them different sums");
+      }
+    }
+    return received;
+  }
+
+  const std::int32_t rank_;
+  const Milliseconds limit_;
+  const Delegate delegate_;
+  Counters& counters_;
+  Ring ring_;
+  RingCollectives collectives_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  State state_ = State::kRunning;
+  bool warned_ = false;
+  std::string why_;
+  std::array<Slot, kWindow + kResults> slots_;
+  std::uint64_t admitted_ = 0;
+  std::uint64_t finished_ = 0;
+  std::uint64_t next_ = 0;  // job of the ring
+  std::map<std::uint64_t, std::vector<char>> received_;
+
+  Warning heard_;
+  Warning told_;
+  Transfer hearing_;
+  Transfer warning_;
+  std::thread watcher_;
+};
+
+}  // namespace switchml_torch

@@ -1,0 +1,192 @@
+/// Sums and broadcasts of all ranks over the connections to their neighbours in a ring.
+///
+/// Each element is added up on its way once around the ring, and its sum goes around once more. So
+/// all ranks have the same bits. SwitchML is not known here.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "SwitchMLAgreement.hpp"
+#include "SwitchMLAllreduce.hpp"
+
+namespace switchml_torch {
+
+/// Collectives that all ranks call in the same order, one at a time. `limit` is for each message.
+class RingCollectives {
+ public:
+  using Milliseconds = std::chrono::milliseconds;
+
+  RingCollectives(Ring ring, unsigned channel, int rank, int size)
+      : ring_(std::move(ring)),
+        channel_(channel),
+        rank_(static_cast<std::size_t>(rank)),
+        size_(static_cast<std::size_t>(size)) {}
+
+  /// Replaces the values by their sums over all ranks.
+  template <typename Value>
+  void sum(Value* values, std::uint64_t numel, Milliseconds limit) {
+    const auto begin = [&](std::size_t piece) {
+      return numel / size_ * piece + std::min<std::uint64_t>(numel % size_, piece);
+    };
+    const auto part = [&](std::size_t piece) {
+      return Part{values + begin(piece), (begin(piece + 1) - begin(piece)) * sizeof(Value)};
+    };
+    std::vector<Value> partial(begin(1));
+    for (std::size_t step = 0; step + 1 < size_; ++step) {
+      const auto in = behind(step + 1);
+      const auto bytes = part(in).bytes;
+      exchange(part(behind(step)), {partial.data(), bytes}, limit);
+      auto* const sums = values + begin(in);
+      std::transform(sums, sums + bytes / sizeof(Value), partial.begin(), sums, add<Value>);
+    }
+    for (std::size_t step = 0; step + 1 < size_; ++step) {
+      exchange(part(behind(step + size_ - 1)), part(behind(step)), limit);
+    }
+  }
+
+  /// Gives all ranks the bytes of `root`.
+  void broadcast(std::size_t root, void* data, std::size_t bytes, Milliseconds limit) {
+    if (rank_ != root) {
+      exchange({}, {data, bytes}, limit);
+    }
+    if (next() != root) {
+      exchange({data, bytes}, {}, limit);
+    }
+  }
+
+  /// The numbers of all ranks. Where one is gone, all others throw: whoever misses it tells the
+  /// next one.
+  std::vector<std::uint64_t> gather(std::uint64_t own, Milliseconds limit) {
+    struct Entry {
+      std::uint64_t number;
+      std::uint64_t gone;  // a rank, counted from 1
+    };
+    std::vector<Entry> all(size_);
+    all[rank_] = {own, 0};
+    std::uint64_t gone = 0;
+    bool deaf = false;
+    std::string why;
+    const auto attempt = [&](std::size_t neighbour, const auto& function) {
+      try {
+        function();
+        return true;
+      } catch (const std::exception& error) {
+        gone = gone == 0 ? neighbour + 1 : gone;
+        why = why.empty() ? error.what() : why;
+        return false;
+      }
+    };
+    for (std::size_t step = 0; step + 1 < size_; ++step) {
+      auto& out = all[behind(step)];
+      auto& in = all[behind(step + 1)];
+      out.gone = std::max(out.gone, gone);
+      Transfer sending;
+      Transfer receiving;
+      deaf = deaf || !attempt(before(), [&] { receiving = receive({&in, sizeof in}); });
+      attempt(next(), [&] { sending = send({&out, sizeof out}); });
+      deaf = deaf || !attempt(before(), [&] { wait(receiving, limit); });
+      attempt(next(), [&] { wait(sending, limit); });
+      gone = std::max(gone, in.gone);
+    }
+    if (gone != 0) {
+      throw std::runtime_error(
+          text("rank ", gone - 1, " is gone", why.empty() ? "" : " (" + why + ")"));
+    }
+    std::vector<std::uint64_t> numbers;
+    std::transform(all.begin(), all.end(), std::back_inserter(numbers),
+                   [](const Entry& entry) { return entry.number; });
+    return numbers;
+  }
+
+  /// Ends what is under way, and all that follows. Called by any thread.
+  void abort() noexcept {
+    std::lock_guard<std::mutex> lock(mutex_);
+    aborted_ = true;
+    for (auto& transfer : current_) {
+      if (transfer.abort) {
+        transfer.abort();
+      }
+    }
+  }
+
+  /// Lets go of the connections.
+  void release() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    aborted_ = true;
+    current_ = {};
+    ring_ = {};
+  }
+
+ private:
+  struct Part {
+    void* data = nullptr;
+    std::size_t bytes = 0;
+  };
+
+  std::size_t before() const { return behind(1); }
+  std::size_t next() const { return (rank_ + 1) % size_; }
+  std::size_t behind(std::size_t steps) const { return (rank_ + 2 * size_ - steps) % size_; }
+
+  template <typename Value>
+  static Value add(Value one, Value other) {
+    if constexpr (std::is_integral<Value>::value) {
+      using Bits = typename std::make_unsigned<Value>::type;
+      return static_cast<Value>(static_cast<Bits>(one) + static_cast<Bits>(other));
+    } else {
+      return one + other;
+    }
+  }
+
+  Transfer receive(Part part) {
+    return begin(0, part, [&] { return ring_.receive(channel_, part.data, part.bytes); });
+  }
+
+  Transfer send(Part part) {
+    return begin(1, part, [&] { return ring_.send(channel_, part.data, part.bytes); });
+  }
+
+  template <typename Function>
+  Transfer begin(std::size_t place, Part part, const Function& function) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (aborted_) {
+      throw std::runtime_error("the ring has ended");
+    }
+    return current_.at(place) = part.bytes == 0 ? Transfer{} : function();
+  }
+
+  static void wait(const Transfer& transfer, Milliseconds limit) {
+    if (transfer.wait && !transfer.wait(limit)) {
+      throw std::runtime_error("the ring has ended");
+    }
+  }
+
+  /// Sends and receives at the same time. All ranks know which parts are empty.
+  void exchange(Part out, Part in, Milliseconds limit) {
+    const auto receiving = receive(in);
+    const auto sending = send(out);
+    wait(receiving, limit);
+    wait(sending, limit);
+  }
+
+  Ring ring_;
+  const unsigned channel_;
+  const std::size_t rank_;
+  const std::size_t size_;
+  std::mutex mutex_;
+  bool aborted_ = false;
+  std::array<Transfer, 2> current_;
+};
+
+}  // namespace switchml_torch

@@ -1,0 +1,633 @@
+// Failover with a library, and connections of the ranks, that are made up. `states`: each state of
+// the ranks in which a failure can find them, as in tests/support/failover_model.py. `window`: jobs
+// under way. `moments`: threads, and a library that dies at a random moment. `gone`: a rank ends
+// with the library.
+#include <algorithm>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "SwitchMLFailover.hpp"
+
+namespace {
+
+using std::chrono::milliseconds;
+using switchml_torch::Element;
+using switchml_torch::Failover;
+using switchml_torch::Ring;
+using switchml_torch::Transfer;
+
+constexpr milliseconds kLimit = std::chrono::seconds(60);
+
+void check(bool fact, const std::string& what) {
+  if (!fact) {
+    std::fprintf(stderr, "FAILED: %s\n", what.c_str());
+    std::fflush(nullptr);
+    std::_Exit(1);
+  }
+}
+
+/// Messages from each rank to the next one.
+class Wires {
+ public:
+  explicit Wires(int size) : size_(size), cut_(static_cast<std::size_t>(size), false) {}
+
+  Ring of(int rank) {
+    return {[this, rank](unsigned channel, const void* data, std::size_t bytes) {
+              std::lock_guard<std::mutex> lock(mutex_);
+              checkNeighbour((rank + 1) % size_);
+              const auto* const begin = static_cast<const char*>(data);
+              queues_[{rank, channel}].emplace_back(begin, begin + bytes);
+              changed_.notify_all();
+              return Transfer{[](milliseconds /*limit*/) { return true; }, [] {}};
+            },
+            [this, rank](unsigned channel, void* data, std::size_t bytes) {
+              const auto from = (rank + size_ - 1) % size_;
+              const auto aborted = std::make_shared<bool>(false);
+              return Transfer{[=](milliseconds limit) {
+                                return receive(from, channel, data, bytes, limit, *aborted);
+                              },
+                              [=] {
+                                std::lock_guard<std::mutex> lock(mutex_);
+                                *aborted = true;
+                                changed_.notify_all();
+                              }};
+            }};
+  }
+
+  void cut(int rank) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    cut_[static_cast<std::size_t>(rank)] = true;
+    changed_.notify_all();
+  }
+
+ private:
+  void checkNeighbour(int rank) const {
+    if (cut_[static_cast<std::size_t>(rank)]) {
+      throw std::runtime_error("connection closed by peer");
+    }
+  }
+
+  bool receive(int from, unsigned channel, void* data, std::size_t bytes, milliseconds limit,
+               const bool& aborted) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    auto& queue = queues_[{from, channel}];
+    const bool there = changed_.wait_for(lock, limit, [&] {
+      return aborted || !queue.empty() || cut_[static_cast<std::size_t>(from)];
+    });
+    if (!there) {
+      throw std::runtime_error("timed out");
+    }
+    if (aborted) {
+      return false;
+    }
+    if (queue.empty()) {
+      checkNeighbour(from);
+    }
+    check(queue.front().size() == bytes, "a message of the size that is expected");
+    std::memcpy(data, queue.front().data(), bytes);
+    queue.pop_front();
+    return true;
+  }
+
+  const int size_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::pair<int, unsigned>, std::deque<std::vector<char>>> queues_;
+  std::vector<bool> cut_;
+};
+
+std::uint64_t numelOf(std::uint64_t job) { return job % 3 == 2 ? 1 : 5 + job; }
+Element elementOf(std::uint64_t job) { return job % 2 == 0 ? Element::kFloat32 : Element::kInt32; }
+
+/// Floats whose sum depends on the order in which they are added.
+std::int32_t wordOf(int rank, std::uint64_t job, std::uint64_t i) {
+  if (elementOf(job) == Element::kInt32) {
+    return static_cast<std::int32_t>(1000 * job + 10 * i) * (rank + 1);
+  }
+  const float value = static_cast<float>(job + i + 1) * (rank % 2 == 0 ? 1e8F : 1.1F);
+  std::int32_t word = 0;
+  std::memcpy(&word, &value, sizeof word);
+  return word;
+}
+
+std::int32_t added(Element element, std::int32_t one, std::int32_t other) {
+  if (element == Element::kInt32) {
+    return one + other;
+  }
+  float left = 0;
+  float right = 0;
+  std::memcpy(&left, &one, sizeof left);
+  std::memcpy(&right, &other, sizeof right);
+  left += right;
+  std::memcpy(&one, &left, sizeof one);
+  return one;
+}
+
+/// The library's sum: in the order of the ranks.
+std::vector<std::int32_t> sumOf(int ranks, std::uint64_t job) {
+  std::vector<std::int32_t> sum(numelOf(job));
+  for (std::uint64_t i = 0; i < sum.size(); ++i) {
+    sum[i] = wordOf(0, job, i);
+    for (int rank = 1; rank < ranks; ++rank) {
+      sum[i] = added(elementOf(job), sum[i], wordOf(rank, job, i));
+    }
+  }
+  return sum;
+}
+
+/// A rank: the rows of its callers, and what the library has.
+struct Rank {
+  Rank(Wires& wires, int number, int size, std::uint64_t jobs)
+      : number(number), rows(jobs), memory(jobs) {
+    for (std::uint64_t job = 0; job < jobs; ++job) {
+      for (std::uint64_t i = 0; i < numelOf(job); ++i) {
+        rows[job].push_back(wordOf(number, job, i));
+      }
+    }
+    failover = std::make_unique<Failover>(
+        wires.of(number), number, size, kLimit,
+        Failover::Delegate{
+            [this](const std::string& /*why*/) { stopped = true; },
+            [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); },
+            [](const std::string& /*line*/) {}},
+        counters);
+  }
+
+  bool submit(std::uint64_t job) {
+    auto& row = rows[job];
+    memory[job] =
+        static_cast<std::int32_t*>(failover->admit(job, row.data(), row.size() * sizeof row[0]));
+    return memory[job] != nullptr;
+  }
+
+  void redo(std::uint64_t job, milliseconds limit = kLimit) {
+    failover->redo(job, elementOf(job), rows[job].data(), rows[job].size(), limit);
+  }
+
+  const int number;
+  std::vector<std::vector<std::int32_t>> rows;
+  std::vector<std::int32_t*> memory;
+  std::atomic<bool> stopped{false};
+  Failover::Counters counters;
+  std::unique_ptr<Failover> failover;
+};
+
+std::vector<std::unique_ptr<Rank>> makeRanks(Wires& wires, int size, std::uint64_t jobs) {
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.push_back(std::make_unique<Rank>(wires, rank, size, jobs));
+  }
+  return ranks;
+}
+
+/// All ranks have the same bits, and those of integers are right whatever the order.
+void checkSums(const std::vector<std::unique_ptr<Rank>>& ranks, const std::string& where) {
+  const auto size = static_cast<int>(ranks.size());
+  for (std::uint64_t job = 0; job < ranks[0]->rows.size(); ++job) {
+    const auto& first = ranks[0]->rows[job];
+    for (const auto& rank : ranks) {
+      check(rank->rows[job] == first, where + ": ranks have other sums of a job");
+    }
+    const auto sum = sumOf(size, job);
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      if (elementOf(job) == Element::kInt32) {
+        check(first[i] == sum[i], where + ": a wrong sum");
+      } else {
+        float one = 0;
+        float other = 0;
+        std::memcpy(&one, &first[i], sizeof one);
+        std::memcpy(&other, &sum[i], sizeof other);
+        check(std::abs(one - other) <= 1e-6F * std::abs(other), where + ": a wrong sum of floats");
+      }
+    }
+  }
+}
+
+// ---- all states ---------------------------------------------------------------------------------
+
+enum class Kind { kSubmit, kTouch, kFinish };
+struct Event {
+  Kind kind;
+  std::size_t rank;
+  std::uint64_t job;
+};
+
+/// How far a rank has come; `touched` are the jobs whose memory has something of the sum.
+struct Progress {
+  std::uint64_t submitted = 0;
+  std::uint64_t finished = 0;
+  std::set<std::uint64_t> touched;
+
+  bool operator<(const Progress& other) const {
+    return std::tie(submitted, finished, touched) <
+           std::tie(other.submitted, other.finished, other.touched);
+  }
+};
+using State = std::vector<Progress>;
+
+std::vector<std::pair<State, Event>> steps(const State& state, std::uint64_t jobs) {
+  std::vector<std::pair<State, Event>> after;
+  auto ready = jobs;
+  for (const auto& rank : state) {
+    ready = std::min(ready, rank.submitted);
+  }
+  const auto add = [&](Event event, const auto& change) {
+    auto next = state;
+    change(next[event.rank]);
+    after.emplace_back(std::move(next), event);
+  };
+  for (std::size_t r = 0; r < state.size(); ++r) {
+    const auto& rank = state[r];
+    if (rank.submitted < jobs && rank.submitted - rank.finished < Failover::kWindow) {
+      add({Kind::kSubmit, r, rank.submitted}, [](Progress& own) { ++own.submitted; });
+    }
+    for (auto job = rank.finished; job < std::min(ready, rank.submitted); ++job) {
+      if (rank.touched.count(job) == 0) {
+        add({Kind::kTouch, r, job}, [job](Progress& own) { own.touched.insert(job); });
+      }
+    }
+    if (rank.touched.count(rank.finished) != 0) {
+      add({Kind::kFinish, r, rank.finished},
+          [](Progress& own) { own.touched.erase(own.finished++); });
+    }
+  }
+  return after;
+}
+
+void replay(std::vector<std::unique_ptr<Rank>>& ranks, const Event& event) {
+  auto& rank = *ranks[event.rank];
+  const auto sum = sumOf(static_cast<int>(ranks.size()), event.job);
+  if (event.kind == Kind::kSubmit) {
+    check(rank.submit(event.job), "a job is admitted before the failure");
+  } else if (event.kind == Kind::kTouch) {
+    rank.memory[event.job][0] = sum[0];
+  } else {
+    std::copy(sum.begin(), sum.end(), rank.memory[event.job]);
+    check(rank.failover->take(event.job, rank.rows[event.job].data()), "a sum is taken");
+    check(rank.rows[event.job] == sum, "the caller has the sum");
+  }
+}
+
+/// What the library still writes after the failure, wherever it may.
+void writeLate(Rank& rank, const Progress& progress) {
+  for (auto job = progress.finished; job < progress.submitted; ++job) {
+    std::fill_n(rank.memory[job], rank.rows[job].size(), -1);
+  }
+}
+
+void recoverFrom(const State& state, const std::vector<Event>& events, std::uint64_t jobs,
+                 std::size_t number) {
+  const auto size = state.size();
+  Wires wires(static_cast<int>(size));
+  auto ranks = makeRanks(wires, static_cast<int>(size), jobs);
+  for (const auto& event : events) {
+    replay(ranks, event);
+  }
+  ranks[number % size]->failover->suspend("the library died");
+  if (number % 3 == 0) {
+    ranks[(number + 1) % size]->failover->suspend("here as well");
+  }
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < size; ++r) {
+    threads.emplace_back([&, r] {
+      auto& rank = *ranks[r];
+      while (!rank.stopped) {
+        std::this_thread::yield();
+      }
+      writeLate(rank, state[r]);
+      check(!(state[r].finished < state[r].submitted &&
+              rank.failover->take(state[r].finished, rank.rows[state[r].finished].data())),
+            "no sum is taken after the failure");
+      for (auto job = state[r].finished; job < jobs; ++job) {
+        check(job < state[r].submitted || !rank.submit(job), "nothing is admitted any more");
+        rank.redo(job);
+      }
+      check(rank.counters.failovers == 1 && rank.counters.seconds() >= 0 &&
+                rank.counters.redone == state[r].submitted - state[r].finished,
+            "the counters");
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  checkSums(ranks, "state " + std::to_string(number));
+}
+
+void visitStates(std::size_t size, std::uint64_t jobs) {
+  std::map<State, std::vector<Event>> found{{State(size), {}}};
+  std::deque<State> left{State(size)};
+  std::size_t number = 0;
+  for (; !left.empty(); ++number) {
+    const auto state = left.front();
+    left.pop_front();
+    const auto events = found.at(state);
+    recoverFrom(state, events, jobs, number);
+    for (auto& [after, event] : steps(state, jobs)) {
+      auto longer = events;
+      longer.push_back(event);
+      if (found.emplace(after, std::move(longer)).second) {
+        left.push_back(after);
+      }
+    }
+  }
+  check(number > 100, "there are so many states");
+}
+
+// ---- a random moment ----------------------------------------------------------------------------
+
+/// Library that sums what all ranks have submitted, job by job, until it dies.
+class Library {
+ public:
+  Library(std::size_t ranks, std::uint64_t jobs, std::uint64_t dies, unsigned seed)
+      : submitted_(jobs), finished_(ranks, 0), dies_(dies), random_(seed) {}
+
+  void submit(std::uint64_t job, Rank& rank) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    submitted_[job].push_back(&rank);
+    changed_.notify_all();
+  }
+
+  /// False when it has died.
+  bool wait(std::uint64_t job, const Rank& rank) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto& finished = finished_[static_cast<std::size_t>(rank.number)];
+    changed_.wait(lock, [&] { return finished > job || dead_; });
+    return finished > job;
+  }
+
+  /// Each event is a sum for one rank; the last of them before it dies is that of `dies`.
+  void run() {
+    std::uint64_t events = 0;
+    for (std::uint64_t job = 0; job < submitted_.size(); ++job) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [&] { return submitted_[job].size() == finished_.size() || dead_; });
+      if (dead_) {
+        return;
+      }
+      const auto sum = sumOf(static_cast<int>(finished_.size()), job);
+      std::shuffle(submitted_[job].begin(), submitted_[job].end(), random_);
+      for (auto* const rank : submitted_[job]) {
+        if (++events > dies_) {
+          rank->memory[job][0] = sum[0];
+          dead_ = true;
+          changed_.notify_all();
+          return;
+        }
+        std::copy(sum.begin(), sum.end(), rank->memory[job]);
+        finished_[static_cast<std::size_t>(rank->number)] = job + 1;
+        changed_.notify_all();
+        if (random_() % 4 == 0) {
+          lock.unlock();
+          std::this_thread::sleep_for(std::chrono::microseconds(random_() % 100));
+          lock.lock();
+        }
+      }
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::vector<Rank*>> submitted_;
+  std::vector<std::uint64_t> finished_;
+  const std::uint64_t dies_;
+  bool dead_ = false;
+  std::mt19937 random_;
+};
+
+/// Calls of one to four jobs, which two threads of a rank take in their order: each has two jobs
+/// under way, as those of the delegate.
+class Callers {
+ public:
+  Callers(Rank& rank, Library& library, unsigned seed) : rank_(rank), library_(library) {
+    std::mt19937 random(seed);  // the same on all ranks
+    for (std::uint64_t job = 0; job < rank.rows.size();) {
+      job = std::min<std::uint64_t>(job + 1 + random() % 4, rank.rows.size());
+      ends_.push_back(job);
+    }
+  }
+
+  void run(unsigned seed) {
+    std::mt19937 random(seed);
+    for (;;) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      if (taken_ == ends_.size()) {
+        return;
+      }
+      const auto first = taken_ == 0 ? 0 : ends_[taken_ - 1];
+      const auto last = ends_[taken_++];
+      lock.unlock();
+      auto oldest = first;
+      for (auto job = first; job < last; ++job) {
+        lock.lock();
+        changed_.wait(lock, [&] { return turn_ == job; });
+        lock.unlock();
+        if (random() % 8 == 0) {
+          std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
+        }
+        if (rank_.submit(job)) {
+          library_.submit(job, rank_);
+        }
+        lock.lock();
+        ++turn_;
+        lock.unlock();
+        changed_.notify_all();
+        if (job + 1 - oldest == 2) {
+          finish(oldest++);
+        }
+      }
+      while (oldest < last) {
+        finish(oldest++);
+      }
+    }
+  }
+
+ private:
+  void finish(std::uint64_t job) {
+    if (rank_.memory[job] != nullptr) {
+      if (library_.wait(job, rank_)) {
+        if (rank_.failover->take(job, rank_.rows[job].data())) {
+          return;
+        }
+      } else {
+        rank_.failover->suspend("the library died");
+      }
+    }
+    rank_.redo(job);
+  }
+
+  Rank& rank_;
+  Library& library_;
+  std::vector<std::uint64_t> ends_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t taken_ = 0;
+  std::uint64_t turn_ = 0;
+};
+
+void tryMoments(unsigned seeds) {
+  constexpr std::uint64_t kJobs = 12;
+  for (unsigned seed = 0; seed < seeds; ++seed) {
+    std::mt19937 random(seed);
+    const auto size = 2 + random() % 4;
+    const auto dies = random() % (size * kJobs + 1);
+    Wires wires(static_cast<int>(size));
+    auto ranks = makeRanks(wires, static_cast<int>(size), kJobs);
+    Library library(size, kJobs, dies, random());
+    std::vector<std::unique_ptr<Callers>> callers;
+    std::vector<std::thread> threads;
+    threads.emplace_back([&library] { library.run(); });
+    const auto calls = random();
+    for (auto& rank : ranks) {
+      callers.push_back(std::make_unique<Callers>(*rank, library, calls));
+      for (int thread = 0; thread < 2; ++thread) {
+        threads.emplace_back([&own = *callers.back(), started = random()] {
+          own.run(static_cast<unsigned>(started));
+        });
+      }
+    }
+    for (auto& thread : threads) {
+      thread.join();
+    }
+    checkSums(ranks, "seed " + std::to_string(seed));
+    for (const auto& rank : ranks) {
+      check(rank->counters.failovers == (dies < size * kJobs ? 1 : 0), "failovers");
+    }
+  }
+}
+
+// ---- ranks that are gone ------------------------------------------------------------------------
+
+/// All of the others say which one, whichever fails first.
+void loseRank(int size, int gone) {
+  Wires wires(size);
+  auto ranks = makeRanks(wires, size, 2);
+  wires.cut(gone);
+  ranks[static_cast<std::size_t>(gone)]->failover->close("dead");
+  std::vector<std::thread> threads;
+  for (const auto& rank : ranks) {
+    check(rank->number == gone || rank->submit(0), "a job is admitted");
+  }
+  for (const auto& rank : ranks) {
+    if (rank->number != gone) {
+      threads.emplace_back([&rank = *rank, gone] {
+        rank.failover->suspend("the library died");
+        std::string error;
+        try {
+          rank.redo(0);
+        } catch (const std::runtime_error& thrown) {
+          error = thrown.what();
+        }
+        check(error.find("rank " + std::to_string(gone) + " is gone") != std::string::npos, error);
+      });
+    }
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+}
+
+/// Whoever waits for the others, or for a place in the window, hears that the group was aborted.
+void abortGroup() {
+  Wires wires(2);
+  auto ranks = makeRanks(wires, 2, 3);
+  auto& rank = *ranks[0];
+  check(rank.submit(0) && rank.submit(1), "jobs are admitted");
+  std::thread waiting([&rank] { check(!rank.submit(2), "no third job"); });
+  std::thread redoing([&rank] {
+    try {
+      rank.redo(0);
+      check(false, "there is a sum without the other rank");
+    } catch (const std::runtime_error& thrown) {
+      check(thrown.what() == std::string("aborted"), thrown.what());
+    }
+  });
+  std::this_thread::sleep_for(milliseconds(20));
+  rank.failover->close("aborted");
+  waiting.join();
+  redoing.join();
+}
+
+/// A rank has two jobs under way at most, and gives the sums to their callers in order.
+void keepWindow() {
+  Wires wires(2);
+  auto ranks = makeRanks(wires, 2, 4);
+  auto& rank = *ranks[0];
+  std::atomic<int> admitted{0};
+  std::thread submitting([&] {
+    for (std::uint64_t job = 0; job < 4; ++job) {
+      check(rank.submit(job), "a job is admitted");
+      ++admitted;
+    }
+  });
+  std::vector<std::thread> taking;
+  std::atomic<int> taken{0};
+  std::this_thread::sleep_for(milliseconds(50));
+  check(admitted == 2, "two jobs are under way");
+  taking.emplace_back([&] {
+    check(rank.failover->take(1, rank.rows[1].data()), "the second sum is taken");
+    ++taken;
+  });
+  std::this_thread::sleep_for(milliseconds(50));
+  check(taken == 0 && admitted == 2, "the first sum comes first");
+  taking.emplace_back([&] {
+    check(rank.failover->take(0, rank.rows[0].data()), "the first sum is taken");
+    ++taken;
+  });
+  for (auto& thread : taking) {
+    thread.join();
+  }
+  submitting.join();
+}
+
+/// A rank that ends before the others is no failure of theirs.
+void endEarly() {
+  Wires wires(2);
+  auto ranks = makeRanks(wires, 2, 1);
+  check(ranks[0]->submit(0), "a job is admitted");
+  ranks[1]->failover->leave();
+  wires.cut(1);
+  std::this_thread::sleep_for(milliseconds(20));
+  const auto sum = sumOf(2, 0);
+  std::copy(sum.begin(), sum.end(), ranks[0]->memory[0]);
+  check(ranks[0]->failover->take(0, ranks[0]->rows[0].data()), "the last sum is taken");
+  check(ranks[0]->counters.failovers == 0, "nothing has failed");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  if (what == "states") {
+    visitStates(2, 4);
+    visitStates(3, 3);
+  } else if (what == "window") {
+    keepWindow();
+  } else if (what == "moments") {
+    tryMoments(static_cast<unsigned>(std::atoi(argv[2])));
+  } else if (what == "gone") {
+    for (int size = 2; size <= 4; ++size) {
+      for (int gone = 0; gone < size; ++gone) {
+        loseRank(size, gone);
+      }
+    }
+    abortGroup();
+    endEarly();
+  } else {
+    check(false, "usage: failover states|window|moments SEEDS|gone");
+  }
+  std::puts("ok");
+  return 0;
+}
