@@ -81,25 +81,31 @@ def _table(ranks: Sequence[Rank], result: Result) -> Iterator[str]:
     counters, places = result.counters, result.places
     headings, packets = lab.columns(counters) if counters is not None else ((), {})
     reports = [rank.report or {} for rank in ranks]
+    failed = any(_failover(report)["failovers"] for report in reports)
     reasons = [
         name for name in reports[0]["fallbacks"] if any(r["fallbacks"][name] for r in reports)
     ]
     fallen = [f"Gloo: {name}" for name in reasons]
     counted = _packets(reports)
+    over = ["after a failure", "jobs redone", "seconds"] if failed else []
     host = ["host"] if places else []
-    header = ["rank", *host, "allreduces delegated", "bytes", *fallen, *counted.values(), *headings]
+    titles = ["allreduces delegated", "bytes", *over, *fallen, *counted.values(), *headings]
     rows = [
         [
             str(rank.rank) + ("" if rank.final else "*"),
             *(places.get(rank.rank, "") for _ in host),
             *(f"{number:,}" for number in rank.delegated),
+            *(_failover_cells(report) if failed else []),
             *(f"{report['fallbacks'][name]:,}" for name in reasons),
             *(f"{(report.get('packets') or {}).get(name, 0):,}" for name in counted),
             *packets.get(rank.rank, ["0"] * len(headings)),
         ]
         for rank, report in zip(ranks, reports)
     ]
-    yield from tables.lines(header, rows)
+    yield from tables.lines(["rank", *host, *titles], rows)
+    if failed:
+        why = next(filter(None, (_failover(report)["reason"] for report in reports)), "")
+        yield f"warning: SwitchML failed, and the ranks went on over Gloo: {why}"
     if not all(rank.final for rank in ranks):
         yield "* was ended from outside: as of when it last made or destroyed a group"
 
@@ -114,6 +120,18 @@ def _packets(reports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     }
     known = [report.get("packets") or {} for report in reports]
     return {name: text for name, text in named.items() if any(one.get(name) for one in known)}
+
+
+def _failover(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Counters of a rank whose SwitchML has failed; those of an older torch are 0."""
+    none = {"failovers": 0, "reason": "", "redone": 0, "calls": 0, "seconds": 0}
+    found: Mapping[str, Any] = report.get("failover", none)
+    return found
+
+
+def _failover_cells(report: Mapping[str, Any]) -> list[str]:
+    found = _failover(report)
+    return [f"{found['calls']:,}", f"{found['redone']:,}", f"{found['seconds']:.1f}"]
 
 
 def reason(result: Result) -> str:
@@ -143,6 +161,8 @@ def _group_reason(rank: Rank) -> str:
         return f"the process group's backend is {rank.backend}; SwitchML is reached by gloo"
     if rank.report["failure"]:
         return f"SwitchML was given up: {rank.report['failure']}"
+    if _failover(rank.report)["failovers"]:
+        return "SwitchML failed in the first allreduce"
     left = fallbacks(rank.report["fallbacks"])
     if rank.report["fallbacks"]["group"] or rank.reason:
         return rank.group

@@ -244,6 +244,7 @@ void debug(const Parts&...) {}
 std::string metricsPage(const Process& state, bool last) {
   const auto* const now = !state.broken.empty()                ? "failed"
                           : last                               ? "ended"
+                          : !state.suspended.empty()           ? "failover"
                           : state.delegation.load() != nullptr ? "delegating"
                                                                : "gloo";
   metrics::Page page(state.labels.get());
@@ -269,8 +270,15 @@ std::string metricsPage(const Process& state, bool last) {
     page.counter("switchml_timeouts_total", "Timeouts; after each, packets were sent again.",
                  counted.timeouts);
   }
+  const auto& failover = state.failover;
+  page.counter("switchml_failovers_total", "Failures after which the ranks went on over Gloo.",
+               failover.failovers.load(std::memory_order_relaxed));
+  page.counter("switchml_failover_allreduces_total", "Allreduces that went over Gloo then.",
+               failover.calls.load(std::memory_order_relaxed));
+  page.counter("switchml_failover_seconds_total", "Time since these failures, until groups ended.",
+               failover.seconds());
   page.begin("switchml_state", "1 for what this rank does now: see the label.", "gauge");
-  for (const char* const one : {"delegating", "gloo", "failed", "ended"}) {
+  for (const char* const one : {"delegating", "gloo", "failover", "failed", "ended"}) {
     page.sample("switchml_state", {{"state", one}}, one == std::string(now) ? 1 : 0);
   }
   return page.str();

@@ -37,6 +37,24 @@ def test_fallback(launch: Launcher) -> None:
     show("64 concurrent float64 allreduces, each", ours, stock, "unpatched torch")
 
 
+@pytest.mark.parametrize(
+    ("size", "concurrent", "rounds"), [("4 KiB", 1, 600), ("4 MiB", 4, 8), ("64 MiB", 1, 3)]
+)
+def test_failover(launch: Launcher, size: str, concurrent: int, rounds: int) -> None:
+    """The copies of SWITCHML_FAILOVER=1, where nothing fails."""
+    numel = {"4 KiB": 2**10, "4 MiB": 2**20, "64 MiB": 2**24}[size]
+    arguments = {"numel": numel, "concurrent": concurrent, "rounds": rounds, "dtype": "float32"}
+    config = {"prepostprocessor": "cpu_exponent_quantizer"}
+
+    def seconds(failover: str) -> float:
+        env = {"SWITCHML_FAILOVER": failover}
+        ranks = launch("time_allreduce", 2, arguments=arguments, config=config, env=env)
+        return float(max(rank.result["seconds"] for rank in ranks))
+
+    ours, without = measure_best(lambda: seconds("1"), lambda: seconds("0"), ROUNDS)
+    show(f"failover, {concurrent} of {size}", ours, without, "without it")
+
+
 @pytest.fixture(scope="module")
 def direct(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program that calls the client library, with nothing between."""

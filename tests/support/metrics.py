@@ -44,6 +44,9 @@ class Metrics:
         assert self.value("switchml_allreduce_seconds_bucket", le="+Inf") == report["calls"]
         assert self.value("switchml_allreduce_seconds_sum") > 0
         assert self.value("switchml_waited_seconds_total") > 0
+        over = report["failover"]
+        assert self.value("switchml_failovers_total") == over["failovers"]
+        assert self.value("switchml_failover_allreduces_total") == over["calls"]
         states = [
             (dict(labels)["state"], value)
             for (name, labels), value in self.samples.items()
