@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SECTIONS = {
-    "Try": ("demo", "run", "simulator", "switch", "accuracy"),
+    "Try": ("demo", "run", "doctor", "simulator", "switch", "accuracy"),
     "Use": ("plugin", "graft", "client"),
     "Patch": ("generate", "apply", "revert", "status", "pins"),
     "Build": ("check", "source", "env", "build", "verify", "compare"),

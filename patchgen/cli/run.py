@@ -143,7 +143,7 @@ def run(  # noqa: PLR0913  # one for each option
         environ=dict(os.environ),
         elastic=hosts.elastic,
         way=way,
-        options=_read_options(variables),
+        options=read_named_options(variables),
         graft=os.path.abspath(graft) if graft else None,
         configs=read_configs([os.path.abspath(path) for path in paths]),
         require=require,
@@ -231,7 +231,7 @@ def _read_faults(lab: bool | None, **shares: float | None) -> Faults | None:  # 
     return Faults(**named) if named else None
 
 
-def _read_options(variables: dict[str, Any]) -> Options | None:
+def read_named_options(variables: dict[str, Any]) -> Options | None:
     """Reads the user's variables, where a client library is named."""
     named = [variables["switchml_home"], os.environ.get(_HOME)]
     named += [variables["dev_root"], os.environ.get(DEV_ROOT.name)]

@@ -64,6 +64,7 @@ class Rank:
             self.write(f"other-{os.getpid()}.json", {"root": root})
             return
         self.c10d = c10d
+        c10d.configure_switchml = self.configure  # for who needs it before there is a group
         self.surround("init_process_group", self.initialize)
         self.surround("destroy_process_group", self.destroy)
         if hasattr(getattr(c10d, "ProcessGroup", None), "_register_backend"):

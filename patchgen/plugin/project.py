@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.native import modules as cmake
 from patchgen.patch import render
-from patchgen.payload import launch
+from patchgen.payload import doctor, launch
 from patchgen.plugin.wheel import BACKEND, PACKAGE
 from patchgen.system import paths
 
@@ -102,6 +102,7 @@ def modules(target: Target) -> dict[str, bytes]:
         f"{BACKEND}.py": render.text(f"plugin/{BACKEND}.py"),
         f"{PACKAGE}/_patch.py": render.text("files/switchml.py", pin=None),
         f"{PACKAGE}/_launch.py": inspect.getsource(launch),
+        **{f"{PACKAGE}/doctor/{name}": text for name, text in doctor.read_sources().items()},
         **{f"{PACKAGE}/{name}.py": render.text(f"plugin/{name}.py") for name in _MODULES},
     }
     return {name: text.encode() for name, text in texts.items()}

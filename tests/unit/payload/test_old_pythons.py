@@ -20,7 +20,7 @@ from patchgen.errors import ToolError
 from patchgen.system import interpreter
 from patchgen.torch import probe_torch
 
-FILES = sorted(Path(payload.__file__).parent.glob("*.py"))
+FILES = sorted(Path(payload.__file__).parent.rglob("*.py"))
 OLDEST = (3, 6)
 NEED_TORCH = {"train"}
 VERSION = "import sys; print(*sys.version_info[:2])"
@@ -89,8 +89,10 @@ def test_every_file_is_one_of_its_language(python: str) -> None:
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_every_file_needs_its_standard_library_only(python: str) -> None:
-    names = [path.stem for path in FILES if path.stem not in {*NEED_TORCH, "__init__"}]
-    run(python, "-I", "-S", "-c", IMPORT, str(FILES[0].parent), *names)
+    root = Path(payload.__file__).parent
+    modules = [path.relative_to(root).with_suffix("") for path in FILES]
+    names = [".".join(one.parts) for one in modules if one.stem not in {*NEED_TORCH, "__init__"}]
+    run(python, "-I", "-S", "-c", IMPORT, str(root), *names)
 
 
 def supervised(python: str, *command: str) -> tuple[int, str, str, bytes]:

@@ -1,0 +1,120 @@
+"""doctor: which part of the way to the switch fails, on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from patchgen.cli import params, path_types
+from patchgen.cli.console import Command, print_json, progress, say_all
+from patchgen.cli.params import json_option, simulating_options
+from patchgen.cli.run import read_named_options
+from patchgen.errors import CheckError, OptionsError
+from patchgen.ranks.ways import AUTO, STOCK, WAYS
+from patchgen.system import interpreter
+
+
+@click.command(cls=Command)
+@click.option(
+    "--workers", type=click.IntRange(2, 255), default=2, show_default=True, metavar="N",
+    help="Ranks to start.",
+)  # fmt: skip
+@click.option(
+    "--torch", default="python3", show_default=True, metavar="PYTHON",
+    help="Interpreter whose torch is examined.",
+)  # fmt: skip
+@click.option(
+    "--way",
+    type=click.Choice([way for way in WAYS if way != STOCK]),
+    default=AUTO,
+    help="How the ranks get SwitchML. [default: auto: what is there, else the plugin]",
+)
+@click.option(
+    "--config",
+    type=click.Path(),
+    metavar="FILE",
+    help="The switchml.cfg of all ranks. [env: SWITCHML_CONFIG; default with the simulator: made; "
+    "else where the library looks]",
+)
+@click.option(
+    "--lab/--no-lab",
+    default=None,
+    help="Connect the real client library to a switch in software. [default: with a library that "
+    "has DPDK and no --config]",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=30,
+    metavar="SECONDS",
+    help="How long ranks may be apart, and a step may take. [default: 30]",
+)
+@click.option("--times/--no-times", default=True, help="Measure SwitchML beside Gloo, by size.")
+@click.option(
+    "--plot", type=path_types.OUTPUT_FILE, metavar="FILE.png", help="Draw what was measured."
+)
+@params.cache_option
+@json_option
+@simulating_options
+def doctor(  # noqa: PLR0913  # one for each option
+    *,
+    workers: int,
+    torch: str,
+    way: str,
+    config: str | None,
+    lab: bool | None,
+    timeout: float,
+    times: bool,
+    plot: str | None,
+    cache: str | None,
+    as_json: bool,
+    **variables: Any,
+) -> None:
+    """Tells which part of the way to the switch fails, and what to do.
+
+    Starts ranks on this machine, which go from the launcher to a right sum. On several machines,
+    start `python -m torch_switchml.doctor` as a training is started. Exits with 6 where a part
+    fails.
+    """
+    from patchgen import plots  # no other command needs them
+    from patchgen.payload.doctor import table
+    from patchgen.ranks import doctor as examining
+    from patchgen.ranks.configs import read_configs
+    from patchgen.ranks.job import Job
+    from patchgen.ranks.setup import prepare
+
+    if plot is not None:
+        plots.check(plot)
+        if not times:
+            raise OptionsError("--plot: draws what is measured; drop --no-times")
+    if lab and config:
+        raise OptionsError("--lab: it makes the configuration; drop --config")
+    named = None if lab else config or os.environ.get("SWITCHML_CONFIG")
+    job = Job(
+        command=(),
+        python=interpreter.locate(torch),
+        cache=params.cache(cache),
+        cwd=os.getcwd(),
+        environ=dict(os.environ),
+        workers=workers,
+        way=way,
+        options=read_named_options(variables),
+        configs=read_configs([os.path.abspath(named)] if named else []),
+        lab=lab,
+    )
+    with progress():
+        setup = prepare(job)
+    say_all(setup.notes)
+    report = examining.examine(job, setup, timeout=timeout, measures=times)
+    if plot is not None and report["times"]:
+        examining.write_picture(plot, report["times"])
+    if as_json:
+        print_json(report)
+    else:
+        for line in table.lines(report):
+            click.echo(line)
+    if not report["holds"]:
+        sys.exit(CheckError.exit_code)

@@ -1,0 +1,92 @@
+"""Attempt of the ranks to make a group and sum, in a child that a failing library may end."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import tempfile
+import time
+from typing import Any, Callable
+
+_SHOWN = 4  # last lines of what a child wrote
+
+
+class Attempt:
+    """Child process that does its work once it is told to.
+
+    It is forked before this process has any other thread, and has imported torch already.
+    """
+
+    def __init__(self, work: "Callable[[dict[str, Any]], dict[str, Any]]") -> None:
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as this object
+        start, self._start = os.pipe()
+        self._answer, answer = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(self._start)
+            os.close(self._answer)
+            _serve(work, start, answer, self._log.fileno())
+        os.close(start)
+        os.close(answer)
+
+    def run(self, job: "dict[str, Any]", patience: float) -> "dict[str, Any]":
+        """Starts the work; returns its result, how the child ended, and its last lines."""
+        deadline = time.monotonic() + patience
+        os.write(self._start, json.dumps(job).encode())
+        os.close(self._start)
+        answer = b""
+        while True:
+            left = deadline - time.monotonic()
+            if not select.select([self._answer], [], [], max(left, 0))[0]:
+                os.kill(self._pid, signal.SIGKILL)
+                return dict(self._end(), ended=f"did not end within {patience:.0f} s")
+            part = os.read(self._answer, 1 << 16)
+            if not part:
+                break
+            answer += part
+        found = self._end()
+        with contextlib.suppress(ValueError):
+            found.update(json.loads(answer.decode()))
+        return found
+
+    def cancel(self) -> None:
+        """Ends the child, which has nothing to do."""
+        os.close(self._start)
+        self._end()
+
+    def _end(self) -> "dict[str, Any]":
+        _, status = os.waitpid(self._pid, 0)
+        os.close(self._answer)
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").splitlines()
+        ended = ""
+        if os.WIFSIGNALED(status):
+            ended = "was ended by " + signal.Signals(os.WTERMSIG(status)).name
+        elif os.WEXITSTATUS(status):
+            ended = f"ended with exit code {os.WEXITSTATUS(status)}"
+        return {"ended": ended, "said": [line for line in lines if line.strip()][-_SHOWN:]}
+
+
+def _serve(work: "Callable[[dict[str, Any]], dict[str, Any]]", *pipes: int) -> None:
+    start, answer, log = pipes
+    code = 1
+    try:
+        asked = b""
+        while True:
+            part = os.read(start, 1 << 16)
+            if not part:
+                break
+            asked += part
+        if asked:
+            for number in (1, 2):
+                os.dup2(log, number)
+            found = work(json.loads(asked.decode()))
+            with os.fdopen(answer, "wb") as file:
+                file.write(json.dumps(found).encode())
+        code = 0
+    except Exception as error:  # noqa: BLE001  # all there is to say about it
+        os.write(answer, json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
+        code = 0
+    finally:
+        os._exit(code)

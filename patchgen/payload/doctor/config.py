@@ -1,0 +1,46 @@
+"""switchml.cfg as far as the doctor needs it; what is wrong with it says the delegate."""
+
+import os
+import re
+import shlex
+import socket
+
+_SECTION = re.compile(r"\[\s*(.*?)[\s.]*\]$")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+def read_values(environ: "dict[str, str]") -> "dict[str, str]":
+    """Values of the file that the delegate takes, by section and key; empty where there is none."""
+    path = next((path for path in _places(environ) if os.access(path, os.R_OK)), os.devnull)
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return _parse(file.read(), environ)
+
+
+def eal_options(values: "dict[str, str]") -> "list[str]":
+    """Options of DPDK."""
+    try:
+        return shlex.split(values.get("backend.dpdk.extra_eal_options", ""))
+    except ValueError:
+        return []
+
+
+def _places(environ: "dict[str, str]") -> "list[str]":
+    named = environ.get("SWITCHML_CONFIG")
+    beside = f"switchml-{socket.gethostname()}.cfg"
+    return [named] if named else ["/etc/switchml.cfg", "switchml.cfg", os.path.join(".", beside)]
+
+
+def _parse(text: str, environ: "dict[str, str]") -> "dict[str, str]":
+    values, section = {}, ""
+    for line in text.splitlines():
+        content = line.partition("#")[0].strip()
+        found = _SECTION.match(content)
+        if found:
+            section = found.group(1) + "." if found.group(1) else ""
+            continue
+        key, equals, value = content.partition("=")
+        if equals:
+            values[section + key.strip()] = _VARIABLE.sub(
+                lambda name: environ.get(name.group(1), ""), value.strip()
+            )
+    return values

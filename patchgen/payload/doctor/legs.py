@@ -1,0 +1,197 @@
+"""Legs of the way to the switch, in their order: what each rank has found, and what to do."""
+
+from typing import Any, Callable, NamedTuple
+
+from .machine import BAD, DOUBTFUL, GOOD, Found
+
+UNKNOWN = ""
+Record = "dict[str, Any]"  # what a rank has said of itself, and of the attempt
+_REACHED = ("offer", "start", "probe", "sums", "")  # steps of the agreement, to its end
+_DECISIVE = ("switchml", "torch", "simulator", "flags", "protocol", "mends")
+
+
+class Leg(NamedTuple):
+    """A part of the way."""
+
+    name: str
+    look: "Callable[[Any, list[Any]], Found]"
+    """Finding of a rank among all ranks, of which the first is rank 0."""
+    advice: str
+
+
+def _good(words: str = "") -> Found:
+    return Found(GOOD, words)
+
+
+def _report(rank: Any) -> "dict[str, Any]":
+    return dict(rank.get("attempt", {}).get("report") or {})
+
+
+def _step(rank: Any) -> "str | None":
+    """Step at which the agreement ended, empty where it did not; None where none was tried."""
+    report = _report(rank)
+    return report["step"] if report.get("world_size") else None
+
+
+def _is_past(rank: Any, step: str) -> bool:
+    reached = _step(rank)
+    reached = "offer" if reached == "controller" else reached
+    return reached is not None and _REACHED.index(reached) > _REACHED.index(step)
+
+
+def look_at_ranks(rank: Any, ranks: "list[Any]") -> Found:
+    """Every rank is there, once."""
+    if rank.get("absent"):
+        return Found(BAD, "did not come")
+    twins = [one for one in ranks if one["rank"] == rank["rank"] and one is not rank]
+    if twins:
+        places = " and ".join(f"process {one['pid']} of {one['host']}" for one in twins)
+        return Found(BAD, f"{places} has this rank as well")
+    if rank["world"] != ranks[0]["world"]:
+        return Found(BAD, f"WORLD_SIZE is {rank['world']}, rank 0 has {ranks[0]['world']}")
+    return _good()
+
+
+def look_at_software(rank: Any, ranks: "list[Any]") -> Found:
+    """The same torch, with the same SwitchML."""
+    if rank.get("absent"):
+        return Found(UNKNOWN, "")
+    own, first = rank["software"], ranks[0].get("software", {})
+    if not own["switchml"]:
+        return Found(BAD, f"torch {own['torch']} has no SwitchML")
+    others = [
+        f"{name} is {own[name] or 'none'}, rank 0 has {first[name] or 'none'}"
+        for name in _DECISIVE
+        if first.get("switchml") and own[name] != first[name]
+    ]
+    return Found(BAD, "; ".join(others)) if others else _good(own["torch"])
+
+
+def look_at_gloo(rank: Any, _ranks: "list[Any]") -> Found:
+    """Gloo connects the ranks."""
+    error = rank.get("attempt", {}).get("error")
+    if error:
+        return Found(BAD, error)
+    return _good() if _step(rank) is not None else Found(UNKNOWN, "")
+
+
+def look_at_file(rank: Any, _ranks: "list[Any]") -> Found:
+    """A switchml.cfg that this rank can use."""
+    report = _report(rank)
+    if _step(rank) == "offer" and report["objection"]:
+        return Found(BAD, report["objection"])
+    filled = report.get("filled_in", "")
+    return Found(UNKNOWN, "") if _step(rank) is None else _good(filled)
+
+
+def look_at_settings(rank: Any, ranks: "list[Any]") -> Found:
+    """The same settings on all ranks."""
+    own, first = (_report(one).get("offer", {}) for one in (rank, ranks[0]))
+    if not own or not first:
+        return Found(UNKNOWN, "")
+    others = [f"{name}={own[name]}" for name in own if name in first and own[name] != first[name]]
+    if {*own} != {*first}:
+        others.append("other settings than rank 0")
+    return Found(BAD, ", ".join(others) + " differ from rank 0") if others else _good()
+
+
+def look_at_machine(rank: Any, _ranks: "list[Any]") -> Found:
+    """The host has what the backend needs."""
+    found = [Found(*one) for one in rank.get("machine", [])]
+    for state in (BAD, DOUBTFUL):
+        words = "; ".join(one.words for one in found if one.state == state)
+        if words:
+            return Found(state, words)
+    return Found(UNKNOWN, "") if rank.get("absent") else _good("; ".join(o.words for o in found))
+
+
+def look_at_controller(rank: Any, _ranks: "list[Any]") -> Found:
+    """The controller's port answers."""
+    if _step(rank) == "controller":
+        return Found(BAD, _report(rank)["objection"])
+    return _good() if _is_past(rank, "offer") else Found(UNKNOWN, "")
+
+
+def look_at_session(rank: Any, _ranks: "list[Any]") -> Found:
+    """The library has started, and the controller has taken this worker."""
+    attempt = rank.get("attempt", {})
+    if attempt.get("ended"):
+        return Found(BAD, ": ".join([f"the process {attempt['ended']}", *attempt["said"][-1:]]))
+    if _step(rank) == "start" and _report(rank)["objection"]:
+        return Found(BAD, ": ".join([_report(rank)["objection"], *attempt["said"][-2:-1]]))
+    return _good() if _is_past(rank, "start") else Found(UNKNOWN, "")
+
+
+def look_at_packets(rank: Any, _ranks: "list[Any]") -> Found:
+    """Packets leave the card."""
+    packets = _report(rank).get("packets")
+    if not _is_past(rank, "start") or packets is None:
+        return Found(UNKNOWN, "")
+    if packets["sent"] == 0:
+        return Found(BAD, "no packet left the card")
+    return _good(f"{packets['sent']} sent")
+
+
+def look_at_answers(rank: Any, ranks: "list[Any]") -> Found:
+    """Each packet has its answer."""
+    packets = _report(rank).get("packets")
+    if not _is_past(rank, "start") or packets is None or packets["sent"] == 0:
+        return Found(UNKNOWN, "")
+    if _step(rank) != "probe":
+        return _good(f"{packets['answers']} answered, {packets['timeouts']} timeouts")
+    wrong = f", {packets['wrong']} wrong frames" if packets["wrong"] else ""
+    if packets["answers"] == 0:
+        alone = rank.get("alone")
+        if alone is not None and alone["answers"]:
+            return Found(UNKNOWN, f"{alone['answers']} answered without the other ranks")
+        return Found(BAD, f"sent {packets['sent']}, no answer{wrong}")
+    words = f"sent {packets['sent']}, {packets['answers']} answered{wrong}"
+    least = min((_report(one).get("packets") or packets)["answers"] for one in ranks)
+    state = BAD if packets["answers"] == least else UNKNOWN
+    return Found(state, words)
+
+
+def look_at_sums(rank: Any, _ranks: "list[Any]") -> Found:
+    """Sums are right."""
+    if _step(rank) == "sums" and _report(rank)["objection"]:
+        return Found(BAD, _report(rank)["objection"])
+    return _good() if _step(rank) in {"sums", ""} else Found(UNKNOWN, "")
+
+
+LEGS = (
+    Leg("ranks", look_at_ranks, "start each rank once, and all of them"),
+    Leg("software", look_at_software,
+        "install the same torch, plugin and client library on all hosts"),
+    Leg("gloo", look_at_gloo,
+        "name an interface with a way to the other hosts in GLOO_SOCKET_IFNAME"),
+    Leg("switchml.cfg", look_at_file, "copy one file to all hosts, without rank and num_workers"),
+    Leg("settings", look_at_settings, "use the same switchml.cfg and variables on all hosts"),
+    Leg("machine", look_at_machine,
+        "huge pages: echo 2048 > /proc/sys/vm/nr_hugepages, and mount -t hugetlbfs none "
+        "/dev/hugepages; MTU: ip link set dev INTERFACE mtu 9000; link: the cable and the port"),
+    Leg("controller", look_at_controller,
+        "start the controller, and check controller_ip and controller_port"),
+    Leg("session", look_at_session, "see the message; the controller serves one job at a time"),
+    Leg("packets", look_at_packets,
+        "check worker_ip and the card of extra_eal_options: what DPDK drives has to be linked"),
+    Leg("answers", look_at_answers,
+        "check the switch's port of this host: is it up, with the MAC of the card, and is the MTU "
+        "of all between as large"),
+    Leg("sums", look_at_sums, "end other jobs that use the switch, and use a mended library"),
+)  # fmt: skip
+"""Legs of the way, in their order."""
+
+
+class Verdict(NamedTuple):
+    """Findings of all ranks, by leg, and the first leg that fails."""
+
+    ranks: "list[Any]"
+    findings: "dict[str, list[Found]]"
+    failed: "Leg | None"
+
+
+def judge(ranks: "list[Any]") -> Verdict:
+    """Looks at each leg of each rank; they are in their order."""
+    findings = {leg.name: [leg.look(rank, ranks) for rank in ranks] for leg in LEGS}
+    failed = [leg for leg in LEGS if any(one.state == BAD for one in findings[leg.name])]
+    return Verdict(ranks, findings, failed[0] if failed else None)

@@ -1,0 +1,80 @@
+"""Meeting of the ranks at a Store: what each says, also where two have the same number."""
+
+import datetime as dt
+import json
+import time
+from typing import Any
+
+_POLL = 0.05  # seconds
+_BEFORE = "switchml-doctor"
+
+
+def open_store(environ: "dict[str, str]", patience: float, name: str) -> Any:
+    """Opens the Store that the launcher names; rank 0 serves it where no agent does.
+
+    Args:
+        environ: environment of the rank.
+        patience: seconds that an access may take.
+        name: beginning of all keys.
+    """
+    import torch.distributed as dist
+
+    agent = environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    serves = environ["RANK"] == "0" and not agent and name == _BEFORE
+    store = dist.TCPStore(
+        environ["MASTER_ADDR"],
+        int(environ["MASTER_PORT"]),
+        1,  # so that nobody waits for ranks that do not come
+        serves,
+        dt.timedelta(seconds=patience),
+    )
+    attempt = environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return dist.PrefixStore(f"{name}/{attempt}", store)
+
+
+class Meeting:
+    """Meeting of ranks. No access waits in the Store, since torch 1.7 cannot end such a wait."""
+
+    def __init__(self, environ: "dict[str, str]", patience: float) -> None:
+        self.rank, self.world = int(environ["RANK"]), int(environ["WORLD_SIZE"])
+        self._store = open_store(environ, patience, _BEFORE)
+        self._seat = self._store.add(f"seats/{self.rank}", 1)
+
+    @property
+    def leads(self) -> bool:
+        """True for the rank that hears all others."""
+        return self.rank == 0 and self._seat == 1
+
+    def tell(self, name: str, value: Any) -> None:
+        """Says something to the leader."""
+        self._write(f"{name}/{self.rank}/{self._seat}", value)
+
+    def publish(self, name: str, value: Any) -> None:
+        """Says something to all."""
+        self._write(name, value)
+
+    def hear(self, name: str, patience: float) -> Any:
+        """What the leader has published; None where that takes too long."""
+        return self._read(name, time.monotonic() + patience)
+
+    def gather(self, name: str, patience: float) -> "list[dict[str, Any]]":
+        """What all ranks have said, in their order; those that say nothing are left out."""
+        deadline = time.monotonic() + patience
+        found = []
+        for rank in range(self.world):
+            first = self._read(f"{name}/{rank}/1", deadline)
+            seats = self._store.add(f"seats/{rank}", 0)
+            others = [self._read(f"{name}/{rank}/{seat}", deadline) for seat in range(2, seats + 1)]
+            found += [one for one in (first, *others) if one is not None]
+        return found
+
+    def _write(self, key: str, value: Any) -> None:
+        self._store.set(key, json.dumps(value))
+        self._store.add(f"{key}/there", 1)
+
+    def _read(self, key: str, deadline: float) -> Any:
+        while not self._store.add(f"{key}/there", 0):
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(_POLL)
+        return json.loads(self._store.get(key).decode())

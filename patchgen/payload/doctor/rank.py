@@ -1,0 +1,181 @@
+"""Rank of the doctor: looks at its host, tries to sum with the others, and tells rank 0."""
+
+import argparse
+import contextlib
+import datetime as dt
+import json
+import os
+import socket
+import sys
+from typing import Any
+
+from . import legs, table
+from .attempt import Attempt
+from .config import read_values
+from .machine import BAD, look
+from .measure import SIZES, measure, summarize
+from .meeting import Meeting, open_store
+from .software import describe, find_library
+
+FAILED = 6
+WRONG_USE = 2
+_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_FIRST = ("ranks", "software")  # legs without which ranks cannot try
+_ROUNDS = 4  # of the agreement, each of which may take the group's timeout
+_ANSWERS = 15.0  # seconds more for the answers of ranks that have waited as long as that
+
+
+def main(argv: "list[str]") -> int:
+    """Runs the doctor; returns the exit code of this rank."""
+    given = _parse(argv)
+    module, backend = find_library()
+    _configure()
+    environ = dict(os.environ)
+    missing = [name for name in _NEEDED if not environ.get(name)]
+    if missing:
+        print(
+            f"doctor: {missing[0]} is not set; start it by torchrun, srun or mpirun, or on one "
+            "machine by: switchml-patch doctor",
+            file=sys.stderr,
+        )
+        return WRONG_USE
+    attempt = Attempt(lambda job: _try(job, module, backend))
+    try:
+        return _Doctor(given, environ, attempt, module).examine()
+    except (RuntimeError, OSError) as error:
+        print(
+            f"doctor: rank {environ['RANK']} on {_host(environ)}: rank 0 at "
+            f"{environ['MASTER_ADDR']}:{environ['MASTER_PORT']} does not answer: {error}",
+            file=sys.stderr,
+        )
+        return FAILED
+
+
+def _parse(argv: "list[str]") -> Any:
+    parser = argparse.ArgumentParser(prog="python -m torch_switchml.doctor", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--report", metavar="FILE", help="write the report as JSON")
+    parser.add_argument("--no-times", action="store_true", help="measure nothing")
+    parser.add_argument(
+        "--timeout", type=float, default=30.0, metavar="SECONDS",
+        help="how long ranks may be apart, and a step may take [30]",
+    )  # fmt: skip
+    return parser.parse_args(argv)
+
+
+def _configure() -> None:
+    """Lets `switchml-patch run` name this rank's switchml.cfg, as it does for a group."""
+    import torch.distributed as dist
+
+    configure = getattr(dist.distributed_c10d, "configure_switchml", None)
+    rank, world = (os.environ.get(name, "") for name in _NEEDED[:2])
+    if configure and rank.isdigit() and world.isdigit():
+        configure(int(rank), int(world))
+
+
+def _host(environ: "dict[str, str]") -> str:
+    return environ.get("SWITCHML_HOST") or socket.gethostname()
+
+
+def _try(job: "dict[str, Any]", module: Any, backend: str) -> "dict[str, Any]":
+    """Makes a group as a training does. Runs in the child."""
+    import torch.distributed as dist
+
+    environ = job["environ"]
+    limit = dt.timedelta(seconds=job["timeout"])
+    store = open_store(environ, job["timeout"], "switchml-doctor-group")
+    place = {"rank": int(environ["RANK"]), "world_size": int(environ["WORLD_SIZE"])}
+    dist.init_process_group(backend, store=store, timeout=limit, **place)
+    found = {"report": module.report()}
+    if found["report"]["delegating"] and job["sizes"]:
+        found["times"] = measure(dist, job["sizes"], job["timeout"])
+    return found
+
+
+class _Doctor:
+    """Doctor's part in this rank."""
+
+    def __init__(
+        self, given: Any, environ: "dict[str, str]", attempt: Attempt, module: Any
+    ) -> None:
+        self._given, self._environ, self._attempt = given, environ, attempt
+        software = describe(module)
+        self._own = {
+            "host": _host(environ),
+            "rank": int(environ["RANK"]),
+            "world": int(environ["WORLD_SIZE"]),
+            "pid": os.getpid(),
+            "software": software,
+            "machine": list(look(read_values(environ), simulator=software["simulator"] == "True")),
+        }
+        self._meeting = Meeting(environ, given.timeout)
+
+    def examine(self) -> int:
+        """Goes through all legs; returns the exit code."""
+        self._meeting.tell("host", self._own)
+        if self._meeting.leads:
+            return self._lead()
+        goes = self._meeting.hear("goes", 2 * self._given.timeout + _ANSWERS)
+        if goes:
+            self._meeting.tell("attempt", self._run())
+        else:
+            self._attempt.cancel()
+        code = self._meeting.hear("code", self._patience() + _ANSWERS)
+        self._meeting.tell("end", {})
+        return FAILED if code is None else int(code)
+
+    def _lead(self) -> int:
+        ranks = self._seated(self._given.timeout)
+        seen = legs.judge(ranks).findings
+        goes = all(one.state != BAD for name in _FIRST for one in seen[name])
+        self._meeting.publish("goes", goes)
+        if goes:
+            own = self._run()
+            self._meeting.tell("attempt", own)
+            tried = {one["rank"]: one for one in self._meeting.gather("attempt", _ANSWERS)}
+            ranks = self._seated(0)
+            for rank in ranks:
+                rank["attempt"] = tried.get(rank["rank"], _silent())
+        else:
+            self._attempt.cancel()
+        times = summarize([rank.get("attempt", {}).get("times") or [] for rank in ranks])
+        report = table.data(legs.judge(ranks), times)
+        self._show(report)
+        code = 0 if report["holds"] else FAILED
+        self._meeting.publish("code", code)
+        self._meeting.tell("end", {})
+        self._meeting.gather("end", _ANSWERS)  # before the Store ends with this process
+        return code
+
+    def _seated(self, patience: float) -> "list[dict[str, Any]]":
+        """What the ranks have said of themselves, with those that did not come."""
+        found = self._meeting.gather("host", patience)
+        here = {one["rank"] for one in found}
+        found += [
+            {"rank": rank, "host": "?", "absent": True}
+            for rank in range(self._meeting.world)
+            if rank not in here
+        ]
+        return sorted(found, key=lambda one: int(one["rank"]))
+
+    def _patience(self) -> float:
+        return float(_ROUNDS * self._given.timeout)
+
+    def _run(self) -> "dict[str, Any]":
+        sizes = [] if self._given.no_times else SIZES
+        job = {"environ": self._environ, "timeout": self._given.timeout, "sizes": sizes}
+        return dict(self._attempt.run(job, self._patience()), rank=self._own["rank"])
+
+    def _show(self, report: "dict[str, Any]") -> None:
+        if self._given.report:
+            with contextlib.suppress(OSError), open(self._given.report, "w") as file:
+                json.dump(report, file, indent=2)
+        if self._given.json:
+            print(json.dumps(report, indent=2))
+        else:
+            print("\n".join(table.lines(report)))
+        sys.stdout.flush()
+
+
+def _silent() -> "dict[str, Any]":
+    return {"ended": "says nothing", "said": []}
