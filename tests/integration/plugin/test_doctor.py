@@ -1,0 +1,203 @@
+"""The doctor names the leg that is broken on purpose, and the host on which it is.
+
+The rows of docs/doctor.md that need no client library of SwitchML.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.one_way import lossy
+from support.serving import serving
+
+from patchgen.system.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from support.launcher import Launcher
+    from support.torch import Plugin
+
+pytestmark = pytest.mark.integration
+
+HOSTS = ("zeus", "apollo")
+BOTH = ["apollo", "zeus"]
+TIMEOUT = 40.0  # of the doctor, which no test waits for
+FAILED = 6
+
+
+def examine(
+    launch: Launcher,
+    *,
+    world: int = 2,
+    timeout: float = TIMEOUT,
+    others: Mapping[str, object] | None = None,
+    rank_env: Mapping[int, Mapping[str, str]] | None = None,
+    config: Mapping[str, object] | None = None,
+    code: int = FAILED,
+    **given: Any,
+) -> dict[str, Any]:
+    """Rank 0's report; all ranks end with the same code."""
+    own = {rank: {"SWITCHML_HOST": HOSTS[min(rank, 1)]} for rank in range(world)}
+    for rank, more in (rank_env or {}).items():
+        own[rank].update(more)
+    ranks = launch(
+        "doctor_cases:examine",
+        world,
+        arguments={"arguments": ["--timeout", str(timeout), "--no-times"], "others": others},
+        config={"rank": "auto", "num_workers": "auto", **(config or {})},
+        rank_env=own,
+        **given,
+    )
+    assert [rank.result["code"] for rank in ranks] == [code] * world, ranks
+    run = launch.scratch / f"run-{len(launch.runs)}"
+    report: dict[str, Any] = json.loads((run / "0" / "report.json").read_text())
+    return report
+
+
+def words(report: Mapping[str, Any], rank: int) -> str:
+    """Finding of the rank at the leg that fails."""
+    found = next(one for one in report["ranks"] if one["rank"] == rank)
+    return str(found["legs"][report["leg"]]["words"])
+
+
+def test_all_legs_hold(launch: Launcher) -> None:
+    report = examine(launch, code=0)
+    assert (report["holds"], report["leg"], report["hosts"]) == (True, "", [])
+    for rank in report["ranks"]:
+        states = {name: one["state"] for name, one in rank["legs"].items()}
+        assert states == dict.fromkeys(report["legs"], "ok")
+        packets = rank["packets"]
+        assert packets["sent"] == packets["answers"] > 0
+
+
+def test_a_rank_that_does_not_come(launch: Launcher) -> None:
+    report = examine(launch, env={"WORLD_SIZE": "3"}, timeout=3)
+    assert report["leg"] == "ranks"
+    assert words(report, 2) == "did not come"
+
+
+def test_a_rank_that_is_started_twice(launch: Launcher) -> None:
+    env = {"WORLD_SIZE": "2"}
+    report = examine(launch, world=3, env=env, rank_env={2: {"RANK": "1", "SWITCHML_HOST": "x"}})
+    assert (report["leg"], report["hosts"]) == ("ranks", ["apollo", "x"])
+    assert "has this rank as well" in words(report, 1)
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ("none", "has no SwitchML"),
+        ({"protocol": 7}, "protocol is 7, rank 0 has "),
+        ({"flags": "DPDK"}, "flags is DPDK, rank 0 has none"),
+        ({"client": "mends=heap,stop"}, "mends is heap,stop, rank 0 has none"),
+    ],
+    ids=["no-plugin", "other-version", "other-plugin", "other-mends"],
+)
+def test_another_plugin(launch: Launcher, other: object, said: str) -> None:
+    report = examine(launch, others={"1": other})
+    assert (report["leg"], report["hosts"]) == ("software", ["apollo"])
+    assert said in words(report, 1)
+
+
+def test_no_configuration(launch: Launcher) -> None:
+    report = examine(launch, per_rank={1: None})
+    assert (report["leg"], report["hosts"]) == ("switchml.cfg", ["apollo"])
+    assert words(report, 1).startswith("no switchml.cfg (looked at ")
+
+
+def test_a_configuration_with_the_rank_of_another(launch: Launcher) -> None:
+    report = examine(launch, config={"rank": 0})
+    assert (report["leg"], report["hosts"]) == ("switchml.cfg", ["apollo"])
+    assert "switchml.cfg has rank = 0, the process has rank 1" in words(report, 1)
+
+
+def test_other_settings(launch: Launcher) -> None:
+    report = examine(launch, per_rank={1: {"packet_numel": 64}})
+    assert (report["leg"], report["hosts"]) == ("settings", ["apollo"])
+    assert words(report, 1) == "packet_numel=64 differ from rank 0"
+
+
+def test_nobody_adds(launch: Launcher) -> None:
+    """The simulator has no controller: its library looks for the aggregator when it starts."""
+    report = examine(launch, config=outside(f"127.0.0.1:{free_port()}"), timeout=4)
+    assert (report["leg"], report["hosts"]) == ("session", BOTH)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def outside(address: str) -> dict[str, object]:
+    """Values of a switchml.cfg for an aggregator of its own."""
+    host, _, port = address.rpartition(":")
+    external = "bypass\n\n[backend.simulator]\nexternal_aggregator = true\n\n[general]"
+    return {"controller_ip": host, "controller_port": port, "prepostprocessor": external}
+
+
+def test_a_session_for_others(launch: Launcher, cache: Path, tmp_path: Path) -> None:
+    with serving(cache, tmp_path / "counters", 3) as switch:
+        report = examine(launch, config=outside(switch.address))
+    assert (report["leg"], report["hosts"]) == ("session", BOTH)
+    assert "refused" in words(report, 1)
+
+
+@pytest.mark.parametrize("upwards", [True, False], ids=["to-the-switch", "from-the-switch"])
+def test_all_packets_are_lost(
+    launch: Launcher, cache: Path, tmp_path: Path, *, upwards: bool
+) -> None:
+    """Where nothing of one rank comes to the switch, it has no answer for the other one either."""
+    with (
+        serving(cache, tmp_path / "counters", 2) as switch,
+        lossy(switch.address, 1, upwards=upwards) as address,
+    ):
+        report = examine(launch, config=outside(address), timeout=8)
+    assert (report["leg"], report["hosts"]) == ("answers", BOTH if upwards else ["apollo"])
+    sent = report["ranks"][1]["packets"]["sent"]
+    assert sent > 0
+    assert words(report, 1) == f"sent {sent}, no answer"
+
+
+def test_what_is_not_started_by_a_launcher(plugin: Plugin) -> None:
+    done = subprocess.run(
+        [plugin.python, "-m", "torch_switchml.doctor"],
+        capture_output=True, text=True, check=False, env={"PATH": "/usr/bin"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("doctor: RANK is not set; start it by torchrun, srun or mpirun")
+
+
+def test_ranks_of_torchrun(plugin: Plugin, home: Path, tmp_path: Path) -> None:
+    """One rank fails as all do, and the table is printed once."""
+    command = [str(plugin.python), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*command, "-m", "torch_switchml.doctor", "--no-times"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={"PATH": "/usr/bin", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
+             "SWITCHML_CONFIG": str(home / "switchml.cfg")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "all legs hold"
+    assert sum(line.startswith("host ") for line in done.stdout.splitlines()) == 1
+
+
+def test_the_command(plugin: Plugin, tmp_path: Path) -> None:
+    """On this machine, with the plugin that is installed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "patchgen", "doctor", "--torch", plugin.python, "--json",
+         "--plot", "times.png", "--cache", tmp_path / "cache"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["holds"]
+    sizes = report["times"]["sizes"]
+    assert sizes[0]["numel"] == 256
+    assert all(one["switchml"] > 0 < one["gloo"] for one in sizes)
+    assert (tmp_path / "times.png").read_bytes().startswith(b"\x89PNG")
