@@ -39,8 +39,8 @@ def check(
     """Tells what a build needs: what is here, what is missing, what to do. Changes nothing.
 
     Exits with 0 only where a build with these flags can succeed, else with 6. A row marked [x]
-    holds, one marked [ ] does not, and one marked [-] does not but does not count either. Rows that
-    begin with "run:" are about what a run needs.
+    holds, one marked [ ] does not, and one marked [-] does not but does not count either. What a
+    training needs tells `switchml-patch doctor`.
     """
     from patchgen.wheel import check as preflight  # no other command needs it
     from patchgen.wheel import env

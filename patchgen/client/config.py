@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,28 +15,17 @@ from patchgen.system.ports import split_address
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from patchgen.client.library import Archive
 
 NAME = "switchml.cfg"
 DEFAULT_PORT = int(DEFAULTS["general.controller_port"])
 MAX_WORKERS = 0xFFFF
 AUTO = "auto"
 """Value that each rank fills in."""
-LEAST_RDMA_TIMEOUT = 1000
-"""Smallest `timeout` in milliseconds with which a group delegates over RDMA; see docs/client.md."""
 
 _FILLED_IN = {setting.name: setting.mark for setting in SETTINGS if setting.mark}
 _PLACES = "/etc/switchml.cfg, ./switchml.cfg or ./switchml-<hostname>.cfg, the first that exists"
 # Buffers of each of a thread's two pools. EAL takes so many MiB, enough for the pools of 5 threads.
 _LAB_POOL, _LAB_MEMORY = 8192, 256
-_REAL = tuple(flag.field for flag in BACKENDS)
-# The simulator does sum with the first two.
-_NO_SUMS = (
-    ("general.backend", "dummy", f"talks to nobody; take {' or '.join(_REAL)}, or the simulator"),
-    ("general.prepostprocessor", "bypass",
-     "does not convert for the switch; take cpu_exponent_quantizer"),
-    ("general.instant_job_completion", "true", "computes nothing; set it to false"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,68 +39,6 @@ class Config:
     backend: str
     values: Mapping[str, str]
     """Values of the file by section and key, such as `general.rank`."""
-
-    def value(self, name: str) -> str:
-        """Value of a setting; the library's default where the file has none."""
-        return self.values.get(name, DEFAULTS[name])
-
-    @property
-    def without_hugepages(self) -> bool:
-        """True where DPDK runs without huge pages."""
-        try:
-            options = shlex.split(self.value("backend.dpdk.extra_eal_options"))
-        except ValueError:
-            return False
-        return "--no-huge" in options
-
-    def doubts(self, library: Archive | None) -> tuple[str, ...]:
-        """Reasons why ranks will not sum, and what to do about each, a line each.
-
-        Args:
-            library: the client library that reads the file; None where it is not known.
-        """
-        real = library if library is not None and not library.simulator else None
-        return (*self._of_ranks(), *(self._of_library(real) if real else ()))
-
-    def _of_ranks(self) -> Iterator[str]:
-        if self.workers == 1:
-            yield "num_workers = 1: each rank is alone and keeps its own values; set it to N"
-        if self.rank is not None and self.workers is not None and self.rank >= self.workers:
-            most = max(self.workers - 1, 0)
-            yield f"rank = {self.rank}: ranks are 0 to {most}; leave it out, and it is filled in"
-
-    def _of_library(self, library: Archive) -> Iterator[str]:
-        """Yields settings that the real library refuses, or does not sum with."""
-        if self.backend.upper() not in library.backends:
-            built = ", ".join(library.backends).lower()
-            yield f"backend = {self.backend}: the client library has {built}; take one of them"
-        elif self.backend == "rdma" and library.timeouts:
-            timeout = self.value("general.timeout")
-            if _below(timeout, LEAST_RDMA_TIMEOUT):
-                least = LEAST_RDMA_TIMEOUT
-                yield f"timeout = {timeout}: too short for RDMA; set it to {least} or more"
-        for name, value, why in _NO_SUMS:
-            if self.value(name) == value:
-                key = name.partition(".")[2]
-                yield f"{key} = {value}: nothing is summed, because it {why}"
-        for name in sorted({key.split(".")[1] for key in self.values if key[:8] == "backend."}):
-            if name.upper() not in library.backends:
-                yield f"[backend.{name}]: unknown to the client library; remove it"
-
-
-def list_places(named: str | None, host: str, cwd: str, etc: str = "/etc") -> list[str]:
-    """Lists the paths where the client library looks; the first file that exists counts.
-
-    Args:
-        named: the value of SWITCHML_CONFIG, which then is the only place.
-        host: the name of this machine.
-        cwd: the directory that a rank runs in.
-        etc: the directory of the system's own configuration.
-    """
-    if named:
-        return [os.path.normpath(os.path.join(cwd, named))]
-    beside = (NAME, f"switchml-{host}.cfg")
-    return [os.path.join(etc, NAME), *(os.path.join(cwd, name) for name in beside)]
 
 
 def load(path: str) -> str:
@@ -196,13 +121,6 @@ def _number(key: str, value: str | None) -> int | None:
     if not (value.isascii() and value.isdigit() and int(value) <= MAX_WORKERS):
         raise ValueError(f"{key} = {value} is not a number from 0 to {MAX_WORKERS}")
     return int(value)
-
-
-def _below(value: str, least: float) -> bool:
-    try:
-        return float(value) < least
-    except ValueError:
-        return False
 
 
 def make_template(text: str) -> str:

@@ -11,9 +11,20 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 def read_values(environ: "dict[str, str]") -> "dict[str, str]":
     """Values of the file that the delegate takes, by section and key; empty where there is none."""
+    return _parse(read_text(environ), environ)
+
+
+def read_text(environ: "dict[str, str]") -> str:
+    """Text of the file that the delegate takes; empty where there is none."""
     path = next((path for path in _places(environ) if os.access(path, os.R_OK)), os.devnull)
     with open(path, encoding="utf-8", errors="replace") as file:
-        return _parse(file.read(), environ)
+        return file.read()
+
+
+def without_numbers(text: str) -> str:
+    """The text without the rank and the number of workers, which are filled in then."""
+    numbers = re.compile(r"\s*(general\.)?(rank|num_workers)\s*=")
+    return "".join(line for line in text.splitlines(keepends=True) if not numbers.match(line))
 
 
 def eal_options(values: "dict[str, str]") -> "list[str]":

@@ -141,14 +141,24 @@ def look_at_answers(rank: Any, ranks: "list[Any]") -> Found:
         return _good(f"{packets['answers']} answered, {packets['timeouts']} timeouts")
     wrong = f", {packets['wrong']} wrong frames" if packets["wrong"] else ""
     if packets["answers"] == 0:
-        alone = rank.get("alone")
-        if alone is not None and alone["answers"]:
-            return Found(UNKNOWN, f"{alone['answers']} answered without the other ranks")
+        if _is_answered(rank) and not all(map(_is_answered, ranks)):
+            return Found(UNKNOWN, "without the other ranks, answers come")
         return Found(BAD, f"sent {packets['sent']}, no answer{wrong}")
     words = f"sent {packets['sent']}, {packets['answers']} answered{wrong}"
     least = min((_report(one).get("packets") or packets)["answers"] for one in ranks)
     state = BAD if packets["answers"] == least else UNKNOWN
     return Found(state, words)
+
+
+def is_silent(ranks: "list[Any]") -> bool:
+    """True where all ranks have sent packets, and none has an answer."""
+    counts = [_report(rank).get("packets") or {} for rank in ranks]
+    return all(one.get("sent") and not one["answers"] for one in counts)
+
+
+def _is_answered(rank: Any) -> bool:
+    """True where the switch has answered the rank when that was alone."""
+    return bool((rank.get("alone") or {}).get("answers"))
 
 
 def look_at_sums(rank: Any, _ranks: "list[Any]") -> Found:

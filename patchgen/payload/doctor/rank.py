@@ -7,11 +7,12 @@ import json
 import os
 import socket
 import sys
+import tempfile
 from typing import Any
 
 from . import legs, table
 from .attempt import Attempt
-from .config import read_values
+from .config import read_text, read_values, without_numbers
 from .machine import BAD, look
 from .measure import SIZES, measure, summarize
 from .meeting import Meeting, open_store
@@ -40,8 +41,9 @@ def main(argv: "list[str]") -> int:
         )
         return WRONG_USE
     attempt = Attempt(lambda job: _try(job, module, backend))
+    alone = Attempt(lambda job: _try_alone(job, module, backend))
     try:
-        return _Doctor(given, environ, attempt, module).examine()
+        return _Doctor(given, environ, attempt, alone, module).examine()
     except (RuntimeError, OSError) as error:
         print(
             f"doctor: rank {environ['RANK']} on {_host(environ)}: rank 0 at "
@@ -92,13 +94,41 @@ def _try(job: "dict[str, Any]", module: Any, backend: str) -> "dict[str, Any]":
     return found
 
 
+def _try_alone(job: "dict[str, Any]", module: Any, backend: str) -> "dict[str, Any]":
+    """Makes a group of this rank alone, and sums. Runs in the child."""
+    import torch
+    import torch.distributed as dist
+
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "switchml.cfg")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(without_numbers(read_text(job["environ"])))
+        os.environ.update(
+            SWITCHML_CONFIG=path,
+            SWITCHML_ALLOW_FAKE_SUMS="1",
+            SWITCHML_TIMEOUT_MS=str(int(250 * job["timeout"])),
+        )
+        store = dist.FileStore(os.path.join(directory, "store"), 1)
+        limit = dt.timedelta(seconds=job["timeout"])
+        dist.init_process_group(backend, store=store, rank=0, world_size=1, timeout=limit)
+        with contextlib.suppress(RuntimeError):  # the counters tell why
+            dist.all_reduce(torch.ones(1 << 14))
+        return {"packets": module.report()["packets"]}
+
+
 class _Doctor:
     """Doctor's part in this rank."""
 
     def __init__(
-        self, given: Any, environ: "dict[str, str]", attempt: Attempt, module: Any
+        self,
+        given: Any,
+        environ: "dict[str, str]",
+        attempt: Attempt,
+        alone: Attempt,
+        module: Any,
     ) -> None:
-        self._given, self._environ, self._attempt = given, environ, attempt
+        self._given, self._environ = given, environ
+        self._attempt, self._alone = attempt, alone
         software = describe(module)
         self._own = {
             "host": _host(environ),
@@ -115,11 +145,16 @@ class _Doctor:
         self._meeting.tell("host", self._own)
         if self._meeting.leads:
             return self._lead()
-        goes = self._meeting.hear("goes", 2 * self._given.timeout + _ANSWERS)
-        if goes:
-            self._meeting.tell("attempt", self._run())
+        if self._meeting.hear("goes", 2 * self._given.timeout + _ANSWERS):
+            self._meeting.tell("attempt", self._run(self._attempt))
         else:
             self._attempt.cancel()
+        # As long as a rank takes, those before this one may take as well.
+        patience = (1 + self._meeting.world) * self._patience()
+        if self._meeting.hear(f"alone/{self._own['rank']}", patience):
+            self._meeting.tell("alone", self._run(self._alone))
+        else:
+            self._alone.cancel()
         code = self._meeting.hear("code", self._patience() + _ANSWERS)
         self._meeting.tell("end", {})
         return FAILED if code is None else int(code)
@@ -130,14 +165,14 @@ class _Doctor:
         goes = all(one.state != BAD for name in _FIRST for one in seen[name])
         self._meeting.publish("goes", goes)
         if goes:
-            own = self._run()
-            self._meeting.tell("attempt", own)
+            self._meeting.tell("attempt", self._run(self._attempt))
             tried = {one["rank"]: one for one in self._meeting.gather("attempt", _ANSWERS)}
             ranks = self._seated(0)
             for rank in ranks:
                 rank["attempt"] = tried.get(rank["rank"], _silent())
         else:
             self._attempt.cancel()
+        self._try_each(ranks)
         times = summarize([rank.get("attempt", {}).get("times") or [] for rank in ranks])
         report = table.data(legs.judge(ranks), times)
         self._show(report)
@@ -146,6 +181,22 @@ class _Doctor:
         self._meeting.tell("end", {})
         self._meeting.gather("end", _ANSWERS)  # before the Store ends with this process
         return code
+
+    def _try_each(self, ranks: "list[dict[str, Any]]") -> None:
+        """Lets each rank try alone where nobody had an answer: whose packets get lost is open."""
+        failed = legs.judge(ranks).failed
+        silent = failed is not None and failed.name == "answers" and legs.is_silent(ranks)
+        wanted = silent and self._own["software"]["simulator"] != "True"
+        if not wanted:
+            self._alone.cancel()
+        for rank in ranks:
+            number = rank["rank"]
+            self._meeting.publish(f"alone/{number}", wanted)
+            if wanted and number == self._own["rank"]:
+                self._meeting.tell("alone", self._run(self._alone))
+            if wanted:  # one after the other: a controller serves one session at a time
+                found = self._meeting.hear(f"alone/{number}/1", self._patience() + _ANSWERS)
+                rank["alone"] = (found or {}).get("packets")
 
     def _seated(self, patience: float) -> "list[dict[str, Any]]":
         """What the ranks have said of themselves, with those that did not come."""
@@ -161,10 +212,10 @@ class _Doctor:
     def _patience(self) -> float:
         return float(_ROUNDS * self._given.timeout)
 
-    def _run(self) -> "dict[str, Any]":
+    def _run(self, attempt: Attempt) -> "dict[str, Any]":
         sizes = [] if self._given.no_times else SIZES
         job = {"environ": self._environ, "timeout": self._given.timeout, "sizes": sizes}
-        return dict(self._attempt.run(job, self._patience()), rank=self._own["rank"])
+        return dict(attempt.run(job, self._patience()), rank=self._own["rank"])
 
     def _show(self, report: "dict[str, Any]") -> None:
         if self._given.report:

@@ -55,14 +55,18 @@ class Faults:
     """Milliseconds that each packet is held."""
     seed: int | None = None
     """Seed of the choice; None: another in each run."""
+    lose_from: int | None = None
+    """Rank of which all packets are lost on their way to the switch."""
+    lose_to: int | None = None
+    """Rank of which all answers are lost on their way from the switch."""
 
     @property
     def arguments(self) -> list[str]:
         """Arguments of the switch."""
         shares = {"loss": self.loss, "duplicate": self.duplicate, "reorder": self.reorder}
         given = {name: value for name, value in {**shares, "delay": self.delay}.items() if value}
-        if self.seed is not None:
-            given["seed"] = self.seed
+        numbers = {"seed": self.seed, "lose-from": self.lose_from, "lose-to": self.lose_to}
+        given.update({name: value for name, value in numbers.items() if value is not None})
         return [word for name, value in given.items() for word in (f"--{name}", repr(value))]
 
 

@@ -25,8 +25,14 @@ struct FaultPlan {
   double reorder = 0;
   Duration delay{};
   std::uint64_t seed = 1;
+  // Ports of which all frames are lost: those that come from it, and those that go to it.
+  std::optional<std::size_t> lose_from;
+  std::optional<std::size_t> lose_to;
 
-  bool Any() const { return loss > 0 || duplicate > 0 || reorder > 0 || delay > Duration::zero(); }
+  bool Any() const {
+    return loss > 0 || duplicate > 0 || reorder > 0 || delay > Duration::zero() || lose_from ||
+           lose_to;
+  }
 };
 
 // A frame on its way, with a worker's rank and where it came from or goes to.

@@ -25,6 +25,7 @@ namespace {
 
 using softswitch::FaultPlan;
 
+constexpr double kMaxPort = softswitch::kMaxWorkers - 1;
 constexpr double kMaxDelayMs = 60'000;
 constexpr double kMaxWaitS = 86'400;
 
@@ -75,6 +76,10 @@ Options Read(const std::vector<std::string>& arguments) {
     } else if (name == "--delay") {
       options.faults.delay = std::chrono::duration_cast<softswitch::Duration>(
           std::chrono::duration<double, std::milli>(Number(name, value, kMaxDelayMs)));
+    } else if (name == "--lose-from") {
+      options.faults.lose_from = static_cast<std::size_t>(Number(name, value, kMaxPort));
+    } else if (name == "--lose-to") {
+      options.faults.lose_to = static_cast<std::size_t>(Number(name, value, kMaxPort));
     } else if (name == "--seed") {
       options.faults.seed = static_cast<std::uint64_t>(Number(name, value, 1e15));
     } else if (name == "--wait") {

@@ -43,7 +43,8 @@ FaultPlan Other(FaultPlan plan) {
 }  // namespace
 
 Plane::Plane(const std::vector<std::string>& ports, const FaultPlan& plan)
-    : faulty_(plan.Any()),
+    : plan_(plan),
+      faulty_(plan.Any()),
       inwards_(plan),
       outwards_(Other(plan)),
       bell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
@@ -164,7 +165,8 @@ void Plane::Arrived(std::size_t port, std::uint16_t queue, Bytes frame) {
   if (!faulty_) return Sum(port, queue, frame);
   const std::optional<std::size_t> rank = core_.RankOf(frame);
   Parcel parcel = {port, queue, rank.value_or(0), {frame.data, frame.data + frame.size}};
-  if (!inwards_.Take(now_, std::move(parcel)) && rank) ++counters_.workers[*rank].lost;
+  const bool lost = plan_.lose_from == port || !inwards_.Take(now_, std::move(parcel));
+  if (lost && rank) ++counters_.workers[*rank].lost;
 }
 
 void Plane::Sum(std::size_t port, std::uint16_t queue, Bytes frame) {
@@ -222,7 +224,8 @@ void Plane::Send(std::size_t rank, std::uint16_t queue, Bytes head, Bytes values
   if (!faulty_) return ports_[bound.port]->Send(queue, head, values);
   Parcel parcel = {bound.port, queue, rank, {head.data, head.data + head.size}};
   parcel.frame.insert(parcel.frame.end(), values.data, values.data + values.size);
-  if (!outwards_.Take(now_, std::move(parcel))) ++counters_.workers[rank].answers_lost;
+  const bool lost = plan_.lose_to == bound.port || !outwards_.Take(now_, std::move(parcel));
+  if (lost) ++counters_.workers[rank].answers_lost;
 }
 
 void Plane::LookForDepartures() {

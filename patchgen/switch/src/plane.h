@@ -90,6 +90,7 @@ class Plane {
   Poller poller_;
   std::vector<std::unique_ptr<Port>> ports_;
   Core core_;
+  const FaultPlan plan_;
   bool faulty_;
   Faults inwards_;
   Faults outwards_;

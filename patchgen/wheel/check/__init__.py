@@ -1,7 +1,6 @@
-"""Checks of what a build and a run need: what is here, what is missing, and what to do.
+"""Checks of what a build needs: what is here, what is missing, and what to do.
 
-Nothing is changed. Rows whose name begins with `run:` are about what a run needs; no build fails
-for them, nor for rows about what it can do without.
+Nothing is changed. No build fails for rows about what it can do without.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from patchgen.system import files, threads
 from patchgen.wheel.check import (
     blas,
     configure,
+    drivers,
     environment,
     homes,
     link,
     programs,
     python,
     room,
-    runtime,
 )
 from patchgen.wheel.check.accepted import ACCEPTABLE
 from patchgen.wheel.check.facts import Facts
@@ -53,7 +52,7 @@ CHECKS: tuple[Callable[[Facts], Iterable[Check]], ...] = (
     python.check_tool,
     environment.check,
     room.check,
-    runtime.check,
+    drivers.check,
 )
 """Checks in the order of their rows; each is about one thing, and all run at the same time."""
 
@@ -64,7 +63,7 @@ def default_work(pin: Pin) -> str:
 
 
 def run(options: Options, pin: Pin, site: Site) -> list[Check]:
-    """Checks everything that a build needs, then what a run needs.
+    """Checks everything that a build needs.
 
     Args:
         options: the flags and homes.

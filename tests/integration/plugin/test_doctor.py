@@ -175,7 +175,13 @@ def test_what_is_not_started_by_a_launcher(plugin: Plugin) -> None:
 
 def test_ranks_of_torchrun(plugin: Plugin, home: Path, tmp_path: Path) -> None:
     """One rank fails as all do, and the table is printed once."""
-    command = [str(plugin.python), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [
+        str(plugin.python),
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node=2",
+    ]
     done = subprocess.run(
         [*command, "-m", "torch_switchml.doctor", "--no-times"],
         capture_output=True, text=True, check=False, cwd=tmp_path,

@@ -73,19 +73,3 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     text = "# " + os.fsdecode(b"\xff") + "\n"
     config.save(path, text)
     assert config.load(path) == text
-
-
-@pytest.mark.parametrize(
-    ("options", "without"),
-    [
-        ("--no-huge -m 256", True),
-        ("-m 256 --no-huge", True),
-        ("--no-hugetlb", False),
-        ("'--no-huge", False),
-        ("", False),
-    ],
-)
-def test_dpdk_without_hugepages(options: str, *, without: bool) -> None:
-    text = f"[backend.dpdk]\nextra_eal_options = {options}\n"
-    assert config.read(text).without_hugepages == without
-    assert not config.read("").without_hugepages

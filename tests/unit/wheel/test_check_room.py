@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING
 import pytest
 from support import unprivileged
 
-from patchgen.client.config import read
 from patchgen.patch import pins
 from patchgen.patch.recipes import Recipe
 from patchgen.system import machine
 from patchgen.wheel import check
-from patchgen.wheel.check import room, runtime
+from patchgen.wheel.check import room
 from patchgen.wheel.check.site import Site
 
 if TYPE_CHECKING:
@@ -97,44 +96,3 @@ def test_a_path_that_the_build_does_not_take(tmp_path: Path) -> None:
             "name another directory with --work"
         ),
     )
-
-
-def pages(root: Path, free: dict[int, int], mounts: str) -> str:
-    for size, count in free.items():
-        directory = root / f"sys/kernel/mm/hugepages/hugepages-{size}kB"
-        directory.mkdir(parents=True)
-        (directory / "free_hugepages").write_text(f"{count}\n")
-    (root / "proc").mkdir(parents=True)
-    (root / "proc/mounts").write_text(f"proc /proc proc rw 0 0\n{mounts}")
-    return str(root)
-
-
-MOUNTED = "hugetlbfs /dev/hugepages hugetlbfs rw 0 0\n"
-RESERVE = "as root: echo 2048 > /proc/sys/vm/nr_hugepages"
-MOUNT = "no hugetlbfs; as root: mount -t hugetlbfs none /dev/hugepages"
-
-
-@pytest.mark.parametrize(
-    ("free", "mounts", "found", "problems"),
-    [
-        ({2048: 512, 1048576: 0}, MOUNTED, "512 of 2048 kB free", []),
-        ({2048: 512, 1048576: 4}, MOUNTED, "512 of 2048 kB, 4 of 1048576 kB free", []),
-        ({2048: 512}, "", "512 of 2048 kB free", [MOUNT]),
-        ({2048: 0}, "", "", [f"none is free; {RESERVE}", MOUNT]),
-        ({}, MOUNTED, "", [f"this kernel has none; {RESERVE}"]),
-    ],
-)
-def test_hugepages(
-    tmp_path: Path, free: dict[int, int], mounts: str, found: str, problems: list[str]
-) -> None:
-    row = runtime.check_hugepages(None, pages(tmp_path, free, mounts))
-    assert (row.found, list(row.problems), row.required) == (found, problems, False)
-
-
-def test_no_hugepages_are_missed_where_dpdk_does_without(tmp_path: Path) -> None:
-    root = pages(tmp_path, {}, "")
-    eal = "extra_eal_options = -m 256 --no-huge"
-    config = read(f"[general]\nbackend = dpdk\n[backend.dpdk]\n{eal}\n")
-    row = runtime.check_hugepages(config, root)
-    assert (row.ok, row.found) == (True, "none needed: switchml.cfg has --no-huge")
-    assert not runtime.check_hugepages(read("[general]\nbackend = dpdk\n"), root).ok

@@ -1,0 +1,162 @@
+"""The doctor names the leg that is broken on purpose, and the host: with the real library.
+
+The rows of docs/doctor.md that the simulator cannot show.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.real import LabLauncher, Settings
+from support.torch import built_plugin, pypi_torch
+
+from patchgen.ranks import lab
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+
+HOSTS = ("zeus", "apollo")
+FAILED = 6
+PATIENT = Settings(timeout=200)
+
+
+@pytest.fixture(scope="session")
+def launch(home: Path, switch: str, tmp_path_factory: pytest.TempPathFactory) -> LabLauncher:
+    plugin = built_plugin(
+        pypi_torch(), home, tmp_path_factory, "real-plugin", "--dpdk", optimized=True
+    )
+    return LabLauncher(
+        python=plugin.python,
+        loading={"SWITCHML_TEST_BACKEND": "switchml"},
+        report=plugin.package / "_patch.py",
+        home=home,
+        scratch=tmp_path_factory.mktemp("doctor-ranks"),
+        switch=switch,
+        settings=PATIENT,
+    )
+
+
+def arguments(timeout: float, *more: str) -> dict[str, Any]:
+    return {
+        "arguments": {"arguments": ["--timeout", str(timeout), *more]},
+        "rank_env": {rank: {"SWITCHML_HOST": host} for rank, host in enumerate(HOSTS)},
+    }
+
+
+def read_report(launch: LabLauncher) -> dict[str, Any]:
+    run = launch.scratch / f"run-{len(launch.runs)}"
+    report: dict[str, Any] = json.loads((run / "0" / "report.json").read_text())
+    return report
+
+
+def examine(
+    launch: LabLauncher,
+    apollo: Mapping[str, object] | None = None,
+    *,
+    timeout: float = 40,
+    code: int = FAILED,
+) -> dict[str, Any]:
+    """Rank 0's report, where apollo's switchml.cfg has other values."""
+    ranks = launch(
+        "doctor_cases:examine", 2, per_rank={1: apollo or {}}, **arguments(timeout, "--no-times")
+    )
+    assert [rank.result["code"] for rank in ranks] == [code] * 2, ranks
+    return read_report(launch)
+
+
+def words(report: Mapping[str, Any], rank: int) -> str:
+    return str(report["ranks"][rank]["legs"][report["leg"]]["words"])
+
+
+@dataclasses.dataclass(frozen=True)
+class Changed(LabLauncher):
+    """Lab in which a part of apollo's switchml.cfg is another one."""
+
+    change: tuple[str, str] = ("", "")
+    everywhere: tuple[str, str] = ("", "")
+
+    def config(self, values: Mapping[str, object]) -> str:
+        text = LabLauncher.config(self, values).replace(*self.everywhere)
+        return text.replace(*self.change) if str(values["rank"]) == "1" else text
+
+
+@dataclasses.dataclass(frozen=True)
+class Moved(LabLauncher):
+    """Lab in which apollo's port is at another switch."""
+
+    socket: str = ""
+
+    def config(self, values: Mapping[str, object]) -> str:
+        text = LabLauncher.config(self, values)
+        own = f"{self.labs[-1].directory}/port-1"
+        return text.replace(own, self.socket) if str(values["rank"]) == "1" else text
+
+
+def changed(launch: LabLauncher, old: str, new: str, both: tuple[str, str] = ("", "")) -> Changed:
+    return Changed(**vars(launch), change=(old, new), everywhere=both)
+
+
+def test_all_legs_hold(launch: LabLauncher) -> None:
+    ranks = launch("doctor_cases:examine", 2, **arguments(40))
+    assert [rank.result["code"] for rank in ranks] == [0, 0], ranks
+    report = read_report(launch)
+    assert report["holds"]
+    assert report["times"]["sizes"][0]["switchml"] > 0
+    for rank in report["ranks"]:
+        assert rank["packets"]["sent"] >= rank["packets"]["answers"] > 0
+
+
+def test_no_controller(launch: LabLauncher) -> None:
+    report = examine(launch, {"controller_ip": "127.0.0.2"})
+    assert (report["leg"], report["hosts"]) == ("controller", ["apollo"])
+    assert "127.0.0.2" in words(report, 1)
+
+
+def test_a_worker_that_the_controller_refuses(launch: LabLauncher) -> None:
+    """Both ranks have one address, so that the second one is refused."""
+    same = ("--vdev=net_memif0,", "--vdev=net_memif0,mac=02:00:00:00:00:07,")
+    report = examine(changed(launch, "10.83.77.1", "10.83.77.0", both=same))
+    assert (report["leg"], report["hosts"]) == ("session", ["apollo"])
+
+
+def test_a_port_that_is_not_connected(launch: LabLauncher) -> None:
+    report = examine(changed(launch, "/port-1", "/port-9"), timeout=16)
+    assert (report["leg"], report["hosts"]) == ("packets", ["apollo"])
+    assert words(report, 1) == "no packet left the card"
+
+
+@pytest.mark.parametrize(
+    "faults", [lab.Faults(lose_from=1), lab.Faults(lose_to=1)], ids=["to-it", "from-it"]
+)
+def test_all_packets_are_lost_one_way(launch: LabLauncher, faults: lab.Faults) -> None:
+    report = examine(dataclasses.replace(launch, faults=faults), timeout=16)
+    assert (report["leg"], report["hosts"]) == ("answers", ["apollo"])
+    assert words(report, 1).startswith("sent ")
+    assert words(report, 1).endswith(", no answer")
+
+
+def test_a_card_that_the_switch_does_not_know(launch: LabLauncher) -> None:
+    """apollo's cable is in another switch, which knows the address of nobody."""
+    with lab.running(launch.switch, 2, lab.Faults()) as other:
+        socket = f"{other.directory}/port-1"
+        moved = Moved(**vars(launch), socket=socket)
+        report = examine(moved, timeout=16)
+    assert (report["leg"], report["hosts"]) == ("answers", ["apollo"])
+
+
+def test_no_huge_pages(launch: LabLauncher) -> None:
+    report = examine(changed(launch, "--no-huge ", ""))
+    assert (report["leg"], report["hosts"]) == ("machine", ["apollo"])
+    assert "huge page" in words(report, 1)
+
+
+def test_other_cores_than_threads(launch: LabLauncher) -> None:
+    report = examine(launch, {"cores": "0,1"})
+    assert (report["leg"], report["hosts"]) == ("switchml.cfg", ["apollo"])
+    assert "cores = 0,1 names 2 cores, but num_worker_threads = 1" in words(report, 1)
