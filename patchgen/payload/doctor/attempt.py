@@ -33,8 +33,7 @@ class Attempt:
     def run(self, job: "dict[str, Any]", patience: float) -> "dict[str, Any]":
         """Starts the work; returns its result, how the child ended, and its last lines."""
         deadline = time.monotonic() + patience
-        os.write(self._start, json.dumps(job).encode())
-        os.close(self._start)
+        self._say(json.dumps(job))
         answer = b""
         while True:
             left = deadline - time.monotonic()
@@ -52,8 +51,12 @@ class Attempt:
 
     def cancel(self) -> None:
         """Ends the child, which has nothing to do."""
-        os.close(self._start)
+        self._say("")
         self._end()
+
+    def _say(self, line: str) -> None:
+        os.write(self._start, line.encode() + b"\n")
+        os.close(self._start)
 
     def _end(self) -> "dict[str, Any]":
         _, status = os.waitpid(self._pid, 0)
@@ -72,16 +75,13 @@ def _serve(work: "Callable[[dict[str, Any]], dict[str, Any]]", *pipes: int) -> N
     start, answer, log = pipes
     code = 1
     try:
-        asked = b""
-        while True:
-            part = os.read(start, 1 << 16)
-            if not part:
-                break
-            asked += part
+        # A line, since another child may hold the other end open as well.
+        with os.fdopen(start) as lines:
+            asked = lines.readline().strip()
         if asked:
             for number in (1, 2):
                 os.dup2(log, number)
-            found = work(json.loads(asked.decode()))
+            found = work(json.loads(asked))
             with os.fdopen(answer, "wb") as file:
                 file.write(json.dumps(found).encode())
         code = 0

@@ -135,6 +135,8 @@ def look_at_packets(rank: Any, _ranks: "list[Any]") -> Found:
 def look_at_answers(rank: Any, ranks: "list[Any]") -> Found:
     """Each packet has its answer."""
     packets = _report(rank).get("packets")
+    if packets is None and _step(rank) == "probe" and _report(rank)["objection"]:
+        return Found(BAD, _report(rank)["objection"])
     if not _is_past(rank, "start") or packets is None or packets["sent"] == 0:
         return Found(UNKNOWN, "")
     if _step(rank) != "probe":
@@ -165,6 +167,8 @@ def look_at_sums(rank: Any, _ranks: "list[Any]") -> Found:
     """Sums are right."""
     if _step(rank) == "sums" and _report(rank)["objection"]:
         return Found(BAD, _report(rank)["objection"])
+    if _report(rank).get("decision", "").startswith("WARNING"):
+        return Found(DOUBTFUL, "SWITCHML_ALLOW_FAKE_SUMS is set, so nobody has looked at sums")
     return _good() if _step(rank) in {"sums", ""} else Found(UNKNOWN, "")
 
 
@@ -204,4 +208,10 @@ def judge(ranks: "list[Any]") -> Verdict:
     """Looks at each leg of each rank; they are in their order."""
     findings = {leg.name: [leg.look(rank, ranks) for rank in ranks] for leg in LEGS}
     failed = [leg for leg in LEGS if any(one.state == BAD for one in findings[leg.name])]
+    left = [rank for rank in ranks if _step(rank)]
+    if left and not failed:  # whatever it is: a group that does not delegate is not well
+        last = LEGS[-1]
+        why = _report(left[0]).get("reason", "")
+        findings[last.name] = [Found(BAD, why) if _step(rank) else _good() for rank in ranks]
+        failed = [last]
     return Verdict(ranks, findings, failed[0] if failed else None)

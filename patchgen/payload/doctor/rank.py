@@ -130,13 +130,14 @@ class _Doctor:
         self._given, self._environ = given, environ
         self._attempt, self._alone = attempt, alone
         software = describe(module)
+        self._simulated = software["simulator"] == "True"
         self._own = {
             "host": _host(environ),
             "rank": int(environ["RANK"]),
             "world": int(environ["WORLD_SIZE"]),
             "pid": os.getpid(),
             "software": software,
-            "machine": list(look(read_values(environ), simulator=software["simulator"] == "True")),
+            "machine": list(look(read_values(environ), simulator=self._simulated)),
         }
         self._meeting = Meeting(environ, given.timeout)
 
@@ -186,11 +187,10 @@ class _Doctor:
         """Lets each rank try alone where nobody had an answer: whose packets get lost is open."""
         failed = legs.judge(ranks).failed
         silent = failed is not None and failed.name == "answers" and legs.is_silent(ranks)
-        wanted = silent and self._own["software"]["simulator"] != "True"
+        wanted = silent and not self._simulated
         if not wanted:
             self._alone.cancel()
-        for rank in ranks:
-            number = rank["rank"]
+        for number, rank in enumerate(ranks):  # all of them have come
             self._meeting.publish(f"alone/{number}", wanted)
             if wanted and number == self._own["rank"]:
                 self._meeting.tell("alone", self._run(self._alone))

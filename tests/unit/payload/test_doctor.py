@@ -29,7 +29,7 @@ def write(root: Path, files: dict[str, str]) -> str:
 
 def looked(root: Path, files: dict[str, str], **values: str) -> list[tuple[str, str]]:
     given = {**DPDK, **{key.replace("__", "."): value for key, value in values.items()}}
-    return [tuple(one) for one in machine.look(given, simulator=False, root=write(root, files))]
+    return [*machine.look(given, simulator=False, root=write(root, files))]
 
 
 def pages(free: dict[int, int], mounts: str) -> dict[str, str]:
@@ -203,6 +203,24 @@ def test_wrong_sums() -> None:
     wrong = {"step": "sums", "objection": "SwitchML summed the probe wrongly"}
     ranks = [rank(0, report={"step": "sums"}), rank(1, report=wrong)]
     assert failed(*ranks) == ("sums", ["h1"], wrong["objection"])
+
+
+def test_a_library_that_does_not_count() -> None:
+    ranks = [rank(number, report={**PROBE, "packets": None}) for number in (0, 1)]
+    assert failed(*ranks) == ("answers", ["h0", "h1"], PROBE["objection"])
+
+
+def test_sums_that_are_none() -> None:
+    fake = {"decision": "WARNING: NOT REAL SUMS: allreduce goes to SwitchML"}
+    verdict = legs.judge([rank(0, report=fake), rank(1, report=fake)])
+    assert verdict.failed is None
+    assert [one.state for one in verdict.findings["sums"]] == ["doubtful"] * 2
+
+
+def test_a_group_that_does_not_delegate_for_another_reason() -> None:
+    other = {"step": "offer", "reason": "rank 1: it has no mood"}
+    ranks = [rank(number, report=other) for number in (0, 1)]
+    assert failed(*ranks) == ("sums", ["h0", "h1"], other["reason"])
 
 
 def test_gloo_does_not_connect() -> None:
