@@ -9,7 +9,7 @@ from support import unprivileged
 from patchgen.client import library
 from patchgen.client.library import Archive, ArchiveError, Mark, examine
 from patchgen.options import resolve
-from patchgen.wheel.check import homes, runtime
+from patchgen.wheel.check import drivers, homes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -181,9 +181,9 @@ def test_the_driver_of_the_card_is_told(tmp_path: Path, content: bytes, *, ok: b
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/libdpdk.a").write_bytes(content)
     options = resolve({"dpdk": True, "mlx5": True, "dpdk_home": str(tmp_path)}, {}, "/")
-    row = runtime.check_driver(options)
+    row = drivers.check_driver(options)
     assert row is not None
-    assert (row.name, row.ok, row.required) == ("run: DPDK's mlx5 driver", ok, False)
+    assert (row.name, row.ok, row.required) == ("DPDK's mlx5 driver (optional)", ok, False)
     assert all("build DPDK with MLX5=1" in problem for problem in row.problems)
 
 
