@@ -7,6 +7,8 @@ from .machine import BAD, DOUBTFUL, GOOD, Found
 UNKNOWN = ""
 Record = "dict[str, Any]"  # what a rank has said of itself, and of the attempt
 _REACHED = ("offer", "start", "probe", "sums", "")  # steps of the agreement, to its end
+_WAITED = "did not start within"  # words of the delegate
+_DELEGATE = "switchml: "  # beginning of its lines
 _DECISIVE = ("switchml", "torch", "simulator", "flags", "protocol", "mends")
 
 
@@ -112,14 +114,26 @@ def look_at_controller(rank: Any, _ranks: "list[Any]") -> Found:
     return _good() if _is_past(rank, "offer") else Found(UNKNOWN, "")
 
 
-def look_at_session(rank: Any, _ranks: "list[Any]") -> Found:
+def look_at_session(rank: Any, ranks: "list[Any]") -> Found:
     """The library has started, and the controller has taken this worker."""
+    words = _failed_start(rank)
+    if not words:
+        return _good() if _is_past(rank, "start") else Found(UNKNOWN, "")
+    others = [_failed_start(one) for one in ranks]
+    if _WAITED in words and any(one and _WAITED not in one for one in others):
+        return Found(UNKNOWN, "waited for the others")
+    return Found(BAD, words)
+
+
+def _failed_start(rank: Any) -> str:
+    """Reason why the library of a rank did not start; empty where it did."""
     attempt = rank.get("attempt", {})
     if attempt.get("ended"):
-        return Found(BAD, ": ".join([f"the process {attempt['ended']}", *attempt["said"][-1:]]))
+        return ": ".join([f"the process {attempt['ended']}", *attempt["said"][-1:]])
     if _step(rank) == "start" and _report(rank)["objection"]:
-        return Found(BAD, ": ".join([_report(rank)["objection"], *attempt["said"][-2:-1]]))
-    return _good() if _is_past(rank, "start") else Found(UNKNOWN, "")
+        own = [line for line in attempt["said"] if not line.startswith(_DELEGATE)]
+        return ": ".join([str(_report(rank)["objection"]), *own[-1:]])
+    return ""
 
 
 def look_at_packets(rank: Any, _ranks: "list[Any]") -> Found:

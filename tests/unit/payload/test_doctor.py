@@ -199,6 +199,16 @@ def test_a_process_that_the_library_ends() -> None:
     assert failed(others, dead) == ("session", ["h1"], expected)
 
 
+def test_a_rank_that_waits_for_one_that_is_refused() -> None:
+    """It is not at fault, unless all have waited."""
+    waited = {"step": "start", "objection": "the SwitchML context did not start within 9 ms"}
+    refused = {"step": "start", "objection": "the SwitchML context did not start"}
+    ranks = [rank(0, report=waited),
+             rank(1, report=refused, said=["no room", "switchml: error: given up"])]  # fmt: skip
+    assert failed(*ranks) == ("session", ["h1"], "the SwitchML context did not start: no room")
+    assert failed(ranks[0], rank(1, report=waited))[:2] == ("session", ["h0", "h1"])
+
+
 def test_wrong_sums() -> None:
     wrong = {"step": "sums", "objection": "SwitchML summed the probe wrongly"}
     ranks = [rank(0, report={"step": "sums"}), rank(1, report=wrong)]
