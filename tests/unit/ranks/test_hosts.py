@@ -211,8 +211,8 @@ class Heard:
 
 @pytest.mark.parametrize("code", [0, 3])
 def test_the_host_that_stopped_first_has_the_code(code: int) -> None:
-    parts: list[dict[str, Any]] = [{"code": one, "failed": [], "ranks": [], "elsewhere": [], "makers": []}
-             for one in (3, 5)]  # fmt: skip
+    nothing: dict[str, Any] = {"failed": [], "ranks": [], "elsewhere": [], "makers": []}
+    parts = [{**nothing, "code": one} for one in (3, 5)]
     heard: Any = Heard(parts)
     hosts = Hosts((Host("b", "", 1), Host("a", "", 1)), 0, 1)
     for order in ([0, 1], [1, 0]):
