@@ -8,6 +8,7 @@ network; a port of its loopback can be relayed to one server outside. `enclosure
 import array
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import socket
@@ -27,36 +28,26 @@ _DETACH = 2  # umount2(2)
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1  # netdevice(7)
 _READ = 1 << 16  # bytes
 _LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def enter() -> None:
-    """Gives this process mounts of its own, with an empty directory PATH.
-
-    Without privileges that takes a user namespace, which a process with threads cannot have.
-
-    Raises:
-        OSError: the system refuses.
-    """
-    _unshare(_NEWNS)
-    _mount(None, "/", None, _REC | _PRIVATE)
-    hidden = os.open(ROOT, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        _mount("tmpfs", ROOT, "tmpfs", _NOSUID | _NODEV, "mode=755")
-        for name in os.listdir(hidden):
-            if name != os.path.basename(PATH):
-                _keep(hidden, name)
-    finally:
-        os.close(hidden)
-    os.mkdir(PATH)
+_shown = []  # type: list[str]
 
 
 def show(directory: str) -> None:
-    """Binds a directory to PATH, once `enter` has made it.
+    """Shows a directory at PATH to this process and to what it starts, in place of another.
+
+    The first time, this process gets mounts of its own. Without privileges that takes a user
+    namespace, which a process with threads cannot have.
 
     Raises:
         OSError: the system refuses.
     """
+    if not _shown:
+        _enter()
+    elif _shown[-1] == directory:
+        return
+    elif _shown[-1]:
+        hide()
     _mount(directory, PATH, None, _BIND | _REC)
+    _shown.append(directory)
 
 
 def hide() -> None:
@@ -66,6 +57,12 @@ def hide() -> None:
         OSError: the system refuses.
     """
     _check(_LIBC.umount2(os.fsencode(PATH), _DETACH), PATH)
+    _shown.append("")
+
+
+def has_shown() -> bool:
+    """True where this process has mounts of its own."""
+    return bool(_shown)
 
 
 def leave_network() -> None:
@@ -79,6 +76,21 @@ def leave_network() -> None:
         request = struct.pack("16sh14x", b"lo", 0)
         flags = struct.unpack("16sh14x", fcntl.ioctl(asked, _GET_FLAGS, request))[1]
         fcntl.ioctl(asked, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _UP))
+
+
+def _enter() -> None:
+    if os.path.lexists(PATH):  # it would be hidden
+        raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), PATH)
+    _unshare(_NEWNS)
+    _mount(None, "/", None, _REC | _PRIVATE)
+    hidden = os.open(ROOT, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _mount("tmpfs", ROOT, "tmpfs", _NOSUID | _NODEV, "mode=755")
+        for name in os.listdir(hidden):
+            _keep(hidden, name)
+    finally:
+        os.close(hidden)
+    os.mkdir(PATH)
 
 
 def _unshare(flags: int) -> None:
@@ -207,7 +219,6 @@ def main() -> None:
     relays, command = [], sys.argv[1:]
     try:
         if command == ["--try"]:
-            enter()
             show("/")
             hide()
             leave_network()

@@ -52,27 +52,30 @@ class Place:
         given = [word for relay in relays for word in ("--relay", relay)]
         return [sys.executable, "-IS", _ENCLOSURE, *given, "--", *command]
 
-    def enter(self) -> None:
-        """Lets this process and all that it starts see the directory at its fixed path.
+    def show(self) -> None:
+        """Shows the directory at its fixed path to this process and to all that it starts.
+
+        Inside, git and ssh do not see whose files are whose, so that is left until it is needed.
+
+        Raises:
+            ToolError: the system refuses.
+        """
+        if self.fixed and os.path.isdir(self.work):  # a plan may be of one that is not there
+            with _refused():
+                enclosure.show(self.work)
+
+    @contextlib.contextmanager
+    def hide(self) -> Iterator[None]:
+        """Runs the block as on a machine where there is no such path.
 
         Raises:
             ToolError: the system refuses.
         """
         if self.fixed:
             with _refused():
-                enclosure.enter()
-                self._show()
-
-    @contextlib.contextmanager
-    def hide_path(self) -> Iterator[None]:
-        """Runs the block, after `enter`, as on a machine where there is no such path."""
-        if self.fixed:
-            with _refused():
                 enclosure.hide()
         yield
-        if self.fixed:
-            with _refused():
-                self._show()
+        self.show()
 
     def leave_network(self) -> str:
         """Leaves the network for good, where that can be had; returns what network there is.
@@ -86,13 +89,11 @@ class Place:
             enclosure.leave_network()
         return LOOPBACK
 
-    def _show(self) -> None:
-        if os.path.isdir(self.work):  # a plan may be of a directory that is not there
-            enclosure.show(self.work)
-
 
 def find(work: str) -> Place:
     """Place of a work directory, by what the system gives. Changes nothing."""
+    if enclosure.has_shown():
+        return Place(work, enclosure.PATH)
     tried = capture(Program([sys.executable, "-IS", _ENCLOSURE, "--try"]), limit=LIMIT)
     if tried.code == 0:
         return Place(work, enclosure.PATH)

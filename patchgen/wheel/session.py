@@ -44,19 +44,6 @@ class Session:
     compile: Objects = field(init=False)
     wheel: Wheel = field(init=False)
     verify: Verified = field(init=False)
-    _entered: bool = field(init=False, default=False)
-
-    def enter(self) -> None:
-        """Enters the place of the build, once: not before something needs it.
-
-        Inside, git and ssh do not see whose files are whose.
-
-        Raises:
-            ToolError: the system refuses.
-        """
-        if not self._entered:
-            self.place.enter()
-            self._entered = True
 
 
 @contextlib.contextmanager

@@ -140,5 +140,5 @@ def _find_prefix(lock: Lock, site: Site) -> str | None:
     named = there.path(site.prefix)
     if found is None or not found.whole or not found.serves(lock.identity, site.prefix, named):
         return None
-    there.enter()
+    there.show()
     return named

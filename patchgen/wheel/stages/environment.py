@@ -47,7 +47,7 @@ def make(session: Session) -> Environment:
             why = "from another lock" if found.lock != lock.identity else "for another path"
             _LOGGER.info("removing %s, which was made %s", request.prefix, why)
             shutil.rmtree(request.prefix)
-        session.enter()
+        session.place.show()
         prefix.create_prefix(
             lock, request.prefix, request.cache, request.environ,
             named=_named(session), link_scripts=True,
@@ -66,7 +66,7 @@ def _named(session: Session) -> str:
 
 def _describe(session: Session) -> Environment:
     request, lock = session.request, session.lock
-    session.enter()
+    session.place.show()
     python = session.place.path(request.interpreter) if lock else request.interpreter
     values = variables_of(session)
     tools = os.path.dirname(python) if lock else None

@@ -35,7 +35,7 @@ def make(session: Session) -> Lock:
     from patchgen.wheel.env import lockfile, locking
 
     request = session.request
-    session.enter()  # a process with py-rattler's threads can no more
+    session.place.show()  # a process with py-rattler's threads can no more
     locking.make_lock(
         request.environment,
         request.lock,

@@ -57,7 +57,7 @@ def make(session: Session) -> Verified:
     )
     # The switch of a configuration is elsewhere; else ranks need nobody but themselves.
     network = HOST if request.configs else session.place.leave_network()
-    with session.place.hide_path():
+    with session.place.hide():
         found = verify_wheel(path, request.interpreter, expected, request.configs, request.environ)
     if not checks.hold(found):
         wrong = [
