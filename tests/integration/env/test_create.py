@@ -13,6 +13,7 @@ import pytest
 from support.conda import PLACEHOLDER, PLATFORM, PROGRAM, Channel, Package, Site, served
 from support.waiting import ENOUGH, has_ended, read_rest, until
 
+from patchgen.payload import enclosure
 from patchgen.wheel.env import lockfile, marker, packages
 
 pytestmark = pytest.mark.integration
@@ -79,6 +80,38 @@ def test_a_prefix_holds_the_packages_with_its_own_path_in_them(
     assert record(site, "lib")["sha256"] == site.locked()["lib"].sha256
     assert state(site).whole
     site.verify("--contents")
+
+
+MAKE = """\
+import os, subprocess, sys
+from patchgen.payload import enclosure
+from patchgen.wheel.env import lockfile, prefix
+lock, there, cache = sys.argv[1:]
+seen = os.path.join(enclosure.PATH, os.path.basename(there))
+enclosure.show(os.path.dirname(there))
+prefix.create_prefix(
+    lockfile.read(lock), there, cache, os.environ, link_scripts=True, named=seen
+)
+subprocess.run([f"{seen}/lib/link"])
+os._exit(0)
+"""
+
+
+def test_a_prefix_that_a_build_sees_elsewhere_has_that_path_in_it(
+    site: Site, channel: Channel
+) -> None:
+    """So have its post-link scripts, which run where they see it there."""
+    site.ask([channel.url], ["tool"], link_scripts=["tool"])
+    site.lock()
+    given = [str(path) for path in (site.lock_file, site.prefix, site.root / "cache")]
+    said = subprocess.check_output([sys.executable, "-c", MAKE, *given], text=True)
+    seen = f"{enclosure.PATH}/{site.prefix.name}"
+    assert said == f"{seen}\n"
+    assert (site.prefix / "bin/tool").read_text() == f"#!/bin/sh\necho {seen}\n"
+    assert (site.prefix / "ran").exists()
+    assert state(site).named == seen
+    site.verify("--contents")
+    assert "was made for a build" in site.create(code=3)
 
 
 def test_a_noarch_python_package_goes_to_where_its_python_looks(
