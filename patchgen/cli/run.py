@@ -22,13 +22,17 @@ from patchgen.ranks.ways import AUTO, WAYS
 from patchgen.system import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from threading import Event
 
     from patchgen.options import Options
     from patchgen.ranks.hosts.rendezvous import Rendezvous, Request
     from patchgen.ranks.job import Job, Line, Result, Setup
     from patchgen.ranks.lab import Faults
+
+    Output = Callable[[Line], None]
+    Printing = Callable[[Job], AbstractContextManager[tuple[Job, Output]]]
 
 _CONFIG = "SWITCHML_CONFIG"
 _HOME = "SWITCHML_HOME"
@@ -70,6 +74,11 @@ _HOME = "SWITCHML_HOME"
     f"in. [env: {_CONFIG}; default with the simulator: made; else where the library looks]",
 )
 @click.option("--require", is_flag=True, help="Fail if a process group cannot delegate.")
+@click.option(
+    "--metrics",
+    is_flag=True,
+    help="Show the counters of the ranks of this machine while they run.",
+)
 @option(
     "--lab/--no-lab",
     "lab",
@@ -101,6 +110,7 @@ def run(  # noqa: PLR0913  # one for each option
     cache: str | None,
     report: str | None,
     require: bool,
+    metrics: bool,
     lab: bool | None,
     as_json: bool,
     **variables: Any,
@@ -151,29 +161,33 @@ def run(  # noqa: PLR0913  # one for each option
         faults=faults,
     )
     show = functools.partial(_show_result, path=report, as_json=as_json)
+    printing = functools.partial(_printing, quiet=as_json, metrics=metrics)
     if rendezvous is None:
         notes = [*launchers.warnings(os.environ, count)]
-        sys.exit(_run_alone(make_job(workers=count, notes=notes), show, quiet=as_json))
+        sys.exit(_run_alone(make_job(workers=count, notes=notes), show, printing))
     try:
-        sys.exit(_run_together(rendezvous, make_job, show, quiet=as_json))
+        sys.exit(_run_together(rendezvous, make_job, show, printing))
     except HostLost as error:
         say(f"error: {error}")
         sys.exit(error.code)
 
 
-def _run_alone(job: Job, show: Callable[[Result], None], *, quiet: bool) -> int:
+def _run_alone(job: Job, show: Callable[[Result], None], printing: Printing) -> int:
     """Runs a job on this machine; returns its exit code."""
     from patchgen.ranks.setup import prepare
 
     with progress():
         setup = prepare(job)
-    result = _start(job, setup, show, quiet=quiet)
+    result = _start(job, setup, show, printing)
     show(result)
     return result.code
 
 
 def _run_together(
-    rendezvous: Rendezvous, make_job: Callable[..., Job], show: Callable[..., None], *, quiet: bool
+    rendezvous: Rendezvous,
+    make_job: Callable[..., Job],
+    show: Callable[..., None],
+    printing: Printing,
 ) -> int:
     """Runs this host's part of a job; returns the job's exit code."""
     from patchgen.ranks.hosts.party import met
@@ -184,7 +198,7 @@ def _run_together(
             party = stack.enter_context(met(rendezvous))
             job = make_job(workers=party.hosts.size, hosts=party.hosts)
             setup = stack.enter_context(party.agreed(job, prepare(job)))
-        result = party.combine(_start(job, setup, show, party.over, quiet=quiet))
+        result = party.combine(_start(job, setup, show, printing, party.over))
     show(result, brief=not party.is_first)
     return result.code
 
@@ -193,16 +207,16 @@ def _start(
     job: Job,
     setup: Setup,
     show: Callable[[Result], None],
+    printing: Printing,
     over: Event | None = None,
-    *,
-    quiet: bool,
 ) -> Result:
     from patchgen.ranks.job import Interrupted
     from patchgen.ranks.start import start_ranks
 
     say_all(setup.notes)
     try:
-        return start_ranks(job, setup, _Printer(job.workers, quiet=quiet), over)
+        with printing(job) as (watched, output):
+            return start_ranks(watched, setup, output, over)
     except Interrupted as interrupted:
         show(interrupted.result)
         raise
@@ -243,6 +257,19 @@ def read_named_options(variables: dict[str, Any]) -> Options | None:
                 f"{variable.flag} is of a client library; name that with --switchml-home"
             )
     return None
+
+
+@contextlib.contextmanager
+def _printing(job: Job, *, quiet: bool, metrics: bool) -> Iterator[tuple[Job, Output]]:
+    """The job, and what writes the lines of its ranks while the block lasts."""
+    printer = _Printer(job.workers, quiet=quiet)
+    if not metrics:
+        yield job, printer
+        return
+    from patchgen.cli.watching import watched
+
+    with watched(job, printer) as watching:
+        yield watching
 
 
 class _Printer:

@@ -202,7 +202,7 @@ def test_a_command_is_in_the_file_of_its_name() -> None:
     files = {path.stem for path in (PACKAGE / "cli").glob("*.py")}
     shared = [
         *("__init__", "console", "deprecated", "host_options", "packet_faults", "params"),
-        *("path_types", "program", "serving", "steps"),
+        *("path_types", "program", "serving", "steps", "watching"),
     ]
     assert sorted([*names, *shared]) == sorted(files)
 
