@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import os
@@ -84,8 +85,8 @@ _HOME = "SWITCHML_HOME"
     "lab",
     group=SWITCH,
     default=None,
-    help="Connect the real client library to a switch in software. [default: with a library that "
-    "has DPDK and no --config]",
+    help="Connect the real client library to a switch in software; over hosts it is on the first. "
+    "[default: on one machine, with a library that has DPDK and no --config]",
 )
 @fault_options
 @params.cache_option
@@ -199,6 +200,8 @@ def _run_together(
             job = make_job(workers=party.hosts.size, hosts=party.hosts)
             setup = stack.enter_context(party.agreed(job, prepare(job)))
         result = party.combine(_start(job, setup, show, printing, party.over))
+    if setup.lab is not None:  # whose switch has ended by now
+        result = dataclasses.replace(result, counters=setup.lab.counters or None)
     show(result, brief=not party.is_first)
     return result.code
 

@@ -233,20 +233,21 @@ def compose_simulated(
 
 
 def compose_lab(  # noqa: PLR0913  # each is a value of the file
-    socket: str,
+    device: str,
     controller_port: int,
     *,
+    controller_ip: str = "127.0.0.1",
     threads: int = 1,
     outstanding: int = 256,
     packet_numel: int = 256,
     timeout: int = 10,
 ) -> str:
-    """Composes the template for ranks whose ports are memifs, memory shared with a switch.
+    """Composes the template for ranks whose ports are devices in software.
 
     Args:
-        socket: the path of the switch's end of the port, with a mark for the rank; without a
-            character that ends a word of DPDK's options.
-        controller_port: where the controller listens, on this machine.
+        device: what DPDK is told of the port, with a mark for the rank where that matters.
+        controller_port: where the controller listens.
+        controller_ip: address of the controller's host.
         threads: of the client in each rank, each with a core of its own.
         outstanding: packets that a rank has under way.
         packet_numel: 64 or 256 elements.
@@ -256,7 +257,7 @@ def compose_lab(  # noqa: PLR0913  # each is a value of the file
     # several processes do not meet.
     eal = (
         f"--no-huge --no-shconf -m {_LAB_MEMORY} --no-pci --no-telemetry --log-level=error "
-        f"--vdev=net_memif0,role=client,socket={socket},socket-abstract=no"
+        f"--vdev={device}"
     )
     values = {
         **_FILLED_IN,
@@ -264,6 +265,7 @@ def compose_lab(  # noqa: PLR0913  # each is a value of the file
         "general.max_outstanding_packets": str(outstanding),
         "general.packet_numel": str(packet_numel),
         "general.backend": "dpdk",
+        "general.controller_ip": controller_ip,
         "general.controller_port": str(controller_port),
         "general.timeout": str(timeout),
         "backend.dpdk.worker_ip": f"10.83.77.{RANK_MARK}",

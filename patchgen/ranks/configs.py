@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from patchgen.ranks.job import Job, Setup
-    from patchgen.ranks.lab import Lab
+    from patchgen.ranks.lab import Lab, RemoteLab
 
 _TRUE = {"true", "yes", "on", "1"}  # for boost::program_options
 
@@ -82,7 +82,7 @@ def read_configs(files: Sequence[str]) -> Configs:
     return Configs(tuple(files), texts[0], values)
 
 
-def rank_configs(job: Job, setup: Setup, lab: Lab | None = None) -> dict[str, Any]:
+def rank_configs(job: Job, setup: Setup, lab: Lab | RemoteLab | None = None) -> dict[str, Any]:
     """Configurations as the ranks take them: `files`, one for each, or a `template`, or neither."""
     own: dict[str, Any] = {"files": [], "template": None, "cpus": []}
     named = job.configs

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from patchgen.options import Options
     from patchgen.ranks.access import Access
-    from patchgen.ranks.lab import Faults
+    from patchgen.ranks.lab import Faults, Lab, RemoteLab
     from patchgen.torch import Torch
 
 DEFAULT_WORKERS = 2
@@ -111,8 +111,11 @@ class Job:
                 f"{given}: SwitchML's fixed point is for {MOST_WORKERS} ranks at "
                 "most, since it may overflow with more; take fewer"
             )
-        if self.hosts is not None and self.lab:
-            raise OptionsError("--lab: it is on one machine; drop --nnodes")
+        if self.hosts is not None and self.lab and any(h.ranks > 1 for h in self.hosts.all[1:]):
+            raise OptionsError(
+                "--lab: the interface of a host is for one rank; give --nproc-per-node 1 on all "
+                "hosts but the first"
+            )
         self.configs.check(self.workers)
 
     @property
@@ -141,6 +144,8 @@ class Setup:
     """Program of the software switch that the ranks are around; None: there is none."""
     aggregator: str = ""
     """HOST:PORT of a simulated switch for several hosts; empty: the process of rank 0 is it."""
+    lab: Lab | RemoteLab | None = None
+    """Software switch for several hosts, which runs; None: there is none."""
     notes: Sequence[str] = ()
     """Lines for the user."""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from patchgen.torch import Torch
 
 _LOGGER = logging.getLogger(__name__)
-_LAB = "lab: the real client library through a software switch, on this machine"
+_LAB = "lab: the real client library through a software switch, on {where}"
 _INSTALLED = {
     TORCH: "this torch is patched",
     GRAFT: "the graft that is installed",
@@ -93,9 +93,13 @@ def _complete(job: Job, setup: Setup) -> Setup:
     simulated = [job.configs.describe_switch(job.workers)] if setup.simulated and named_here else []
     notes = [*job.notes, *simulated, *setup.notes]
     named = job.options is not None and not job.configs.files and setup.way != STOCK
-    if job.hosts or not (job.lab or (job.lab is None and named and able)):
+    if not (job.lab or (job.lab is None and not job.hosts and named and able)):
         return replace(setup, notes=notes)
     if job.workers > MOST:
-        raise OptionsError(f"--workers {job.workers}: the switch has room for {MOST}; take fewer")
-    program = switch.build(job.cache, job.environ)
-    return replace(setup, switch=program, notes=[*notes, _LAB])
+        given = f"{job.workers} ranks" if job.hosts else f"--workers {job.workers}"
+        raise OptionsError(f"{given}: the switch has room for {MOST}; take fewer")
+    where = job.hosts.all[0].name if job.hosts else "this machine"
+    notes = [*notes, _LAB.format(where=where)]
+    if job.hosts and job.hosts.node:
+        return replace(setup, notes=notes)
+    return replace(setup, switch=switch.build(job.cache, job.environ), notes=notes)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from patchgen.ranks.job import Job, Result, Setup
-    from patchgen.ranks.lab import Lab
+    from patchgen.ranks.lab import Lab, RemoteLab
 
     Output = Callable[[Line], None]
 
@@ -66,12 +66,12 @@ def start_ranks(job: Job, setup: Setup, output: Output, over: Event | None = Non
         interrupted = False
         with _running_lab(job, setup) as lab:
             program = [setup.torch.python, *_write_job(job, setup, lab, directory)]
-            stop = over if lab is None else lab.companion.over
+            stop = lab.companion.over if over is None and isinstance(lab, labs.Lab) else over
             try:
                 code = _run_launcher(job, program, directory, keep_last, stop)
             except NoAnswer:
                 if lab is not None:
-                    lab.fail()
+                    lab.check()
                 code = 0  # that of the job is of the host that has ended it
             except KeyboardInterrupt:
                 code, interrupted = InterruptedRun.exit_code, True
@@ -82,23 +82,23 @@ def start_ranks(job: Job, setup: Setup, output: Output, over: Event | None = Non
         restarted = job.elastic.restarts > 0
         result = results.collect_result(setup, directory, code, failed or {}, restarted=restarted)
         if lab is not None:
-            result = dataclasses.replace(result, counters=lab.counters)
+            result = dataclasses.replace(result, counters=lab.counters or None)
         if interrupted:
             raise Interrupted(result)
         return result
 
 
 @contextlib.contextmanager
-def _running_lab(job: Job, setup: Setup) -> Iterator[Lab | None]:
+def _running_lab(job: Job, setup: Setup) -> Iterator[Lab | RemoteLab | None]:
     """Lab of the ranks while the block lasts, where there is to be one."""
-    if setup.switch is None:
-        yield None
+    if setup.switch is None or setup.lab is not None:
+        yield setup.lab
     else:
         with labs.running(setup.switch, job.workers, job.faults or labs.Faults()) as lab:
             yield lab
 
 
-def _write_job(job: Job, setup: Setup, lab: Lab | None, directory: str) -> list[str]:
+def _write_job(job: Job, setup: Setup, lab: Lab | RemoteLab | None, directory: str) -> list[str]:
     """Writes the files of the launcher and the ranks; returns the launcher with its argument."""
     for name in ("program", "site", "graft", "ranks", _LOGS):
         os.mkdir(os.path.join(directory, name))

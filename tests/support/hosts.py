@@ -82,12 +82,19 @@ def sites(count: int) -> Iterator[list[Site]]:
 
 
 @contextlib.contextmanager
-def hosts() -> Iterator[tuple[str, str]]:
-    """The directories in /proc with the namespaces of the first host, and of the second."""
+def cabled() -> Iterator[tuple[Site, Site]]:
+    """Two hosts with a cable between them."""
     with sites(2) as (first, second):
         first.connect(INTERFACE, second, INTERFACE)
         first.set_up(INTERFACE, ADDRESS)
         second.set_up(INTERFACE, SECOND)
+        yield first, second
+
+
+@contextlib.contextmanager
+def hosts() -> Iterator[tuple[str, str]]:
+    """The directories in /proc with the namespaces of the first host, and of the second."""
+    with cabled() as (first, second):
         yield first.namespaces, second.namespaces
 
 

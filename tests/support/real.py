@@ -39,7 +39,7 @@ class Settings:
 
     def config(self, running: lab.Lab, rank: int, workers: int) -> str:
         text = config.compose_lab(
-            running.socket,
+            running.device,
             running.port,
             threads=self.threads,
             outstanding=self.outstanding,
@@ -171,7 +171,7 @@ class OneFile(LabLauncher):
 
     def config(self, values: Mapping[str, object]) -> str:
         running = self.labs[-1]
-        text = config.compose_lab(running.socket, running.port, outstanding=64)
+        text = config.compose_lab(running.device, running.port, outstanding=64)
         text = text.replace(f"= {RANK_MARK}", "= auto").replace(f"= {WORLD_MARK}", "= auto")
         text = text.replace(CPUS_MARK, "auto").replace(RANK_MARK, "${RANK}")
         return with_values(text, {"prepostprocessor": values["prepostprocessor"]})

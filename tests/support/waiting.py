@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,6 +39,13 @@ def alive(pid: int | str) -> bool:
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and those that these have."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    children = [int(child) for task in tasks for child in task.read_text("ascii").split()]
+    return [one for child in children for one in (child, *descendants(child))]
 
 
 def has_ended(pid: int | str) -> bool:

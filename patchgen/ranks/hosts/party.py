@@ -10,14 +10,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from patchgen import __version__
-from patchgen.client.simulator import aggregator
-from patchgen.errors import CheckError, OptionsError, PatchgenError, ToolError
+from patchgen.errors import CheckError, OptionsError, PatchgenError
 from patchgen.ranks.hosts.exchange import Exchange, HostLost, connected
+from patchgen.ranks.hosts.switches import find_wire, run_aggregator, run_lab
 from patchgen.ranks.job import Host, Hosts, Rank, Result
+from patchgen.ranks.lab import RemoteLab
 from patchgen.system import signals
-from patchgen.system.companion import beside
 from patchgen.system.ports import free_port
-from patchgen.system.process import Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["HostLost", "Party", "met"]
 
 _LOGGER = logging.getLogger(__name__)
-_READY, _GRACE = 30.0, 10.0  # seconds of the aggregator
-_LISTENING = "listening on "
 _LOOPBACKS = ("127.", "::1")
 
 
@@ -65,8 +62,16 @@ class Party:
         with contextlib.ExitStack() as stack:
             address = ""
             if setup.simulated and not job.configs.files and self.is_first:
-                address = stack.enter_context(self._aggregator(job))
-            own = {"values": describe_setup(setup), "aggregator": address}
+                address = stack.enter_context(run_aggregator(job, self.hosts))
+            lab = None
+            if setup.switch:
+                fail = self.exchange.stop
+                lab = stack.enter_context(run_lab(setup.switch, job, self.hosts, fail))
+            own = {
+                "values": {**describe_setup(setup), "--lab": "yes" if job.lab else "no"},
+                "aggregator": address,
+                "lab": [lab.address, lab.port, lab.timeout] if lab else [],
+            }
             told = self._share(own)
             differences = [*find_differences(self.hosts, [one["values"] for one in told])]
             if differences:
@@ -76,6 +81,11 @@ class Party:
                 where = f"a process on {self.hosts.all[0].name} adds, at {address}"
                 notes = [*setup.notes, f"the switch is simulated: {where}"]
                 setup = replace(setup, aggregator=address, notes=notes)
+            if lab:
+                setup = replace(setup, lab=lab)
+            elif job.lab:
+                remote = RemoteLab(find_wire(self.hosts), *told[0]["lab"])
+                setup = replace(setup, lab=remote)
             yield setup
 
     def combine(self, result: Result) -> Result:
@@ -106,18 +116,6 @@ class Party:
         """Shares data with all hosts; returns theirs, by number."""
         told, _ = self.exchange.share(data, last=last)
         return [told[place] for place in self.order]
-
-    @contextlib.contextmanager
-    def _aggregator(self, job: Job) -> Iterator[str]:
-        """Runs the simulator's switch on this host; yields its address."""
-        program = aggregator.build(job.cache, job.environ)
-        address = self.hosts.all[0].address
-        place = f"[{address}]:0" if ":" in address else f"{address}:0"
-        command = [program, f"--listen={place}", f"--workers={self.hosts.size}"]
-        with beside(Program(command, grace=_GRACE), limit=_READY) as companion:
-            if not companion.line.startswith(_LISTENING):
-                raise ToolError(f"{program}: says {companion.line!r}, not where it listens")
-            yield companion.line[len(_LISTENING) :]
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Lab: ranks with the real client library around a software switch, on this machine."""
+"""Lab: ranks with the real client library around a software switch."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ _SHOWN = 3  # last lines of a switch that has ended
 # DPDK's options end at spaces, commas and brackets; a configuration's line ends at a #.
 _PLAIN = re.compile(r"[A-Za-z0-9_./+~-]+")
 _SOCKET_PATH = 107  # bytes, of sockaddr_un
+_LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -70,35 +71,78 @@ class Faults:
         return [word for name, value in given.items() for word in (f"--{name}", repr(value))]
 
 
+@dataclass(frozen=True)
+class Network:
+    """Network by which hosts reach each other."""
+
+    address: str
+    """IPv4 address of this host."""
+    interface: str
+    """Interface that has it."""
+
+
+@dataclass(frozen=True)
+class RemoteLab:
+    """Switch on another host, to which a rank's packets go through an interface."""
+
+    interface: str
+    address: str
+    """Address of the switch's host."""
+    port: int
+    """Port of its controller."""
+    timeout: int
+    """Milliseconds after which a rank sends a packet again."""
+    counters: Mapping[str, Any] = field(default_factory=dict)
+    """Counters of the switch, which that host has."""
+
+    @property
+    def config(self) -> str:
+        """Template of a rank's switchml.cfg."""
+        device = f"net_af_packet0,iface={self.interface}"
+        return config.compose_lab(
+            device, self.port, controller_ip=self.address, timeout=self.timeout
+        )
+
+    def check(self) -> None:
+        """Leaves it to the other host to report that the switch has ended."""
+
+
 @dataclass
 class Lab:
     """Switch that runs."""
 
     directory: str
     port: int
-    """Port of its controller, on the loopback."""
+    """Port of its controller."""
     companion: Companion
     timeout: int
     """Milliseconds after which a rank sends a packet again."""
+    address: str = _LOOPBACK
+    """Address that its controller listens at."""
     counters: Mapping[str, Any] = field(default_factory=dict)
     """Counters of the switch, once it has ended."""
 
     @property
-    def socket(self) -> str:
-        """Path of a port, with a mark for the rank."""
-        return _socket(self.directory, RANK_MARK)
+    def device(self) -> str:
+        """Device of a rank, with a mark for the rank."""
+        socket = _socket(self.directory, RANK_MARK)
+        return f"net_memif0,role=client,socket={socket},socket-abstract=no"
 
     @property
     def config(self) -> str:
         """Template of a rank's switchml.cfg."""
-        return config.compose_lab(self.socket, self.port, timeout=self.timeout)
+        return config.compose_lab(
+            self.device, self.port, controller_ip=self.address, timeout=self.timeout
+        )
 
-    def fail(self) -> None:
-        """Reports that the switch has ended before the ranks.
+    def check(self) -> None:
+        """Checks that the switch runs.
 
         Raises:
-            ToolError: always, with the last lines of the switch.
+            ToolError: it has ended before the ranks; with its last lines.
         """
+        if not self.companion.over.is_set():
+            return
         ended = self.companion.completed
         how = ended.how or "ended"
         raise ToolError(
@@ -107,13 +151,16 @@ class Lab:
 
 
 @contextlib.contextmanager
-def running(switch: str, workers: int, faults: Faults) -> Iterator[Lab]:
+def running(
+    switch: str, workers: int, faults: Faults, network: Network | None = None
+) -> Iterator[Lab]:
     """Runs a switch with a port for each rank while the block lasts.
 
     Args:
         switch: path of the program.
-        workers: number of ranks; 0 where it is not known: as many as there is room for.
+        workers: ranks of this host; 0 where it is not known: as many as there is room for.
         faults: faults that it injects.
+        network: network by which ranks of other hosts reach it; None: there are none.
 
     Raises:
         OptionsError: there is no room for so many.
@@ -123,15 +170,18 @@ def running(switch: str, workers: int, faults: Faults) -> Iterator[Lab]:
         raise OptionsError(f"{workers} ranks: the switch has room for {MOST}; take fewer")
     with _directory() as directory:
         counters = os.path.join(directory, "counters.json")
-        command = [switch, "--listen", "127.0.0.1:0", "--json", counters, *faults.arguments]
+        address = network.address if network else _LOOPBACK
+        command = [switch, "--listen", f"{address}:0", "--json", counters, *faults.arguments]
         for rank in range(workers or MOST):
             command += ["--port", f"memif:{_socket(directory, rank)}"]
+        if network:
+            command += ["--port", f"packet:{network.interface}"]
         with beside(Program(command, grace=_GRACE), limit=_READY) as companion:
             listening = _LISTENING.fullmatch(companion.line)
             if listening is None:
                 raise ToolError(f"{switch}: says {companion.line!r}, not where it listens")
             timeout = _LOSSY if faults.loss else _PATIENT
-            lab = Lab(directory, int(listening[2]), companion, timeout)
+            lab = Lab(directory, int(listening[2]), companion, timeout, address)
             yield lab
         with contextlib.suppress(FileNotFoundError), open(counters, encoding="ascii") as file:
             lab.counters = json.load(file)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support import cluster, run_hosts
+from support import cluster, run_hosts, switch_program
+from support.hosts import ADDRESS, INTERFACE, cabled
 from support.torch import Plugin, results
+from support.waiting import descendants, has_ended, until
 from support.wired import FIRST, WIRE, HostLauncher, Network, compose, core, wired
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from support.real import LabLauncher
 
@@ -64,6 +70,56 @@ def test_run_over_hosts(plugin: Plugin, home: Path, switch: str, tmp_path: Path)
     assert commands[0].report["simulated"] is False
     assert all(worker["summed"] > 0 for worker in network.counters["workers"])
     assert len(network.counters["workers"]) == 2
+
+
+@contextlib.contextmanager
+def run_with_lab(
+    plugin: Plugin, cache: Path, scratch: Path, *arguments: str
+) -> Iterator[list[run_hosts.Command]]:
+    """The same command on two hosts with a cable, of which the first has the switch."""
+    env = cluster.environment(TMPDIR=str(scratch), XDG_CACHE_HOME=str(scratch / "cache"))
+    place = ["--lab", f"--cache={cache}", "--nnodes=2", f"--rdzv-endpoint={ADDRESS}:29400"]
+    program: list[str | Path] = [plugin.python, cluster.PROGRAM, scratch, *arguments]
+    with cabled() as hosts:
+        commands = []
+        for node, host in enumerate(hosts):
+            options = ["--require", *place, f"--node-rank={node}"]
+            directory = scratch / f"host-{node}"
+            commands.append(run_hosts.begin(directory, options, program, env, host.enter))
+        yield commands
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return switch_program.cache(tmp_path_factory)
+
+
+def test_run_makes_a_lab_over_hosts(plugin: Plugin, cache: Path, tmp_path: Path) -> None:
+    """The first host's rank has a memif, the other one goes through the cable."""
+    with run_with_lab(plugin, cache, tmp_path) as commands:
+        assert [command.code for command in commands] == [0, 0], [one.err for one in commands]
+    cluster.check_delegated(cluster.read_records(tmp_path, 2), 1)
+    first, second = (command.report for command in commands)
+    assert [worker["rank"] for worker in first["lab"]["workers"]] == [0, 1]
+    assert all(worker["summed"] for worker in first["lab"]["workers"])
+    assert first["lab"]["ports"][-1]["port"] == f"packet:{INTERFACE}"
+    assert second["lab"] is None
+    assert "packets" in commands[0].err.splitlines()[-4]
+
+
+def test_a_switch_that_dies_ends_all_hosts(plugin: Plugin, cache: Path, tmp_path: Path) -> None:
+    with run_with_lab(plugin, cache, tmp_path, "wait") as commands:
+        until(lambda: len([*tmp_path.glob("*.pid")]) == 2, commands[0].process)
+        (switch,) = (
+            pid for pid in descendants(commands[0].process.pid)
+            if Path(f"/proc/{pid}/comm").read_text() == "switchml-switch\n"
+        )  # fmt: skip
+        os.kill(switch, signal.SIGKILL)
+        assert [command.code for command in commands] == [4, 4], [one.err for one in commands]
+    why = "the switch died of SIGKILL before the ranks"
+    assert f"error: {why}" in commands[0].err
+    assert f"failed: {why}" in commands[1].last
+    assert all(has_ended(path.stem) for path in tmp_path.glob("*.pid"))
 
 
 def test_nobody_resolves_an_address(by_plugin: LabLauncher, switch: str, tmp_path: Path) -> None:

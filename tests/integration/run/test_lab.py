@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import memif_worker, quick_torch, switch_program
-from support.waiting import ENOUGH, has_ended, until
+from support.waiting import ENOUGH, descendants, has_ended, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,16 +80,9 @@ def staying(
     ) as running:  # fmt: skip
         try:
             until(lambda: len([*directory.glob("*.cfg")]) == 2, running)
-            yield running, of_session(running.pid)
+            yield running, descendants(running.pid)
         finally:
             running.kill()
-
-
-def of_session(pid: int) -> list[int]:
-    """The processes that a command has started."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    children = [int(child) for task in tasks for child in task.read_text("ascii").split()]
-    return [one for child in children for one in (child, *of_session(child))]
 
 
 @pytest.mark.parametrize("faults", [(), ("--loss", "0", "--seed", "3")], ids=["sound", "faults"])

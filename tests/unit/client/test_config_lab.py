@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,8 @@ from patchgen.client import config
 from patchgen.payload.rank_hook import CPUS_MARK, RANK_MARK, WORLD_MARK
 
 
-def filled_in(rank: int, **given: int) -> config.Config:
-    text = config.compose_lab(f"/place/port-{RANK_MARK}", 4711, **given)
+def filled_in(rank: int, **given: Any) -> config.Config:
+    text = config.compose_lab(f"net_memif0,socket=/place/port-{RANK_MARK},", 4711, **given)
     for mark, value in ((RANK_MARK, str(rank)), (WORLD_MARK, "3"), (CPUS_MARK, "1")):
         text = text.replace(mark, value)
     assert "@" not in text

@@ -14,7 +14,8 @@ from patchgen.ranks import report
 from patchgen.ranks.access import Access
 from patchgen.ranks.hosts import exchange, party
 from patchgen.ranks.hosts.rendezvous import Rendezvous, Request, plan_rendezvous, read_endpoint
-from patchgen.ranks.job import Host, Hosts, Rank, Result, Setup
+from patchgen.ranks.hosts.switches import find_wire
+from patchgen.ranks.job import Host, Hosts, Job, Rank, Result, Setup
 from patchgen.system.network import find_interface
 
 SRUN = {
@@ -242,3 +243,27 @@ def test_the_interface_of_an_address() -> None:
     assert find_interface("::1") == "lo"
     assert find_interface("192.0.2.1") == ""
     assert find_interface("2001:db8::1") == ""
+
+
+def meeting(*ranks: int, address: str = "127.0.1.1") -> Hosts:
+    return Hosts(tuple(Host(f"host{n}", address, count) for n, count in enumerate(ranks)), 0, 1)
+
+
+def test_a_lab_has_one_rank_on_each_host_but_the_first() -> None:
+    given: dict[str, Any] = {
+        "command": ["a"],
+        "python": "b",
+        "cache": "c",
+        "cwd": "d",
+        "environ": {},
+    }
+    Job(**given, lab=True, workers=3, hosts=meeting(2, 1))
+    with pytest.raises(OptionsError, match="give --nproc-per-node 1 on all hosts but the first"):
+        Job(**given, lab=True, workers=3, hosts=meeting(1, 2))
+    Job(**given, workers=3, hosts=meeting(1, 2))
+
+
+@pytest.mark.parametrize("address", ["127.0.1.1", "::1", "fe80::1", "198.51.100.7"])
+def test_a_lab_needs_a_network(address: str) -> None:
+    with pytest.raises(OptionsError, match=f"host0 is {address} for the others"):
+        find_wire(meeting(1, 1, address=address))

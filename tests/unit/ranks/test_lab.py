@@ -62,6 +62,23 @@ def test_the_switch_runs_as_long_as_the_block(tmp_path: Path) -> None:
     assert options[5:] == ports
 
 
+def test_hosts_reach_the_switch_through_an_interface(tmp_path: Path) -> None:
+    code = SERVER.replace("127.0.0.1", "10.0.0.9")
+    network = lab.Network("10.0.0.9", "eth7")
+    with lab.running(program(tmp_path, code), 1, lab.Faults(), network) as running:
+        assert {"controller_ip = 10.0.0.9", "controller_port = 4711"} <= {
+            *running.config.splitlines()
+        }
+        other = lab.RemoteLab("eth5", running.address, running.port, running.timeout)
+    given = running.counters["arguments"]
+    assert given[:2] == ["--listen", "10.0.0.9:0"]
+    assert given[-2:] == ["--port", "packet:eth7"]
+    own, others = running.config.splitlines(), other.config.splitlines()
+    (differs,) = [(one, two) for one, two in zip(own, others) if one != two]
+    assert "net_memif0," in differs[0]
+    assert differs[1].endswith("--vdev=net_af_packet0,iface=eth5")
+
+
 def test_a_number_of_ranks_that_is_not_known(tmp_path: Path) -> None:
     with lab.running(program(tmp_path, SERVER), 0, lab.Faults()) as running:
         pass
@@ -84,7 +101,7 @@ def test_a_switch_that_ends_before_the_ranks(tmp_path: Path) -> None:
         os.kill(running.port, signal.SIGKILL)
         assert running.companion.over.wait(ENOUGH)
         with pytest.raises(ToolError, match="the switch died of SIGKILL before the ranks"):
-            running.fail()
+            running.check()
     assert running.counters == {}
 
 
