@@ -135,6 +135,15 @@ def test_nothing_of_the_fixed_path_is_left_on_the_system(built: Site) -> None:
     assert str(built.work).encode() not in library(built.wheels[0])
 
 
+def test_the_verification_sees_the_wheel_as_its_users_do(built: Site, tmp_path: Path) -> None:
+    """What is only at the fixed path, such as a library that a run path names, is not found."""
+    refuse = f"import os\nif os.path.exists('{enclosure.PATH}/source'):\n    raise ImportError\n"
+    original = (torch_project.DEBIAN_TORCH / "__init__.py").read_text()
+    changes = {"torch/__init__.py": original + refuse}
+    project = torch_project.make(tmp_path / "project", torch_project.debian_source(), changes)
+    Site(tmp_path / "place", project, built.lock, built.client).run()
+
+
 def test_without_namespaces_it_says_so_and_the_path_is_in_the_bytes(built: Site) -> None:
     place = built.elsewhere(built.root.parents[1] / "three" / "place")
     place.root.parent.mkdir()
