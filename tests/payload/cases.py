@@ -513,13 +513,14 @@ def dies(switchml, victim):
     return failing_allreduce(switchml)
 
 
-def outlives(switchml, switch, rounds, dies, bits=None):
-    """Trains on when the switch is killed, with several sums of all kinds in flight.
+def outlives(switchml, switch, rounds, dies, bits=None, number=signal.SIGKILL):
+    """Trains on when the switch dies, with several sums of all kinds in flight.
 
     Args:
-        switch: process to kill.
-        dies: the round in which it is killed, some milliseconds from its begin.
+        switch: process of the switch.
+        dies: the round in which it gets a signal, some milliseconds from its begin.
         bits: of a float that is sent; None for all.
+        number: that of the signal.
     """
     start()
     torch.manual_seed(5)
@@ -527,12 +528,12 @@ def outlives(switchml, switch, rounds, dies, bits=None):
     optimizer = torch.optim.SGD(parallel.parameters(), lr=0.1)
     kinds = [(dtype, "SUM") for dtype in (torch.float32, torch.int32, *HALVES)]
     kinds += [(torch.float32, "AVG"), (torch.bfloat16, "AVG")] if AVERAGES and not bits else []
-    for number in range(rounds):
-        if RANK == 0 and number == dies:
-            threading.Timer(number % 7 / 1000, os.kill, (switch, signal.SIGKILL)).start()
+    for step in range(rounds):
+        if RANK == 0 and step == dies:
+            threading.Timer(step % 7 / 1000, os.kill, (switch, number)).start()
         asked = []
         for k, (dtype, op) in enumerate(kinds):
-            tensors = everyone(512 + 4000 * k, dtype, seed=10 * number + k)
+            tensors = everyone(512 + 4000 * k, dtype, seed=10 * step + k)
             mine = tensors[RANK].clone()
             work = dist.all_reduce(mine, op=getattr(dist.ReduceOp, op), async_op=True)
             asked.append((work, mine, tensors, WORLD if op == "AVG" else 1))
@@ -541,12 +542,12 @@ def outlives(switchml, switch, rounds, dies, bits=None):
             check_any_sum(mine, tensors, divisor, bits)
             check_same(mine)
         if BACKEND == "switchml" and not bits:
-            tensors = everyone(WORLD * 4000, torch.float32, seed=number)
+            tensors = everyone(WORLD * 4000, torch.float32, seed=step)
             part = torch.empty(4000)
             dist.reduce_scatter_tensor(part, tensors[RANK].clone())
             check_rounded(part, [t.chunk(WORLD)[RANK] for t in tensors], of=tensors)
         optimizer.zero_grad()
-        parallel(values(RANK, 400, torch.float32, number).view(10, 40)).square().sum().backward()
+        parallel(values(RANK, 400, torch.float32, step).view(10, 40)).square().sum().backward()
         optimizer.step()
     for parameter in parallel.parameters():
         assert torch.isfinite(parameter).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -101,9 +102,9 @@ def check_rank_killed(launch: Launcher, victim: int, **env: str) -> None:
 
 
 def check_failover(
-    launch: Launcher, place: Path, world: int, prepostprocessor: str, dies: int, bits: int | None
+    launch: Launcher, place: Path, world: int, prepostprocessor: str, dies: int, **more: int | None
 ) -> None:
-    """Kills the switch in the middle of sums: no rank notices anything but a line."""
+    """Ends the switch in the middle of sums: no rank notices anything but a line."""
     cache = place / "cache"
     rounds = dies + 4
     with serving(cache, place / "counters", world) as switch:
@@ -112,10 +113,11 @@ def check_failover(
             "controller_port": int(switch.address.rpartition(":")[2]),
             "process_packets": "true\n[backend.simulator]\nexternal_aggregator = true",
         }
-        arguments = {"switch": switch.process.pid, "rounds": rounds, "dies": dies, "bits": bits}
+        arguments = {"switch": switch.aggregator, "rounds": rounds, "dies": dies, **more}
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "3000"}
-        if bits:
-            env |= {"SWITCHML_QUANTIZATION_BITS": str(bits)}
+        env |= {"SWITCHML_TIMEOUT_MS": "3000"}
+        if more.get("bits"):
+            env |= {"SWITCHML_QUANTIZATION_BITS": str(more["bits"])}
             env |= {"SWITCHML_QUANTIZATION_MINIMAL_SIZE": "300"}
         ranks = launch("outlives", world, arguments=arguments, config=config, env=env)
     for result in results(ranks):
@@ -149,7 +151,12 @@ class GroupTests:
         dies: int,
         bits: int | None,
     ) -> None:
-        check_failover(launch, tmp_path, world, prepostprocessor, dies, bits)
+        check_failover(launch, tmp_path, world, prepostprocessor, dies, bits=bits)
+
+    @staticmethod
+    def test_switch_stopped(launch: Launcher, tmp_path: Path) -> None:
+        """No connection breaks, so the ranks wait for their limit."""
+        check_failover(launch, tmp_path, 2, "bypass", 2, number=signal.SIGSTOP)
 
     @staticmethod
     def test_rank_killed_with_failover(launch: Launcher) -> None:

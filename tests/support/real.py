@@ -149,8 +149,8 @@ class LabLauncher(Launcher):
             return super().__call__(case, world, config=config, **given)
 
 
-class Killable(LabLauncher):
-    """A case is told of the switch's process, to kill it."""
+class Stoppable(LabLauncher):
+    """A case is told of the switch's process, to stop it."""
 
     def begin(self, case: str, world: int, **given: Any) -> list[Started]:
         given["arguments"] = {**given.pop("arguments"), "switch": self._find_switch()}

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from support.waiting import ENOUGH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 class Served:
@@ -24,6 +25,21 @@ class Served:
         self.process = process
         self.address = address
         self.target = target
+
+    @property
+    def aggregator(self) -> int:
+        """Process that adds, which the command has started."""
+        left = [self.process.pid]
+        while left:
+            parent = left.pop()
+            tasks = Path(f"/proc/{parent}/task").glob("*/children")
+            children = [int(word) for task in tasks for word in task.read_text().split()]
+            for child in children:
+                if os.path.samefile(f"/proc/{child}/exe", sys.executable):
+                    left.append(child)
+                else:
+                    return child
+        raise AssertionError("the command has no program")
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, dict[str, int], str]:
         """Returns its exit code, its counters without the workers', and what it told."""
