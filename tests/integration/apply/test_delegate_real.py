@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support import metrics
 from support.configs import with_values
 from support.delegate import CPP, compiled, environment, render, run
 from support.shared import once
@@ -309,6 +310,18 @@ def test_a_job_has_a_limit_of_its_own(built: Path, tmp_path: Path) -> None:
     env = {-1: {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}}
     said = ranks(built, "late", tmp_path, env)
     assert "did not finish within 700 ms" in said[0]
+
+
+def test_metrics_of_a_rank_that_has_failed(built: Path, tmp_path: Path) -> None:
+    """Its context does not stop, so the process is ended."""
+    (tmp_path / "pages").mkdir()
+    env = {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}
+    ranks(built, "late", tmp_path, {-1: {**env, "SWITCHML_METRICS": str(tmp_path / "pages")}})
+    states = [
+        [state for state in ("failed", "ended") if metric.value("switchml_state", state=state)]
+        for metric in metrics.read(tmp_path / "pages")
+    ]
+    assert states == [["failed"], ["ended"]], "the other rank has not waited for it"
 
 
 def test_a_library_that_hangs_is_outlived(built: Path, tmp_path: Path) -> None:
