@@ -40,6 +40,8 @@ _EAL = (
 class Network:
     """Hosts around a switch."""
 
+    hub: Site
+    """Site of the switch."""
     hosts: Sequence[Site]
     port: str
     """Port of the switch's controller."""
@@ -83,7 +85,7 @@ def wired(
         with beside(Program([*hub.enter, *command], grace=10), limit=_READY) as companion:
             listening = re.fullmatch(r"listening on \S+:(\d+)", companion.line)
             assert listening is not None, companion.line
-            network = Network(hosts, listening[1])
+            network = Network(hub, hosts, listening[1])
             yield network
         network.counters = json.loads(counters.read_text())
 
@@ -126,9 +128,14 @@ class HostLauncher(Launcher):
     def __call__(self, case: str, world: int, **given: Any) -> list[Rank]:
         assert self.network is not None
         rank_env = {
-            rank: {"SWITCHML_TEST_HOST": host.namespaces, "CORE": core(rank)}
+            rank: {
+                "SWITCHML_TEST_HOST": host.namespaces,
+                "CORE": core(rank),
+                **given.get("rank_env", {}).get(rank, {}),
+            }
             for rank, host in enumerate(self.network.hosts)
         }
+        given.pop("rank_env", None)
         env = {"MASTER_ADDR": FIRST, "GLOO_SOCKET_IFNAME": LAN, **given.pop("env", {})}
         config = {"prepostprocessor": "cpu_exponent_quantizer", **given.pop("config", {})}
         return super().__call__(case, world, env=env, rank_env=rank_env, config=config, **given)

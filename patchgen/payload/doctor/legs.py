@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, NamedTuple
 
-from .machine import BAD, DOUBTFUL, GOOD, Found
+from .machine import BAD, DOUBTFUL, GOOD, Finding
 
 UNKNOWN = ""
 Record = "dict[str, Any]"  # what a rank has said of itself, and of the attempt
@@ -16,13 +16,13 @@ class Leg(NamedTuple):
     """A part of the way."""
 
     name: str
-    look: "Callable[[Any, list[Any]], Found]"
+    look: "Callable[[Any, list[Any]], Finding]"
     """Finding of a rank among all ranks, of which the first is rank 0."""
     advice: str
 
 
-def _good(words: str = "") -> Found:
-    return Found(GOOD, words)
+def _good(words: str = "") -> Finding:
+    return Finding(GOOD, words)
 
 
 def _report(rank: Any) -> "dict[str, Any]":
@@ -41,88 +41,88 @@ def _is_past(rank: Any, step: str) -> bool:
     return reached is not None and _REACHED.index(reached) > _REACHED.index(step)
 
 
-def look_at_ranks(rank: Any, ranks: "list[Any]") -> Found:
+def look_at_ranks(rank: Any, ranks: "list[Any]") -> Finding:
     """Every rank is there, once."""
     if rank.get("absent"):
-        return Found(BAD, "did not come")
+        return Finding(BAD, "did not come")
     twins = [one for one in ranks if one["rank"] == rank["rank"] and one is not rank]
     if twins:
         places = " and ".join(f"process {one['pid']} of {one['host']}" for one in twins)
-        return Found(BAD, f"{places} has this rank as well")
+        return Finding(BAD, f"{places} has this rank as well")
     if rank["world"] != ranks[0]["world"]:
-        return Found(BAD, f"WORLD_SIZE is {rank['world']}, rank 0 has {ranks[0]['world']}")
+        return Finding(BAD, f"WORLD_SIZE is {rank['world']}, rank 0 has {ranks[0]['world']}")
     return _good()
 
 
-def look_at_software(rank: Any, ranks: "list[Any]") -> Found:
+def look_at_software(rank: Any, ranks: "list[Any]") -> Finding:
     """The same torch, with the same SwitchML."""
     if rank.get("absent"):
-        return Found(UNKNOWN, "")
+        return Finding(UNKNOWN, "")
     own, first = rank["software"], ranks[0].get("software", {})
     if not own["switchml"]:
-        return Found(BAD, f"torch {own['torch']} has no SwitchML")
+        return Finding(BAD, f"torch {own['torch']} has no SwitchML")
     others = [
         f"{name} is {own[name] or 'none'}, rank 0 has {first[name] or 'none'}"
         for name in _DECISIVE
         if first.get("switchml") and own[name] != first[name]
     ]
-    return Found(BAD, "; ".join(others)) if others else _good(own["torch"])
+    return Finding(BAD, "; ".join(others)) if others else _good(own["torch"])
 
 
-def look_at_gloo(rank: Any, _ranks: "list[Any]") -> Found:
+def look_at_gloo(rank: Any, _ranks: "list[Any]") -> Finding:
     """Gloo connects the ranks."""
     error = rank.get("attempt", {}).get("error")
     if error:
-        return Found(BAD, error)
-    return _good() if _step(rank) is not None else Found(UNKNOWN, "")
+        return Finding(BAD, error)
+    return _good() if _step(rank) is not None else Finding(UNKNOWN, "")
 
 
-def look_at_file(rank: Any, _ranks: "list[Any]") -> Found:
+def look_at_file(rank: Any, _ranks: "list[Any]") -> Finding:
     """A switchml.cfg that this rank can use."""
     report = _report(rank)
     if _step(rank) == "offer" and report["objection"]:
-        return Found(BAD, report["objection"])
+        return Finding(BAD, report["objection"])
     filled = report.get("filled_in", "")
-    return Found(UNKNOWN, "") if _step(rank) is None else _good(filled)
+    return Finding(UNKNOWN, "") if _step(rank) is None else _good(filled)
 
 
-def look_at_settings(rank: Any, ranks: "list[Any]") -> Found:
+def look_at_settings(rank: Any, ranks: "list[Any]") -> Finding:
     """The same settings on all ranks."""
     own, first = (_report(one).get("offer", {}) for one in (rank, ranks[0]))
     if not own or not first:
-        return Found(UNKNOWN, "")
+        return Finding(UNKNOWN, "")
     others = [f"{name}={own[name]}" for name in own if name in first and own[name] != first[name]]
     if {*own} != {*first}:
         others.append("other settings than rank 0")
-    return Found(BAD, ", ".join(others) + " differ from rank 0") if others else _good()
+    return Finding(BAD, ", ".join(others) + " differ from rank 0") if others else _good()
 
 
-def look_at_machine(rank: Any, _ranks: "list[Any]") -> Found:
+def look_at_machine(rank: Any, _ranks: "list[Any]") -> Finding:
     """The host has what the backend needs."""
-    found = [Found(*one) for one in rank.get("machine", [])]
+    found = [Finding(*one) for one in rank.get("machine", [])]
     for state in (BAD, DOUBTFUL):
         words = "; ".join(one.words for one in found if one.state == state)
         if words:
-            return Found(state, words)
-    return Found(UNKNOWN, "") if rank.get("absent") else _good("; ".join(o.words for o in found))
+            return Finding(state, words)
+    return Finding(UNKNOWN, "") if rank.get("absent") else _good("; ".join(o.words for o in found))
 
 
-def look_at_controller(rank: Any, _ranks: "list[Any]") -> Found:
+def look_at_controller(rank: Any, _ranks: "list[Any]") -> Finding:
     """The controller's port answers."""
     if _step(rank) == "controller":
-        return Found(BAD, _report(rank)["objection"])
-    return _good() if _is_past(rank, "offer") else Found(UNKNOWN, "")
+        return Finding(BAD, _report(rank)["objection"])
+    return _good() if _is_past(rank, "offer") else Finding(UNKNOWN, "")
 
 
-def look_at_session(rank: Any, ranks: "list[Any]") -> Found:
+def look_at_session(rank: Any, ranks: "list[Any]") -> Finding:
     """The library has started, and the controller has taken this worker."""
     words = _failed_start(rank)
     if not words:
-        return _good() if _is_past(rank, "start") else Found(UNKNOWN, "")
+        return _good() if _is_past(rank, "start") else Finding(UNKNOWN, "")
     others = [_failed_start(one) for one in ranks]
     if _WAITED in words and any(one and _WAITED not in one for one in others):
-        return Found(UNKNOWN, "waited for the others")
-    return Found(BAD, words)
+        return Finding(UNKNOWN, "waited for the others")
+    return Finding(BAD, words)
 
 
 def _failed_start(rank: Any) -> str:
@@ -136,34 +136,34 @@ def _failed_start(rank: Any) -> str:
     return ""
 
 
-def look_at_packets(rank: Any, _ranks: "list[Any]") -> Found:
+def look_at_packets(rank: Any, _ranks: "list[Any]") -> Finding:
     """Packets leave the card."""
     packets = _report(rank).get("packets")
     if not _is_past(rank, "start") or packets is None:
-        return Found(UNKNOWN, "")
+        return Finding(UNKNOWN, "")
     if packets["sent"] == 0:
-        return Found(BAD, "no packet left the card")
+        return Finding(BAD, "no packet left the card")
     return _good(f"{packets['sent']} sent")
 
 
-def look_at_answers(rank: Any, ranks: "list[Any]") -> Found:
-    """Each packet has its answer."""
+def look_at_answers(rank: Any, ranks: "list[Any]") -> Finding:
+    """Every packet has its answer."""
     packets = _report(rank).get("packets")
     if packets is None and _step(rank) == "probe" and _report(rank)["objection"]:
-        return Found(BAD, _report(rank)["objection"])
+        return Finding(BAD, _report(rank)["objection"])
     if not _is_past(rank, "start") or packets is None or packets["sent"] == 0:
-        return Found(UNKNOWN, "")
+        return Finding(UNKNOWN, "")
     if _step(rank) != "probe":
         return _good(f"{packets['answers']} answered, {packets['timeouts']} timeouts")
     wrong = f", {packets['wrong']} wrong frames" if packets["wrong"] else ""
     if packets["answers"] == 0:
         if _is_answered(rank) and not all(map(_is_answered, ranks)):
-            return Found(UNKNOWN, "without the other ranks, answers come")
-        return Found(BAD, f"sent {packets['sent']}, no answer{wrong}")
+            return Finding(UNKNOWN, "without the other ranks, answers come")
+        return Finding(BAD, f"sent {packets['sent']}, no answer{wrong}")
     words = f"sent {packets['sent']}, {packets['answers']} answered{wrong}"
     least = min((_report(one).get("packets") or packets)["answers"] for one in ranks)
     state = BAD if packets["answers"] == least else UNKNOWN
-    return Found(state, words)
+    return Finding(state, words)
 
 
 def is_silent(ranks: "list[Any]") -> bool:
@@ -177,13 +177,13 @@ def _is_answered(rank: Any) -> bool:
     return bool((rank.get("alone") or {}).get("answers"))
 
 
-def look_at_sums(rank: Any, _ranks: "list[Any]") -> Found:
+def look_at_sums(rank: Any, _ranks: "list[Any]") -> Finding:
     """Sums are right."""
     if _step(rank) == "sums" and _report(rank)["objection"]:
-        return Found(BAD, _report(rank)["objection"])
+        return Finding(BAD, _report(rank)["objection"])
     if _report(rank).get("decision", "").startswith("WARNING"):
-        return Found(DOUBTFUL, "SWITCHML_ALLOW_FAKE_SUMS is set, so nobody has looked at sums")
-    return _good() if _step(rank) in {"sums", ""} else Found(UNKNOWN, "")
+        return Finding(DOUBTFUL, "SWITCHML_ALLOW_FAKE_SUMS is set, so nobody has looked at sums")
+    return _good() if _step(rank) in {"sums", ""} else Finding(UNKNOWN, "")
 
 
 LEGS = (
@@ -214,7 +214,7 @@ class Verdict(NamedTuple):
     """Findings of all ranks, by leg, and the first leg that fails."""
 
     ranks: "list[Any]"
-    findings: "dict[str, list[Found]]"
+    findings: "dict[str, list[Finding]]"
     failed: "Leg | None"
 
 
@@ -226,6 +226,6 @@ def judge(ranks: "list[Any]") -> Verdict:
     if left and not failed:  # whatever it is: a group that does not delegate is not well
         last = LEGS[-1]
         why = _report(left[0]).get("reason", "")
-        findings[last.name] = [Found(BAD, why) if _step(rank) else _good() for rank in ranks]
+        findings[last.name] = [Finding(BAD, why) if _step(rank) else _good() for rank in ranks]
         failed = [last]
     return Verdict(ranks, findings, failed[0] if failed else None)

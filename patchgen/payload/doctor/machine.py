@@ -13,18 +13,19 @@ from .config import eal_options
 GOOD, DOUBTFUL, BAD = "ok", "doubtful", "bad"
 
 _HEADERS = 38  # bytes of a packet beside its elements, without Ethernet's
+_SIOCGIFFLAGS, _RUNNING, _SIOCGIFMTU = 0x8913, 0x40, 0x8921
 _SIOCGIFCONF, _ROOM, _ENTRY = 0x8912, 16384, 40
 _CARD = re.compile(r"(?:[0-9a-f]{4}:)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.IGNORECASE)
 
 
-class Found(NamedTuple):
-    """A finding: good, doubtful or bad, and words."""
+class Finding(NamedTuple):
+    """Finding: good, doubtful or bad, and words."""
 
     state: str
     words: str
 
 
-def look(values: "dict[str, str]", *, simulator: bool, root: str = "/") -> "Iterator[Found]":
+def look(values: "dict[str, str]", *, simulator: bool, root: str = "/") -> "Iterator[Finding]":
     """Looks at what the backend of a configuration needs.
 
     Args:
@@ -40,12 +41,12 @@ def look(values: "dict[str, str]", *, simulator: bool, root: str = "/") -> "Iter
         yield look_at_pages(root)
     interface = _interface(values, options) if backend == "dpdk" else ""
     if interface:
-        yield from look_at_link(interface, int(values.get("general.packet_numel", "256")), root)
+        yield from look_at_link(interface, int(values.get("general.packet_numel", "256")))
     yield from _look_at_card(options, root)
     yield from _look_at_clocks(root)
 
 
-def look_at_pages(root: str = "/") -> Found:
+def look_at_pages(root: str = "/") -> Finding:
     """Looks for huge pages that are free, and for a hugetlbfs to get them from."""
     directory = os.path.join(root, "sys/kernel/mm/hugepages")
     free = {}
@@ -54,36 +55,46 @@ def look_at_pages(root: str = "/") -> Found:
             size = int(name[len("hugepages-") : -len("kB")])
             free[size] = int(_read(os.path.join(directory, name, "free_hugepages")) or 0)
     except (OSError, ValueError):
-        return Found(BAD, "this kernel has no huge pages")
+        return Finding(BAD, "this kernel has no huge pages")
     mounts = _read(os.path.join(root, "proc/mounts"))
     if not any(free.values()):
-        return Found(BAD, "no huge page is free")
+        return Finding(BAD, "no huge page is free")
     if not any(line.split()[2:3] == ["hugetlbfs"] for line in mounts.splitlines()):
-        return Found(BAD, "no hugetlbfs is mounted")
+        return Finding(BAD, "no hugetlbfs is mounted")
     pages = ", ".join(f"{free[size]} of {size} kB" for size in sorted(free) if free[size])
-    return Found(GOOD, f"huge pages free: {pages}")
+    return Finding(GOOD, f"huge pages free: {pages}")
 
 
-def look_at_link(interface: str, numel: int, root: str = "/") -> "Iterator[Found]":
+def look_at_link(interface: str, numel: int) -> "Iterator[Finding]":
     """Looks at the link of an interface, and whether packets fit through it."""
-    place = os.path.join(root, "sys/class/net", interface)
-    if not os.path.isdir(place):
-        yield Found(BAD, f"there is no interface {interface}")
+    try:
+        mtu, running = read_link(interface)
+    except OSError:
+        yield Finding(BAD, f"there is no interface {interface}")
         return
-    state = _read(os.path.join(place, "operstate"))
-    if _read(os.path.join(place, "carrier")) == "0" or state == "down":
-        yield Found(BAD, f"{interface} has no link")
-    mtu = int(_read(os.path.join(place, "mtu")) or 0)
+    if not running:
+        yield Finding(BAD, f"{interface} has no link")
     needed = _HEADERS + 4 * numel
     if mtu < needed:
-        yield Found(BAD, f"the MTU of {interface} is {mtu}, packets need {needed}")
+        yield Finding(BAD, f"the MTU of {interface} is {mtu}, packets need {needed}")
     else:
-        speed = _read(os.path.join(place, "speed"))
-        shown = f", {speed} Mbit/s" if speed.isdigit() else ""
-        yield Found(GOOD, f"{interface}: MTU {mtu}{shown}")
+        yield Finding(GOOD, f"{interface}: MTU {mtu}")
 
 
-def _look_at_card(options: "list[str]", root: str) -> "Iterator[Found]":
+def read_link(interface: str) -> "tuple[int, bool]":
+    """MTU of an interface of this network namespace, which sysfs may not show, and its link.
+
+    Raises:
+        OSError: there is none.
+    """
+    wanted = struct.pack("16s16x", interface.encode()[:15])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        mtu = struct.unpack_from("i", fcntl.ioctl(asked, _SIOCGIFMTU, wanted), 16)[0]
+        flags = struct.unpack_from("H", fcntl.ioctl(asked, _SIOCGIFFLAGS, wanted), 16)[0]
+    return int(mtu), bool(flags & _RUNNING)
+
+
+def _look_at_card(options: "list[str]", root: str) -> "Iterator[Finding]":
     """Looks for the card that DPDK's options name, and its driver."""
     for option, value in zip(options, options[1:]):
         found = _CARD.match(value) if option in {"-a", "-w", "--allow"} else None
@@ -94,14 +105,14 @@ def _look_at_card(options: "list[str]", root: str) -> "Iterator[Found]":
         place = os.path.join(root, "sys/bus/pci/devices", address)
         driver = os.path.basename(os.path.realpath(os.path.join(place, "driver")))
         if not os.path.isdir(place):
-            yield Found(BAD, f"there is no card {address}")
+            yield Finding(BAD, f"there is no card {address}")
         elif driver == "driver":
-            yield Found(BAD, f"the card {address} has no driver")
+            yield Finding(BAD, f"the card {address} has no driver")
         else:
-            yield Found(GOOD, f"card {address}: {driver}")
+            yield Finding(GOOD, f"card {address}: {driver}")
 
 
-def _look_at_clocks(root: str) -> "Iterator[Found]":
+def _look_at_clocks(root: str) -> "Iterator[Finding]":
     slow = []
     for core in sorted(os.sched_getaffinity(0)):
         path = f"sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor"
@@ -109,7 +120,7 @@ def _look_at_clocks(root: str) -> "Iterator[Found]":
             slow.append(str(core))
     if slow:
         cores = ", ".join(slow[:4]) + (", ..." if len(slow) > 4 else "")  # noqa: PLR2004
-        yield Found(DOUBTFUL, f"cores {cores} are not governed by performance")
+        yield Finding(DOUBTFUL, f"cores {cores} are not governed by performance")
 
 
 def _interface(values: "dict[str, str]", options: "list[str]") -> str:

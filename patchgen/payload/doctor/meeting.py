@@ -54,11 +54,11 @@ class Meeting:
         self._write(name, value)
 
     def hear(self, name: str, patience: float) -> Any:
-        """What the leader has published; None where that takes too long."""
+        """Returns what the leader has published; None where that takes too long."""
         return self._read(name, time.monotonic() + patience)
 
     def gather(self, name: str, patience: float) -> "list[dict[str, Any]]":
-        """What all ranks have said, in their order; those that say nothing are left out."""
+        """Returns what the ranks have said, in their order; the silent ones are left out."""
         deadline = time.monotonic() + patience
         found = []
         for rank in range(self.world):

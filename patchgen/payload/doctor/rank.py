@@ -199,7 +199,7 @@ class _Doctor:
                 rank["alone"] = (found or {}).get("packets")
 
     def _seated(self, patience: float) -> "list[dict[str, Any]]":
-        """What the ranks have said of themselves, with those that did not come."""
+        """Returns what ranks have said of themselves, with those that did not come."""
         found = self._meeting.gather("host", patience)
         here = {one["rank"] for one in found}
         found += [

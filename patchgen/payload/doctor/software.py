@@ -18,7 +18,7 @@ def find_library() -> "tuple[Any, str]":
 
 
 def describe(module: Any) -> "dict[str, str]":
-    """What has to be the same on all ranks, by its name."""
+    """Describes what has to be the same on all ranks, by its name."""
     import torch
 
     report = module.report() if module else {}

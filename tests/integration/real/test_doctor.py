@@ -7,39 +7,30 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.real import LabLauncher, Settings
-from support.torch import built_plugin, pypi_torch
+from support.wired import WIRE, HostLauncher, Network, wired
 
 from patchgen.ranks import lab
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from support.launcher import Launcher
 
 pytestmark = pytest.mark.integration
 
 HOSTS = ("zeus", "apollo")
 FAILED = 6
-PATIENT = Settings(timeout=200)
 
 
 @pytest.fixture(scope="session")
-def launch(home: Path, switch: str, tmp_path_factory: pytest.TempPathFactory) -> LabLauncher:
-    plugin = built_plugin(
-        pypi_torch(), home, tmp_path_factory, "real-plugin", "--dpdk", optimized=True
-    )
-    return LabLauncher(
-        python=plugin.python,
-        loading={"SWITCHML_TEST_BACKEND": "switchml"},
-        report=plugin.package / "_patch.py",
-        home=home,
-        scratch=tmp_path_factory.mktemp("doctor-ranks"),
-        switch=switch,
-        settings=PATIENT,
-    )
+def launch(by_plugin: LabLauncher) -> LabLauncher:
+    return dataclasses.replace(by_plugin, settings=Settings(timeout=200), labs=[])
 
 
 def arguments(timeout: float, *more: str) -> dict[str, Any]:
@@ -49,7 +40,7 @@ def arguments(timeout: float, *more: str) -> dict[str, Any]:
     }
 
 
-def read_report(launch: LabLauncher) -> dict[str, Any]:
+def read_report(launch: Launcher) -> dict[str, Any]:
     run = launch.scratch / f"run-{len(launch.runs)}"
     report: dict[str, Any] = json.loads((run / "0" / "report.json").read_text())
     return report
@@ -162,3 +153,68 @@ def test_other_cores_than_threads(launch: LabLauncher) -> None:
     report = examine(launch, {"cores": "0,1"})
     assert (report["leg"], report["hosts"]) == ("switchml.cfg", ["apollo"])
     assert "cores = 0,1 names 2 cores, but num_worker_threads = 1" in words(report, 1)
+
+
+def examine_hosts(
+    by_plugin: LabLauncher,
+    switch: str,
+    scratch: Path,
+    prepare: Callable[[Network], None],
+    *,
+    shared: bool = False,
+) -> dict[str, Any]:
+    """Rank 0's report, where ranks are on hosts with cables to the switch."""
+    names = {one.name for one in dataclasses.fields(HostLauncher)} - {"network"}
+    with wired(switch, 2, scratch, shared=shared) as network:
+        prepare(network)
+        own = {name: getattr(by_plugin, name) for name in names}
+        launch = HostLauncher(**own, network=network)
+        ranks = launch("doctor_cases:examine", 2, **arguments(16, "--no-times"))
+    assert [rank.result["code"] for rank in ranks] == [FAILED] * 2, ranks
+    return read_report(launch)
+
+
+def test_a_small_mtu(by_plugin: LabLauncher, switch: str, tmp_path: Path) -> None:
+    report = examine_hosts(
+        by_plugin, switch, tmp_path,
+        lambda network: network.hosts[1].ip("link", "set", WIRE, "mtu", "1000"),
+    )  # fmt: skip
+    assert (report["leg"], report["hosts"]) == ("machine", ["apollo"])
+    assert words(report, 1) == f"the MTU of {WIRE} is 1000, packets need 1062"
+
+
+def test_a_cable_without_a_link(by_plugin: LabLauncher, switch: str, tmp_path: Path) -> None:
+    report = examine_hosts(
+        by_plugin, switch, tmp_path,
+        lambda network: network.hub.ip("link", "set", "port1", "down"),
+    )  # fmt: skip
+    assert (report["leg"], report["hosts"]) == ("machine", ["apollo"])
+    assert words(report, 1) == f"{WIRE} has no link"
+
+
+def test_a_port_with_the_address_of_another(
+    by_plugin: LabLauncher, switch: str, tmp_path: Path
+) -> None:
+    """What goes to apollo's card is sent to the port of zeus."""
+
+    def swap(network: Network) -> None:
+        apollo = network.hosts[1]
+        shown = subprocess.run(
+            [*apollo.enter, "ip", "-j", "link", "show", WIRE], capture_output=True, check=True
+        )
+        address = json.loads(shown.stdout)[0]["address"]
+        command = [
+            "bridge",
+            "fdb",
+            "replace",
+            address,
+            "dev",
+            "port0",
+            "master",
+            "sticky",
+            "static",
+        ]
+        subprocess.run([*network.hub.enter, *command], check=True)
+
+    report = examine_hosts(by_plugin, switch, tmp_path, swap, shared=True)
+    assert (report["leg"], report["hosts"]) == ("answers", ["apollo"])

@@ -1,0 +1,54 @@
+"""The doctor on two hosts, started by torchrun: it names the host without a switchml.cfg."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from support import cluster
+from support.serving import serving
+from support.waiting import ENOUGH
+
+from patchgen.client.config import compose_simulated
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.torch import Plugin
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["well", "broken"])
+def test_ranks_of_torchrun(
+    plugin: Plugin, cache: Path, two_hosts: list[cluster.Host], tmp_path: Path, *, broken: bool
+) -> None:
+    first = two_hosts[0]
+    config, report = tmp_path / "switchml.cfg", tmp_path / "report.json"
+    with serving(cache, tmp_path / "counters", 4, *first.command(), host=first.address) as switch:
+        config.write_text(compose_simulated(aggregator=switch.address))
+        agents = []
+        for host in two_hosts:
+            missing = broken and host.name == "zeus"
+            env = cluster.environment(
+                SWITCHML_CONFIG=str(tmp_path / "none" if missing else config),
+                GLOO_SOCKET_IFNAME="cable",
+            )
+            agents.append(
+                subprocess.Popen(
+                    host.command(
+                        plugin.python, "-m", "torch.distributed.run", "--nnodes=2",
+                        "--nproc-per-node=2", "--rdzv-backend=c10d", "--rdzv-id=1",
+                        f"--rdzv-endpoint={first.address}:29400",
+                        "-m", "torch_switchml.doctor", "--no-times", "--report", report,
+                    ),
+                    cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True,
+                )
+            )  # fmt: skip
+        said = [agent.communicate(timeout=ENOUGH)[1] for agent in agents]
+    assert [agent.returncode for agent in agents] == [int(broken)] * 2, said
+    found = json.loads(report.read_text())
+    hosts = [one["host"] for one in found["ranks"]]
+    assert hosts == ["apollo", "apollo", "zeus", "zeus"]
+    expected = ("switchml.cfg", ["zeus"]) if broken else ("", [])
+    assert (found["leg"], found["hosts"]) == expected
