@@ -17,7 +17,7 @@ SECTIONS = {
     "Try": ("demo", "run", "doctor", "simulator", "switch", "accuracy"),
     "Use": ("plugin", "graft", "client"),
     "Patch": ("generate", "apply", "revert", "status", "pins"),
-    "Build": ("check", "source", "env", "build", "verify", "compare"),
+    "Build": ("check", "source", "env", "build", "verify", "compare", "rebuild"),
 }
 """The commands, by what a newcomer needs first."""
 

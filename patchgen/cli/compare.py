@@ -39,12 +39,13 @@ def compare(left: str, right: str, *, as_json: bool) -> None:
         differences = [{**asdict(one), "kind": one.kind.value} for one in found]
         print_json({"same": same, "identical": not found, "differences": differences})
     else:
-        _show(found)
+        show(found)
     if not same:
         click.get_current_context().exit(CheckError.exit_code)
 
 
-def _show(found: list[Difference]) -> None:
+def show(found: list[Difference]) -> None:
+    """Shows differences as a table, and in a last line how many files differ."""
     seen: collections.Counter[str] = collections.Counter()
     rows = []
     for difference in found:

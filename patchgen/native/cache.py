@@ -15,6 +15,8 @@ from patchgen.system import files, leftovers, outputs, signals
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+COMPILED = "run"
+"""Directory of what was compiled, in the cache."""
 _DIGITS = 16
 COMPILERS = {"CC": "cc", "CXX": "c++"}
 VARIABLES = {
@@ -49,7 +51,7 @@ def get_or_make(cache: str, kind: str, inputs: object, make: Callable[[str], Non
         PatchgenError: of `make`.
     """
     name = files.digest([__version__, inputs])[:_DIGITS]
-    cache = os.path.join(cache, "run")
+    cache = os.path.join(cache, COMPILED)
     path = os.path.join(cache, f"{kind}-{name}")
     if os.path.isdir(path):
         return Cached(path, new=False)

@@ -16,10 +16,14 @@ endif()
 # make_reproducible(TARGET): compiles a target without its directories and the time in its objects.
 # Options that are added to the target afterwards count before these.
 function(make_reproducible target)
+  # A cache of objects may give the compiler paths that are relative to where it runs.
+  file(RELATIVE_PATH back "${CMAKE_CURRENT_BINARY_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+  string(REGEX REPLACE "/$" "" back "${back}")
   target_compile_options(${target} PRIVATE
     # Of two prefixes that match, the last one counts.
+    "${PREFIX_MAP}=${back}=."
     "${PREFIX_MAP}=${CMAKE_CURRENT_SOURCE_DIR}=." "${PREFIX_MAP}=${CMAKE_CURRENT_BINARY_DIR}=build"
     # gcc makes names of hidden functions from the path of a file.
-    -frandom-seed=${target}
+    -frandom-seed=switchml-${target}
     -Wno-builtin-macro-redefined "-D__DATE__=\"Jan  1 1970\"" "-D__TIME__=\"00:00:00\"")
 endfunction()

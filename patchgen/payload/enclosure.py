@@ -1,8 +1,9 @@
 """Enclosure of a process in namespaces of Linux: a directory at a fixed path, no network.
 
 As a program, `enclosure.py [--relay PORT=HOST:PORT]... -- COMMAND...` runs a command without a
-network; a port of its loopback can be relayed to one server outside. `enclosure.py --try` ends with
-0 where all of it can be had, else with 1 and the reason.
+network; a port of its loopback can be relayed to one server outside. `enclosure.py --at DIRECTORY
+TARGET COMMAND...` runs a command that sees a directory in place of another one. `enclosure.py
+--try` ends with 0 where all of it can be had, else with 1 and the reason.
 """
 
 import array
@@ -63,6 +64,17 @@ def hide() -> None:
 def has_shown() -> bool:
     """True where this process has mounts of its own."""
     return bool(_shown)
+
+
+def show_at(directory: str, target: str) -> None:
+    """Gives this process mounts of its own, where a directory is in the place of another one.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    _unshare(_NEWNS)
+    _mount(None, "/", None, _REC | _PRIVATE)
+    _mount(directory, target, None, _BIND | _REC)
 
 
 def leave_network() -> None:
@@ -223,6 +235,9 @@ def main() -> None:
             hide()
             leave_network()
             return
+        if command[0] == "--at":
+            show_at(command[1], command[2])
+            os.execvp(command[3], command[3:])  # noqa: S606  # that is what it is for
         while command[0] == "--relay":
             relays.append(command[1])
             command = command[2:]

@@ -1,22 +1,27 @@
-"""Two wheels, entry by entry."""
+"""Two wheels, entry by entry, and other files."""
 
 from __future__ import annotations
 
 import enum
 import hashlib
+import os
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Union
 
-from patchgen.errors import OptionsError
+from patchgen.errors import OptionsError, file_errors
 from patchgen.system.files import sha256
-from patchgen.system.zips import permissions, reading
+from patchgen.system.zips import BLOCK, permissions, reading
 
 if TYPE_CHECKING:
     import zipfile
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from patchgen.system.zips import Archive
+
+
+_AR = b"!<arch>\n"
+_AR_HEADER = 60  # bytes before each object of an archive
 
 
 class Kind(enum.Enum):
@@ -81,6 +86,79 @@ def compare(left: str, right: str) -> list[Difference]:
     wholes = sha256(left), sha256(right)
     if not found and wholes[0] != wholes[1]:
         found.append(Difference("", Kind.ARCHIVE, *wholes))
+    return found
+
+
+def compare_files(left: Mapping[str, str], right: Mapping[str, str]) -> list[Difference]:
+    """Compares files by their names; archives of objects are compared object by object.
+
+    Args:
+        left: path by name.
+        right: likewise.
+
+    Returns:
+        Nothing only where all of them are there and identical.
+
+    Raises:
+        FileError: one cannot be read.
+    """
+    found: list[Difference] = []
+    for name in sorted({**left, **right}):
+        one, two = _read(left.get(name)), _read(right.get(name))
+        if one != two:
+            whole = one is None or two is None
+            parts = [{} if whole else _split_archive(name, side) for side in (one, two)]
+            names = sorted({**parts[0], **parts[1]})
+            differing = [_differ(part, *(side.get(part) for side in parts)) for part in names]
+            found += filter(None, differing if any(differing) else [_differ(name, one, two)])
+    return found
+
+
+def _read(path: str | None) -> bytes | None:
+    if path is None or not os.path.isfile(path):
+        return None
+    with file_errors(), open(path, "rb") as file:
+        return file.read()
+
+
+def _differ(name: str, left: bytes | None, right: bytes | None) -> Difference | None:
+    """Difference of two contents; None where there is none."""
+    if left == right:
+        return None
+    one, two = _measure(left), _measure(right)
+    if left is None or right is None:
+        return Difference(name, Kind.PRESENCE, one, two)
+    shorter = min(len(left), len(right))
+    blocks = range(0, shorter, BLOCK)
+    begin = next((at for at in blocks if left[at : at + BLOCK] != right[at : at + BLOCK]), shorter)
+    offset = next((at for at in range(begin, shorter) if left[at] != right[at]), shorter)
+    return Difference(name, Kind.CONTENTS, one, two, offset)
+
+
+def _measure(content: bytes | None) -> Contents | None:
+    if content is None:
+        return None
+    return Contents(len(content), hashlib.sha256(content).hexdigest())
+
+
+def _split_archive(name: str, content: bytes | None) -> dict[str, bytes]:
+    """Objects of an ar archive by name, as `lib.a(context.o)`; nothing of another file."""
+    found: dict[str, bytes] = {}
+    names, at = b"", len(_AR)
+    while content and content.startswith(_AR) and at + _AR_HEADER <= len(content):
+        title, size = content[at : at + 16].rstrip(), content[at + 48 : at + 58].strip()
+        if not size.isdigit():
+            break
+        at += _AR_HEADER
+        member = content[at : at + int(size)]
+        at += int(size) + int(size) % 2
+        if title == b"//":
+            names = member
+        elif title != b"/":  # the index follows from the objects
+            if title[1:].isdigit():
+                title = names[int(title[1:]) :].partition(b"\n")[0]
+            shown = f"{name}({title.rstrip(b'/').decode(errors='replace')})"
+            found[shown] = found.get(shown, b"") + member
     return found
 
 

@@ -90,6 +90,11 @@ class Place:
         return LOOPBACK
 
 
+def enclose(command: Sequence[str], directory: str, target: str) -> list[str]:
+    """A command that sees a directory in the place of another one, which is there."""
+    return [sys.executable, "-IS", _ENCLOSURE, "--at", directory, target, *command]
+
+
 def find(work: str) -> Place:
     """Place of a work directory, by what the system gives. Changes nothing."""
     if enclosure.has_shown():

@@ -70,7 +70,7 @@ class Provenance:
     without: tuple[str, ...] = ()
     """Submodules that the source is to go without."""
     client: Mapping[str, object] = field(default_factory=dict)
-    """What the provenance of the client library adds, as `origin.describe_home` gives it."""
+    """Part of the client library, as `origin.describe_home` gives it."""
 
 
 def write(wheel: str, provenance: Provenance) -> str:

@@ -48,6 +48,12 @@ _OURS = frozenset(
 )
 
 
+def is_read(name: str) -> bool:
+    """True for a variable of the user that a build reads, and that changes what it makes."""
+    found = _READ.fullmatch(name) or _COMPILER.fullmatch(name)
+    return found is not None and name not in NEUTRAL
+
+
 def parse(given: Sequence[str]) -> dict[str, str]:
     """Reads NAME=VALUE, each once.
 

@@ -87,3 +87,7 @@ def mend(identity: str, replacement: str) -> Mend:
         f"It says something else.\n\nfile {CONTEXT}\nblob {blob_id(text.encode())}\n"
         f"at {line}:{column} to {line}:{column + 8}\n> {replacement}\n",
     )
+
+
+MENDS = (mend("honest", '"mended"'),)
+"""Mends of the library."""

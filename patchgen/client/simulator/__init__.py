@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _SOURCE = Path(__file__).parent
+NAME = "simulator"
+"""Name of its source in a provenance."""
 _COMPILED = (".cc", ".h", ".txt")
+
+
+def digest_source() -> str:
+    """Digest of the files that it is compiled from."""
+    return cache.digest(str(_SOURCE), only=_COMPILED)
 
 
 def install(  # noqa: PLR0913  # each is an option of the command
@@ -90,9 +97,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
             environ,
             request={"debug": debug, "cxxflags": cxxflags},
             resolved={},
-            materials=[
-                statement.describe_file("simulator", cache.digest(str(_SOURCE), only=_COMPILED))
-            ],
+            materials=[statement.describe_file(NAME, digest_source())],
         )
         contents = {origin.NAME: described.content(), **contents}
     contents[config.NAME] = shared

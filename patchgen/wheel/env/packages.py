@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from patchgen.wheel.env.lockfile import Package
 
+STORE = "archives"
+"""Directory of the archives in the cache."""
 _LOGGER = logging.getLogger(__name__)
 _AT_ONCE = 8
 _RETRIES = 3

@@ -66,7 +66,7 @@ def _create(
     if not state.linked:
         for path in Path(prefix, "conda-meta").glob("*.json"):
             path.unlink()  # of a run that was cut short: all is linked again, so nothing is torn
-        archives = packages.fetch(lock.packages, os.path.join(cache, "archives"))
+        archives = packages.fetch(lock.packages, os.path.join(cache, packages.STORE))
         marker.write(prefix, state)
         _LOGGER.info("linking %d packages into %s", len(archives), prefix)
         asyncio.run(_link(lock, archives, prefix, named, os.path.join(cache, "packages")))

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 SOURCES = {path: text.encode() for path, text in client_source.FILES.items()}
-MENDS = (client_source.mend("honest", '"mended"'),)
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 PROGRAM = """\
 #include <switchml/context.h>
@@ -36,7 +35,9 @@ int main() { std::puts(switchml::Context::GetInstance().About()); }
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(directory: Path) -> None:
-        building.install(building.Request((), MENDS, commit=COMMIT), SOURCES, str(directory))
+        building.install(
+            building.Request((), client_source.MENDS, commit=COMMIT), SOURCES, str(directory)
+        )
 
     return once(tmp_path_factory, "client-home", make)
 
@@ -117,7 +118,7 @@ def test_a_package_that_is_missing_is_named(
 ) -> None:
     monkeypatch.setenv("PKG_CONFIG_LIBDIR", str(tmp_path))
     monkeypatch.delenv("PKG_CONFIG_PATH", raising=False)
-    wish = building.Request(("DPDK",), MENDS)
+    wish = building.Request(("DPDK",), client_source.MENDS)
     with pytest.raises(ToolError) as raised:
         building.install(wish, SOURCES, str(tmp_path / "home"))
     assert str(raised.value) == (
@@ -130,7 +131,9 @@ def test_homes_of_ones_own(tmp_path: Path) -> None:
     dpdk, grpc = fakes.dpdk(tmp_path / "dpdk"), fakes.grpc(tmp_path / "grpc", "grpc++", "protobuf")
     (dpdk / "include" / "rte_config.h").touch()
     sources = {path: b"" if text[:6] == b"#error" else text for path, text in SOURCES.items()}
-    wish = building.Request(("DPDK",), MENDS, dpdk_home=str(dpdk), grpc_home=str(grpc))
+    wish = building.Request(
+        ("DPDK",), client_source.MENDS, dpdk_home=str(dpdk), grpc_home=str(grpc)
+    )
     home = tmp_path / "home"
     building.install(wish, sources, str(home))
     (tmp_path / "program.cpp").write_text(

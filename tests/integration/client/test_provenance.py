@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import client_source, unprivileged
 
-from patchgen.client import building, library, origin
+from patchgen.client import building, library, mends, origin
 from patchgen.system import statement
 from patchgen.system.files import sha256
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 SOURCES = {path: text.encode() for path, text in client_source.FILES.items()}
-MENDS = (client_source.mend("honest", '"mended"'),)
 
 AR = """\
 #!/bin/sh
@@ -42,7 +41,7 @@ def contents(home: Path) -> dict[str, bytes]:
 
 
 def installed(home: Path, *flags: str, **env: str) -> Provenance:
-    request = building.Request(flags, MENDS)
+    request = building.Request(flags, client_source.MENDS)
     building.install(request, SOURCES, str(home), {**os.environ, **env})
     return statement.read(str(home / origin.NAME))
 
@@ -61,10 +60,10 @@ def test_it_says_what_the_library_was_made_from(
         if name not in {"switchml.cfg", origin.NAME}
     }
     assert (said.request["mends"], said.request["variables"]["CXXFLAGS"]) == (["honest"], "-O1")
-    assert said.find_digest("p4app-switchML") == building.COMMIT
+    assert said.find_digest("p4app-switchML") == mends.COMMIT
     version = subprocess.check_output(["c++", "--version"], text=True).splitlines()[0]
     assert said.resolved["toolchain"]["programs"]["c++"] == version
-    building.install(building.Request((), MENDS), SOURCES, str(home))
+    building.install(building.Request((), client_source.MENDS), SOURCES, str(home))
     assert not (home / origin.NAME).exists()  # it would be of the library before
 
 

@@ -14,10 +14,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from support import torch_project
-from support.build import Site, another_client
+from support import command, torch_project
+from support.build import Site, another_client, environment
 from support.disks import small
-from support.waiting import has_ended, read_rest, read_until, until
+from support.waiting import ENOUGH, has_ended, read_rest, read_until, until
 
 from patchgen.payload import enclosure
 
@@ -94,6 +94,47 @@ def test_a_second_run_does_nothing(built: Site) -> None:
     assert done(said) == [*STAGES]
     assert "/7]" not in said
     assert (wheel.stat().st_mtime_ns, (built.work / "state.json").read_bytes()) == before
+
+
+def rebuild(built: Site, *words: str | Path, code: int = 0) -> str:
+    """What `rebuild` says of the wheel of a build."""
+    (wheel,) = built.wheels
+    done = command.run(
+        "rebuild", wheel, "--lock", built.lock, "--cache", built.root.parent / "cache",
+        "--pytorch", built.project.pin_file, "--mirror", built.project.mirror, *words,
+        env=environment(), limit=2 * ENOUGH,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def test_a_rebuild_in_another_directory_has_the_same_bytes(
+    uninterrupted: tuple[Site, str], tmp_path: Path
+) -> None:
+    built, expected = uninterrupted
+    built.run()
+    output = tmp_path / "out"
+    said = rebuild(built, "--work", tmp_path / "another-work", "-o", output)
+    assert said.endswith("identical bytes\n")
+    (wheel,) = output.glob("*.whl")
+    assert digest(wheel) == expected
+    statement = json.loads(Path(f"{wheel}.reproduced.json").read_text())
+    assert [one["digest"]["sha256"] for one in statement["subject"]] == [expected]
+    assert statement["predicate"]["rebuilt"] == statement["subject"]
+
+
+def test_a_rebuild_names_the_library_that_is_another(built: Site, tmp_path: Path) -> None:
+    archive = built.client / "lib" / "libswitchml-client.a"
+    content = archive.read_bytes()
+    archive.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    try:
+        said = rebuild(built, "--work", tmp_path / "work", "-o", tmp_path / "out", code=6)
+    finally:
+        archive.write_bytes(content)
+    sha256 = hashlib.sha256(content).hexdigest()
+    assert f"[ ] client library: {built.client}, sha256 {sha256[:12]}\n      not there" in said
+    assert not (tmp_path / "out").exists()
 
 
 def test_no_room_for_the_wheel_leaves_no_half_of_it(built: Site, tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""Attestation of a rebuild: an in-toto Statement that the bytes were reproduced.
+
+It is not signed: whoever rebuilds does that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from patchgen.errors import file_errors
+from patchgen.system import files, statement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.system.statement import Provenance
+    from patchgen.wheel.rebuild.target import Target
+
+SUFFIX = ".reproduced.json"
+PREDICATE = f"{statement.BUILDER}:reproduced:v1"
+
+
+def describe(target: Target, rebuilt: Provenance, paths: Mapping[str, str]) -> dict[str, object]:
+    """Describes files that were made again with the same bytes.
+
+    Args:
+        target: the files.
+        rebuilt: provenance of the ones that were made again.
+        paths: of these, by their names.
+
+    Raises:
+        FileError: one cannot be read.
+    """
+    with file_errors(), open(target.record, "rb") as file:
+        record = hashlib.sha256(file.read()).hexdigest()
+    return {
+        "_type": statement.TYPE,
+        "subject": _list_files(target.files),
+        "predicateType": PREDICATE,
+        "predicate": {
+            "result": "reproduced",
+            "rebuilt": _list_files(paths),
+            "provenance": statement.describe_file(os.path.basename(target.record), record),
+            "builder": {"id": statement.BUILDER, "version": dict(rebuilt.builder)},
+            "toolchain": rebuilt.resolved["toolchain"],
+        },
+    }
+
+
+def _list_files(paths: Mapping[str, str]) -> list[dict[str, object]]:
+    with file_errors():
+        return [statement.describe_file(name, files.sha256(path)) for name, path in paths.items()]

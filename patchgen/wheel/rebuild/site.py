@@ -1,0 +1,106 @@
+"""Site of a rebuild: what this machine and the user give for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from patchgen.native import cache as caches
+from patchgen.native import tools
+from patchgen.options import DEV_ROOT, VARIABLES
+from patchgen.wheel import place, provenance, variables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.patch.pins import Pin
+    from patchgen.source import Places
+    from patchgen.system.statement import Provenance
+    from patchgen.wheel.place import Place
+
+_OPTIONS = frozenset({variable.name for variable in (*VARIABLES, DEV_ROOT)})
+
+
+@dataclass(frozen=True)
+class Site:
+    """Directories, programs and sources that a rebuild may use. Paths are absolute."""
+
+    work: str
+    cache: str
+    environ: Mapping[str, str]
+    """Environment of the user."""
+    pins: tuple[Pin, ...]
+    """Pins that are known, that of the user first."""
+    pytorch: str | None
+    """Pin as the user named it."""
+    python: str | None
+    """Interpreter to use instead of the recorded one."""
+    lock: str
+    """Lock of the environment."""
+    source: str | None
+    """Tree of PyTorch."""
+    places: Places
+    program: tuple[str, ...] = (sys.executable, "-m", "patchgen")
+    """This program."""
+
+    @property
+    def fresh_cache(self) -> str:
+        """Cache with the sources of ours, and nothing that was compiled."""
+        return os.path.join(self.work, "cache")
+
+    def make_cache(self) -> None:
+        """Makes that cache.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        os.makedirs(self.fresh_cache, exist_ok=True)
+        there = os.listdir(self.cache) if os.path.isdir(self.cache) else []
+        for name in {*there} - {*os.listdir(self.fresh_cache), caches.COMPILED}:
+            os.symlink(os.path.join(self.cache, name), os.path.join(self.fresh_cache, name))
+
+    @property
+    def place_words(self) -> list[str]:
+        """The places as options."""
+        mirrors = [word for one in self.places.mirrors for word in ("--mirror", one)]
+        return [*mirrors, *(w for one in self.places.references for w in ("--reference", one))]
+
+    @cached_property
+    def place(self) -> Place:
+        """Place of the work directory, by what the system gives."""
+        return place.find(self.work)
+
+    def find_pin(self, recorded: Mapping[str, str]) -> Pin | None:
+        """The pin of a provenance; None where it is not known here."""
+        return next((pin for pin in self.pins if pin.commit == recorded["commit"]), None)
+
+    def environment(self, made: Provenance) -> dict[str, str]:
+        """Environment to make something again: the recorded variables instead of the user's own.
+
+        CC and CXX of the user count first, then those recorded, then the recorded compiler.
+        """
+        whole = made.kind == provenance.KIND
+        kept = {
+            name: value
+            for name, value in self.environ.items()
+            if name not in _OPTIONS
+            and not (variables.is_read(name) if whole else tools.is_read(name))
+        }
+        if whole:  # it gets them as options
+            return kept
+        recorded = made.request["variables"]
+        own = {name: self.environ[name] for name in tools.COMPILERS if self.environ.get(name)}
+        named = made.resolved["toolchain"]["compiler"]
+        if "CXX" not in recorded and shutil.which(named) and named != shutil.which("c++"):
+            kept["CXX"] = named
+        return {**kept, **recorded, **own}
+
+    def find_interpreter(self, recorded: str) -> str | None:
+        """Interpreter that the user named, else the recorded one; None where that is not there."""
+        if self.python is not None:
+            return self.python
+        return recorded if os.access(recorded, os.X_OK) else None

@@ -1,0 +1,297 @@
+"""Files that are made again from their provenance alone, and what is said where they differ."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import client_source, command, unprivileged
+
+from patchgen.client import library, mends, origin
+from patchgen.source.places import Places
+from patchgen.wheel import rebuild
+from patchgen.wheel.rebuild import KINDS, Site
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.integration
+
+ATTESTED = ".reproduced.json"
+PLAIN: Any = {"CMAKE_BUILD_TYPE": "None"}  # optimized, it would take a third longer to compile
+SMALL_CLIENT = Path(__file__).parents[2] / "payload" / "small_client.py"
+
+
+def tool(*words: str | Path, code: int = 0, **env: str) -> str:
+    done = command.run(*words, env={**os.environ, **env})
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def damage(archive: Path) -> str:
+    """Changes one byte in the last object of an archive, which can be linked all the same.
+
+    Returns:
+        How the object is named.
+    """
+    content = bytearray(archive.read_bytes())
+    content[content.rindex(b"GCC: (")] ^= 1  # what the compiler says of itself
+    archive.write_bytes(content)
+    objects = subprocess.check_output(["ar", "t", archive], text=True).split()
+    return f"{library.ARCHIVE}({objects[-1]})"
+
+
+def contents(root: Path) -> dict[str, str]:
+    """Digests of the files that are made, by their paths."""
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in root.rglob("*")
+        if path.is_file() and not path.name.endswith((ATTESTED, ".provenance.json"))
+    }
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    """A directory that another user reaches."""
+    with unprivileged.directory() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def stranger(place: Path) -> Path:
+    """An interpreter with our packages, which another user can run."""
+    return unprivileged.interpreter(place / "python")
+
+
+def rebuilt_by_another_user(stranger: Path, *words: str | Path) -> tuple[str, Path]:
+    """What is said, and the directory of what is made; nothing compiled of ours is used."""
+    with unprivileged.directory() as scratch:
+        os.chmod(scratch, 0o777)  # noqa: S103  # the other user's own
+        environ = {"PATH": os.environ["PATH"], "HOME": str(scratch), "TMPDIR": str(scratch)}
+        done = subprocess.run(
+            [stranger, "-m", "patchgen", "rebuild", *words], cwd=scratch, env=environ, text=True,
+            umask=0o027, capture_output=True, check=False, **unprivileged.identity(),
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        kept = Path(str(stranger.parents[1]) + "-" + os.path.basename(scratch))
+        shutil.copytree(scratch / "rebuilt", kept)
+    return done.stdout, kept
+
+
+# The simulator
+
+
+@pytest.fixture(scope="module")
+def installed(place: Path) -> Path:
+    installed = place / "a home"
+    tool("simulator", "install", "-o", installed, "--workers", "2", CXXFLAGS="-O0 -Werror")
+    return installed
+
+
+def test_the_simulator_by_another_user(installed: Path, stranger: Path) -> None:
+    said, made = rebuilt_by_another_user(stranger, installed)
+    assert said.endswith("identical bytes\n")
+    before = contents(installed)
+    assert {name: before[name] for name in contents(made) if name != "switchml.cfg"} == {
+        name: digest for name, digest in contents(made).items() if name != "switchml.cfg"
+    }
+    statement = json.loads((made / f"{library.ARCHIVE}{ATTESTED}").read_text())
+    assert {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}[
+        library.ARCHIVE
+    ] == before[library.ARCHIVE]
+    assert statement["predicate"]["rebuilt"] == statement["subject"]
+
+
+def test_a_changed_byte_of_the_library_is_named(installed: Path, tmp_path: Path) -> None:
+    changed, output = tmp_path / "home", tmp_path / "rebuilt"
+    shutil.copytree(installed, changed)
+    tool("rebuild", changed, "-o", output)
+    assert (output / f"{library.ARCHIVE}{ATTESTED}").exists()
+    named = damage(changed / library.ARCHIVE)
+    said = tool("rebuild", changed, "-o", output, code=6)
+    assert "[-] files: libswitchml-client.a\n" in said
+    assert f"\n{named}  contents from byte " in said
+    assert "\n1 file differs\n" in said
+    assert not (output / f"{library.ARCHIVE}{ATTESTED}").exists()  # of the rebuild before
+    data = json.loads(tool("rebuild", changed, "-o", output, "--json", code=6))
+    assert (data["identical"], data["attestation"]) == (False, None)
+    assert [one["path"] for one in data["differences"]] == [named]
+
+
+def test_another_compiler_and_another_flag_are_named(installed: Path, tmp_path: Path) -> None:
+    said = tool("rebuild", installed, "-o", tmp_path / "other", code=6, CXX="clang++")
+    assert "[-] compiler: c++ " in said
+    assert ", here Debian clang version " in said
+    assert f"\n{library.ARCHIVE}(unity_0_cxx.cxx.o)  contents from byte " in said
+    record: Any = json.loads((installed / origin.NAME).read_text())
+    parameters = record["predicate"]["buildDefinition"]["externalParameters"]
+    parameters["variables"]["CXXFLAGS"] = "-fno-inline"
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    words = ("--provenance", tmp_path / "record.json")
+    said = tool("rebuild", installed, *words, "-o", tmp_path / "flag", code=6)
+    assert "(unity_0_cxx.cxx.o)  contents from byte " in said
+    assert "[-]" not in said  # nothing but the record is another
+
+
+def test_diffoscope_is_run_where_it_is_installed(installed: Path, tmp_path: Path) -> None:
+    changed, program = tmp_path / "home", tmp_path / "diffoscope"
+    shutil.copytree(installed, changed)
+    damage(changed / library.ARCHIVE)
+    program.write_text('#!/bin/sh\nbasename "$1" && basename "$2" && exit 1\n')
+    program.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    said = tool("rebuild", changed, "-o", tmp_path / "rebuilt", code=6, PATH=path)
+    assert said.endswith(f"{origin.ARCHIVE}\n{origin.ARCHIVE}\n\n")
+
+
+def test_a_dry_run_makes_nothing(installed: Path, tmp_path: Path) -> None:
+    said = tool("rebuild", installed, "-o", tmp_path / "out", "--dry-run")
+    assert said.startswith("[x] switchml-patch: ")
+    assert not (tmp_path / "out").exists()
+
+
+# SwitchML's library, as small as that of the tests
+
+
+def test_a_client_library_from_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = client_source.make(tmp_path / "mirror" / "p4lang+p4app-switchML")
+    program = (sys.executable, str(SMALL_CLIENT), repository.commit)
+    home, mirror = tmp_path / "home", str(tmp_path / "mirror")
+    monkeypatch.setenv("PYTHONPATH", str(SMALL_CLIENT.parents[1]))
+    given = ("client", "build", "-o", str(home), "--cache", str(tmp_path / "cache"))
+    subprocess.run([*program, *given, "--debug", "--mirror", mirror], check=True)
+    monkeypatch.setattr(mends, "read_shipped", lambda: client_source.MENDS)
+
+    def again(name: str, **given: Any) -> rebuild.Outcome:
+        work = tmp_path / name
+        work.mkdir()
+        values = {"pytorch": None, "python": None, "lock": "", "source": None, "pins": (), **given}
+        site = Site(
+            work=str(work), cache=str(work / "its cache"), environ=dict(os.environ),
+            places=Places([mirror]), program=program, **values,
+        )  # fmt: skip
+        target = rebuild.find(str(home), None, tuple(KINDS))
+        checks = rebuild.find_needs(target, site)
+        assert [check.name for check in checks if check.required and not check.ok] == []
+        return rebuild.rebuild(target, site, str(work / "out"))
+
+    made = again("one")
+    assert made.differences == ()
+    assert contents(tmp_path / "one" / "out") == contents(home)
+    named = damage(home / library.ARCHIVE)
+    (different,) = again("two").differences
+    assert different.path == named
+
+
+def test_a_commit_that_cannot_be_had_is_told(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "lib").mkdir(parents=True)
+    (home / library.ARCHIVE).write_bytes(b"archive")
+    toolchain = {"compiler": "c++", "programs": {"c++": "c++ 1"}}
+    request = {
+        "flags": [], "mends": ["no-such"], "homes": {"DPDK_HOME": f"{tmp_path}/none"},
+        "cxx11_abi": None, "variables": {},
+    }  # fmt: skip
+    record = rebuild_record("client", request, {"toolchain": toolchain}, home / library.ARCHIVE)
+    (home / origin.NAME).write_text(json.dumps(record))
+    said = tool("rebuild", home, "-o", tmp_path / "out", "--cache", tmp_path / "cache", code=6,
+                GIT_ALLOW_PROTOCOL="file")  # fmt: skip
+    assert "[ ] mends\n      this one has no no-such; install switchml-patch " in said
+    assert f"[ ] DPDK_HOME: {tmp_path}/none\n      no {tmp_path}/none; install it there\n" in said
+    assert "[ ] p4app-switchML commit: 012345678901\n" in said
+    assert "      give a clone with --reference or --mirror\n" in said
+    assert not (tmp_path / "out").exists()
+
+
+def rebuild_record(kind: str, request: Any, resolved: Any, file: Path) -> Any:
+    """A provenance with the commit of no repository."""
+    from patchgen.system import statement
+    from patchgen.system.files import Artifact
+
+    subject = Artifact(library.ARCHIVE, file.stat().st_size, contents(file.parent)[file.name])
+    commit = "0123456789" * 4
+    return statement.Provenance(
+        kind, (subject,), request, resolved,
+        (statement.describe_commit("p4app-switchML", "file:///nowhere", commit),),
+    ).statement()  # fmt: skip
+
+
+# The plugin and the graft
+
+
+@pytest.fixture(scope="module")
+def plugin(
+    installed: Path, place: Path, torch_python: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A wheel of the plugin."""
+    cache = tmp_path_factory.mktemp("cache")
+    given = ("--torch", torch_python, "--switchml-home", installed, "--cache", cache)
+    tool("plugin", "build", *given, "-o", place / "plugin", **PLAIN)
+    (wheel,) = (place / "plugin").glob("*.whl")
+    return wheel
+
+
+def test_a_plugin_by_another_user(plugin: Path, stranger: Path) -> None:
+    said, made = rebuilt_by_another_user(stranger, plugin)
+    assert said.endswith("identical bytes\n")
+    assert contents(made) == contents(plugin.parent)
+    assert (made / f"{plugin.name}{ATTESTED}").exists()
+
+
+def test_a_plugin_whose_library_has_changed_since(
+    plugin: Path, installed: Path, tmp_path: Path
+) -> None:
+    """The record says what the library was made from; it is shown where it was."""
+    kept = installed.with_name("kept")
+    installed.rename(kept)
+    try:
+        said = tool("rebuild", plugin, "-o", tmp_path / "none", code=6)
+        assert f"shown there: make an empty directory {installed}\n" in said
+        shutil.copytree(kept, installed)
+        damage(installed / library.ARCHIVE)
+        said = tool("rebuild", plugin, "-o", tmp_path / "rebuilt")
+        shutil.rmtree(installed)
+    finally:
+        kept.rename(installed)
+    assert "not there; it will be made again and shown there\n" in said
+    assert said.endswith("identical bytes\n")
+
+
+def test_a_plugin_of_a_library_that_is_not_what_it_says(
+    plugin: Path, installed: Path, tmp_path: Path, torch_python: Path
+) -> None:
+    changed = tmp_path / "home"
+    shutil.copytree(installed, changed)
+    named = damage(changed / library.ARCHIVE)
+    given = ("--torch", torch_python, "--switchml-home", changed, "--cache", tmp_path / "cache")
+    tool("plugin", "build", *given, "-o", tmp_path / "plugin", **PLAIN)
+    wheel = tmp_path / "plugin" / plugin.name
+    said = tool("rebuild", wheel, "-o", tmp_path / "rebuilt", code=6)
+    assert f"client library: {named}  contents from byte " in said
+
+
+def test_a_graft_by_another_user(
+    installed: Path,
+    place: Path,
+    patched: Path,
+    stranger: Path,
+    torch_python: Path,
+) -> None:
+    shutil.copytree(patched, place / "source", symlinks=True)
+    built = place / "graft"
+    built.mkdir()
+    given = ("--torch", torch_python, "--source", place / "source", "--switchml-home", installed)
+    tool("graft", "build", *given, "-o", built / "a graft.so", **PLAIN)
+    said, made = rebuilt_by_another_user(
+        stranger, built / "a graft.so", "--source", place / "source"
+    )
+    assert said.endswith("identical bytes\n")
+    assert contents(made) == contents(built)

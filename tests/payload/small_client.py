@@ -1,0 +1,22 @@
+"""switchml-patch whose client library is the small one of the tests: COMMIT, then its arguments."""
+
+from __future__ import annotations
+
+import sys
+
+
+def run(commit: str) -> None:
+    from patchgen.client import mends
+
+    mends.COMMIT = commit  # before others take it from there
+    from support import client_source
+
+    mends.read_shipped = lambda _part=mends.LIBRARY: client_source.MENDS
+    mends.verify = lambda *_: None  # it knows the images of the real files
+    from patchgen.__main__ import main
+
+    main()
+
+
+if __name__ == "__main__":
+    run(sys.argv.pop(1))

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from patchgen.errors import FileError, OptionsError
+from patchgen.system import statement
+from patchgen.system.files import Artifact
+from patchgen.system.statement import Provenance
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MADE = Provenance(
+    kind="graft",
+    subjects=(Artifact("graft.so", 17, "1" * 64), Artifact("b", 0, "2" * 64)),
+    request={"flags": ["DPDK"]},
+    resolved={"torch": {"version": "1.7.1"}},
+    materials=(
+        statement.describe_commit("pytorch", "https://example.org/pytorch", "3" * 40),
+        statement.describe_file("lib.a", "4" * 64),
+    ),
+    builder={"switchml-patch": "0.0.1"},
+)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    path = statement.write(str(tmp_path / "graft.so"), MADE)
+    assert path == str(tmp_path / "graft.so.provenance.json")
+    assert statement.read(path) == MADE
+
+
+def test_an_input_is_found_by_its_name() -> None:
+    assert MADE.find_digest("pytorch") == "3" * 40
+    assert MADE.find_digest("lib.a") == "4" * 64
+    assert MADE.find_digest("other") is None
+
+
+def damaged() -> list[bytes]:
+    """Statements with a part that is missing or something else."""
+    found = [b"", b"[]", b"\xff", b'{"_type": 1}']
+    said: Any = MADE.statement()
+    definition = said["predicate"]["buildDefinition"]
+    for place, name, value in (
+        (said, "_type", "other"),
+        (said, "subject", []),
+        (said, "subject", [{"name": "graft.so"}]),
+        (said, "predicate", []),
+        (definition, "buildType", "urn:other:graft:v1"),
+        (definition, "buildType", "urn:switchml-patch:graft:v2"),
+        (definition, "buildType", "graft"),
+        (definition, "externalParameters", []),
+        (definition, "resolvedDependencies", {}),
+        (definition, "resolvedDependencies", ["pytorch"]),
+    ):
+        kept, place[name] = place[name], value
+        found.append(json.dumps(said).encode())
+        place[name] = kept
+    return found
+
+
+@pytest.mark.parametrize("content", damaged())
+def test_what_is_no_provenance_is_refused_in_a_line(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(OptionsError, match=r"a\.json: no provenance of switchml-patch; give"):
+        statement.read(str(path))
+
+
+def test_a_provenance_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="No such file"):
+        statement.read(str(tmp_path / "a.json"))
