@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -152,11 +151,6 @@ class GroupTests:
         bits: int | None,
     ) -> None:
         check_failover(launch, tmp_path, world, prepostprocessor, dies, bits=bits)
-
-    @staticmethod
-    def test_switch_stopped(launch: Launcher, tmp_path: Path) -> None:
-        """No connection breaks, so the ranks wait for their limit."""
-        check_failover(launch, tmp_path, 2, "bypass", 2, number=signal.SIGSTOP)
 
     @staticmethod
     def test_rank_killed_with_failover(launch: Launcher) -> None:

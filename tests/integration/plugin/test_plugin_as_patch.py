@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
 from support.group_tests import (
     GroupTests,
+    check_failover,
     check_gradient_types,
     check_no_config_on_one_rank,
     check_rank_killed,
@@ -16,6 +18,8 @@ from support.group_tests import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from support.launcher import Launcher
 
 pytestmark = pytest.mark.integration
@@ -46,6 +50,11 @@ def test_two_groups_in_two_threads(launch: Launcher) -> None:
 
 def test_no_config_on_one_rank(launch: Launcher) -> None:
     check_no_config_on_one_rank(launch, 1)
+
+
+def test_switch_stopped(launch: Launcher, tmp_path: Path) -> None:
+    """No connection breaks, so the ranks wait for their limit."""
+    check_failover(launch, tmp_path, 2, "bypass", 2, number=signal.SIGSTOP)
 
 
 def test_rank_killed(launch: Launcher) -> None:
