@@ -175,12 +175,13 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 def _start_relays(addresses: "list[tuple[str, int]]") -> socket.socket:
     """Starts a process that stays in this network and serves listeners that it is sent.
 
-    It is nobody's child but the supervisor's, and ends with the command.
+    It ends once nobody has the socket that is returned, which the command inherits.
     """
     ours, theirs = socket.socketpair()
     if os.fork() != 0:
         theirs.close()
         os.wait()
+        ours.set_inheritable(True)
         return ours
     if os.fork() != 0:
         os._exit(0)
@@ -193,14 +194,10 @@ def _start_relays(addresses: "list[tuple[str, int]]") -> socket.socket:
     if not ancillary:  # the command was not started
         os._exit(0)
     descriptors = array.array("i", ancillary[0][2])
-    relays = [
-        threading.Thread(target=_relay, args=(socket.socket(fileno=number), address))
-        for number, address in zip(descriptors, addresses)
-    ]
-    for relay in relays:
-        relay.start()
-    for relay in relays:
-        relay.join()
+    for number, address in zip(descriptors, addresses):
+        arguments = socket.socket(fileno=number), address
+        threading.Thread(target=_relay, args=arguments, daemon=True).start()
+    theirs.recv(1)
     os._exit(0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -86,13 +87,19 @@ def test_a_relay_leads_to_one_server_outside() -> None:
         )
         command = [sys.executable, PROGRAM, "--relay", f"40000=127.0.0.1:{port}", "--",
                    sys.executable, "-c", program]  # fmt: skip
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        ended, held = os.pipe()
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, pass_fds=[held]
+        ) as running:
+            os.close(held)
             server.settimeout(ENOUGH)
             called = server.accept()[0]
             assert called.recv(99) == b"asked"
             called.sendall(b"answered")
             called.close()
             assert running.communicate(timeout=ENOUGH)[0] == "answered\n"
+        assert select.select([ended], [], [], ENOUGH)[0]  # nothing is left that has the other end
+        os.close(ended)
 
 
 @pytest.mark.parametrize("command", [["no-such-program"], ["/dev/null"]])
