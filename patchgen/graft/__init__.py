@@ -119,7 +119,8 @@ def build(  # noqa: PLR0913  # each is an option of the command
         outputs.directory(os.path.dirname(output)),
     ):
         files.replace(os.fsencode(output), file.read())
-        statement.write(output, provenance.describe_graft(output, options, pin, torch, environ))
+        described = provenance.describe_graft(output, options, pin, torch, product.built)
+        statement.write(output, described)
     return made
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from patchgen.client import origin
 from patchgen.errors import file_errors
-from patchgen.native import tools
 from patchgen.source.addresses import PYTORCH
 from patchgen.system import files, statement
 from patchgen.system.statement import Provenance
@@ -29,7 +28,7 @@ def describe_graft(
     options: Options,
     pin: Pin,
     torch: Torch,
-    environ: Mapping[str, str],
+    built: Mapping[str, Any],
 ) -> Provenance:
     """Describes a graft that was written.
 
@@ -38,10 +37,9 @@ def describe_graft(
         options: the flags and homes.
         pin: of the source.
         torch: that it is for.
-        environ: has the compiler and its flags.
+        built: the tools that compiled it.
 
     Raises:
-        ToolError: the compiler does not tell its version.
         FileError: something that it was made from cannot be read.
     """
     home = options.switchml_home
@@ -52,11 +50,11 @@ def describe_graft(
             request={
                 "pin": {"name": pin.name, "commit": pin.commit},
                 **origin.describe_options(options),
-                "variables": tools.read_variables(environ),
+                "variables": built["variables"],
             },
             resolved={
                 "torch": materials.describe_torch(torch),
-                "toolchain": tools.describe_tools(environ),
+                "toolchain": built["toolchain"],
                 **origin.describe_home(home),
             },
             materials=(

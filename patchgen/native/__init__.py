@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import file_errors
 from patchgen.native import cache as caches
@@ -15,6 +16,8 @@ from patchgen.system import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+_BUILT = "built.json"
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,17 @@ class Product:
     new: bool
     """True where it was built just now."""
 
+    @property
+    def built(self) -> dict[str, Any]:
+        """The toolchain that it was built by, and the variables that this read, for a provenance.
+
+        Raises:
+            FileError: the cache cannot be read.
+        """
+        path = os.path.join(os.path.dirname(self.path), _BUILT)
+        with file_errors(), open(path, "rb") as file:
+            return dict(json.load(file))
+
 
 def get_or_build(
     project: Project,
@@ -79,14 +93,23 @@ def get_or_build(
     """
 
     def build(directory: str) -> None:
+        from patchgen.native import tools  # starts programs
+
         with _build(project) as place:
             product = os.path.join(place, project.product)
             examine(product)
+            built = {
+                "toolchain": tools.describe_tools(environ),
+                "variables": tools.read_variables(environ),
+            }
             with file_errors():
                 shutil.copy2(product, directory)
+                files.write(os.path.join(directory, _BUILT), json.dumps(built).encode())
 
     compiler = caches.describe_compiler(environ)
-    inputs = [project.digest, project.product, project.options, project.inputs, compiler]
+    inputs = [
+        project.digest, project.product, project.options, project.inputs, compiler, _BUILT
+    ]  # fmt: skip
     found = caches.get_or_make(cache, project.kind, inputs, build)
     return Product(os.path.join(found.path, os.path.basename(project.product)), found.new)
 

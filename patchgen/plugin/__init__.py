@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from patchgen import native
 from patchgen.client import homes, origin
 from patchgen.errors import file_errors
-from patchgen.native import tools
 from patchgen.patch.version import local_version
 from patchgen.plugin import project, target, wheel
 from patchgen.system import files, outputs, statement
@@ -72,12 +71,15 @@ def build(
     }
     with outputs.directory(directory):
         wheel.write(path, contents, metadata)
-        statement.write(path, _describe_wheel(options, torch, path, environ))
+        statement.write(path, _describe_wheel(options, torch, path, product.built))
     return path
 
 
 def _describe_wheel(
-    options: Options, torch: Torch, path: str, environ: Mapping[str, str]
+    options: Options,
+    torch: Torch,
+    path: str,
+    built: Mapping[str, Any],
 ) -> Provenance:
     """Provenance of a wheel."""
     home = options.switchml_home
@@ -88,11 +90,11 @@ def _describe_wheel(
             request={
                 **origin.describe_options(options),
                 "bundle": False,
-                "variables": tools.read_variables(environ),
+                "variables": built["variables"],
             },
             resolved={
                 "torch": materials.describe_torch(torch),
-                "toolchain": tools.describe_tools(environ),
+                "toolchain": built["toolchain"],
                 **origin.describe_home(home),
             },
             materials=(*origin.list_materials(home), *materials.list_materials(torch)),

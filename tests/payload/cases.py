@@ -552,6 +552,7 @@ def outlives(switchml, switch, rounds, dies, bits=None, number=signal.SIGKILL):
     for parameter in parallel.parameters():
         assert torch.isfinite(parameter).all()
         check_same(parameter.detach())
+    del parallel, optimizer, parameter  # before the groups: see `backends`
     return finish(switchml)
 
 

@@ -187,7 +187,8 @@ class Exchange:
         """Names of the hosts by their places in the rounds, once they have met."""
         self._connection = connection
         self._heard: queue.SimpleQueue[tuple[list[Any], int] | None] = queue.SimpleQueue()
-        self._lost: HostLost | None = None
+        # Place (-1: unknown), name, reason and exit code of a host that has ended.
+        self._lost: tuple[int, str, str, int] | None = None
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -208,7 +209,10 @@ class Exchange:
         self._send({"say": data, "last": last})
         heard = self._heard.get()
         if heard is None:
-            raise self._lost or HostLost("", 1)
+            first = f"host {self.first}"
+            place, who, why, code = self._lost or (-1, first, _GONE, ToolError.exit_code)
+            known = f"host {self.names[place]}" if place in self.names else who
+            raise HostLost(f"{known} {why}", code)
         return heard
 
     def stop(self) -> None:
@@ -231,7 +235,6 @@ class Exchange:
             self._connection.sendall(_encode(message))
 
     def _read(self) -> None:
-        lost, code = "", ToolError.exit_code
         with contextlib.suppress(OSError, ValueError), self._connection.makefile("rb") as lines:
             for line in lines:
                 message = _decode(line)
@@ -242,9 +245,7 @@ class Exchange:
                     self.over.set()
                 elif "lost" in message:
                     place, who, why, code = message["lost"]
-                    known = f"host {self.names[place]}" if place in self.names else who
-                    lost = f"{known} {why}"
-        self._lost = HostLost(lost or f"host {self.first} {_GONE}", code)
+                    self._lost = -1 if place is None else place, who, why, code
         self.over.set()
         self._heard.put(None)
 

@@ -163,6 +163,12 @@ int PyGILState_Check() { return 0; }
 PyThreadState* PyEval_SaveThread() { return nullptr; }
 void PyEval_RestoreThread(PyThreadState* /*state*/) {}
 
+c10::intrusive_ptr<switchml_torch::Group> switchml_torch::makeGloo(
+    const c10::intrusive_ptr<c10d::Store>& /*store*/, int /*rank*/, int /*size*/,
+    std::chrono::milliseconds /*timeout*/) {
+  throw std::logic_error("no group here fails over");
+}
+
 namespace {
 
 using Work = c10::intrusive_ptr<c10d::Work>;

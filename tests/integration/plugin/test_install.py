@@ -131,7 +131,7 @@ def test_what_was_built_is_taken_from_the_cache(
     environ = {**BUILD_ENVIRON, "PATH": broken_cmake}
     told = checked("plugin", "build", *given, "-o", tmp_path / "dist", **environ)
     assert "taking the compiled module from the cache" in told
-    (wheel_file,) = (tmp_path / "dist").iterdir()
+    (wheel_file,) = (tmp_path / "dist").glob("*.whl")
     assert wheel_file.read_bytes() == plugin.wheel.read_bytes()
     done = switchml_patch("plugin", "build", *given, "--debug", "-o", tmp_path / "d", **environ)
     assert done.returncode == 4

@@ -159,7 +159,8 @@ def test_a_training_run_with_a_graft_and_without(run: Runner, tmp_path: Path) ->
     for rank, report in enumerate(ran.reports):
         assert report["calls"] >= 5
         assert report["fallbacks"]["dtype"] == 1
-        row = rf"(?m)^{rank} +{report['calls']} +{report['bytes']:,} +1$"
+        packets = " +".join(str(report["packets"][name]) for name in ("sent", "answers"))
+        row = rf"(?m)^{rank} +{report['calls']} +{report['bytes']:,} +1 +{packets}$"
         assert re.search(row, ran.err)
 
 
