@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchgen.errors import OptionsError
 from patchgen.system import paths
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
 
-@dataclass(frozen=True)
-class Flag:
+class Flag(NamedTuple):
     """Flag of the client library, and all that follows from it."""
 
     name: str
@@ -28,7 +27,7 @@ class Flag:
     """Network cards that it is for."""
     homes: tuple[str, ...] = ()
     """Homes that a library with this flag needs."""
-    libraries: Mapping[str, str] = field(default_factory=dict)
+    libraries: Mapping[str, str] = {}
     """Libraries that a program links with, and their Debian packages."""
 
     @property
@@ -74,8 +73,7 @@ BACKENDS = tuple(flag for flag in FLAGS if flag.backend)
 DUMMY = Flag("DUMMY", "the library's backend without a network", backend=True)
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(NamedTuple):
     """Variable of a run: `name` in the environment and in make, `flag` on the command line.
 
     `default` is relative to the dev root for a directory, and "0" for a boolean.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -30,7 +30,7 @@ _without_option = option(
 )  # fmt: skip
 _list_option = click.option("--list", "listed", is_flag=True, help="Print the mends and end.")
 _FOUND = tuple(
-    variable if variable.boolean else replace(variable, default="the system's packages")
+    variable if variable.boolean else variable._replace(default="the system's packages")
     for variable in VARIABLES
     if variable.name not in {"BUILDDIR", "SWITCHML_HOME"}
 )
@@ -245,12 +245,12 @@ def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
     Exits with 0 where it has all mends or is the simulator, with 3 where it lacks some, and where
     HOME has no client library.
     """
-    from patchgen.client import library, mends
+    from patchgen.client import homes, library, mends
     from patchgen.errors import TreeError, file_errors
 
     place = paths.from_native(home)
     if not os.path.lexists(library.path(place)):
-        raise TreeError(f"{paths.printable(place)}: no client library, which is {library.ARCHIVE}")
+        raise TreeError(f"{paths.printable(place)}: no client library, which is {homes.ARCHIVE}")
     try:
         with file_errors():
             archive = library.read(place)

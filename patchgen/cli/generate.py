@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import click
 
@@ -19,8 +19,7 @@ from patchgen.system import files, paths
 _NAME = "switchml_pytorch.patch"
 
 
-@dataclass(frozen=True)
-class _Request:
+class _Request(NamedTuple):
     """Request of `generate`."""
 
     variables: Variables
@@ -46,7 +45,7 @@ def generate(request: _Request) -> None:
     if request.as_json and request.output == "-":
         raise click.UsageError("--json and -o - both write to stdout; drop one")
     options = request.variables.read()
-    pin = pins.find(request.pytorch or pins.DEFAULT, pins.shipped())
+    pin = pins.find(request.pytorch or pins.DEFAULT, pins.read_shipped())
     warnings = request.variables.warn(options)
     content = patchfile.build(options, pin)
     digest = hashlib.sha256(content).hexdigest()

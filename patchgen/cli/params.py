@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Callable, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, TypeVar
 
 import click
 
@@ -140,8 +139,7 @@ def gather(
     return decorate
 
 
-@dataclass(frozen=True)
-class Variables:
+class Variables(NamedTuple):
     """Variables of the patch as the command line has them."""
 
     given: Mapping[str, bool | str | None]
@@ -215,7 +213,7 @@ def flag_options(command: Command) -> Command:
 def simulating_options(command: Command) -> Command:
     """Adds the variables and the dev root, for a command that simulates without a home."""
     default = "the simulator"
-    own = [replace(v, default=default) if v.name == "SWITCHML_HOME" else v for v in VARIABLES]
+    own = [v._replace(default=default) if v.name == "SWITCHML_HOME" else v for v in VARIABLES]
     return these_variables(command, own)
 
 
@@ -310,8 +308,7 @@ def cache(given: str | None) -> str:
     return os.path.normpath(os.path.join(os.getcwd(), given))
 
 
-@dataclass(frozen=True)
-class Sources:
+class Sources(NamedTuple):
     """Values of --mirror and --reference."""
 
     mirrors: tuple[str, ...]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from patchgen.client import checkout, config, library, mends, origin
+from patchgen.client import checkout, config, homes, library, mends, origin
 from patchgen.client.mends import COMMIT
 from patchgen.errors import file_errors
 from patchgen.native import cmake, modules
@@ -125,9 +125,9 @@ def collect_files(request: Request, whole: Mapping[str, bytes], build: str) -> d
     found = dict(_headers(request, whole))
     for name in _GENERATED if request.grpc else ():
         found[f"include/switchml/{name}"] = _read(build, f"generated/{name}")
-    found[library.MODULE] = _read(build, posixpath.basename(library.MODULE))
+    found[homes.MODULE] = _read(build, posixpath.basename(homes.MODULE))
     found[config.NAME] = config.compose_installed(request.flags).encode()
-    found[library.ARCHIVE] = _read(build, library.ARCHIVE)
+    found[homes.ARCHIVE] = _read(build, homes.ARCHIVE)
     return found
 
 
@@ -148,7 +148,7 @@ def _describe(
             "cxx11_abi": request.cxx11_abi,
             "homes": {name: paths.printable(home) for name, home in homes.items() if home},
         },
-        resolved={"linked": list(library.find_links(made[library.MODULE].decode()))},
+        resolved={"linked": list(library.find_links(made[homes.MODULE].decode()))},
         materials=[
             statement.describe_commit(checkout.NAME, checkout.URL, request.commit),
             statement.describe_file("mended source", files.digest(

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from patchgen.client import library
 from patchgen.system import paths
 
 if TYPE_CHECKING:
     from patchgen.options import Options
 
+ARCHIVE = "lib/libswitchml-client.a"
+MODULE = "lib/pkgconfig/switchml-client.pc"
+"""Module with what else a program links with; only `client build` writes it."""
+HEADER = "include/switchml/context.h"
 
-@dataclass(frozen=True)
-class Missing:
+
+class Missing(NamedTuple):
     """A file that configure will look for in a home, where there is none."""
 
     variable: str
@@ -37,10 +39,10 @@ def _list_needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
     dpdk = ("DPDK_HOME", options.dpdk_home)
     grpc = ("GRPC_HOME", options.grpc_home)
     needed: list[tuple[str, str, tuple[str, ...]]] = [
-        (*switchml, (library.HEADER,)),
-        (*switchml, (library.ARCHIVE,)),
+        (*switchml, (HEADER,)),
+        (*switchml, (ARCHIVE,)),
     ]
-    if os.path.exists(paths.encode(os.path.join(options.switchml_home, library.MODULE))):
+    if os.path.exists(paths.encode(os.path.join(options.switchml_home, MODULE))):
         return needed  # it says where the others are
     if "dpdk_home" in options.homes:
         needed += [(*dpdk, ("include",)), (*dpdk, ("lib/libdpdk.a", "lib/libdpdk.so"))]
@@ -56,7 +58,7 @@ def stamp_homes(options: Options) -> list[object]:
     headers = paths.native(os.path.join(options.switchml_home, "include"))
     found: list[object] = [cache.digest(headers)]
     for home, names in (
-        (options.switchml_home, (library.ARCHIVE, library.MODULE)),
+        (options.switchml_home, (ARCHIVE, MODULE)),
         (options.dpdk_home, ("include", "lib", "lib/libdpdk.a", "lib/libdpdk.so")),
         (options.grpc_home, ("lib", "lib/pkgconfig/protobuf.pc", "lib/pkgconfig/grpc++.pc")),
     ):

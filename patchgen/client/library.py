@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchgen.client.homes import ARCHIVE, MODULE
 from patchgen.options import BACKENDS, DUMMY, FLAGS
 from patchgen.system import paths
 
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
     from typing import Union
 
     Data = Union[bytes, mmap.mmap]
-
-ARCHIVE = "lib/libswitchml-client.a"
-MODULE = "lib/pkgconfig/switchml-client.pc"
-"""Module with what else a program links with; only `client build` writes it."""
-HEADER = "include/switchml/context.h"
 
 _ENTRY = b"8switchml7Context11GetInstance"  # switchml::Context::GetInstance()
 _MAGIC, _THIN = b"!<arch>\n", b"!<thin>\n"

@@ -8,7 +8,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-from patchgen.client import library
+from patchgen.client import homes, library
 from patchgen.errors import PatchgenError
 from patchgen.native import cache, tools
 from patchgen.options import HOMES, VARIABLES
@@ -25,8 +25,8 @@ _LOGGER = logging.getLogger(__name__)
 
 CLIENT, SIMULATOR = "client", "simulator"
 """Kinds of a client library: SwitchML's own, and the simulator."""
-NAME = library.ARCHIVE + statement.SUFFIX
-ARCHIVE = os.path.basename(library.ARCHIVE)
+NAME = homes.ARCHIVE + statement.SUFFIX
+ARCHIVE = os.path.basename(homes.ARCHIVE)
 
 
 def path(home: str) -> str:
@@ -68,7 +68,7 @@ def describe(  # noqa: PLR0913  # each is a part of it
     Raises:
         ToolError: the compiler does not tell its version.
     """
-    names = sorted(contents, key=lambda name: (name != library.ARCHIVE, name))
+    names = sorted(contents, key=lambda name: (name != homes.ARCHIVE, name))
     return Provenance(
         kind=kind,
         subjects=tuple(
@@ -121,7 +121,7 @@ def list_materials(home: str) -> list[dict[str, object]]:
             "include/switchml", cache.digest(paths.native(os.path.join(home, "include/switchml")))
         ),
     ]
-    module = paths.native(os.path.join(home, library.MODULE))
+    module = paths.native(os.path.join(home, homes.MODULE))
     if os.path.exists(module):
-        found.append(statement.describe_file(library.MODULE, files.sha256(module)))
+        found.append(statement.describe_file(homes.MODULE, files.sha256(module)))
     return found

@@ -26,7 +26,7 @@ def added(path: str, content: bytes) -> bytes:
         f"index {ABSENT}..{blob_id(content)}\n--- /dev/null\n+++ b/{path}\n"
         f"@@ -0,0 +{_span(1, len(lines))} @@\n"
     )
-    return paths.encode(head) + b"".join(b"+" + _end_line(line) for line in lines)
+    return paths.encode(head) + _mark(b"+", lines)
 
 
 def between(path: str, before: bytes | None, after: bytes) -> bytes:
@@ -55,15 +55,16 @@ def between(path: str, before: bytes | None, after: bytes) -> bytes:
         body.append(f"@@ -{spans[0]} +{spans[1]} @@\n".encode())
         for what, begin, end, new_begin, new_end in group:
             if what == "equal":
-                body += [b" " + _end_line(line) for line in old[begin:end]]
+                body.append(_mark(b" ", old[begin:end]))
             else:
-                body += [b"-" + _end_line(line) for line in old[begin:end]]
-                body += [b"+" + _end_line(line) for line in new[new_begin:new_end]]
+                body += [_mark(b"-", old[begin:end]), _mark(b"+", new[new_begin:new_end])]
     return paths.encode(head) + b"".join(body)
 
 
-def _end_line(line: bytes) -> bytes:
-    return line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n"
+def _mark(sign: bytes, lines: Sequence[bytes]) -> bytes:
+    """Lines of a hunk, each behind its sign."""
+    text = sign.join((b"", *lines))
+    return text if not lines or text.endswith(b"\n") else text + b"\n\\ No newline at end of file\n"
 
 
 def modified(file: HookedFile, texts: Mapping[str, bytes]) -> bytes:

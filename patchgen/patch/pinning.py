@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from patchgen.errors import FileError, OptionsError, TreeError, file_errors
@@ -46,11 +45,10 @@ def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
         **{key: getattr(like, key) for key in LAYOUT},
     )  # fmt: skip
     texts = render.hooks(draft)
-    return replace(
-        draft,
+    return draft._replace(
         hooks_sha256=render.hooks_digest(texts),
         files=tuple(
-            replace(file, post=blob_id(images.post_image(file, contents[file.path], texts)))
+            file._replace(post=blob_id(images.post_image(file, contents[file.path], texts)))
             for file in files
         ),
     )
@@ -67,10 +65,9 @@ def check(pin: Pin, tree: str, like: Pin) -> list[str]:
     except TreeError as error:
         return [str(error)]
     problems = [
-        f"{field.name}: the pin has {getattr(pin, field.name)}, this gives {value}"
-        for field in fields(Pin)
-        if field.name not in _NOT_OF_THE_TREE
-        and (value := getattr(fresh, field.name)) != getattr(pin, field.name)
+        f"{name}: the pin has {pinned}, this gives {made}"
+        for name, pinned, made in zip(Pin._fields, pin, fresh)
+        if name not in _NOT_OF_THE_TREE and made != pinned
     ]
     ours = {file.path: file for file in pin.files}
     for file in fresh.files:

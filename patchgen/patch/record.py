@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchgen import __version__
 from patchgen.errors import OptionsError
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 PREFIX = "# switchml-patch: "
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """Pin, version and options that a patch was made from."""
 
     pin: str

@@ -123,7 +123,7 @@ def check(options: Options, environ: Mapping[str, str]) -> None:
     try:
         archive = library.read(options.switchml_home)
     except (library.ArchiveError, OSError) as error:
-        path = paths.printable(os.path.join(options.switchml_home, library.ARCHIVE))
+        path = paths.printable(os.path.join(options.switchml_home, homes.ARCHIVE))
         raise OptionsError(f"{path}: {error}; name another SWITCHML_HOME") from error
     there = archive.mark.mends if archive.mark else ()
     absent = [] if archive.simulator else mends.list_lacking(archive.backends, there)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from patchgen.errors import file_errors
-from patchgen.system import leftovers, signals
+from patchgen.system import signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,6 +189,8 @@ def scratch(purpose: str, place: str | None = None) -> Iterator[str]:
     Raises:
         FileError: there is no room, or the file system refused otherwise.
     """
+    from patchgen.system import leftovers  # for what is more than one file
+
     with (
         signals.cleaning_up(),
         file_errors(),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchgen.system import paths
 
@@ -15,8 +14,7 @@ ABSENT = "0" * 40
 _ID_BYTES = 20
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A line of a tree: a file or another tree, or a submodule's commit."""
 
     name: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -16,6 +18,23 @@ def measure_wall(command: Sequence[str], cwd: str | None = None) -> float:
     start = time.perf_counter()
     subprocess.run(command, cwd=cwd, check=True, capture_output=True)
     return time.perf_counter() - start
+
+
+def measure_cpu(command: Sequence[str], cwd: str | None = None) -> float:
+    """CPU time of a command in seconds, which other programs change less than its wall time."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=cwd, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure_median(
+    first: Callable[[], float], second: Callable[[], float], runs: int
+) -> tuple[float, float]:
+    """The pair with the median ratio of two measurements, which take turns."""
+    pairs = [(first(), second()) for _ in range(runs)]
+    ratio = statistics.median_low(a / b for a, b in pairs)
+    return next((a, b) for a, b in pairs if a / b == ratio)
 
 
 def measure_best(

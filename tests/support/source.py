@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchgen.patch import pins
@@ -138,7 +138,7 @@ def build(base: Path, home: Path) -> World:
     _submodule(pytorch, "third_party/tbb", "third_party/tbb", f"{GITHUB}01org/tbb",
                commits["third_party/tbb"])  # fmt: skip
     (pytorch / "setup.py").write_text(SETUP)
-    pin = replace(pin, commit=_publish(pytorch, served, "pytorch/pytorch"))
+    pin = pin._replace(commit=_publish(pytorch, served, "pytorch/pytorch"))
     pin_file = base / "pin.json"
     pin_file.write_text(pins.to_json(pin))
     return World(home, served, pin, str(pin_file), commits)

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen.client import config, library, origin, settings
+from patchgen.client import config, homes, origin, settings
 from patchgen.errors import file_errors
 from patchgen.native import cache, cmake
 from patchgen.system import files, outputs, paths, ports, statement
@@ -89,7 +89,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
             f"include/switchml/{header.name}": header.read_bytes()
             for header in sorted(_SOURCE.glob("include/switchml/*.h"))
         }
-        contents[library.ARCHIVE] = archive.read_bytes()
+        contents[homes.ARCHIVE] = archive.read_bytes()
     if environ is not None:
         described = origin.describe(
             origin.SIMULATOR,
@@ -121,4 +121,4 @@ def _build(directory: Path, *, debug: bool, cxxflags: str) -> Path:
     if cxxflags:  # without: CXXFLAGS of the environment
         options.append(f"-DCMAKE_CXX_FLAGS={cxxflags}")
     cmake.build_source(str(_SOURCE), str(directory), options, "the simulator")
-    return directory / library.ARCHIVE
+    return directory / homes.ARCHIVE

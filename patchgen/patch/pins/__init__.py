@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from patchgen.errors import OptionsError, file_errors
 from patchgen.patch.recipes import Recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 DEFAULT = "57bffc3"
 _SHORTEST = 7  # digits of a commit prefix
 
 
-@dataclass(frozen=True)
-class Hook:
+class Hook(NamedTuple):
     """A place in the pre-image: after line `line` (from 1), with up to three lines around it."""
 
     name: str
@@ -32,8 +30,7 @@ class Hook:
     after: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class HookedFile:
+class HookedFile(NamedTuple):
     """An existing file and its blob ids without and with the hooks. Hooks are in order of lines."""
 
     path: str
@@ -42,8 +39,7 @@ class HookedFile:
     hooks: tuple[Hook, ...]
 
 
-@dataclass(frozen=True)
-class Anchor:
+class Anchor(NamedTuple):
     """Hook `name` goes into `file` between `head` and `tail`, which occur there once, adjacent."""
 
     name: str
@@ -52,8 +48,7 @@ class Anchor:
     tail: str = ""
 
 
-@dataclass(frozen=True)
-class Pin:
+class Pin(NamedTuple):
     """Data to patch one commit of PyTorch with no PyTorch at hand.
 
     The fields from `source_dir` on are for the templates. `hooks_sha256` is over the rendered
@@ -75,7 +70,7 @@ class Pin:
     hooks_sha256: str
     files: tuple[HookedFile, ...]
     anchors: tuple[Anchor, ...] = ()
-    recipe: Recipe = field(default=Recipe(), hash=False)
+    recipe: Recipe = Recipe()
 
 
 LAYOUT = (
@@ -113,7 +108,12 @@ def from_json(text: str) -> Pin:
 
 def to_json(pin: Pin) -> str:
     """The JSON form, in ASCII."""
-    return json.dumps(asdict(pin), indent=2) + "\n"
+    files = [
+        {**file._asdict(), "hooks": [one._asdict() for one in file.hooks]} for file in pin.files
+    ]
+    anchors = [anchor._asdict() for anchor in pin.anchors]
+    data = {**pin._asdict(), "files": files, "anchors": anchors, "recipe": pin.recipe._asdict()}
+    return json.dumps(data, indent=2) + "\n"
 
 
 def load(path: str) -> Pin:
@@ -132,11 +132,16 @@ def load(path: str) -> Pin:
             ) from error
 
 
+def read_shipped() -> Iterator[Pin]:
+    """Reads the pins that come with the package from files of their names, oldest release first."""
+    names = [name for name in os.listdir(_DIRECTORY) if name.endswith(".json")]
+    for name in sorted(names, key=lambda name: [int(part) for part in name[1:].split(".")[:-1]]):
+        yield load(os.path.join(_DIRECTORY, name))
+
+
 def shipped() -> tuple[Pin, ...]:
     """The pins that come with the package, oldest release first."""
-    names = [name for name in os.listdir(_DIRECTORY) if name.endswith(".json")]
-    pins = [load(os.path.join(_DIRECTORY, name)) for name in names]
-    return tuple(sorted(pins, key=lambda pin: [int(part) for part in pin.version.split(".")]))
+    return tuple(read_shipped())
 
 
 def of_layout(text: str, pins: Sequence[Pin]) -> Pin:
@@ -153,8 +158,8 @@ def of_layout(text: str, pins: Sequence[Pin]) -> Pin:
     return known[text]
 
 
-def find(text: str, pins: Sequence[Pin]) -> Pin:
-    """The pin of a commit prefix (7 digits or more), of a version, or in a file `*.json`.
+def find(text: str, pins: Iterable[Pin]) -> Pin:
+    """The first pin of a commit prefix (7 digits or more), of a version, or in a file `*.json`.
 
     Raises:
         OptionsError: there is none; the message lists the known ones.
@@ -162,13 +167,14 @@ def find(text: str, pins: Sequence[Pin]) -> Pin:
     if text.endswith(".json"):
         return load(text)
     wanted = text.lower()
+    others = []
     for pin in pins:
         if wanted in (pin.name.lower(), pin.version.lower(), f"v{pin.version}".lower()):
             return pin
         if len(wanted) >= _SHORTEST and pin.commit.startswith(wanted):
             return pin
-    known = ", ".join(f"{pin.name} ({pin.commit[:_SHORTEST]})" for pin in pins)
+        others.append(f"{pin.name} ({pin.commit[:_SHORTEST]})")
     raise OptionsError(
         f"{text!r}: no pin for this PyTorch; known by version or {_SHORTEST} digits of the commit: "
-        f"{known}"
+        f"{', '.join(others)}"
     )

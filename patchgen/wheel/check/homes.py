@@ -39,7 +39,7 @@ class Client(NamedTuple):
 def look(options: Options) -> Client:
     """Reads SWITCHML_HOME."""
     home = native(options.switchml_home)
-    path, header = library.path(options.switchml_home), f"{home}/{library.HEADER}"
+    path, header = library.path(options.switchml_home), f"{home}/{homes.HEADER}"
     wrong = []
     if not os.path.isfile(header):
         wrong.append(f"no {describe(header)}; {_CLIENT}")
@@ -84,7 +84,7 @@ def read_links(options: Options) -> Check | None:
     try:
         found = library.read_links(options.switchml_home)
     except OSError as error:
-        about = f"{describe(native(options.switchml_home))}/{library.MODULE}: {reason(error)}"
+        about = f"{describe(native(options.switchml_home))}/{homes.MODULE}: {reason(error)}"
         return Check("DPDK and gRPC", (f"{about}; it has to be a file that can be read",))
     return (
         Check("DPDK and gRPC", (), ", ".join(found) or "not needed") if found is not None else None

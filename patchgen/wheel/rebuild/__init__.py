@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from patchgen import plugin
 from patchgen.checks import Check
-from patchgen.client import library, origin
+from patchgen.client import homes, origin
 from patchgen.errors import OptionsError, ToolError, file_errors, find_family
 from patchgen.system import files, outputs, paths, process, statement
 from patchgen.system.process import LIMIT, Program
@@ -127,7 +127,7 @@ def check_output(target: Target, output: str) -> None:
         OptionsError: it is such a directory.
     """
     home = target.provenance.kind in LIBRARIES
-    main = os.path.join(output, library.ARCHIVE if home else os.path.basename(target.path))
+    main = os.path.join(output, homes.ARCHIVE if home else os.path.basename(target.path))
     if os.path.realpath(main) == os.path.realpath(target.path):
         raise OptionsError(f"-o {output}: has the files themselves; give another directory")
 
@@ -147,9 +147,9 @@ def _make_client(made: Provenance, site: Site) -> tuple[tuple[str, str] | None, 
         shutil.rmtree(directory, ignore_errors=True)
         again = list_files(described, _make(described, site, directory, None))
         home, wanted = paths.native(made.request["homes"]["SWITCHML_HOME"]), _digests(described)
-        wanted[library.ARCHIVE] = made.find_digest(origin.ARCHIVE) or ""
-        if needs.is_there(home, wanted[library.ARCHIVE]):
-            before = list_files(described, os.path.join(home, library.ARCHIVE))
+        wanted[homes.ARCHIVE] = made.find_digest(origin.ARCHIVE) or ""
+        if needs.is_there(home, wanted[homes.ARCHIVE]):
+            before = list_files(described, os.path.join(home, homes.ARCHIVE))
             found = compare.compare_files(before, again)
             return None, [replace(one, path=_CLIENT + one.path) for one in found]
         digests = {name: files.sha256(path) for name, path in again.items()}

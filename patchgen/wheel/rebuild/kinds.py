@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable
 
 from patchgen import plugin
-from patchgen.client import library, mends, origin
+from patchgen.client import homes, mends, origin
 from patchgen.graft import provenance as grafts
 from patchgen.wheel import provenance, variables
 from patchgen.wheel.rebuild import needs
@@ -33,8 +33,8 @@ class Kind:
 
 
 def _flags(made: Provenance) -> list[str]:
-    homes: Mapping[str, str] = made.request["homes"]
-    options = [(f"--{name.lower().replace('_', '-')}", home) for name, home in homes.items()]
+    named: Mapping[str, str] = made.request["homes"]
+    options = [(f"--{name.lower().replace('_', '-')}", home) for name, home in named.items()]
     flags = [f"--{name.lower()}" for name in made.request["flags"]]
     return [*flags, *(word for option in options for word in option)]
 
@@ -105,8 +105,8 @@ def _wheel(made: Provenance, site: Site, directory: str) -> list[str]:
 
 
 KINDS = {
-    origin.CLIENT: Kind(_client, needs.of_client, library.ARCHIVE),
-    origin.SIMULATOR: Kind(_simulator, needs.of_simulator, library.ARCHIVE),
+    origin.CLIENT: Kind(_client, needs.of_client, homes.ARCHIVE),
+    origin.SIMULATOR: Kind(_simulator, needs.of_simulator, homes.ARCHIVE),
     plugin.KIND: Kind(_plugin, needs.of_plugin, "*.whl"),
     grafts.KIND: Kind(_graft, needs.of_graft),
     provenance.KIND: Kind(_wheel, needs.of_wheel, "*.whl"),

@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from patchgen.checks import Check
-from patchgen.client import checkout, library, mends, origin, simulator
+from patchgen.client import checkout, homes, mends, origin, simulator
 from patchgen.errors import PatchgenError, file_errors
 from patchgen.graft import provenance as grafts
 from patchgen.native import tools
@@ -206,7 +206,7 @@ def _library(made: Provenance, site: Site) -> Check:
 
 def is_there(home: str, archive: str | None) -> bool:
     """True where a SWITCHML_HOME has an archive with this SHA-256."""
-    path = os.path.join(home, library.ARCHIVE)
+    path = os.path.join(home, homes.ARCHIVE)
     return os.path.isfile(path) and files.sha256(path) == archive
 
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.client import library, origin
+from patchgen.client import homes, origin
 from patchgen.errors import FileError, OptionsError
 from patchgen.system import paths, statement
 from patchgen.wheel.rebuild.shape import check_shape
@@ -61,7 +61,7 @@ def find(given: str, record: str | None, kinds: tuple[str, ...]) -> Target:
     """
     path = os.path.abspath(given)
     if os.path.isdir(path):
-        path = os.path.join(path, library.ARCHIVE)
+        path = os.path.join(path, homes.ARCHIVE)
     shown = paths.describe(path)
     if not os.path.isfile(path):
         raise FileError(f"{shown}: no such file; name a wheel, a graft or a client library")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from patchgen.checks import Check
-from patchgen.client import library
+from patchgen.client import homes, library
 from patchgen.options import resolve
 from patchgen.patch import pins
 from patchgen.patch.limits import Limits
@@ -51,7 +51,7 @@ def home(root: Path, *backends: str, simulator: bool = False) -> Path:
     text = "\0".join([*marks, *(f"_ZN8switchml{MARKS[name]}3RunEv" for name in backends), "\n"])
     data = text.encode().ljust(len(text) + len(text) % 2, b"\n")
     member = b"a.o/".ljust(48) + str(len(data)).encode().ljust(10) + b"`\n" + data
-    (root / library.ARCHIVE).write_bytes(b"!<arch>\n" + member)
+    (root / homes.ARCHIVE).write_bytes(b"!<arch>\n" + member)
     return root
 
 

@@ -14,7 +14,7 @@ from support import client_source
 from support import cmake as fakes
 from support.shared import once
 
-from patchgen.client import building, library
+from patchgen.client import building, homes, library
 from patchgen.errors import ToolError, TreeError
 from patchgen.native import cmake
 
@@ -65,7 +65,7 @@ def test_the_archive_says_what_it_is(home: Path) -> None:
         debug=False,
         mark=library.Mark(COMMIT, ("DUMMY", "TIMEOUTS"), ("honest",)),
     )
-    archive = (home / library.ARCHIVE).read_bytes()
+    archive = (home / homes.ARCHIVE).read_bytes()
     assert b"switchml-cmake-" not in archive  # the directory that it was compiled in
 
 
@@ -81,7 +81,7 @@ def test_a_program_links_with_it(home: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         ["sh", "-c", script],
         cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={**os.environ, "PKG_CONFIG_PATH": str((moved / library.MODULE).parent)},
+        env={**os.environ, "PKG_CONFIG_PATH": str((moved / homes.MODULE).parent)},
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "mended\n"), done.stderr
 

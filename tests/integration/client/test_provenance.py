@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import client_source, unprivileged
 
-from patchgen.client import building, library, mends, origin
+from patchgen.client import building, mends, origin
+from patchgen.client.homes import ARCHIVE
 from patchgen.system import statement
 from patchgen.system.files import sha256
 
@@ -53,7 +54,7 @@ def test_it_says_what_the_library_was_made_from(
     home = tmp_path / "home"
     said = installed(home)
     assert said.kind == "client"
-    assert said.subjects[0].name == library.ARCHIVE
+    assert said.subjects[0].name == ARCHIVE
     assert {one.name: one.sha256 for one in said.subjects} == {
         name: sha256(str(home / name))
         for name in contents(home)
@@ -90,7 +91,7 @@ def test_another_directory_another_time(
             os.umask(mask)
         time.sleep(1.1)  # __TIME__ and the times in archives are in seconds
     assert contents(homes[0]) == contents(homes[1])
-    assert b"a longer name" not in (homes[1] / library.ARCHIVE).read_bytes()
+    assert b"a longer name" not in (homes[1] / ARCHIVE).read_bytes()
 
 
 def test_the_simulator_of_another_user() -> None:

@@ -276,7 +276,7 @@ def test_the_source_of_a_torch(
     assert object_id("blob", found[hooked]) == post
     assert found.keys() == {hooked, header}
     assert caplog.messages == [f"getting {hooked} of PyTorch {project.pin.name}"]
-    absent = dataclasses.replace(project.pin, commit="1" * 40)
+    absent = project.pin._replace(commit="1" * 40)
     with pytest.raises(ToolError, match=r"PyTorch 111111111111:\n(.*\n)*.*--source"):
         fetched(absent, torch, origin, gloo_only=False)
     (include / header).parent.mkdir(parents=True)

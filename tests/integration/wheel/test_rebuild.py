@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import client_source, command, unprivileged
 
-from patchgen.client import library, mends, origin
+from patchgen.client import homes, mends, origin
 from patchgen.source.places import Places
 from patchgen.wheel import rebuild
 from patchgen.wheel.rebuild import KINDS, Site
@@ -46,7 +46,7 @@ def damage(archive: Path) -> str:
     content[content.rindex(b"GCC: (")] ^= 1  # what the compiler says of itself
     archive.write_bytes(content)
     objects = subprocess.check_output(["ar", "t", archive], text=True).split()
-    return f"{library.ARCHIVE}({objects[-1]})"
+    return f"{homes.ARCHIVE}({objects[-1]})"
 
 
 def contents(root: Path) -> dict[str, str]:
@@ -103,10 +103,10 @@ def test_the_simulator_by_another_user(installed: Path, stranger: Path) -> None:
     assert {name: before[name] for name in contents(made) if name != "switchml.cfg"} == {
         name: digest for name, digest in contents(made).items() if name != "switchml.cfg"
     }
-    statement = json.loads((made / f"{library.ARCHIVE}{ATTESTED}").read_text())
+    statement = json.loads((made / f"{homes.ARCHIVE}{ATTESTED}").read_text())
     assert {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}[
-        library.ARCHIVE
-    ] == before[library.ARCHIVE]
+        homes.ARCHIVE
+    ] == before[homes.ARCHIVE]
     assert statement["predicate"]["rebuilt"] == statement["subject"]
 
 
@@ -114,13 +114,13 @@ def test_a_changed_byte_of_the_library_is_named(installed: Path, tmp_path: Path)
     changed, output = tmp_path / "home", tmp_path / "rebuilt"
     shutil.copytree(installed, changed)
     tool("rebuild", changed, "-o", output)
-    assert (output / f"{library.ARCHIVE}{ATTESTED}").exists()
-    named = damage(changed / library.ARCHIVE)
+    assert (output / f"{homes.ARCHIVE}{ATTESTED}").exists()
+    named = damage(changed / homes.ARCHIVE)
     said = tool("rebuild", changed, "-o", output, code=6)
     assert "[-] files: libswitchml-client.a\n" in said
     assert f"\n{named}  contents from byte " in said
     assert "\n1 file differs\n" in said
-    assert not (output / f"{library.ARCHIVE}{ATTESTED}").exists()  # of the rebuild before
+    assert not (output / f"{homes.ARCHIVE}{ATTESTED}").exists()  # of the rebuild before
     data = json.loads(tool("rebuild", changed, "-o", output, "--json", code=6))
     assert (data["identical"], data["attestation"]) == (False, None)
     assert [one["path"] for one in data["differences"]] == [named]
@@ -130,7 +130,7 @@ def test_another_compiler_and_another_flag_are_named(installed: Path, tmp_path: 
     said = tool("rebuild", installed, "-o", tmp_path / "other", code=6, CXX="clang++")
     assert "[-] compiler: c++ " in said
     assert ", here Debian clang version " in said
-    assert f"\n{library.ARCHIVE}(unity_0_cxx.cxx.o)  contents from byte " in said
+    assert f"\n{homes.ARCHIVE}(unity_0_cxx.cxx.o)  contents from byte " in said
     record: Any = json.loads((installed / origin.NAME).read_text())
     parameters = record["predicate"]["buildDefinition"]["externalParameters"]
     parameters["variables"]["CXXFLAGS"] = "-fno-inline"
@@ -144,7 +144,7 @@ def test_another_compiler_and_another_flag_are_named(installed: Path, tmp_path: 
 def test_diffoscope_is_run_where_it_is_installed(installed: Path, tmp_path: Path) -> None:
     changed, program = tmp_path / "home", tmp_path / "diffoscope"
     shutil.copytree(installed, changed)
-    damage(changed / library.ARCHIVE)
+    damage(changed / homes.ARCHIVE)
     program.write_text('#!/bin/sh\nbasename "$1" && basename "$2" && exit 1\n')
     program.chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
@@ -186,7 +186,7 @@ def test_a_client_library_from_its_commit(tmp_path: Path, monkeypatch: pytest.Mo
     made = again("one")
     assert made.differences == ()
     assert contents(tmp_path / "one" / "out") == contents(home)
-    named = damage(home / library.ARCHIVE)
+    named = damage(home / homes.ARCHIVE)
     (different,) = again("two").differences
     assert different.path == named
 
@@ -194,13 +194,13 @@ def test_a_client_library_from_its_commit(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_commit_that_cannot_be_had_is_told(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "lib").mkdir(parents=True)
-    (home / library.ARCHIVE).write_bytes(b"archive")
+    (home / homes.ARCHIVE).write_bytes(b"archive")
     toolchain = {"compiler": "c++", "programs": {"c++": "c++ 1"}}
     request = {
         "flags": [], "mends": ["no-such"], "homes": {"DPDK_HOME": f"{tmp_path}/none"},
         "cxx11_abi": None, "variables": {},
     }  # fmt: skip
-    record = rebuild_record("client", request, {"toolchain": toolchain}, home / library.ARCHIVE)
+    record = rebuild_record("client", request, {"toolchain": toolchain}, home / homes.ARCHIVE)
     (home / origin.NAME).write_text(json.dumps(record))
     said = tool("rebuild", home, "-o", tmp_path / "out", "--cache", tmp_path / "cache", code=6,
                 GIT_ALLOW_PROTOCOL="file")  # fmt: skip
@@ -216,7 +216,7 @@ def rebuild_record(kind: str, request: Any, resolved: Any, file: Path) -> Any:
     from patchgen.system import statement
     from patchgen.system.files import Artifact
 
-    subject = Artifact(library.ARCHIVE, file.stat().st_size, contents(file.parent)[file.name])
+    subject = Artifact(homes.ARCHIVE, file.stat().st_size, contents(file.parent)[file.name])
     commit = "0123456789" * 4
     return statement.Provenance(
         kind, (subject,), request, resolved,
@@ -256,7 +256,7 @@ def test_a_plugin_whose_library_has_changed_since(
         said = tool("rebuild", plugin, "-o", tmp_path / "none", code=6)
         assert f"shown there: make an empty directory {installed}\n" in said
         shutil.copytree(kept, installed)
-        damage(installed / library.ARCHIVE)
+        damage(installed / homes.ARCHIVE)
         said = tool("rebuild", plugin, "-o", tmp_path / "rebuilt")
         shutil.rmtree(installed)
     finally:
@@ -270,7 +270,7 @@ def test_a_plugin_of_a_library_that_is_not_what_it_says(
 ) -> None:
     changed = tmp_path / "home"
     shutil.copytree(installed, changed)
-    named = damage(changed / library.ARCHIVE)
+    named = damage(changed / homes.ARCHIVE)
     given = ("--torch", torch_python, "--switchml-home", changed, "--cache", tmp_path / "cache")
     tool("plugin", "build", *given, "-o", tmp_path / "plugin", **PLAIN)
     wheel = tmp_path / "plugin" / plugin.name

@@ -7,6 +7,7 @@ import pytest
 from support import unprivileged
 
 from patchgen.client import library
+from patchgen.client.homes import MODULE
 from patchgen.client.library import Archive, ArchiveError, Mark, examine
 from patchgen.options import resolve
 from patchgen.wheel.check import drivers, homes
@@ -191,7 +192,7 @@ def test_what_a_home_links_with(tmp_path: Path) -> None:
     home = tmp_path / "home"
     assert library.read_links(str(home)) is None
     (home / "lib/pkgconfig").mkdir(parents=True)
-    (home / library.MODULE).write_text(
+    (home / MODULE).write_text(
         "prefix=${pcfiledir}/../..\nwith_DPDK= /opt/my dpdk\nwith_gRPC=1.51.1 packages\n"
     )
     assert library.read_links(str(home)) == ("DPDK (/opt/my dpdk)", "gRPC 1.51.1 (packages)")

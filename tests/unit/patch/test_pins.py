@@ -1,17 +1,13 @@
 from __future__ import annotations
 
-import dataclasses
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import miniature
 
 from patchgen.errors import FileError, OptionsError, PatchgenError, TreeError
 from patchgen.patch import pinning, pins, recipes, render
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SHIPPED = pins.shipped()
 
@@ -45,6 +41,7 @@ def test_an_unknown_pin_is_refused_with_the_known_ones(text: str) -> None:
 def test_shipped_pins_are_in_the_order_of_their_releases() -> None:
     names = "v1.7.1", "v1.8.1", "v1.9.1", "v1.10.0", "v1.13.1", "v2.6.0"
     assert tuple(pin.name for pin in SHIPPED) == names
+    assert {path.stem for path in Path(pins.__file__).parent.glob("*.json")} == {*names}
     assert len({pin.commit for pin in SHIPPED}) == len(SHIPPED)
     assert len({file.pre for pin in SHIPPED for file in pin.files}) == 2 * len(SHIPPED)
 
@@ -80,7 +77,7 @@ def test_the_surroundings_of_shipped_hooks_are_the_anchors(pin: pins.Pin) -> Non
 
 
 def test_a_changed_hook_is_detected() -> None:
-    pin = dataclasses.replace(SHIPPED[0], options_access="other.")
+    pin = SHIPPED[0]._replace(options_access="other.")
     with pytest.raises(PatchgenError, match="make it again"):
         render.pinned_hooks(pin)
 
@@ -150,4 +147,4 @@ def test_a_pin_in_a_file_without_anchors_and_recipe() -> None:
     data = json.loads(pins.to_json(SHIPPED[0]))
     del data["anchors"], data["recipe"]
     pin = pins.from_json(json.dumps(data))
-    assert pin == dataclasses.replace(SHIPPED[0], anchors=(), recipe=recipes.Recipe())
+    assert pin == SHIPPED[0]._replace(anchors=(), recipe=recipes.Recipe())

@@ -186,7 +186,7 @@ def test_needs_of_a_wheel_that_are_not_here(
     wheel = tmp_path / "torch.whl"
     wheel.touch()
     foreign = replace(
-        PROVENANCE, pin=replace(PIN, name="v9", commit="9" * 40), commits={"": "9" * 40}
+        PROVENANCE, pin=PIN._replace(name="v9", commit="9" * 40), commits={"": "9" * 40}
     )
     described = provenance.describe(foreign)
     here = replace(site(tmp_path), places=Places([str(tmp_path)]))
