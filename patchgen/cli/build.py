@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from patchgen.cli import params
 from patchgen.cli.console import Command, data, print_json, progress, say_all
-from patchgen.cli.params import (
-    chosen_pin,
-    json_option,
-    only_variable_options,
-    pytorch_option,
-    read_options,
-)
+from patchgen.cli.params import chosen_pin, json_option, only_variable_options, pytorch_option
 from patchgen.patch.report import options_data, options_line
 from patchgen.system import paths
 from patchgen.system.interpreter import locate
@@ -24,9 +19,31 @@ from patchgen.system.interpreter import locate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchgen.wheel import Plan
+    from patchgen.cli.params import Sources, Variables
+    from patchgen.wheel import Plan, Request
     from patchgen.wheel.delivery import Delivered
     from patchgen.wheel.place import Place
+
+
+@dataclass(frozen=True)
+class _Build:
+    """Request of `build`, as the command line has it."""
+
+    variables: Variables
+    pytorch: str | None
+    work: str | None
+    interpreter: str | None
+    lock_file: str
+    cache: str | None
+    places: Sources
+    without: tuple[str, ...]
+    settings: tuple[str, ...]
+    jobs: int | None
+    accepted: tuple[str, ...]
+    configs: tuple[str, ...]
+    install: bool
+    dry_run: bool
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -36,7 +53,7 @@ if TYPE_CHECKING:
 @params.python_option
 @params.lock_option
 @params.cache_option
-@params.source_options
+@params.place_options
 @params.without_option
 @click.option(
     "--set",
@@ -58,7 +75,8 @@ if TYPE_CHECKING:
     "--dry-run", is_flag=True, help="Print the plan, and what `check` refuses, and do nothing."
 )
 @json_option
-def build(interpreter: str | None, *, as_json: bool, **given: Any) -> None:
+@params.into(_Build)
+def build(asked: _Build) -> None:
     """Builds a patched PyTorch: source, environment, patch, compile, wheel, verify.
 
     Started again it goes on where it was stopped, and does again only what has other inputs.
@@ -66,11 +84,11 @@ def build(interpreter: str | None, *, as_json: bool, **given: Any) -> None:
     from patchgen import wheel  # no other command needs it
     from patchgen.wheel import delivery
 
-    request = _request(interpreter, given)
-    if given["dry_run"]:
+    request = _read_request(asked)
+    if asked.dry_run:
         planned = wheel.plan(request)
         missing = wheel.find_missing(request) if planned.checked else []
-        if as_json:
+        if asked.as_json:
             print_json({**_plan_data(planned), "missing": [data(row) for row in missing]})
         else:
             click.echo("\n".join(_plan_lines(planned)))
@@ -78,33 +96,38 @@ def build(interpreter: str | None, *, as_json: bool, **given: Any) -> None:
         return
     with progress():
         made = wheel.build(request, lambda plan: say_all(_plan_lines(plan)))
-        if given["install"]:
+        if asked.install:
             delivery.install(made)
-    print_json(_data(made)) if as_json else say_all(_lines(made, installed=given["install"]))
+    print_json(_data(made)) if asked.as_json else say_all(_lines(made, installed=asked.install))
 
 
-def _request(interpreter: str | None, given: dict[str, Any]) -> Any:  # Request
+def _read_request(asked: _Build) -> Request:
+    """Resolves names and paths of the command line, and the environment.
+
+    Raises:
+        OptionsError: one is refused.
+    """
     from patchgen.wheel import Request, env, variables
 
-    options = read_options(given)
-    pin = chosen_pin(given["pytorch"])
+    options = asked.variables.read()
+    pin = chosen_pin(asked.pytorch)
     cwd = os.getcwd()
     return Request(
         pin=pin,
         options=options,
-        work=params.work(given["work"], pin),
+        work=params.work(asked.work, pin),
         output=os.fsdecode(paths.encode(options.builddir)),
-        python=locate(interpreter) if interpreter else None,
-        lock=os.path.join(cwd, given["lock_file"]),
+        python=locate(asked.interpreter) if asked.interpreter else None,
+        lock=os.path.join(cwd, asked.lock_file),
         environment=env.locate(params.ENVIRONMENT, cwd),
-        cache=params.cache(given["cache"]),
+        cache=params.cache(asked.cache),
         environ=dict(os.environ),
-        settings=variables.parse(given["settings"]),
-        places=params.sources(given["mirrors"], given["references"]),
-        without=given["without"],
-        jobs=given["jobs"],
-        configs=tuple(os.path.join(cwd, path) for path in given["configs"]),
-        accepted=tuple(sorted({*given["accepted"]})),
+        settings=variables.parse(asked.settings),
+        places=asked.places.find(),
+        without=asked.without,
+        jobs=asked.jobs,
+        configs=tuple(os.path.join(cwd, path) for path in asked.configs),
+        accepted=tuple(sorted({*asked.accepted})),
     )
 
 

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from patchgen.checks import hold
 from patchgen.cli import params
 from patchgen.cli.console import Command, say, show_checks
-from patchgen.cli.params import (
-    chosen_pin,
-    json_option,
-    only_variable_options,
-    pytorch_option,
-    read_options,
-)
+from patchgen.cli.params import chosen_pin, json_option, only_variable_options, pytorch_option
 from patchgen.patch.report import options_data, options_line
+
+if TYPE_CHECKING:
+    from patchgen.cli.params import Variables
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Request of `check`."""
+
+    variables: Variables
+    pytorch: str | None
+    interpreter: str | None
+    lock_file: str
+    work: str | None
+    accepted: tuple[str, ...]
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -28,14 +39,8 @@ from patchgen.patch.report import options_data, options_line
 @params.work_option
 @params.accept_option
 @json_option
-def check(
-    interpreter: str | None,
-    lock_file: str,
-    work: str | None,
-    *,
-    as_json: bool,
-    **given: Any,  # the other options
-) -> None:
+@params.into(_Request)
+def check(request: _Request) -> None:
     """Tells what a build needs: what is here, what is missing, what to do. Changes nothing.
 
     Exits with 0 only where a build with these flags can succeed, else with 6. A row marked [x]
@@ -45,21 +50,25 @@ def check(
     from patchgen.wheel import check as preflight  # no other command needs it
     from patchgen.wheel import env
 
-    options = read_options(given)
-    pin = chosen_pin(given["pytorch"])
+    options = request.variables.read()
+    pin = chosen_pin(request.pytorch)
     site = preflight.Site(
-        work=params.work(work, pin),
-        python=interpreter,
-        lock=None if interpreter else lock_file,
+        work=params.work(request.work, pin),
+        python=request.interpreter,
+        lock=None if request.interpreter else request.lock_file,
         environ=dict(os.environ),
         cwd=os.getcwd(),
-        accepted=frozenset(given["accepted"]),
+        accepted=frozenset(request.accepted),
         environment=env.locate(params.ENVIRONMENT, os.getcwd()),
     )
     checks = preflight.run(options, pin, site)
-    if not as_json:
+    if not request.as_json:
         verdict = "a build can start" if hold(checks) else "a build cannot start yet"
         say(f"PyTorch {pin.version} with {options_line(options)}: {verdict}")
     show_checks(
-        checks, as_json=as_json, pin=pin.name, commit=pin.commit, options=options_data(options)
+        checks,
+        as_json=request.as_json,
+        pin=pin.name,
+        commit=pin.commit,
+        options=options_data(options),
     )

@@ -12,12 +12,12 @@ import click
 
 from patchgen.cli import deprecated, params, path_types
 from patchgen.cli.console import Command, Group, option, print_json, progress, say
-from patchgen.cli.params import Sources, Variables
 from patchgen.client import checkout
-from patchgen.options import DEV_ROOT, VARIABLES
+from patchgen.options import VARIABLES
 from patchgen.system import paths
 
 if TYPE_CHECKING:
+    from patchgen.cli.params import Sources, Variables
     from patchgen.client.checkout import Origin
     from patchgen.client.library import Archive
     from patchgen.client.mends import Mend
@@ -65,8 +65,7 @@ def _origin_options(command: params.Command) -> params.Command:
 
 def _library_options(command: params.Command) -> params.Command:
     """Adds the flags and homes that the library is built with, handed on as `variables`."""
-    names = tuple(variable.field for variable in (*_FOUND, DEV_ROOT))
-    return params.these_variables(params.gather("variables", Variables, names)(command), _FOUND)
+    return params.these_variables(command, _FOUND)
 
 
 @click.group(cls=Group)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, print_json, progress, say_all
 from patchgen.cli.params import json_option, simulating_options
-from patchgen.cli.run import read_named_options
 from patchgen.errors import CheckError, OptionsError
 from patchgen.ranks.ways import AUTO, STOCK, WAYS
 from patchgen.system import interpreter
+
+if TYPE_CHECKING:
+    from patchgen.cli.params import Variables
 
 
 @click.command(cls=Command)
@@ -71,7 +73,7 @@ def doctor(  # noqa: PLR0913  # one for each option
     plot: str | None,
     cache: str | None,
     as_json: bool,
-    **variables: Any,
+    variables: Variables,
 ) -> None:
     """Tells which part of the way to the switch fails, and what to do.
 
@@ -101,7 +103,7 @@ def doctor(  # noqa: PLR0913  # one for each option
         environ=dict(os.environ),
         workers=workers,
         way=way,
-        options=read_named_options(variables),
+        options=variables.read_library(),
         configs=read_configs([os.path.abspath(named)] if named else []),
         lab=lab,
     )

@@ -6,7 +6,7 @@ All but click is imported by the commands: conda-lock and py-rattler are heavy, 
 from __future__ import annotations
 
 import os
-from typing import Any
+from dataclasses import dataclass
 
 import click
 
@@ -18,6 +18,39 @@ from patchgen.cli.params import json_option
 @click.group(cls=Group)
 def env() -> None:
     """The conda environment of the build; no conda is needed."""
+
+
+@dataclass(frozen=True)
+class _Lock:
+    """Request of `env lock`."""
+
+    source: str
+    output: str
+    platform: str
+    channels: tuple[str, ...]
+    program: str | None
+    virtual: str
+    cache: str | None
+
+
+@dataclass(frozen=True)
+class _Create:
+    """Request of `env create`."""
+
+    prefix: str
+    lock_file: str
+    link_scripts: bool
+    cache: str | None
+
+
+@dataclass(frozen=True)
+class _Verify:
+    """Request of `env verify`."""
+
+    prefix: str
+    lock_file: str
+    contents: bool
+    as_json: bool
 
 
 @env.command(cls=Command)
@@ -66,18 +99,25 @@ def env() -> None:
     help="Virtual packages of the machine, such as glibc=2.17,cuda=10.1. Overrides the file.",
 )
 @params.cache_option
-def lock(source: str, output: str, cache: str | None, **given: Any) -> None:
+@params.into(_Lock)
+def lock(request: _Lock) -> None:
     """Solves an environment file and writes every package with its hashes."""
     _require()
     from patchgen.wheel import env as conda
     from patchgen.wheel.env import locking
 
     with progress():
-        source = conda.locate(source, os.getcwd())
         made = locking.make_lock(
-            source, output, cache=params.cache(cache), environ=os.environ, **given
+            conda.locate(request.source, os.getcwd()),
+            request.output,
+            platform=request.platform,
+            channels=request.channels,
+            virtual=request.virtual,
+            program=request.program,
+            cache=params.cache(request.cache),
+            environ=os.environ,
         )
-    say(f"{output}: {len(made.packages)} packages for {made.platform}")
+    say(f"{request.output}: {len(made.packages)} packages for {made.platform}")
 
 
 @env.command(cls=Command)
@@ -97,21 +137,26 @@ def lock(source: str, output: str, cache: str | None, **given: Any) -> None:
     help="Run the post-link scripts that the environment file allows; no other ever runs.",
 )
 @params.cache_option
-def create(prefix: str, lock_file: str, cache: str | None, *, link_scripts: bool) -> None:
+@params.into(_Create)
+def create(request: _Create) -> None:
     """Makes a prefix from the lock, or finishes a half made one. Checks every hash."""
     _require()
     from patchgen.wheel.env import lockfile
     from patchgen.wheel.env import prefix as prefixes
 
     with progress():
-        read = lockfile.read(lock_file)
-        stale = lockfile.stale(read, lock_file)
+        read = lockfile.read(request.lock_file)
+        stale = lockfile.stale(read, request.lock_file)
         if stale:
             say(f"warning: {stale}")
         prefixes.create_prefix(
-            read, prefix, params.cache(cache), os.environ, link_scripts=link_scripts
+            read,
+            request.prefix,
+            params.cache(request.cache),
+            os.environ,
+            link_scripts=request.link_scripts,
         )
-    say(f"{prefix}: {len(read.packages)} packages")
+    say(f"{request.prefix}: {len(read.packages)} packages")
 
 
 @env.command(cls=Command)
@@ -119,15 +164,19 @@ def create(prefix: str, lock_file: str, cache: str | None, *, link_scripts: bool
 @params.lock_option
 @click.option("--contents", is_flag=True, help="Also compare the hash of every file.")
 @json_option
-def verify(prefix: str, lock_file: str, *, contents: bool, as_json: bool) -> None:
+@params.into(_Verify)
+def verify(request: _Verify) -> None:
     """Compares a prefix with the lock. Exits with 0 only if all holds, else with 6."""
     _require()
     from patchgen.wheel.env import comparison, lockfile
 
     checks = comparison.compare_prefix(
-        lockfile.read(lock_file), lock_file, prefix, contents=contents
+        lockfile.read(request.lock_file),
+        request.lock_file,
+        request.prefix,
+        contents=request.contents,
     )
-    show_checks(checks, as_json=as_json, prefix=prefix)
+    show_checks(checks, as_json=request.as_json, prefix=request.prefix)
 
 
 def _require() -> None:

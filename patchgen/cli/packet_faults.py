@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any
 
 import click
 
 from patchgen.cli.console import option
-
-Command = Callable[..., Any]
+from patchgen.cli.params import Command, gather
 
 SWITCH = "Switch"
 """Heading of the options about the switch."""
@@ -24,7 +23,8 @@ FAULTS: dict[str, tuple[click.ParamType[Any], str, str]] = {
 
 
 def fault_options(command: Command) -> Command:
-    """The options; None where the user says nothing."""
+    """Adds the options, handed on as `faults`; None where the user says nothing."""
+    command = gather("faults", dict, [*FAULTS])(command)
     for name, (kind, metavar, text) in reversed(FAULTS.items()):
         command = option(f"--{name}", group=SWITCH, type=kind, metavar=metavar, help=text)(command)
     return command

@@ -159,7 +159,27 @@ class Variables(NamedTuple):
         Raises:
             OptionsError: one is refused.
         """
-        return read_options(self.given)
+        try:
+            cwd = os.getcwd()
+        except FileNotFoundError:
+            cwd = None
+        return resolve(self.given, os.environ, cwd)
+
+    def read_library(self) -> Options | None:
+        """Resolves them where they name a client library; else None.
+
+        Raises:
+            OptionsError: one is refused, or is of a client library that none of them names.
+        """
+        named = [variable for variable in VARIABLES if variable.field == "switchml_home"]
+        if any(self.given[one.field] or os.environ.get(one.name) for one in (*named, DEV_ROOT)):
+            return self.read()
+        for variable in VARIABLES:
+            if self.given[variable.field] is not None:
+                raise OptionsError(
+                    f"{variable.flag} is of a client library; name that with --switchml-home"
+                )
+        return None
 
     def warn(self, options: Options) -> list[str]:
         """Tells what is missing in the homes, and returns these lines.
@@ -175,9 +195,6 @@ class Variables(NamedTuple):
         return missing
 
 
-_NAMES = tuple(variable.field for variable in (*VARIABLES, DEV_ROOT))
-
-
 def variable_options(command: Command) -> Command:
     """Adds the variables, the dev root and --strict, handed on as `variables`."""
     strict = option(
@@ -186,12 +203,7 @@ def variable_options(command: Command) -> Command:
         is_flag=True,
         help="Treat what is missing in a home as an error.",
     )
-
-    def pack(given: Mapping[str, Any]) -> Variables:
-        return Variables({name: given[name] for name in _NAMES}, strict=given["strict"])
-
-    gathered = gather("variables", pack, (*_NAMES, "strict"))(command)
-    return only_variable_options(strict(gathered))
+    return these_variables(strict(command), VARIABLES, "strict")
 
 
 def only_variable_options(command: Command) -> Command:
@@ -201,13 +213,7 @@ def only_variable_options(command: Command) -> Command:
 
 def flag_options(command: Command) -> Command:
     """Adds the flags, BUILDDIR and the dev root, handed on as `variables`."""
-    known = [v for v in VARIABLES if v.boolean or v.name == "BUILDDIR"]
-    names = tuple(variable.field for variable in (*known, DEV_ROOT))
-
-    def pack(given: Mapping[str, Any]) -> Variables:
-        return Variables({name: given[name] for name in names}, strict=False)
-
-    return these_variables(gather("variables", pack, names)(command), known)
+    return these_variables(command, [v for v in VARIABLES if v.boolean or v.name == "BUILDDIR"])
 
 
 def simulating_options(command: Command) -> Command:
@@ -217,8 +223,21 @@ def simulating_options(command: Command) -> Command:
     return these_variables(command, own)
 
 
-def these_variables(command: Command, variables: Sequence[Variable]) -> Command:
-    """Adds some of the variables, and the dev root."""
+def these_variables(command: Command, variables: Sequence[Variable], *others: str) -> Command:
+    """Adds some of the variables and the dev root, handed on as `variables`.
+
+    Args:
+        command: the command.
+        variables: those variables.
+        others: names of options that the command has, and that are a part of the value.
+    """
+    names = tuple(variable.field for variable in (*variables, DEV_ROOT))
+
+    def pack(given: Mapping[str, Any]) -> Variables:
+        parts = {name: given[name] for name in others}
+        return Variables({name: given[name] for name in names}, **parts)
+
+    command = gather("variables", pack, (*names, *others))(command)
     for variable in (DEV_ROOT, *reversed(variables)):
         command = _option(variable)(command)
     return command
@@ -234,31 +253,14 @@ def _option(variable: Variable) -> Callable[[Command], Command]:
     return option(variable.flag, group=group, type=click.Path(), metavar="DIR", help=text)
 
 
-def source_options(command: Command) -> Command:
-    """Adds --mirror and --reference: places to look for the source before the network."""
-    return _mirror_option(_reference_option(command))
-
-
 def place_options(command: Command) -> Command:
-    """Adds --mirror and --reference, handed on as `places`."""
+    """Adds --mirror and --reference, places before the network, handed on as `places`."""
 
     def pack(given: Mapping[str, Any]) -> Sources:
         return Sources(tuple(given["mirrors"]), tuple(given["references"]))
 
-    return source_options(gather("places", pack, ("mirrors", "references"))(command))
-
-
-def read_options(given: Mapping[str, Any]) -> Options:
-    """The options of this run.
-
-    Raises:
-        OptionsError: one is refused.
-    """
-    try:
-        cwd = os.getcwd()
-    except FileNotFoundError:
-        cwd = None
-    return resolve(given, os.environ, cwd)
+    command = gather("places", pack, ("mirrors", "references"))(command)
+    return _mirror_option(_reference_option(command))
 
 
 def known_pins(pytorch: str | None) -> tuple[tuple[Pin, ...], Pin | None]:
@@ -320,18 +322,9 @@ class Sources(NamedTuple):
         Raises:
             OptionsError: one of them is not there.
         """
-        return sources(self.mirrors, [*self.references, *references])
+        from patchgen.source import places  # few commands need it
 
-
-def sources(mirrors: Sequence[str], references: Sequence[str]) -> Places:
-    """Finds the places to look for the source.
-
-    Raises:
-        OptionsError: one of them is not there.
-    """
-    from patchgen.source import places  # no other command needs it
-
-    return places.Places(
-        [places.parse_mirror(mirror) for mirror in mirrors],
-        [places.parse_reference(reference) for reference in references],
-    )
+        return places.Places(
+            [places.parse_mirror(mirror) for mirror in self.mirrors],
+            [places.parse_reference(reference) for reference in (*self.references, *references)],
+        )

@@ -8,6 +8,7 @@ import functools
 import json
 import os
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,18 +17,17 @@ from patchgen.cli import deprecated, params, path_types
 from patchgen.cli.console import Command, option, print_json, progress, say, say_all, write_bytes
 from patchgen.cli.host_options import host_options
 from patchgen.cli.packet_faults import SWITCH, fault_options
-from patchgen.cli.params import json_option, read_options, simulating_options
+from patchgen.cli.params import json_option, simulating_options
 from patchgen.errors import OptionsError, file_errors
-from patchgen.options import DEV_ROOT, VARIABLES
 from patchgen.ranks.ways import AUTO, WAYS
 from patchgen.system import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from threading import Event
 
-    from patchgen.options import Options
+    from patchgen.cli.params import Variables
     from patchgen.ranks.hosts.rendezvous import Rendezvous, Request
     from patchgen.ranks.job import Job, Line, Result, Setup
     from patchgen.ranks.lab import Faults
@@ -36,7 +36,26 @@ if TYPE_CHECKING:
     Printing = Callable[[Job], AbstractContextManager[tuple[Job, Output]]]
 
 _CONFIG = "SWITCHML_CONFIG"
-_HOME = "SWITCHML_HOME"
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Request of `run`, as the command line has it."""
+
+    command: tuple[str, ...]
+    hosts: Request
+    torch: str | None
+    way: str
+    graft: str | None
+    configs: tuple[str, ...]
+    require: bool
+    metrics: bool
+    lab: bool | None
+    faults: Mapping[str, float | None]
+    cache: str | None
+    report: str | None
+    as_json: bool
+    variables: Variables
 
 
 @click.command(cls=Command, context_settings={"allow_interspersed_args": False})
@@ -95,27 +114,8 @@ _HOME = "SWITCHML_HOME"
 )
 @json_option
 @simulating_options
-def run(  # noqa: PLR0913  # one for each option
-    command: tuple[str, ...],
-    *,
-    hosts: Request,
-    torch: str | None,
-    way: str,
-    graft: str | None,
-    configs: tuple[str, ...],
-    loss: float | None,
-    duplicate: float | None,
-    reorder: float | None,
-    delay: float | None,
-    seed: int | None,
-    cache: str | None,
-    report: str | None,
-    require: bool,
-    metrics: bool,
-    lab: bool | None,
-    as_json: bool,
-    **variables: Any,
-) -> None:
+@params.into(_Run)
+def run(asked: _Run) -> None:
     """Runs COMMAND on every rank, and tells what SwitchML has summed.
 
     Start it on each host for a job over several, with --nnodes or bare by srun or mpirun.
@@ -127,50 +127,64 @@ def run(  # noqa: PLR0913  # one for each option
     go through a switch in software.
     """
     from patchgen.ranks import launchers  # no other command needs them
-    from patchgen.ranks.command import resolve_command
-    from patchgen.ranks.configs import read_configs
     from patchgen.ranks.hosts.exchange import HostLost
     from patchgen.ranks.hosts.rendezvous import plan_rendezvous
-    from patchgen.ranks.job import DEFAULT_WORKERS, Job
 
-    rendezvous = plan_rendezvous(hosts, os.environ)
-    faults = _read_faults(
-        lab, loss=loss, duplicate=duplicate, reorder=reorder, delay=delay, seed=seed
-    )
-    lab = True if faults else lab
-    if lab and configs:
-        raise OptionsError("--lab: it makes the configurations; drop --config")
-    cwd = os.getcwd()
-    argv, python = resolve_command(command, torch, cwd, os.environ)
-    paths = () if lab else configs or tuple(filter(None, [os.environ.get(_CONFIG)]))
-    named = hosts.workers or hosts.ranks
-    count = 0 if hosts.once else named or (len(paths) if len(paths) > 1 else DEFAULT_WORKERS)
-    make_job = functools.partial(
-        Job,
-        command=argv,
-        python=python,
-        cache=params.cache(cache),
-        cwd=cwd,
-        environ=dict(os.environ),
-        elastic=hosts.elastic,
-        way=way,
-        options=read_named_options(variables),
-        graft=os.path.abspath(graft) if graft else None,
-        configs=read_configs([os.path.abspath(path) for path in paths]),
-        require=require,
-        lab=lab,
-        faults=faults,
-    )
-    show = functools.partial(_show_result, path=report, as_json=as_json)
-    printing = functools.partial(_printing, quiet=as_json, metrics=metrics)
+    rendezvous = plan_rendezvous(asked.hosts, os.environ)
+    make_job, workers = _read_job(asked)
+    show = functools.partial(_show_result, path=asked.report, as_json=asked.as_json)
+    printing = functools.partial(_printing, quiet=asked.as_json, metrics=asked.metrics)
     if rendezvous is None:
-        notes = [*launchers.warnings(os.environ, count)]
-        sys.exit(_run_alone(make_job(workers=count, notes=notes), show, printing))
+        notes = [*launchers.warnings(os.environ, workers)]
+        sys.exit(_run_alone(make_job(workers=workers, notes=notes), show, printing))
     try:
         sys.exit(_run_together(rendezvous, make_job, show, printing))
     except HostLost as error:
         say(f"error: {error}")
         sys.exit(error.code)
+
+
+def _read_job(asked: _Run) -> tuple[Callable[..., Job], int]:
+    """Resolves names and paths of the command line, and the environment.
+
+    Returns:
+        What makes the job once its hosts are known, and its ranks on this host alone.
+
+    Raises:
+        OptionsError: one is refused.
+    """
+    from patchgen.ranks.command import resolve_command
+    from patchgen.ranks.configs import read_configs
+    from patchgen.ranks.job import DEFAULT_WORKERS, Job
+
+    hosts = asked.hosts
+    faults = _read_faults(asked)
+    lab = True if faults else asked.lab
+    if lab and asked.configs:
+        raise OptionsError("--lab: it makes the configurations; drop --config")
+    cwd = os.getcwd()
+    argv, python = resolve_command(asked.command, asked.torch, cwd, os.environ)
+    named = asked.configs or tuple(filter(None, [os.environ.get(_CONFIG)]))
+    configs = [] if lab else [os.path.abspath(path) for path in named]
+    several = len(configs) if len(configs) > 1 else DEFAULT_WORKERS
+    workers = 0 if hosts.once else hosts.workers or hosts.ranks or several
+    make_job = functools.partial(
+        Job,
+        command=argv,
+        python=python,
+        cache=params.cache(asked.cache),
+        cwd=cwd,
+        environ=dict(os.environ),
+        elastic=hosts.elastic,
+        way=asked.way,
+        options=asked.variables.read_library(),
+        graft=os.path.abspath(asked.graft) if asked.graft else None,
+        configs=read_configs(configs),
+        require=asked.require,
+        lab=lab,
+        faults=faults,
+    )
+    return make_job, workers
 
 
 def _run_alone(job: Job, show: Callable[[Result], None], printing: Printing) -> int:
@@ -238,28 +252,16 @@ def _show_result(result: Result, path: str | None, *, as_json: bool, brief: bool
         print_json(data)
 
 
-def _read_faults(lab: bool | None, **shares: float | None) -> Faults | None:  # noqa: FBT001
+def _read_faults(asked: _Run) -> Faults | None:
     """Reads the faults of the software switch; None where the user names none."""
     from patchgen.ranks.lab import Faults
 
-    named: dict[str, Any] = {name: value for name, value in shares.items() if value is not None}
-    if named and lab is False:
+    named: dict[str, Any] = {
+        name: value for name, value in asked.faults.items() if value is not None
+    }
+    if named and asked.lab is False:
         raise OptionsError(f"--{next(iter(named))} is of the lab; drop --no-lab")
     return Faults(**named) if named else None
-
-
-def read_named_options(variables: dict[str, Any]) -> Options | None:
-    """Reads the user's variables, where a client library is named."""
-    named = [variables["switchml_home"], os.environ.get(_HOME)]
-    named += [variables["dev_root"], os.environ.get(DEV_ROOT.name)]
-    if any(named):
-        return read_options(variables)
-    for variable in VARIABLES:
-        if variables[variable.field] is not None:
-            raise OptionsError(
-                f"{variable.flag} is of a client library; name that with --switchml-home"
-            )
-    return None
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +18,23 @@ from patchgen.system import paths
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from patchgen.cli.params import Sources
     from patchgen.source import ListedRepository, Source
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Request of `source`."""
+
+    directory: str | None
+    pytorch: str | None
+    places: Sources
+    without: tuple[str, ...]
+    everything: bool
+    listed: bool
+    jobs: int
+    cache: str | None
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -31,7 +48,7 @@ if TYPE_CHECKING:
     help="Directory of the tree. [required but for --list]",
 )
 @pytorch_option
-@params.source_options
+@params.place_options
 @params.without_option
 @click.option("--all", "everything", is_flag=True, help="Fetch what was left out before, too.")
 @click.option(
@@ -51,9 +68,8 @@ if TYPE_CHECKING:
 )
 @params.cache_option
 @json_option
-def source(
-    directory: str | None, *, listed: bool, everything: bool, as_json: bool, **given: Any
-) -> None:
+@params.into(_Request)
+def source(request: _Request) -> None:
     """Fetches the pinned commit of PyTorch with all its submodules, and verifies it.
 
     Goes on where a stopped run was. A tree that is there is verified and never changed; submodules
@@ -61,28 +77,28 @@ def source(
     """
     from patchgen import source as sources  # no other command needs it
 
-    if directory is None and not listed:
+    if request.directory is None and not request.listed:
         raise click.UsageError("Missing option '-o' / '--output'.")
-    place = directory or "."
-    known, named = known_pins(given["pytorch"])
+    place = request.directory or "."
+    known, named = known_pins(request.pytorch)
     pin = named or sources.choose_pin(place, known, pins.find(pins.DEFAULT, known))
     wanted = sources.SourceRequest(
         pin,
-        without=given["without"],
-        everything=everything,
-        places=params.sources(given["mirrors"], given["references"]),
-        jobs=given["jobs"],
+        without=request.without,
+        everything=request.everything,
+        places=request.places.find(),
+        jobs=request.jobs,
     )
     native = paths.from_native(place)
-    if listed:
-        cache = params.cache(given["cache"])
+    if request.listed:
+        cache = params.cache(request.cache)
         with progress():
             needed = sources.list_needed(native, wanted, cache)
-        _show(needed, as_json=as_json)
+        _show(needed, as_json=request.as_json)
         return
     with progress():
         tree = sources.obtain(native, wanted)
-    if as_json:
+    if request.as_json:
         print_json(_data(tree))
     else:
         say(_line(tree))

@@ -10,7 +10,7 @@ import click
 
 from patchgen.cli import params
 from patchgen.cli.console import Command, progress
-from patchgen.cli.packet_faults import FAULTS, fault_options
+from patchgen.cli.packet_faults import fault_options
 from patchgen.cli.serving import counters_option, listen_option, run
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ class _Request:
 @fault_options
 @counters_option
 @params.cache_option
-@params.gather("faults", dict, [*FAULTS])
 @params.into(_Request)
 def switch(request: _Request) -> None:
     """Sums the packets of SwitchML's client library, until Ctrl-C or SIGTERM.

@@ -137,7 +137,7 @@ def _describe(
     made: Mapping[str, bytes],
     environ: Mapping[str, str],
 ) -> Provenance:
-    homes = {"DPDK_HOME": request.dpdk_home, "GRPC_HOME": request.grpc_home}
+    needed = {"DPDK_HOME": request.dpdk_home, "GRPC_HOME": request.grpc_home}
     return origin.describe(
         origin.CLIENT,
         made,
@@ -146,7 +146,7 @@ def _describe(
             "flags": list(request.flags),
             "mends": sorted(mend.id for mend in request.mends),
             "cxx11_abi": request.cxx11_abi,
-            "homes": {name: paths.printable(home) for name, home in homes.items() if home},
+            "homes": {name: paths.printable(home) for name, home in needed.items() if home},
         },
         resolved={"linked": list(library.find_links(made[homes.MODULE].decode()))},
         materials=[

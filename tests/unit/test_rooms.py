@@ -207,6 +207,18 @@ def test_a_command_is_in_the_file_of_its_name() -> None:
     assert sorted([*names, *shared]) == sorted(files)
 
 
+def test_no_command_looks_its_options_up_by_name() -> None:
+    commands = {
+        f"{path.stem}.{node.name}": node
+        for path in (PACKAGE / "cli").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+        if any(re.search(r"\.command\b", ast.unparse(one)) for one in node.decorator_list)
+    }
+    assert {"build.build", "env.lock", "run.run"} <= {*commands}
+    assert [name for name, node in commands.items() if node.args.kwarg] == []
+
+
 def test_no_room_of_the_tests_is_left_out(pytestconfig: pytest.Config) -> None:
     tests = Path(__file__).parents[1]
     rooms = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")}
