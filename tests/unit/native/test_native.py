@@ -65,12 +65,18 @@ def test_another_input_is_another_build(other: Project, builds: list[str], tmp_p
     assert len(builds) == 2
 
 
-@pytest.mark.parametrize("name", ["CXX", "CXXFLAGS", "CMAKE_BUILD_TYPE", "LIBRARY_PATH"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("CXX", "clang++"), ("CXXFLAGS", "-g"), ("CMAKE_BUILD_TYPE", "Debug"), ("LIBRARY_PATH", "/l")],
+)
 def test_another_compiler_or_flag_is_another_build(
-    name: str, builds: list[str], tmp_path: Path
+    name: str, value: str, builds: list[str], tmp_path: Path
 ) -> None:
-    get(PROJECT, tmp_path)
-    assert get(PROJECT, tmp_path, **{name: "other"}).new
+    first = get(PROJECT, tmp_path)
+    other = get(PROJECT, tmp_path, **{name: value})
+    assert other.new
+    assert first.built["toolchain"] != other.built["toolchain"] or name != "CXX"
+    assert other.built["variables"] == {name: value} != first.built["variables"]
     assert not get(PROJECT, tmp_path, SOMETHING="else").new
     assert len(builds) == 2
 
