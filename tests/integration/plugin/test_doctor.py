@@ -40,6 +40,7 @@ def examine(
     rank_env: Mapping[int, Mapping[str, str]] | None = None,
     config: Mapping[str, object] | None = None,
     code: int = FAILED,
+    twice: int | None = None,
     **given: Any,
 ) -> dict[str, Any]:
     """Rank 0's report; all ranks end with the same code."""
@@ -49,7 +50,11 @@ def examine(
     ranks = launch(
         "doctor_cases:examine",
         world,
-        arguments={"arguments": ["--timeout", str(timeout), "--no-times"], "others": others},
+        arguments={
+            "arguments": ["--timeout", str(timeout), "--no-times"],
+            "others": others,
+            "twice": twice,
+        },
         config={"rank": "auto", "num_workers": "auto", **(config or {})},
         rank_env=own,
         **given,
@@ -83,8 +88,8 @@ def test_a_rank_that_does_not_come(launch: Launcher) -> None:
 
 
 def test_a_rank_that_is_started_twice(launch: Launcher) -> None:
-    env = {"WORLD_SIZE": "2"}
-    report = examine(launch, world=3, env=env, rank_env={2: {"RANK": "1", "SWITCHML_HOST": "x"}})
+    env, other = {"WORLD_SIZE": "2"}, {2: {"RANK": "1", "SWITCHML_HOST": "x"}}
+    report = examine(launch, world=3, env=env, rank_env=other, twice=1)
     assert (report["leg"], report["hosts"]) == ("ranks", ["apollo", "x"])
     assert "has this rank as well" in words(report, 1)
 

@@ -50,7 +50,8 @@ group = ProcessGroup(HashStore(), 0, 1)
 kind = ProcessGroup.BackendType.GLOO
 group._set_default_backend(kind)
 group._register_backend(torch.device("cpu"), kind, ProcessGroupGloo(HashStore(), 0, 1))
-group.allreduce([torch.ones(1)]).wait()
+ones = torch.ones(1)  # kept: Gloo's thread must not free it while the interpreter ends
+group.allreduce([ones]).wait()
 """
 
 
