@@ -110,11 +110,11 @@ def rebuild(request: _Rebuild) -> None:
         site = _site(request, target, work)
         checks = again.find_needs(target, site)
         lacking = [check for check in checks if check.required and not check.ok]
-        if request.dry_run or lacking:
+        ends = request.dry_run or bool(lacking)
+        if ends or not request.as_json:
             show_checks(checks, as_json=request.as_json)
+        if ends:
             return
-        if not request.as_json:
-            show_checks(checks, as_json=False)
         outcome = again.rebuild(target, site, output)
     if request.as_json:
         differences = [{**asdict(one), "kind": one.kind.value} for one in outcome.differences]

@@ -1190,7 +1190,7 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
   state.joined = true;
   // Counters are those of the process; a group that delegates says most about them.
   if (first || agreed.able()) {
-    state.labels.set({{"host", metrics::hostName()},
+    state.labels.set({{"host", hostName()},
                       {"rank", std::to_string(rank)},
                       {"world_size", std::to_string(size)},
                       {"group", negotiation.name()}});

@@ -37,7 +37,7 @@ constexpr bool kSimulator = true;
 constexpr bool kSimulator = false;
 #endif
 
-/// What the client library says about how it was made; empty where it says nothing.
+/// Mark of the client library, which says how it was made; empty where it says nothing.
 inline std::string clientMark() {
 #ifdef SWITCHML_TORCH_CLIENT
   return SWITCHML_TORCH_CLIENT;
@@ -46,12 +46,12 @@ inline std::string clientMark() {
 #endif
 }
 
-// What SwitchML's own P4 program has room for.
+// Room in SwitchML's own P4 program.
 constexpr std::uint16_t kSwitchWorkers = 32;
 constexpr std::uint64_t kSwitchSlots = 8192;
 constexpr std::uint64_t kSwitchQueuePairs = 512;
 
-/// Where a switchml.cfg may be.
+/// A place where a switchml.cfg may be.
 struct Place {
   std::string path;
   bool named;  // by the user or the administrator, not by the directory that the process runs in
@@ -61,14 +61,12 @@ inline std::vector<Place> configPlaces() {
   if (const char* path = std::getenv("SWITCHML_CONFIG"); path != nullptr && *path != '\0') {
     return {{path, true}};
   }
-  std::array<char, HOST_NAME_MAX + 1> host{};
-  gethostname(host.data(), host.size() - 1);
   std::array<char, PATH_MAX> directory{};
   const std::string here =
       getcwd(directory.data(), directory.size()) == nullptr ? "./" : text(directory.data(), "/");
   return {{"/etc/switchml.cfg", true},
           {here + "switchml.cfg", false},
-          {text(here, "switchml-", host.data(), ".cfg"), false}};
+          {text(here, "switchml-", hostName(), ".cfg"), false}};
 }
 
 /// Why others than this user and root could have written the file, or put it in its place; and what
@@ -201,7 +199,7 @@ inline std::string readSwitch(const char* name, bool& value) {
   return value || read == "0" ? "" : text(name, " is '", read, "', not 0 or 1");
 }
 
-/// What the environment says about the jobs of a group.
+/// Settings of the environment for the jobs of a group.
 struct Settings {
   Quantization quantization;
   Choice dtypes{kDtypes};
@@ -235,7 +233,7 @@ inline bool sumsAreFake(const switchml::GeneralConfig& config) {
          (!kSimulator && (config.backend == "dummy" || config.prepostprocessor == "bypass"));
 }
 
-/// Whether int32 of the workers can have a sum that is no int32. The library rounds its factor
+/// True where int32 of the workers can have a sum that is no int32. The library rounds its factor
 /// INT32_MAX / (num_workers * 2^e) to float, a value times it to float and that to an integer, and
 /// clamps nothing. The largest value below 2^e on every worker is the worst case, whatever e is.
 inline bool mayOverflow(std::uint16_t workers) {
@@ -244,7 +242,7 @@ inline bool mayOverflow(std::uint16_t workers) {
   return workers * static_cast<std::int64_t>(std::round(worst)) > INT32_MAX;
 }
 
-/// Whether packets travel to a switch.
+/// True where packets travel to a switch.
 inline bool usesSwitch(const switchml::GeneralConfig& config) {
   return !kSimulator && (config.backend == "dpdk" || config.backend == "rdma");
 }
@@ -276,7 +274,7 @@ inline std::uint64_t outstanding(const switchml::Config& config) {
          packets;
 }
 
-/// What of the configuration SwitchML's own P4 program has no room for. It writes beside its
+/// Settings for which SwitchML's own P4 program has no room. It writes beside its
 /// registers then, or refuses the worker in a way that the library does not look at.
 inline std::string beyondSwitch(const switchml::Config& config) {
   const auto& general = config.general_;
@@ -311,7 +309,7 @@ inline std::string beyondSwitch(const switchml::Config& config) {
 /// here has another.
 constexpr double kLeastRdmaTimeoutMs = 1000;
 
-/// Whether the RDMA backend sends messages again that are only late.
+/// True where the RDMA backend sends messages again that are only late.
 inline bool resendsEarly(const switchml::GeneralConfig& config) {
 #ifdef TIMEOUTS
   return !kSimulator && config.backend == "rdma" && !(config.timeout >= kLeastRdmaTimeoutMs);
@@ -344,7 +342,7 @@ inline std::string missingMends(const switchml::GeneralConfig& config) {
   return missing;
 }
 
-/// What the library would abort the process for, or answer with numbers that are not sums.
+/// Reason why the library would abort the process, or answer with numbers that are not sums.
 inline std::string objection(const switchml::Config& whole) {
   const auto& config = whole.general_;
   if (config.num_worker_threads == 0) {
@@ -474,14 +472,9 @@ class MemoryFile {
  public:
   explicit MemoryFile(const std::string& content)
       : descriptor_(static_cast<int>(syscall(kCreate, "switchml.cfg", /*MFD_CLOEXEC*/ 1U))) {
-    for (std::size_t done = 0; done < content.size();) {
-      const auto count = descriptor_.get() < 0 ? -1
-                                               : write(descriptor_.get(), content.data() + done,
-                                                       content.size() - done);
-      if (count < 0) {
-        throw std::runtime_error(text("no file in memory can be had: ", std::strerror(errno)));
-      }
-      done += static_cast<std::size_t>(count);
+    if (const int error = descriptor_.get() < 0 ? errno : writeAll(descriptor_, content);
+        error != 0) {
+      throw std::runtime_error(text("no file in memory can be had: ", std::strerror(error)));
     }
   }
 

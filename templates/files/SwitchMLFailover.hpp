@@ -1,4 +1,4 @@
-/// What a group does when its context has failed: its ranks go on over Gloo.
+/// Failover of a group whose context has failed: its ranks go on over Gloo.
 ///
 /// The jobs of a group have numbers 0, 1, 2, ... on all ranks alike. A rank submits job j only when
 /// it has finished j - kWindow, and a job finishes on any rank only after all have submitted it. So

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <glob.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -52,6 +54,26 @@ class Descriptor {
  private:
   int number_;
 };
+
+/// Writes all of it. Returns what went wrong, or 0.
+inline int writeAll(const Descriptor& file, const std::string& content) {
+  for (std::size_t done = 0; done < content.size();) {
+    const auto count = write(file.get(), content.data() + done, content.size() - done);
+    if (count >= 0) {
+      done += static_cast<std::size_t>(count);
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+/// Name of this host.
+inline std::string hostName() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
 
 using CoreSet = std::set<unsigned>;
 

@@ -182,13 +182,6 @@ class Page {
   std::ostringstream out_;
 };
 
-/// Name of this host.
-inline std::string hostName() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 /// Beginning of the names of all files that processes of this host write.
 inline std::string filePrefix() {
   auto host = hostName();
@@ -212,15 +205,7 @@ inline int replaceFile(const std::string& path, const std::string& content) {
   {
     const Descriptor file(
         open(staged.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-    error = file.get() < 0 ? errno : 0;
-    for (std::size_t done = 0; error == 0 && done < content.size();) {
-      const auto count = write(file.get(), content.data() + done, content.size() - done);
-      if (count >= 0) {
-        done += static_cast<std::size_t>(count);
-      } else if (errno != EINTR) {
-        error = errno;
-      }
-    }
+    error = file.get() < 0 ? errno : writeAll(file, content);
   }
   if (error == 0 && rename(staged.c_str(), path.c_str()) != 0) {
     error = errno;

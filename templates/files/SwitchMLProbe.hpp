@@ -1,7 +1,7 @@
 /// Values that the ranks of a new process group sum before it delegates, and the check of their
 /// sums; and a test that the controller of the switch can be reached.
 ///
-/// Of SwitchML, only its arithmetic is known here.
+/// Knows only the arithmetic of SwitchML.
 #pragma once
 
 #include <netdb.h>

@@ -197,7 +197,7 @@ struct Outcome {
   std::string error;
 };
 
-/// What a rank does while a group is made. It may work for as long as it may before each round.
+/// Joins a group as a rank. It may work for as long as it may before each round.
 Outcome join(const Exchange& exchange, int rank, int size, const std::vector<Offer>& offers,
              std::uint64_t random) {
   Outcome out;

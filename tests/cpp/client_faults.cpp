@@ -318,7 +318,7 @@ struct DpdkRun : Run {
     return started;
   }
 
-  /// What was sent is told by job and packet: always the same slot and values.
+  /// Requires the same slot and values each time that a packet of a job is sent.
   void requireSame(uint32_t batch = 8) const {
     std::map<std::pair<int, uint32_t>, std::tuple<uint16_t, int8_t, uint32_t>> first;
     for (const Sent& sent : ours.sent) {

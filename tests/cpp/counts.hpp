@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-/// What does not hold of the counters of an object of its own; empty where all does.
+/// Finds a counter of an object of its own that is wrong; empty where none is.
 inline std::string objectionToCounts() {
   switchml::Stats stats;
   stats.InitStats(2);

@@ -613,7 +613,8 @@ void apart(const Rank& me) {
   }
 }
 
-/// What waits for its turn hears that the group was aborted, while the one before it is stuck.
+/// A call that waits for its turn hears that the group was aborted, while the one before it is
+/// stuck.
 void aborted(const Rank& me) {
   auto group = me.group("aborted");
   const auto first = group.make(ints(10, me.rank, 0));

@@ -280,7 +280,7 @@ void replay(std::vector<std::unique_ptr<Rank>>& ranks, const Event& event) {
   }
 }
 
-/// What the library still writes after the failure, wherever it may.
+/// Writes what the library may still write after the failure, wherever it may.
 void writeLate(Rank& rank, const Progress& progress) {
   for (auto job = progress.finished; job < progress.submitted; ++job) {
     std::fill_n(rank.memory[job], rank.rows[job].size(), -1);

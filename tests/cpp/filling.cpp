@@ -1,5 +1,5 @@
-// What a rank fills into switchml.cfg, without a library: texts, a sysfs in the directory of the
-// argument, and the cores that processes of one host share out. Prints ok.
+// Tests of what a rank fills into switchml.cfg, without a library: texts, a sysfs in the directory
+// of the argument, and the cores that processes of one host share out. Prints ok.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// What the delegate has against the configuration in the file that it is given, or else what it
-// tells the other ranks. With a second argument, instead: a line for every num_workers that is
+// Prints the delegate's objection to the configuration in a file, or else its offer to the other
+// ranks. With a second argument, instead: a line for every num_workers that is
 // refused, from 2 on.
 #include <cstdint>
 #include <iostream>

@@ -69,7 +69,7 @@ int postReceive(ibv_qp* pair, ibv_recv_wr* request, ibv_recv_wr**) {
   return 0;
 }
 
-/// What comes without a request to receive it is dropped.
+/// Delivers a message; one that no request awaits is dropped.
 void deliver(ibv_qp* pair, Message message) {
   auto& receives = ours.receives[pair->qp_num];
   if (receives.empty()) {

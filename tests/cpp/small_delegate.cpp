@@ -1,5 +1,5 @@
-// What the delegate needs of its headers and of the client library, and its flags, in a tenth of
-// the delegate's time. For tests of how it is compiled and linked.
+// The delegate's needs of its headers, of the client library and of its flags, in a tenth of its
+// time. For tests of how it is compiled and linked.
 #include <switchml/context.h>
 
 #include <cstdio>

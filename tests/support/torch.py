@@ -166,20 +166,21 @@ def plugin_launcher(plugin: Plugin, home: Path, scratch: Path, servers: Servers)
     )
 
 
-def pypi_torch() -> Path:
-    """Interpreter with the torch that TORCH names, from PyPI."""
-    script = REPOSITORY / "ci" / "torch"
-    environ = {**os.environ, "PYTHON": sys.executable}
-    made = subprocess.run([script], capture_output=True, text=True, check=False, env=environ)
+def pypi_interpreter(script: str) -> Path:
+    """Interpreter with packages of PyPI, of which a script in ci/ makes it."""
+    made = subprocess.run(
+        [REPOSITORY / "ci" / script], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHON": sys.executable},
+    )  # fmt: skip
     if made.returncode != 0:
-        pytest.skip(f"ci/torch needs a registry with torch: {made.stderr[-300:]}")
+        pytest.skip(f"ci/{script} needs a registry that has them: {made.stderr[-300:]}")
     return Path(made.stdout.strip())
 
 
 @pytest.fixture(scope="session")
 def torch() -> Path:
-    """Interpreter with the torch of PyPI."""
-    return pypi_torch()
+    """Interpreter with the torch that TORCH names, from PyPI."""
+    return pypi_interpreter("torch")
 
 
 @pytest.fixture(scope="session")

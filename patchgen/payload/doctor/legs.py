@@ -5,7 +5,6 @@ from typing import Any, Callable, NamedTuple
 from .machine import BAD, DOUBTFUL, GOOD, Finding
 
 UNKNOWN = ""
-Record = "dict[str, Any]"  # what a rank has said of itself, and of the attempt
 _REACHED = ("offer", "start", "probe", "sums", "")  # steps of the agreement, to its end
 _WAITED = "did not start within"  # words of the delegate
 _DELEGATE = "switchml: "  # beginning of its lines

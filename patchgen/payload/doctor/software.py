@@ -1,7 +1,6 @@
 """SwitchML in the torch of this rank."""
 
 import importlib
-import platform
 from typing import Any
 
 
@@ -31,8 +30,3 @@ def describe(module: Any) -> "dict[str, str]":
         "protocol": str(report.get("protocol", "")),
         "mends": mark.get("mends", ""),
     }
-
-
-def python() -> str:
-    """Version of this interpreter."""
-    return platform.python_version()

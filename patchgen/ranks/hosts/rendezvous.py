@@ -145,8 +145,15 @@ def read_endpoint(text: str) -> tuple[str, int]:
 
 def _check(request: Request) -> None:
     """Refuses options that do not fit each other."""
-    if request.once and request.workers:
-        raise OptionsError("--once: the command starts its ranks itself; drop --workers")
+    starters = {
+        "--workers": request.workers,
+        "--max-restarts": request.restarts,
+        "--standalone": request.standalone,
+        "--rdzv-backend": request.backend,
+    }
+    for name, given in starters.items():
+        if request.once and given:
+            raise OptionsError(f"--once: the command starts its ranks itself; drop {name}")
     alone = "--workers" if request.workers else "--once" if request.once else ""
     named = {
         "--nnodes": (request.nodes or 1) > 1,
@@ -163,10 +170,6 @@ def _check(request: Request) -> None:
         raise OptionsError(f"{alone} and --nproc-per-node: drop one of them")
     if request.standalone and several:
         raise OptionsError(f"--standalone is for one machine; drop {several[0]}")
-    if request.once and (request.restarts or request.standalone or request.backend):
-        given = "--max-restarts" if request.restarts else "--standalone"
-        given = given if request.restarts or request.standalone else "--rdzv-backend"
-        raise OptionsError(f"--once: the command starts its ranks itself; drop {given}")
 
 
 def _read_limit(settings: str | None) -> int:
@@ -176,7 +179,7 @@ def _read_limit(settings: str | None) -> int:
         OptionsError: the settings have something else.
     """
     limit = _DEFAULT_LIMIT
-    for setting in (settings or "").split(",") if settings is not None else ():
+    for setting in [] if settings is None else settings.split(","):
         key, _, value = setting.partition("=")
         if key.strip() != _LIMIT or not (value.isascii() and value.isdigit() and int(value)):
             raise OptionsError(f"--rdzv-conf {setting}: give {_LIMIT}=SECONDS")

@@ -5,7 +5,6 @@ It is not signed: whoever rebuilds does that.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import TYPE_CHECKING
 
@@ -33,8 +32,8 @@ def describe(target: Target, rebuilt: Provenance, paths: Mapping[str, str]) -> d
     Raises:
         FileError: one cannot be read.
     """
-    with file_errors(), open(target.record, "rb") as file:
-        record = hashlib.sha256(file.read()).hexdigest()
+    with file_errors():
+        record = files.sha256(target.record)
     return {
         "_type": statement.TYPE,
         "subject": _list_files(target.files),

@@ -1,4 +1,4 @@
-// What a program finds of CUDA in libc10_cuda.so: a stream's handle, which is its address here, and
+// The part of libc10_cuda.so that programs use: a stream's handle, which is its address here, and
 // whether it is captured, which the program says.
 
 namespace c10::cuda {

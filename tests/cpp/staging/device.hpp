@@ -84,8 +84,8 @@ class SimulatedDevice {
     pinnable_ = false;
   }
 
-  /// Whether threads other than the main one may come to the device. While they may, the main one
-  /// stays away, so that the order decides everything.
+  /// Lets threads other than the main one come to the device, or keeps them away. While they may,
+  /// the main one stays away, so that the order decides everything.
   void open(bool open) {
     const std::lock_guard<std::mutex> lock(mutex_);
     open_ = open;
@@ -114,7 +114,7 @@ class SimulatedDevice {
     settle();
   }
 
-  /// Whether a stream, or the host, waits for this one, which is held.
+  /// True where a stream, or the host, waits for this one, which is held.
   bool awaited(const c10::Stream& stream) {
     const Held held(*this);
     return awaited_.count(keyOf(stream)) > 0;
@@ -126,7 +126,7 @@ class SimulatedDevice {
     captured_ = true;
   }
 
-  /// Whether the capture is a graph now, of this stream alone.
+  /// Ends the capture; true where it is a graph now, of this stream alone.
   bool endCapture() {
     const Held held(*this);
     const bool valid = captured_ && capturing_.size() == 1;
@@ -220,7 +220,7 @@ class SimulatedDevice {
     return waits_;
   }
 
-  /// Whether all that was queued has run.
+  /// True where all that was queued has run.
   bool finished() {
     const Held held(*this);
     return idle();
@@ -294,7 +294,7 @@ class SimulatedDevice {
                        [](const std::unique_ptr<Block>& block) { return block->live; });
   }
 
-  /// What the device did, a line for each.
+  /// Calls of the device, a line for each.
   std::string history() {
     const Held held(*this);
     return history_;
@@ -341,7 +341,7 @@ class SimulatedDevice {
     return mark;
   }
 
-  /// Whether what is waited for is what a stream that is held has to do.
+  /// True where the mark is one that a held stream has to reach.
   bool await(const Mark& mark) {
     const bool held = held_.count(mark.stream) > 0;
     if (held) {

@@ -1,4 +1,4 @@
-/// What decides which of several things that may come next does come next.
+/// Choice of the next of several things that may come next.
 #pragma once
 
 #include <cstddef>

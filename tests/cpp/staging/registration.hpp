@@ -30,7 +30,7 @@ inline c10::Stream streamOf(c10::DeviceIndex device, c10::StreamId id) {
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kCUDA, device), id);
 }
 
-/// What is current in a thread.
+/// Current device of a thread.
 struct Current {
   c10::DeviceIndex device = 0;   // CUDA's
   c10::DeviceIndex wanted = -1;  // torch's, where that is not CUDA's yet, as it has no context
@@ -42,7 +42,7 @@ inline Current& current() {
   return instance;
 }
 
-/// What CUDA does on its current device, which needs a context.
+/// A call of CUDA on its current device, which needs a context.
 inline void call() { SimulatedDevice::instance().needContext(current().device); }
 
 /// As c10/cuda/CUDAFunctions.h has them.

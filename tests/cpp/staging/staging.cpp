@@ -148,7 +148,7 @@ std::string& variant() {
   return *instance;
 }
 
-/// What the plugin's files ask where the variants differ.
+/// Asked by the plugin's files where the variants differ.
 bool variantIs(const char* name) { return variant() == name; }
 
 extern "C" bool (*simulatedCapture)(const void* stream);
@@ -208,7 +208,7 @@ class Run {
     switchml_torch::Aborting::abort(static_cast<switchml_torch::Forwarding&>(*group_));
   }
 
-  /// What was asked for until now is summed, while this thread does nothing.
+  /// Sums all that was asked for until now, while this thread does nothing.
   void sum() {
     device_.open(true);
     switchml_torch::ProcessGroupSwitchML::drainAll();
@@ -226,7 +226,7 @@ class Run {
     expected_.emplace_back(std::move(found), value);
   }
 
-  /// What the client reads is to have this value.
+  /// Expects the client to read this value.
   void expectRead(float value) { read_ = value; }
 
   void expect(bool right) { right_ = right_ && right; }
@@ -234,7 +234,7 @@ class Run {
   /// This many sums are to be given up before the client has them.
   void expectAbandoned(std::uint64_t count) { abandoned_ = count; }
 
-  /// What comes on one stream from here on comes after what is on the other now.
+  /// Makes one stream wait for all that is on the other now.
   void after(const c10::Stream& later, const c10::Stream& earlier) {
     device_.block(device_.record(earlier), later);
   }
@@ -243,7 +243,7 @@ class Run {
   void returned() { free_ += device_.finished() || device_.waits() > 0 ? 0 : 1; }
   bool neverWaited() const { return free_ == 2; }
 
-  /// Whether all was as expected.
+  /// True where all was as expected.
   bool ended() {
     group_.reset();
     device_.waitForAll();
@@ -270,7 +270,7 @@ class Run {
 
 const float kSum = Client::sumOf(3);
 
-/// What most programs do.
+/// Waits for the sum, as most programs do.
 void waiting(Run& run) {
   const auto tensor = run.tensor();
   run.fill(tensor, 3);
@@ -458,7 +458,7 @@ void dropped(Run& run) {
   run.expect(next, 5);
 }
 
-/// Likewise, but the tensor is kept until it is summed.
+/// Does not wait, but keeps the tensor until it is summed.
 void unwaited(Run& run) {
   {
     const auto tensor = run.tensor();
@@ -505,7 +505,7 @@ void partsFailed(Run& run) {
   run.expect(tensor, 5);
 }
 
-/// Whether the call raises an exception.
+/// True where the call raises an exception.
 template <typename Call>
 bool raises(const Call& call) {
   try {
@@ -741,7 +741,7 @@ void queued(Run& run) {
   }
 }
 
-/// Whether one run with many calls before a slow one was right.
+/// True where one run with many calls before a slow one was right.
 bool queue(unsigned seed) {
   RandomOrder order(seed);
   begin(order);
@@ -750,7 +750,7 @@ bool queue(unsigned seed) {
   return run.ended();
 }
 
-/// Whether one run of many allreduces was right.
+/// True where one run of many allreduces was right.
 bool rush(unsigned seed) {
   auto& device = SimulatedDevice::instance();
   RandomOrder order(2 * seed);
@@ -772,7 +772,7 @@ bool rush(unsigned seed) {
   return right;
 }
 
-/// Whether a sum that fails has an end, also where its first part is never copied back.
+/// True where a sum that fails has an end, also where its first part is never copied back.
 bool failsOnTime() {
   RandomOrder order(0);
   begin(order);
@@ -789,7 +789,7 @@ bool failsOnTime() {
   return run.ended();
 }
 
-/// Whether a torch whose devices cannot be asked has CUDA's answer.
+/// True where a torch whose devices cannot be asked has CUDA's answer.
 bool asksCuda() {
   struct Impl {};
   RandomOrder order(0);

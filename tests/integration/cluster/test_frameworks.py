@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from support import cluster, run_hosts
-from support.torch import REPOSITORY
+from support.torch import REPOSITORY, pypi_interpreter
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from support.torch import Plugin
 
 pytestmark = pytest.mark.usefixtures("wanted")
@@ -25,12 +23,7 @@ STEPS = 16 * 4 // 4  # of each rank: batches, epochs, and ranks that share a dat
 @pytest.fixture(scope="module")
 def frameworks() -> Path:
     """Interpreter with the frameworks, and the torch that the plugin is for."""
-    script = REPOSITORY / "ci" / "frameworks"
-    environ = {**os.environ, "PYTHON": sys.executable}
-    made = subprocess.run([script], capture_output=True, text=True, check=False, env=environ)
-    if made.returncode != 0:
-        pytest.skip(f"ci/frameworks needs a registry: {made.stderr[-300:]}")
-    return Path(made.stdout.strip())
+    return pypi_interpreter("frameworks")
 
 
 @pytest.mark.parametrize("framework", ["accelerate", "lightning"])

@@ -9,7 +9,7 @@ import pytest
 from support import real_client, switch_program
 from support.real import LabLauncher
 from support.shared import once
-from support.torch import Plugin, built_plugin, checked, pypi_torch
+from support.torch import Plugin, built_plugin, checked, torch
 
 from patchgen import switch as switches
 
@@ -65,13 +65,11 @@ def unmended(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def plugin(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Plugin:
+def plugin(torch: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Plugin:
     """The plugin in PyPI's torch, with the library that has all mends."""
     if "SWITCHML_TEST_PYTHON" in os.environ:
         pytest.skip("the torch that SWITCHML_TEST_PYTHON names is for a graft")
-    return built_plugin(
-        pypi_torch(), home, tmp_path_factory, "real-plugin", "--dpdk", optimized=True
-    )
+    return built_plugin(torch, home, tmp_path_factory, "real-plugin", "--dpdk", optimized=True)
 
 
 def launcher(plugin: Plugin, home: Path, switch: str, scratch: Path) -> LabLauncher:

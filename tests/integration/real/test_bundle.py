@@ -6,14 +6,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 from support.configs import with_values
 from support.shared import once
-from support.torch import REPOSITORY, checked, located
+from support.torch import checked, located
 
 from patchgen.system.ports import free_port
 
@@ -39,14 +38,6 @@ for line in open("/proc/self/maps"):
         print("mapped", line.split()[-1])
 dist.destroy_process_group()
 """
-
-
-@pytest.fixture(scope="module")
-def torch() -> Path:
-    script = REPOSITORY / "ci" / "torch"
-    environ = {**os.environ, "PYTHON": sys.executable}
-    made = subprocess.run([script], capture_output=True, text=True, check=True, env=environ)
-    return Path(made.stdout.strip())
 
 
 @pytest.fixture(scope="module")
