@@ -119,7 +119,7 @@ def check_failover(
             env |= {"SWITCHML_QUANTIZATION_BITS": str(more["bits"])}
             env |= {"SWITCHML_QUANTIZATION_MINIMAL_SIZE": "300"}
         ranks = launch("outlives", world, arguments=arguments, config=config, env=env)
-    for result in results(ranks):
+    for result in results(ranks, trained=True):
         report = result["report"]
         over = report["failover"]
         assert (report["failure"], over["failovers"]) == ("", 1)
@@ -132,6 +132,8 @@ def check_failover(
 
 
 class GroupTests:
+    """Tests of the default process group, with the fixtures of the file that has a subclass."""
+
     @staticmethod
     @pytest.mark.parametrize(
         ("world", "prepostprocessor", "dies", "bits"),
@@ -156,8 +158,6 @@ class GroupTests:
     def test_rank_killed_with_failover(launch: Launcher) -> None:
         """Ranks that are left raise: none of them waits for ever."""
         check_rank_killed(launch, 1, SWITCHML_FAILOVER="1")
-
-    """Tests of the default process group, with the fixtures of the file that has a subclass."""
 
     @staticmethod
     def test_everything_else_falls_back_and_is_right(launch: Launcher) -> None:
