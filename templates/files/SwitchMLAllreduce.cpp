@@ -383,7 +383,9 @@ void suspend(Process& state, const std::string& why) {
 
 void fail(Process& state, const std::string& why) {
   if (state.broken.empty()) {
-    say(text("error: ", why, "; this process uses SwitchML no more"));
+    const auto counted = packets(state).words();
+    say(text("error: ", why, counted.empty() ? "" : " (" + counted + ")",
+             "; this process uses SwitchML no more"));
   }
   disable(state, why);
 }
@@ -850,7 +852,7 @@ Offer probe(Process& state, const switchml::Config& config, std::chrono::millise
   if (!why.empty()) {
     fail(state, why);
   }
-  return why.empty() ? Offer() : Offer::refuse(state.broken.get() + packets(state).words());
+  return why.empty() ? Offer() : Offer::refuse(state.broken.get(), packets(state).words());
 }
 
 /// Connects the ranks of a group for the time when its context has failed.

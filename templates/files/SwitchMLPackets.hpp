@@ -15,9 +15,9 @@ struct Packets {
   std::uint64_t wrong = 0;  // what came and was no answer
   std::uint64_t timeouts = 0;
 
-  /// Words behind a message; none where nothing is known.
+  /// Words for a message; none where nothing is known.
   std::string words() const {
-    return known ? text("; packets: ", sent, " sent, ", answers, " answered, ", wrong, " wrong, ",
+    return known ? text("packets: ", sent, " sent, ", answers, " answered, ", wrong, " wrong, ",
                         timeouts, timeouts == 1 ? " timeout" : " timeouts")
                  : "";
   }

@@ -283,8 +283,9 @@ def test_two_jobs_whose_packets_cross(built: Path, tmp_path: Path) -> None:
 def test_a_probe_that_does_not_end(built: Path, tmp_path: Path) -> None:
     """As where no packet arrives: Gloo, within the group's timeout, and the process ends."""
     said = ranks(built, "refused", tmp_path, {-1: {"FAULT": "hang"}}, timeout_ms=4_000)
-    assert GLOO + "ranks 0-1: the probe of 132097 int32 elements " in said[0]
-    assert "did not finish within 1000 ms; packets: 0 sent, 0 answered, 0 wrong, 0 t" in said[0]
+    probe = "the probe of 132097 int32 elements (number 0) did not finish within 1000 ms"
+    assert f"{GLOO}ranks 0-1: {probe}\n" in said[0]
+    assert f"error: {probe} (packets: 0 sent, 0 answered, 0 wrong, 0 timeouts); " in said[0]
 
 
 def test_a_slow_start_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
