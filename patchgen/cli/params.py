@@ -46,8 +46,8 @@ work_option = option(
     group="Places",
     type=path_types.Named(),
     metavar="DIR",
-    help="Directory for source, environment and objects. Its path becomes part of the wheel: keep "
-    "it to get the same bytes. [default: /var/tmp/switchml-patch/VERSION]",
+    help="Directory for source, environment and objects. Its path is in the wheel only where the "
+    "system gives no namespaces. [default: /var/tmp/switchml-patch/VERSION]",
 )
 python_option = click.option(
     "--python", "interpreter", type=path_types.Named(), metavar="PYTHON",
