@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_setuptools_writes_is_not_where_wheels_go(made: Path) -> None:
     assert len(list((made / "made").glob("switchml_patch-*.whl"))) == 1
     assert not (made / "copy" / "build").exists()
+
+
+def test_the_wheel_has_every_file_of_the_package(made: Path) -> None:
+    (wheel,) = (made / "made").glob("switchml_patch-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        there = {*archive.namelist()}
+    listed = subprocess.check_output(
+        ["git", "ls-files", "patchgen", "templates"], cwd=ROOT, text=True
+    ).splitlines()
+    named = {re.sub("^templates/", "patchgen/templates/", name) for name in listed}
+    assert named - there == {"patchgen/payload/ruff.toml"}
 
 
 @pytest.fixture(scope="module")
