@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+import tempfile
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import click
 
+from patchgen import tables
 from patchgen.cli import params, path_types
 from patchgen.cli.compare import show
 from patchgen.cli.console import Command, data, option, print_json, progress, say, show_checks
-from patchgen.errors import CheckError, file_errors
+from patchgen.errors import CheckError
+from patchgen.system import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from patchgen.cli.params import Sources
     from patchgen.wheel.rebuild import Outcome, Site, Target
 
@@ -106,8 +106,8 @@ def rebuild(request: _Rebuild) -> None:
     target = again.find(request.target, request.record, tuple(again.KINDS))
     output = os.path.abspath(request.output)
     again.check_output(target, output)
-    with _work(request, target) as work, progress():
-        site = _site(request, target, work)
+    with progress():
+        site = _site(request, target)
         checks = again.find_needs(target, site)
         lacking = [check for check in checks if check.required and not check.ok]
         ends = request.dry_run or bool(lacking)
@@ -124,52 +124,47 @@ def rebuild(request: _Rebuild) -> None:
                 "rebuilt": outcome.made,
                 "attestation": outcome.attestation,
                 "differences": differences,
+                "causes": [asdict(one) for one in outcome.causes],
                 "checks": [data(check) for check in checks],
             }
         )
     else:
-        _show(target, outcome)
+        _show(outcome)
     if outcome.differences:
         click.get_current_context().exit(CheckError.exit_code)
 
 
-def _show(target: Target, outcome: Outcome) -> None:
-    from patchgen.wheel.rebuild import describe_difference
+def _show(outcome: Outcome) -> None:
+    from patchgen.wheel.rebuild import diffoscope
 
     say(f"rebuilt {outcome.made}")
     show([*outcome.differences])
     if outcome.attestation:
         say(f"wrote {outcome.attestation}; sign it with cosign attest-blob")
-    elif outcome.differences:
-        described = describe_difference(target.path, outcome.made, os.environ)
-        click.echo(described or "diffoscope is not installed; it would show the difference within")
+    if outcome.causes:
+        rows = [
+            (one.name, *(paths.printable(text or "-") for text in (one.left, one.right)))
+            for one in outcome.causes
+        ]
+        for line in tables.lines(("recorded value", "A", "B"), rows, words=3):
+            click.echo(line)
+    if outcome.pairs:
+        with progress():
+            for line in diffoscope.describe(outcome.pairs, os.environ):
+                click.echo(line)
 
 
-@contextlib.contextmanager
-def _work(request: _Rebuild, target: Target) -> Iterator[str]:
-    """Directory to build in; a temporary one is removed."""
-    from patchgen.system import files
-    from patchgen.wheel import provenance
-
-    if request.work is None and target.provenance.kind != provenance.KIND:
-        with files.scratch("rebuild") as directory:
-            yield directory
-        return
-    work = os.path.abspath(request.work or _WHEEL_WORK)
-    with file_errors():
-        os.makedirs(work, exist_ok=True)
-    yield work
-
-
-def _site(request: _Rebuild, target: Target, work: str) -> Site:
+def _site(request: _Rebuild, target: Target) -> Site:
     from patchgen.system.interpreter import locate
+    from patchgen.wheel import provenance
     from patchgen.wheel.rebuild import Site
 
     known, wanted = params.known_pins(request.pytorch)
     beside = os.path.join(os.path.dirname(target.path), params.LOCK)
     lock = request.lock_file or (beside if os.path.exists(beside) else params.LOCK)
+    whole = target.provenance.kind == provenance.KIND
     return Site(
-        work=work,
+        work=os.path.abspath(request.work or (_WHEEL_WORK if whole else tempfile.gettempdir())),
         cache=params.cache(request.cache),
         environ=dict(os.environ),
         pins=known if wanted is None else (wanted, *known),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,10 @@ TYPE = "https://in-toto.io/Statement/v1"
 BUILDER = "urn:switchml-patch"
 _PREDICATE = "https://slsa.dev/provenance/v1"
 _FORMAT = "v1"
+_DIGEST = re.compile(r"[0-9a-f]+")
+_UNREADABLE = (
+    ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
 
 
 def describe_builder() -> dict[str, str]:
@@ -121,7 +126,7 @@ def read(path: str) -> Provenance:
         content = file.read()
     try:
         return parse(json.loads(content))
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except _UNREADABLE as error:
         raise OptionsError(
             f"{path}: no provenance of switchml-patch; give the file that was written beside it"
         ) from error
@@ -135,15 +140,13 @@ def parse(statement: Mapping[str, Any]) -> Provenance:
         LookupError: a part is missing.
         TypeError: a part is something else.
         AttributeError: likewise.
+        OverflowError: likewise.
     """
     definition = statement["predicate"]["buildDefinition"]
     builder, kind, form = definition["buildType"].rsplit(":", 2)
     if (statement["_type"], builder, form) != (TYPE, BUILDER, _FORMAT):
         raise ValueError(definition["buildType"])
-    subjects = tuple(
-        Artifact(str(one["name"]), int(one["annotations"]["size"]), str(one["digest"]["sha256"]))
-        for one in statement["subject"]
-    )
+    subjects = tuple(map(_artifact, statement["subject"]))
     if not subjects:
         raise ValueError("no subject")
     return Provenance(
@@ -151,9 +154,28 @@ def parse(statement: Mapping[str, Any]) -> Provenance:
         subjects=subjects,
         request=_mapping(definition["externalParameters"]),
         resolved=_mapping(definition["internalParameters"]),
-        materials=tuple(_mapping(one) for one in _each(definition["resolvedDependencies"])),
+        materials=tuple(_material(one) for one in _each(definition["resolvedDependencies"])),
         builder=_mapping(statement["predicate"]["runDetails"]["builder"]["version"]),
     )
+
+
+def _artifact(value: Mapping[str, Any]) -> Artifact:
+    size, digest = value["annotations"]["size"], value["digest"]["sha256"]
+    return Artifact(str(value["name"]), int(size), _digest(digest))
+
+
+def _material(value: object) -> Mapping[str, Any]:
+    described = _mapping(value)
+    _digest(next(iter(_mapping(described["digest"]).values()), None))
+    if not isinstance(described["name"], str):
+        raise TypeError(described)
+    return described
+
+
+def _digest(value: object) -> str:
+    if not isinstance(value, str) or not _DIGEST.fullmatch(value):
+        raise ValueError(value)
+    return value
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

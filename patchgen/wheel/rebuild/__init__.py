@@ -15,10 +15,10 @@ from patchgen.checks import Check
 from patchgen.client import homes, origin
 from patchgen.errors import OptionsError, ToolError, file_errors, find_family
 from patchgen.system import files, outputs, paths, process, statement
-from patchgen.system.process import LIMIT, Program
+from patchgen.system.process import Program
 from patchgen.wheel import compare, place, provenance
 from patchgen.wheel.compare import Difference, Kind
-from patchgen.wheel.rebuild import attestation, needs
+from patchgen.wheel.rebuild import attestation, causes, needs
 from patchgen.wheel.rebuild.kinds import KINDS
 from patchgen.wheel.rebuild.site import Site
 from patchgen.wheel.rebuild.target import LIBRARIES, Target, find, list_files
@@ -27,13 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from patchgen.system.statement import Provenance
+    from patchgen.wheel.rebuild.causes import Cause
 
-__all__ = ["KINDS", "Outcome", "Site", "Target", "check_output", "describe_difference",
-           "find", "find_needs", "rebuild"]  # fmt: skip
+__all__ = ["KINDS", "Outcome", "Site", "Target", "check_output", "find", "find_needs", "rebuild"]
 
 _LOGGER = logging.getLogger(__name__)
 _CLIENT = "client library: "
-_DIFFOSCOPE_LIMIT = 60 * LIMIT
 
 
 @dataclass(frozen=True)
@@ -42,11 +41,15 @@ class Outcome:
 
     made: str
     """Path of the main file that was made again."""
-    differences: tuple[Difference, ...]
-    """Differences between the files before and those that were made again; none where the bytes
-    are identical."""
     attestation: str | None
     """Path of the attestation; None where something differs."""
+    differences: tuple[Difference, ...] = ()
+    """Differences between the files before and those that were made again; none where the bytes
+    are identical."""
+    causes: tuple[Cause, ...] = ()
+    """Recorded values that were others this time."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Paths of the files that differ, before and now."""
 
 
 def find_needs(target: Target, site: Site) -> list[Check]:
@@ -83,41 +86,8 @@ def rebuild(target: Target, site: Site, output: str) -> Outcome:
         PatchgenError: making them again failed, with the exit code that it had.
         FileError: the file system refused.
     """
-    made, scratch = target.provenance, os.path.join(site.work, "made")
-    with file_errors():
-        site.make_cache()
-        shutil.rmtree(scratch, ignore_errors=True)
-    shown, differences = _make_client(made, site)
-    product = _make(made, site, scratch, shown)
-    rebuilt = list_files(made, product)
-    again = statement.read(product + statement.SUFFIX)
-    if made.kind in {provenance.KIND, plugin.KIND}:
-        differences += compare.compare(target.path, product)
-    else:
-        differences += compare.compare_files(target.files, rebuilt)
-    written = os.path.join(output, os.path.relpath(product, scratch))
-    attested = written + attestation.SUFFIX
-    with file_errors(), contextlib.suppress(FileNotFoundError):
-        os.unlink(attested)  # of a rebuild before
-    _deliver(scratch, output)
-    if not differences:
-        described = attestation.describe(target, again, rebuilt)
-        with file_errors():
-            files.replace(os.fsencode(attested), statement.dump(described))
-    return Outcome(written, tuple(differences), None if differences else attested)
-
-
-def describe_difference(left: str, right: str, environ: Mapping[str, str]) -> str | None:
-    """Describes a difference by diffoscope; None where that is not installed.
-
-    Raises:
-        ToolError: it cannot be started, or took too long.
-    """
-    program = shutil.which("diffoscope", path=environ.get("PATH"))
-    if program is None:
-        return None
-    ended = process.capture(Program([program, left, right], env=environ), limit=_DIFFOSCOPE_LIMIT)
-    return (ended.out or ended.err).decode(errors="replace")
+    with outputs.directory(site.work), files.scratch("rebuild", site.work) as scratch:
+        return _rebuild(target, replace(site, scratch=scratch), output)
 
 
 def check_output(target: Target, output: str) -> None:
@@ -128,8 +98,54 @@ def check_output(target: Target, output: str) -> None:
     """
     home = target.provenance.kind in LIBRARIES
     main = os.path.join(output, homes.ARCHIVE if home else os.path.basename(target.path))
-    if os.path.realpath(main) == os.path.realpath(target.path):
+    written = {os.path.realpath(path) for path in (main, main + statement.SUFFIX)}
+    if not written.isdisjoint(map(os.path.realpath, (target.path, target.record))):
         raise OptionsError(f"-o {output}: has the files themselves; give another directory")
+
+
+def _rebuild(target: Target, site: Site, output: str) -> Outcome:
+    made, directory = target.provenance, os.path.join(site.scratch, "made")
+    with file_errors():
+        site.make_cache()
+    shown, differences = _make_client(made, site)
+    product = _make(made, site, directory, shown)
+    again = statement.read(product + statement.SUFFIX)
+    differences += _compare(target, product)
+    main = os.path.join(output, os.path.relpath(product, directory))
+    with file_errors(), contextlib.suppress(FileNotFoundError):
+        os.unlink(main + attestation.SUFFIX)  # of a rebuild before
+    _deliver(directory, output)
+    rebuilt = list_files(made, main)
+    if differences:
+        pairs = _find_pairs(target.files, rebuilt)
+        return Outcome(main, None, tuple(differences), tuple(causes.find(made, again)), pairs)
+    described = attestation.describe(target, again, rebuilt)
+    with file_errors():
+        files.replace(os.fsencode(main + attestation.SUFFIX), statement.dump(described))
+    return Outcome(main, main + attestation.SUFFIX)
+
+
+def _compare(target: Target, product: str) -> list[Difference]:
+    """Compares the files with those that were made again.
+
+    Raises:
+        FileError: one cannot be read.
+    """
+    if target.provenance.kind in {provenance.KIND, plugin.KIND}:
+        with contextlib.suppress(OptionsError):  # it was changed, and is no sound archive now
+            return compare.compare(target.path, product)
+    return compare.compare_files(target.files, list_files(target.provenance, product))
+
+
+def _find_pairs(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Paths of the files that are there on both sides and differ."""
+    with file_errors():
+        return tuple(
+            (path, now[name])
+            for name, path in before.items()
+            if os.path.isfile(path) and os.path.isfile(now[name])
+            if files.sha256(path) != files.sha256(now[name])
+        )
 
 
 def _make_client(made: Provenance, site: Site) -> tuple[tuple[str, str] | None, list[Difference]]:
@@ -142,9 +158,8 @@ def _make_client(made: Provenance, site: Site) -> tuple[tuple[str, str] | None, 
     described = _read_client(made)
     if described is None:
         return None, []
-    directory = os.path.join(site.work, "client")
+    directory = os.path.join(site.scratch, "client")
     with file_errors():
-        shutil.rmtree(directory, ignore_errors=True)
         again = list_files(described, _make(described, site, directory, None))
         home, wanted = paths.native(made.request["homes"]["SWITCHML_HOME"]), _digests(described)
         wanted[homes.ARCHIVE] = made.find_digest(origin.ARCHIVE) or ""
@@ -184,16 +199,17 @@ def _make(made: Provenance, site: Site, directory: str, shown: tuple[str, str] |
 
     with file_errors():
         os.makedirs(directory, exist_ok=True)
-    program = Program(command, site.work, site.environment(made), supervised=True)
+    program = Program(command, site.scratch, site.environment(made), supervised=True)
     code = process.stream(program, follow, limit=None, merged=True)
     if code != 0:
         begun = max((n for n, line in enumerate(said) if line.startswith("error: ")), default=-1)
         why = "\n".join(said[begun:]).removeprefix("error: ")
         raise find_family(code)(f"making the {made.kind} again failed: {why}")
-    pattern = os.path.join(glob.escape(directory), kind.product or made.subjects[0].name)
+    pattern = kind.product or glob.escape(made.subjects[0].name)
+    pattern = os.path.join(glob.escape(directory), pattern)
     products = glob.glob(pattern)
     if len(products) != 1:
-        raise ToolError(f"{directory}: has {len(products)} of {kind.product}, not one")
+        raise ToolError(f"{directory}: has {len(products)} of {pattern}, not one")
     return products[0]
 
 

@@ -34,13 +34,14 @@ def describe(target: Target, rebuilt: Provenance, paths: Mapping[str, str]) -> d
     """
     with file_errors():
         record = files.sha256(target.record)
+    made = _list_files(paths)
     return {
         "_type": statement.TYPE,
-        "subject": _list_files(target.files),
+        "subject": made,  # which is what they were compared with, whatever is at its place by now
         "predicateType": PREDICATE,
         "predicate": {
             "result": "reproduced",
-            "rebuilt": _list_files(paths),
+            "rebuilt": made,
             "provenance": statement.describe_file(os.path.basename(target.record), record),
             "builder": {"id": statement.BUILDER, "version": dict(rebuilt.builder)},
             "toolchain": rebuilt.resolved["toolchain"],

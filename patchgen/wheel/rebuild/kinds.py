@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Callable
 from patchgen import plugin
 from patchgen.client import homes, mends, origin
 from patchgen.graft import provenance as grafts
+from patchgen.native import tools
 from patchgen.wheel import provenance, variables
 from patchgen.wheel.rebuild import needs
 
@@ -87,7 +88,8 @@ def _wheel(made: Provenance, site: Site, directory: str) -> list[str]:
         f"{name}={value}"
         for name, value in request["variables"].items()
         if name not in variables.NEUTRAL and value != prefix
-    ]
+        and (locked or name not in tools.COMPILERS)
+    ]  # fmt: skip
     given = {
         "--set": settings,
         "--accept": request.get("accepted", ()),

@@ -167,9 +167,9 @@ def _torch(made: Provenance, site: Site) -> Check:
         return Check("torch", tuple(str(error).splitlines()), about)
     here = materials.describe_torch(found)
     problems = [
-        f"{name}: was {torch[name]}, here {here[name]}"
+        f"{name}: was {torch.get(name)}, here {here[name]}"
         for name in ("version", "commit", "cuda", "cxx11_abi", "root", "python_version")
-        if torch[name] != here[name]
+        if torch.get(name) != here[name]
     ]
     with file_errors():
         problems += [

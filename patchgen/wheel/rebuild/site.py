@@ -30,6 +30,7 @@ class Site:
     """Directories, programs and sources that a rebuild may use. Paths are absolute."""
 
     work: str
+    """Directory to build in. That of a wheel's build stays there."""
     cache: str
     environ: Mapping[str, str]
     """Environment of the user."""
@@ -46,11 +47,13 @@ class Site:
     places: Places
     program: tuple[str, ...] = (sys.executable, "-m", "patchgen")
     """This program."""
+    scratch: str = ""
+    """New directory in `work` for what is made, while that is done."""
 
     @property
     def fresh_cache(self) -> str:
         """Cache with the sources of ours, and nothing that was compiled."""
-        return os.path.join(self.work, "cache")
+        return os.path.join(self.scratch, "cache")
 
     def make_cache(self) -> None:
         """Makes that cache.
@@ -58,9 +61,9 @@ class Site:
         Raises:
             OSError: it cannot be written.
         """
-        os.makedirs(self.fresh_cache, exist_ok=True)
+        os.mkdir(self.fresh_cache)
         there = os.listdir(self.cache) if os.path.isdir(self.cache) else []
-        for name in {*there} - {*os.listdir(self.fresh_cache), caches.COMPILED}:
+        for name in {*there} - {caches.COMPILED}:
             os.symlink(os.path.join(self.cache, name), os.path.join(self.fresh_cache, name))
 
     @property
@@ -81,7 +84,8 @@ class Site:
     def environment(self, made: Provenance) -> dict[str, str]:
         """Environment to make something again: the recorded variables instead of the user's own.
 
-        CC and CXX of the user count first, then those recorded, then the recorded compiler.
+        CC and CXX of the user count first, then those recorded, then the recorded compiler. A lock
+        has its own.
         """
         whole = made.kind == provenance.KIND
         kept = {
@@ -90,9 +94,11 @@ class Site:
             if name not in _OPTIONS
             and not (variables.is_read(name) if whole else tools.is_read(name))
         }
-        if whole:  # it gets them as options
+        if whole and made.find_digest(provenance.LOCK) is not None:
             return kept
         recorded = made.request["variables"]
+        if whole:  # it gets the others as options
+            recorded = {name: recorded[name] for name in tools.COMPILERS if name in recorded}
         own = {name: self.environ[name] for name in tools.COMPILERS if self.environ.get(name)}
         named = made.resolved["toolchain"]["compiler"]
         if "CXX" not in recorded and shutil.which(named) and named != shutil.which("c++"):

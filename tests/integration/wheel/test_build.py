@@ -148,6 +148,17 @@ def test_a_rebuild_names_the_library_that_is_another(built: Site, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
+def test_a_rebuild_names_what_another_flag_changes(built: Site, tmp_path: Path) -> None:
+    (wheel,) = built.wheels
+    record = json.loads(Path(f"{wheel}.provenance.json").read_text())
+    record["predicate"]["buildDefinition"]["externalParameters"]["flags"] = ["DEBUG"]
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    given = ("--provenance", tmp_path / "record.json", "--work", tmp_path / "work")
+    said = rebuild(built, *given, "-o", tmp_path / "out", code=6)
+    assert re.search(r"\ntorch/lib/libtorch_cpu\.so +contents from byte ", said)
+    assert re.search(r"\ntorch-1\.13\.2\+switchml\.dist-info/METADATA +presence ", said)
+
+
 def test_no_room_for_the_wheel_leaves_no_half_of_it(built: Site, tmp_path: Path) -> None:
     output = tmp_path / "small"
     with small(output, "64k"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.integration
 
 ATTESTED = ".reproduced.json"
 PLAIN: Any = {"CMAKE_BUILD_TYPE": "None"}  # optimized, it would take a third longer to compile
+DIFFOSCOPE = ("diffoscope==332", "python-magic==0.4.27", "libarchive-c==5.3")
 SMALL_CLIENT = Path(__file__).parents[2] / "payload" / "small_client.py"
 
 
@@ -116,10 +118,14 @@ def test_a_changed_byte_of_the_library_is_named(installed: Path, tmp_path: Path)
     tool("rebuild", changed, "-o", output)
     assert (output / f"{homes.ARCHIVE}{ATTESTED}").exists()
     named = damage(changed / homes.ARCHIVE)
-    said = tool("rebuild", changed, "-o", output, code=6)
+    program = tmp_path / "diffoscope"
+    program.write_text("#!/bin/sh\necho gone >&2\nexit 2\n")
+    program.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    said = tool("rebuild", changed, "-o", output, code=6, PATH=path)
     assert "[-] files: libswitchml-client.a\n" in said
     assert f"\n{named}  contents from byte " in said
-    assert "\n1 file differs\n" in said
+    assert said.endswith("\n1 file differs\ndiffoscope failed: gone\n")
     assert not (output / f"{homes.ARCHIVE}{ATTESTED}").exists()  # of the rebuild before
     data = json.loads(tool("rebuild", changed, "-o", output, "--json", code=6))
     assert (data["identical"], data["attestation"]) == (False, None)
@@ -131,6 +137,10 @@ def test_another_compiler_and_another_flag_are_named(installed: Path, tmp_path: 
     assert "[-] compiler: c++ " in said
     assert ", here Debian clang version " in said
     assert f"\n{homes.ARCHIVE}(unity_0_cxx.cxx.o)  contents from byte " in said
+    assert re.search(r"\nresolved\.toolchain\.programs\.c\+\+ +c\+\+ .* Debian clang", said)
+    assert re.findall(r"^request\S+ .*$", said, re.MULTILINE) == [
+        f"request.variables.CXX{12 * ' '}-{38 * ' '}clang++"
+    ]
     record: Any = json.loads((installed / origin.NAME).read_text())
     parameters = record["predicate"]["buildDefinition"]["externalParameters"]
     parameters["variables"]["CXXFLAGS"] = "-fno-inline"
@@ -141,15 +151,39 @@ def test_another_compiler_and_another_flag_are_named(installed: Path, tmp_path: 
     assert "[-]" not in said  # nothing but the record is another
 
 
-def test_diffoscope_is_run_where_it_is_installed(installed: Path, tmp_path: Path) -> None:
-    changed, program = tmp_path / "home", tmp_path / "diffoscope"
+@pytest.fixture(scope="module")
+def diffoscope(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory with diffoscope from PyPI. Skips where pip cannot get it."""
+    directory = tmp_path_factory.mktemp("diffoscope")
+    get = ["pip", "install", "--no-deps", "--no-compile", "--disable-pip-version-check", "--target"]
+    done = subprocess.run(
+        [sys.executable, "-m", *get, directory / "packages", *DIFFOSCOPE],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        pytest.skip(f"pip has no {' '.join(DIFFOSCOPE)}: {done.stderr[-300:]}")
+    program = directory / "diffoscope"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(directory / 'packages')!r})\n"
+        "from diffoscope.main import main\nmain()\n"
+    )
+    program.chmod(0o755)
+    if subprocess.run([program, "--version"], capture_output=True, check=False).returncode:
+        pytest.skip("diffoscope needs libmagic (Debian: libmagic1)")
+    return directory
+
+
+def test_diffoscope_shows_the_difference_within(
+    installed: Path, diffoscope: Path, tmp_path: Path
+) -> None:
+    changed, output = tmp_path / "home", tmp_path / "rebuilt"
     shutil.copytree(installed, changed)
     damage(changed / homes.ARCHIVE)
-    program.write_text('#!/bin/sh\nbasename "$1" && basename "$2" && exit 1\n')
-    program.chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    said = tool("rebuild", changed, "-o", tmp_path / "rebuilt", code=6, PATH=path)
-    assert said.endswith(f"{origin.ARCHIVE}\n{origin.ARCHIVE}\n\n")
+    path = f"{diffoscope}:{os.environ['PATH']}"
+    said = tool("rebuild", changed, "-o", output, code=6, PATH=path)
+    report = said.partition("\n1 file differs\n")[2]
+    assert report.startswith(f"--- {changed}/{homes.ARCHIVE}\n+++ {output}/{homes.ARCHIVE}\n")
+    assert re.search(r"\+.*GCC: \(", report)
 
 
 def test_a_dry_run_makes_nothing(installed: Path, tmp_path: Path) -> None:

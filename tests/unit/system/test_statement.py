@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,13 +41,16 @@ def test_an_input_is_found_by_its_name() -> None:
 
 def damaged() -> list[bytes]:
     """Statements with a part that is missing or something else."""
-    found = [b"", b"[]", b"\xff", b'{"_type": 1}']
+    found = [b"", b"[]", b"\xff", b'{"_type": 1}', b"[" * 100_000]
     said: Any = MADE.statement()
     definition = said["predicate"]["buildDefinition"]
+    subject = {"name": "a", "digest": {"sha256": "1" * 64}, "annotations": {"size": 1}}
     for place, name, value in (
         (said, "_type", "other"),
         (said, "subject", []),
         (said, "subject", [{"name": "graft.so"}]),
+        (said, "subject", [{**subject, "annotations": {"size": math.inf}}]),
+        (said, "subject", [{**subject, "digest": {"sha256": "../a"}}]),
         (said, "predicate", []),
         (definition, "buildType", "urn:other:graft:v1"),
         (definition, "buildType", "urn:switchml-patch:graft:v2"),
@@ -54,6 +58,10 @@ def damaged() -> list[bytes]:
         (definition, "externalParameters", []),
         (definition, "resolvedDependencies", {}),
         (definition, "resolvedDependencies", ["pytorch"]),
+        (definition, "resolvedDependencies", [{"name": "pytorch"}]),
+        (definition, "resolvedDependencies", [{"name": "pytorch", "digest": {}}]),
+        (definition, "resolvedDependencies", [{"name": 1, "digest": {"gitCommit": "1" * 40}}]),
+        (definition, "resolvedDependencies", [{"name": "a", "digest": {"gitCommit": "--exec=a"}}]),
     ):
         kept, place[name] = place[name], value
         found.append(json.dumps(said).encode())

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import command
-from support.wheelhouse import PIN, PROVENANCE
+from support.wheelhouse import PIN, PROVENANCE, Fake
 
 from patchgen.client import mends, origin, simulator
 from patchgen.errors import FileError, OptionsError
@@ -19,12 +22,23 @@ from patchgen.source.places import Places
 from patchgen.system import statement
 from patchgen.system.files import measure
 from patchgen.system.statement import Provenance
-from patchgen.wheel import compare, provenance
+from patchgen.wheel import compare, provenance, rebuild
 from patchgen.wheel.compare import Kind
-from patchgen.wheel.rebuild import KINDS, Site, attestation, check_output, find, find_needs
-from patchgen.wheel.rebuild.target import Target
+from patchgen.wheel.rebuild import (
+    KINDS,
+    Site,
+    attestation,
+    causes,
+    check_output,
+    diffoscope,
+    find,
+    find_needs,
+)
+from patchgen.wheel.rebuild.causes import Cause
+from patchgen.wheel.rebuild.target import LIBRARIES, Target
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from patchgen.checks import Check
@@ -53,7 +67,8 @@ def home(tmp_path: Path) -> Path:
 
 def site(work: Path, **environ: str) -> Site:
     return Site(
-        work=str(work), cache=str(work / "cache"), environ={"PATH": os.environ["PATH"], **environ},
+        work=str(work), scratch=str(work), cache=str(work / "the cache"),
+        environ={"PATH": os.environ["PATH"], **environ},
         pins=(PIN,), pytorch=None, python=None, lock=str(work / "conda-lock.yml"), source=None,
         places=Places(["/mirror"], ["/clone"]),
     )  # fmt: skip
@@ -95,6 +110,10 @@ def test_what_is_refused_by_its_provenance(home: Path, tmp_path: Path) -> None:
         find(str(home), record, ("graft",))
     with pytest.raises(OptionsError, match="has the files themselves; give another directory"):
         check_output(find(str(home), None, tuple(KINDS)), str(home))
+    (tmp_path / "out" / "lib").mkdir(parents=True)
+    moved = shutil.move(record, tmp_path / "out" / origin.NAME)
+    with pytest.raises(OptionsError, match="has the files themselves; give another directory"):
+        check_output(find(str(home), str(moved), tuple(KINDS)), str(tmp_path / "out"))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +122,16 @@ def test_what_is_refused_by_its_provenance(home: Path, tmp_path: Path) -> None:
         ("externalParameters", "cxxflags", 1),
         ("externalParameters", "debug", None),
         ("externalParameters", "variables", {"A": 1}),
+        ("externalParameters", "cxxflags", "-DA=\0"),
+        ("externalParameters", "cxxflags", "\ud800"),
+        ("externalParameters", "cxxflags", "\x1b]0;title\a"),
+        ("externalParameters", "variables", {"LD_PRELOAD": "/library.so"}),
+        ("externalParameters", "variables", {"CXX": "g++\0"}),
         ("externalParameters", "flags", ["HELP"]),
+        ("externalParameters", "flags", 1),
+        ("externalParameters", "homes", {"HELP": "/"}),
+        ("externalParameters", "homes", 1),
+        ("internalParameters", "toolchain", {"compiler": "c++", "programs": {}}),
         ("internalParameters", "toolchain", "gcc"),
         ("internalParameters", "client", {}),
     ],
@@ -119,7 +147,7 @@ def test_a_value_of_the_provenance_that_cannot_be_used_is_named(
         find(str(home), None, tuple(KINDS))
 
 
-@pytest.mark.parametrize("name", ["/etc/graft.so", "../graft.so"])
+@pytest.mark.parametrize("name", ["/etc/graft.so", "../graft.so", "", "graft\0.so", "\udfff"])
 def test_a_name_that_leads_elsewhere_is_refused(name: str, home: Path) -> None:
     record = home / origin.NAME
     said = json.loads(record.read_text())
@@ -127,6 +155,82 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str, home: Path) -> None:
     record.write_text(json.dumps(said))
     with pytest.raises(OptionsError, match="has no usable subject; give the file"):
         find(str(home), None, tuple(KINDS))
+
+
+def complete() -> dict[str, Provenance]:
+    """A provenance of each kind, with all that a rebuild reads."""
+    torch = {"python": sys.executable, "version": "1", "commit": "c", "root": "/r",
+             "python_version": "3.11"}  # fmt: skip
+    python = {"python": "/p", "python_version": "3", "soabi": "s", "packages": {"numpy": "1"}}
+    toolchain = {**TOOLCHAIN, **python}
+    resolved: dict[str, object] = {"toolchain": toolchain, "torch": torch}
+    pin = {"name": PIN.name, "commit": PIN.commit}
+    materials = (
+        statement.describe_commit("pytorch", "", "1" * 40),
+        statement.describe_commit("p4app-switchML", "", "2" * 40),
+    )
+    given: dict[str, dict[str, object]] = {
+        "simulator": {"debug": True, "cxxflags": "-g"},
+        "client": {"mends": ["stop"], "cxx11_abi": None},
+        "plugin": {"bundle": False},
+        "graft": {"pin": pin},
+    }
+    found = {
+        kind: replace(made(kind, **request), resolved=resolved, materials=materials)
+        for kind, request in given.items()
+    }
+    client = {**resolved, "client": found["simulator"].statement()}
+    found["plugin"] = replace(found["plugin"], resolved=client)
+    wheel = replace(PROVENANCE, toolchain=toolchain, without=("a",), accepted=("b",))
+    return {**found, "wheel": provenance.describe(wheel)}
+
+
+def damaged(value: Any) -> Iterator[Any]:
+    """Copies of a value, each with another value in one place."""
+    others: tuple[Any, ...] = (
+        None,
+        1,
+        math.inf,
+        "\0",
+        "\ud800",
+        [],
+        ["\x1b"],
+        {"a": 1},
+        {"\0": ""},
+    )
+    yield from others
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield {name: other for name, other in value.items() if name != key}
+            yield from ({**value, key: other} for other in damaged(one))
+    elif isinstance(value, list):
+        for at, one in enumerate(value):
+            yield from ([*value[:at], other, *value[at + 1 :]] for other in damaged(one))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_a_provenance_says_is_refused_or_can_be_passed_on(
+    kind: str, tmp_path: Path
+) -> None:
+    whole, here, record = complete()[kind], site(tmp_path), tmp_path / "record.json"
+    target = tmp_path / (origin.ARCHIVE if kind in LIBRARIES else whole.subjects[0].name)
+    target.touch()
+    refused: list[str] = []
+    taken = 0
+    for said in (whole.statement(), *damaged(json.loads(whole.content()))):
+        record.write_text(json.dumps(said))
+        try:
+            given = find(str(target), str(record), tuple(KINDS)).provenance
+        except OptionsError as error:
+            refused.append(str(error))
+            continue
+        taken += 1
+        words = KINDS[given.kind].command(given, here, "out")
+        for text in (*words, *here.environment(given).values()):
+            assert b"\0" not in os.fsencode(text)
+        causes.find(whole, given)
+    assert taken > 50
+    assert all(line.isprintable() for line in refused)
 
 
 @pytest.mark.usefixtures("home")
@@ -217,11 +321,28 @@ def test_the_environment_has_the_recorded_variables(tmp_path: Path) -> None:
     assert site(tmp_path).environment(plain)["CXX"] == shutil.which("g++")
 
 
+def test_the_compiler_of_a_wheel_without_a_lock(tmp_path: Path) -> None:
+    """The user's, else the recorded one; that of a lock is nobody's choice."""
+    variables = {"CXX": "g++ -m64", "USE_CUDA": "0"}
+    toolchain = {**TOOLCHAIN, "python": "/usr/bin/python3"}
+    locked = provenance.describe(replace(PROVENANCE, variables=variables, toolchain=toolchain))
+    free = provenance.describe(
+        replace(PROVENANCE, variables=variables, toolchain=toolchain, lock_sha256=None)
+    )
+    path = {"PATH": os.environ["PATH"]}
+    assert site(tmp_path, CXX="clang++").environment(locked) == path
+    assert "CXX=g++ -m64" in KINDS["wheel"].command(locked, site(tmp_path), "out")
+    assert site(tmp_path).environment(free) == {**path, "CXX": "g++ -m64"}
+    assert site(tmp_path, CXX="clang++").environment(free) == {**path, "CXX": "clang++"}
+    words = KINDS["wheel"].command(free, site(tmp_path), "out")
+    assert [word for word in words if "=" in word] == ["USE_CUDA=0"]
+
+
 def test_the_commands(tmp_path: Path) -> None:
     here = site(tmp_path)
     ids = [mend.id for mend in mends.read_shipped()]
     client = made("client", mends=ids[1:], cxx11_abi=False, homes={"GRPC_HOME": "/g"})
-    cache = str(tmp_path / "cache")
+    cache = str(tmp_path / "the cache")
     words = KINDS["client"].command(client, here, "out")
     assert words == [
         "client", "build", "-o", "out", "--dpdk", "--grpc-home", "/g", "--cache", cache,
@@ -230,7 +351,7 @@ def test_the_commands(tmp_path: Path) -> None:
     words = KINDS["plugin"].command(made("plugin", bundle=True), here, "out")
     assert words == [
         "plugin", "build", "-o", "out", "--dpdk", "--switchml-home", "/opt/s",
-        "--torch", "/usr/bin/python3", "--cache", cache, "--bundle",
+        "--torch", "/usr/bin/python3", "--cache", str(tmp_path / "cache"), "--bundle",
     ]  # fmt: skip
     wheel = provenance.describe(
         replace(
@@ -281,6 +402,20 @@ def test_objects_of_archives_are_compared(tmp_path: Path) -> None:
     assert compare.compare_files({"x.a": left}, {"x.a": str(tmp_path / "cut.a")})
 
 
+def test_a_wheel_with_a_changed_byte_is_compared_as_a_file(tmp_path: Path) -> None:
+    (left, right) = (Fake("a", "1").write(tmp_path / name) for name in ("left", "right"))
+    described = replace(made("wheel"), subjects=(measure(str(left)),))
+    target = Target(str(left), "", described)
+    assert rebuild._compare(target, str(right)) == []
+    content = bytearray(left.read_bytes())
+    place = len(content) // 3
+    content[place] ^= 1
+    left.write_bytes(content)
+    (one,) = rebuild._compare(target, str(right))
+    assert (one.path, one.kind, one.offset) == (left.name, Kind.CONTENTS, place)
+    assert rebuild._find_pairs(target.files, {left.name: str(right)}) == ((str(left), str(right)),)
+
+
 def test_an_attestation_has_both_digests(home: Path) -> None:
     target = find(str(home), None, tuple(KINDS))
     said: Any = attestation.describe(target, target.provenance, target.files)
@@ -291,3 +426,62 @@ def test_an_attestation_has_both_digests(home: Path) -> None:
     assert said["predicate"]["result"] == "reproduced"
     assert said["predicate"]["provenance"]["digest"]["sha256"] == measure(target.record).sha256
     assert json.loads(statement.dump(said)) == said
+
+
+def test_values_that_are_others_now_are_causes() -> None:
+    client = made("simulator", debug=True).statement()
+    left = made("plugin", variables={"CXX": "g++", "CFLAGS": "-g"}, bundle=True)
+    left = replace(left, resolved={**left.resolved, "client": client},
+                   materials=(statement.describe_file("lib.a", "0" * 64),))  # fmt: skip
+    assert causes.find(left, left) == []
+    other = made("simulator", debug=False).statement()
+    right = replace(
+        left, request={**left.request, "variables": {"CXX": "clang++"}},
+        resolved={**left.resolved, "client": other},
+        materials=(statement.describe_file("lib.a", "1" * 64),),
+    )  # fmt: skip
+    assert causes.find(left, right) == [
+        Cause("client library: request.debug", "true", "false"),
+        Cause("material lib.a", "0" * 64, "1" * 64),
+        Cause("request.variables.CFLAGS", "-g", None),
+        Cause("request.variables.CXX", "g++", "clang++"),
+    ]
+
+
+# Diffoscope, in whose place is a program of the test
+
+
+def described(directory: Path, program: str, *pairs: tuple[str, str]) -> list[str]:
+    path = directory / "diffoscope"
+    path.write_text(f"#!/bin/sh\n{program}\n")
+    path.chmod(0o755)
+    environ = {"PATH": f"{directory}:/usr/bin:/bin"}
+    return list(diffoscope.describe(pairs or [("one", "two")], environ))
+
+
+def test_diffoscope_is_asked_for_each_pair(tmp_path: Path) -> None:
+    told = described(tmp_path, 'shift 2; echo "$@"; exit 1', ("a", "b"), ("c", "d"))
+    assert told == ["a b", "c d"]
+    assert described(tmp_path, 'printf "\\033[2J\\377\\n"; exit 1') == [r"\x1b[2J\xff"]
+
+
+def test_a_long_report_of_diffoscope_is_cut(tmp_path: Path) -> None:
+    *shown, last = described(tmp_path, "yes 0123456789 | head -n 100000; exit 1")
+    assert {*shown} == {"0123456789"}
+    assert len("".join(shown)) <= 1 << 16
+    left = 100_000 - len(shown)
+    assert last.startswith(f"and {left} more lines; run: {tmp_path}/diffoscope ")
+
+
+def test_a_diffoscope_that_fails_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert described(tmp_path, "echo gone >&2; exit 2") == ["diffoscope failed: gone"]
+    assert described(tmp_path, "kill -KILL $$") == ["diffoscope failed: died of SIGKILL"]
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    monkeypatch.setattr(diffoscope, "_SECONDS", 0.5)
+    told = described(tmp_path, "touch $TMPDIR/unpacked; exec sleep 1000")
+    assert told == ["diffoscope: not done after 0.5 s"]
+    assert os.listdir(place) == []
+    told = list(diffoscope.describe([("one", "two")], {"PATH": str(place)}))
+    assert told == ["diffoscope is not installed; it would show the difference within"]
