@@ -127,6 +127,7 @@ def bare_debian(root: Path) -> Path:
     given = ["--variant=minbase", "bookworm", str(root), mirror]
     subprocess.run(["debootstrap", *given], check=True, stdout=subprocess.DEVNULL)
     shutil.copy("/etc/resolv.conf", root / "etc" / "resolv.conf")
+    (root / "etc" / "dpkg" / "dpkg.cfg.d" / "docker-apt-speedup").write_text("force-unsafe-io\n")
     return root
 
 
