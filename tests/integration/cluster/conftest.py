@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from support import slurm
 from support.cluster import Host
 from support.hosts import ADDRESS, SECOND, hosts
 from support.torch import plugin, torch
@@ -25,6 +26,13 @@ def wanted() -> None:
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def nodes() -> Iterator[slurm.Slurm]:
+    """A SLURM of this machine alone."""
+    with slurm.running() as found:
+        yield found
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,18 +9,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from support import cluster, run_hosts, slurm
+from support import cluster, mpirun, run_hosts
 from support.hosts import INTERFACE
-from support.waiting import ENOUGH, has_ended, until
+from support.slurm import NODES, Slurm
+from support.waiting import has_ended, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from support.torch import Plugin
 
 RUN = (sys.executable, "-m", "patchgen", "run", "--require")
-_AGENT = '#!/bin/sh\nshift\nexec {way} sh -c "$*"\n'  # called as AGENT HOST COMMAND
 
 
 def begin(
@@ -138,14 +136,8 @@ def test_hosts_with_another_plugin_are_named(
     assert not [*tmp_path.glob("*.json")]
 
 
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[slurm.Slurm]:
-    with slurm.running() as found:
-        yield found
-
-
 @pytest.mark.usefixtures("wanted")
-def test_bare_under_srun(nodes: slurm.Slurm, plugin: Plugin, tmp_path: Path) -> None:
+def test_bare_under_srun(nodes: Slurm, plugin: Plugin, tmp_path: Path) -> None:
     """Nodes and the first host's name come from SLURM."""
     env = cluster.environment(TMPDIR=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"))
     command = [plugin.python, cluster.PROGRAM, tmp_path]
@@ -153,15 +145,13 @@ def test_bare_under_srun(nodes: slurm.Slurm, plugin: Plugin, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     cluster.check_delegated(cluster.read_records(tmp_path, 4), 2)
     rows = [line.split()[:2] for line in done.stderr.splitlines() if line[:1].isdigit()]
-    assert [row for row in rows if row[1] in slurm.NODES] == [
-        [str(rank), slurm.NODES[rank // 2]] for rank in range(4)
+    assert [row for row in rows if row[1] in NODES] == [
+        [str(rank), NODES[rank // 2]] for rank in range(4)
     ]
 
 
 @pytest.mark.usefixtures("wanted")
-def test_srun_with_several_commands_on_a_node(
-    nodes: slurm.Slurm, plugin: Plugin, tmp_path: Path
-) -> None:
+def test_srun_with_several_commands_on_a_node(nodes: Slurm, plugin: Plugin, tmp_path: Path) -> None:
     done = nodes.srun("-N2", "-n4", *RUN, "--", plugin.python, cluster.PROGRAM, cwd=tmp_path)
     assert done.returncode == 2
     assert "srun has started 2 of this command on one host; start one on each" in done.stderr
@@ -169,26 +159,16 @@ def test_srun_with_several_commands_on_a_node(
 
 @pytest.mark.usefixtures("wanted")
 def test_bare_under_mpirun(plugin: Plugin, two_hosts: list[cluster.Host], tmp_path: Path) -> None:
-    if shutil.which("mpirun") is None:
-        pytest.skip("needs mpirun: make test-cluster")
-    first, second = two_hosts
-    agent = tmp_path / "agent"
-    agent.write_text(_AGENT.format(way=shlex.join(second.command())))
-    agent.chmod(0o755)
-    env = cluster.environment(
-        TMPDIR=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"), MASTER_ADDR=first.address,
-        OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-    )  # fmt: skip
-    passed = [word for name in env if name != "HOME" for word in ("-x", name)]
-    done = subprocess.run(
-        first.command(
-            "mpirun", "-np", "2", "--bind-to", "none",
-            "--host", f"{first.address}:1,{second.address}:1",
-            "--mca", "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include", "cable", *passed,
-            *RUN, "--nproc-per-node=2", "--", plugin.python, cluster.PROGRAM, tmp_path,
-        ),
-        cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=ENOUGH,
-    )  # fmt: skip
+    env = cluster.environment(TMPDIR=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"))
+    command: list[str | Path] = [
+        *RUN,
+        "--nproc-per-node=2",
+        "--",
+        plugin.python,
+        cluster.PROGRAM,
+        tmp_path,
+    ]
+    done = mpirun.run(two_hosts, 1, command, tmp_path, env)
     assert done.returncode == 0, done.stderr
     found = cluster.read_records(tmp_path, 4)
     cluster.check_delegated(found, 2)

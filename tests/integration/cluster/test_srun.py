@@ -5,30 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support import cluster, slurm
+from support import cluster
 from support.serving import serving
 
 from patchgen.client.config import compose_simulated
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+    from support.slurm import Slurm
     from support.torch import Plugin
 
 pytestmark = pytest.mark.usefixtures("wanted")
 
 
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[slurm.Slurm]:
-    with slurm.running() as found:
-        yield found
-
-
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_ranks_of_srun_delegate(
-    nodes: slurm.Slurm, plugin: Plugin, cache: Path, tmp_path: Path, ranks: int
+    nodes: Slurm, plugin: Plugin, cache: Path, tmp_path: Path, ranks: int
 ) -> None:
     """Their nodes have no address of their own here, so the program is told rank 0's."""
     config = tmp_path / "switchml.cfg"
