@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from patchgen.ranks.hosts.rendezvous import Request
 
 HOSTS = "Several hosts, as torchrun"
+MOST_HOSTS = 4096
 _BACKENDS = ("c10d", "static")
 _FIELDS = {
     "nnodes": "nodes",
@@ -33,7 +34,7 @@ _FIELDS = {
 
 _OPTIONS = (
     option(
-        "--nnodes", group=HOSTS, type=click.IntRange(min=1), metavar="N",
+        "--nnodes", group=HOSTS, type=click.IntRange(1, MOST_HOSTS), metavar="N",
         help="Hosts; start this command on each. [default: what srun or mpirun has started, else "
         "this one]",
     ),

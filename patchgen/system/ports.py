@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections import deque
 
 HIGHEST = 0xFFFF
 
+_HOST = re.compile(r"[\w.:%-]+")
+_PORT = re.compile(r"[0-9]{1,5}")
 _LOOPBACK = "127.0.0.1"
 _MOST = 64
 _RESERVED: deque[int] = deque()
@@ -45,6 +48,14 @@ def split_address(text: str, lowest: int = 1) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     host = host[1:-1] if host[:1] + host[-1:] == "[]" else host
-    if not host or not (port.isascii() and port.isdigit() and lowest <= int(port) <= HIGHEST):
+    if not _is_host(host) or not (_PORT.fullmatch(port) and lowest <= int(port) <= HIGHEST):
         raise ValueError(f"{text}: not HOST:PORT with a port from {lowest} to {HIGHEST}")
     return host, int(port)
+
+
+def _is_host(text: str) -> bool:
+    """True for what may be a name or an address."""
+    try:
+        return bool(_HOST.fullmatch(text) and text.encode("idna"))
+    except UnicodeError:
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ DEFAULT_PORT = 29400
 
 _LIMIT = "join_timeout"  # torchrun's name for the time that hosts have to come
 _DEFAULT_LIMIT = 600
+_SECONDS = re.compile(r"[1-9][0-9]{0,6}")
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ def _read_limit(settings: str | None) -> int:
     limit = _DEFAULT_LIMIT
     for setting in [] if settings is None else settings.split(","):
         key, _, value = setting.partition("=")
-        if key.strip() != _LIMIT or not (value.isascii() and value.isdigit() and int(value)):
+        if key.strip() != _LIMIT or not _SECONDS.fullmatch(value):
             raise OptionsError(f"--rdzv-conf {setting}: give {_LIMIT}=SECONDS")
         limit = int(value)
     return limit

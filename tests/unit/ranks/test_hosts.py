@@ -114,10 +114,22 @@ def test_a_launcher_that_is_of_no_use(environ: dict[str, str], told: str) -> Non
         plan_rendezvous(Request(), environ)
 
 
-@pytest.mark.parametrize("text", ["", ":1", "h:", "h:x", "h:65536"])
+@pytest.mark.parametrize(
+    "text",
+    ["", ":1", "h:", "h:x", "h:65536", f"h:{'9' * 5000}", "no host:1", "http://h:1", "a..b:1",
+     f"{'x' * 64}:1"],
+    ids=lambda text: text[:9],
+)  # fmt: skip
 def test_no_endpoint(text: str) -> None:
     with pytest.raises(OptionsError, match="not HOST:PORT"):
         read_endpoint(text)
+
+
+@pytest.mark.parametrize("value", ["", "0", "-1", "1.5", "nan", "9" * 5000])
+def test_no_limit(value: str) -> None:
+    settings = f"join_timeout={value}"
+    with pytest.raises(OptionsError, match="give join_timeout=SECONDS"):
+        plan_rendezvous(Request(nodes=2, endpoint="h:1", settings=settings), {})
 
 
 def told(name: str, node: int | None = None, port: int = 0, first: str = "") -> dict[str, Any]:
