@@ -27,6 +27,7 @@ SOURCES = (
     "SwitchMLAllreduce.hpp",
     "SwitchMLCodec.hpp",
     "SwitchMLConfig.hpp",
+    "SwitchMLCrossover.hpp",
     "SwitchMLFailover.hpp",
     "SwitchMLHost.hpp",
     "SwitchMLJobs.hpp",

@@ -23,11 +23,13 @@
 
 #include "SwitchMLAgreement.hpp"
 #include "SwitchMLConfig.hpp"
+#include "SwitchMLCrossover.hpp"
 #include "SwitchMLFailover.hpp"
 #include "SwitchMLJobs.hpp"
 #include "SwitchMLMetrics.hpp"
 #include "SwitchMLPackets.hpp"
 #include "SwitchMLProbe.hpp"
+#include "SwitchMLRing.hpp"
 #include "SwitchMLThreads.hpp"
 
 #ifndef SWITCHML_TORCH_FLAGS
@@ -42,6 +44,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
 constexpr std::chrono::milliseconds kController = std::chrono::seconds(3);
 constexpr std::chrono::milliseconds kProbe = std::chrono::seconds(30);
+constexpr std::chrono::milliseconds kMeasured = std::chrono::seconds(1);
 constexpr std::chrono::milliseconds kStopAfterFailure = std::chrono::seconds(1);
 constexpr std::chrono::milliseconds kStopAtExit = std::chrono::seconds(5);
 constexpr const char* kForked = "SwitchML was started before this process was forked";
@@ -125,6 +128,7 @@ struct Outcome {
   std::string step;       // of the agreement, that was refused: the first on this rank, or on any
   std::string objection;  // of this rank itself
   std::string offer;      // the terms of this rank, where it was able
+  std::vector<Timing> timings;  // that the ranks have measured
 
   std::string line() const {
     return size == 0
@@ -856,7 +860,7 @@ Offer probe(Process& state, const switchml::Config& config, std::chrono::millise
 }
 
 /// Connects the ranks of a group for the time when its context has failed.
-Offer connect(Process& state, const Exchange& exchange, int rank, int size,
+Offer connect(Process& state, const std::function<Ring()>& connected, int rank, int size,
               std::chrono::milliseconds timeout, std::shared_ptr<Failover>& failover) {
   Failover::Delegate delegate;
   delegate.stop = [&state](const std::string& why) { suspend(state, why); };
@@ -869,8 +873,8 @@ Offer connect(Process& state, const Exchange& exchange, int rank, int size,
   };
   delegate.say = say;
   try {
-    failover = std::make_shared<Failover>(exchange.connect(), rank, size, timeout,
-                                          std::move(delegate), state.failover);
+    failover = std::make_shared<Failover>(connected(), rank, size, timeout, std::move(delegate),
+                                          state.failover);
   } catch (const std::exception& error) {
     return Offer::refuse(text("SWITCHML_FAILOVER=1: ", error.what()));
   }
@@ -1021,6 +1025,51 @@ void Reduction::sumWhole(std::uint64_t first) {
   }
 }
 
+/// Measures with the other ranks from how many elements on SwitchML is faster than Gloo, and takes
+/// that number into the settings of the group.
+Offer compare(Process& state, Delegation& group, const std::function<Ring()>& connected, int size,
+              std::vector<Timing>& timings) {
+  constexpr unsigned kChannel = 7;                         // of the ring
+  const auto limit = std::min(kProbe, group.timeout / 4);  // of a message, or of an allreduce
+  const auto row = std::make_shared<std::vector<float>>();
+  const auto timed = [&row](std::uint64_t numel, const auto& allreduce) {
+    row->assign(numel, 1);
+    const auto begun = Clock::now();
+    allreduce();
+    return Crossover::Nanoseconds(Clock::now() - begun);
+  };
+  const Steps steps{{}, [](std::int64_t /*first*/, std::int64_t /*last*/) {}};
+  try {
+    RingCollectives ring(connected(), kChannel, static_cast<int>(group.rank), size);
+    Crossover::Collectives collectives;
+    collectives.switchml = [&](std::uint64_t numel) {
+      const Request request{Element::kFloat32, Op::kSum, 1, numel};
+      return timed(numel, [&] {
+        const auto ticket = state.nextTicket.fetch_add(jobsOf(group, request));
+        Reduction(state, group, ticket, request, row->data(), row, limit, limit, steps).run();
+      });
+    };
+    collectives.gloo = [&](std::uint64_t numel) {
+      return timed(numel, [&] { ring.sum(row->data(), numel, limit); });
+    };
+    collectives.largest = [&](std::uint64_t number) {
+      const auto all = ring.gather(number, limit);
+      return *std::max_element(all.begin(), all.end());
+    };
+    timings = Crossover::measure(collectives, std::min(kMeasured, group.timeout / 16));
+  } catch (const std::exception& error) {
+    std::lock_guard<std::mutex> lock(state.mutex);
+    fail(state, text("SwitchML could not be compared with Gloo: ", error.what()));
+    return Offer::refuse(state.broken.get());
+  }
+  group.minNumel = Crossover::find(timings);
+  if (group.minNumel == Crossover::kNever) {
+    return Offer::refuse(text("SWITCHML_MIN_NUMEL=auto: Gloo is faster at ", timings.back().numel,
+                              " elements, the most that were measured"));
+  }
+  return {'y', text("SWITCHML_MIN_NUMEL=", group.minNumel), ""};
+}
+
 std::string quoted(const std::string& value) {
   std::string out = "\"";
   for (const char c : value) {
@@ -1158,17 +1207,42 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
     own = probe(state, config, timeout, negotiation.seed(), step);
     agreed = negotiation.round("probe", own);
   }
-  std::shared_ptr<Failover> failover;
-  if (agreed.able() && settings.failsOver && size > 1) {
-    step = "failover";
-    own = connect(state, exchange, rank, size, timeout, failover);
-    agreed = negotiation.round(step, own);
-  }
+  Ring ring;
+  const auto connected = [&] {
+    ring = ring.send ? ring : exchange.connect();
+    return ring;
+  };
+  const auto longest = std::min(static_cast<std::uint64_t>(kLongest.count()), settings.timeoutMs);
+  Delegation group{contexts,
+                   settings.minNumel,
+                   settings.chunkNumel,
+                   timeout,
+                   std::chrono::milliseconds(longest),
+                   config.general_.num_workers,
+                   !kSimulator && config.general_.prepostprocessor == "cpu_exponent_quantizer",
+                   settings.dtypes,
+                   settings.ops,
+                   settings.quantization,
+                   static_cast<std::size_t>(rank),
+                   0,
+                   nullptr};
   Outcome outcome;
   outcome.size = size;
+  if (agreed.able() && settings.measures && !sumsAreFake(config.general_)) {
+    step = "measure";
+    own = compare(state, group, connected, size, outcome.timings);
+    agreed = negotiation.round(step, own);
+  }
+  if (agreed.able() && settings.failsOver && size > 1) {
+    step = "failover";
+    own = connect(state, connected, rank, size, timeout, group.failover);
+    agreed = negotiation.round(step, own);
+  }
   outcome.offer = offer.able() ? offer.words : "";
   if (agreed.able()) {
-    outcome.terms = offer.words;
+    settings.measures = false;
+    settings.minNumel = group.minNumel;
+    outcome.terms = termsOf(config, settings);
     outcome.decision = text(
         sumsAreFake(config.general_) ? "WARNING: NOT REAL SUMS: " : "", "allreduce(",
         settings.ops.names(", "), ") of ", settings.dtypes.names(", "), " goes to SwitchML",
@@ -1200,13 +1274,8 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
   const bool warn = !offer.where.empty() && !state.warned;
   state.warned = state.warned || warn;
   if (agreed.able()) {
-    const auto longest = std::min(static_cast<std::uint64_t>(kLongest.count()), settings.timeoutMs);
-    state.delegations.push_back(std::make_unique<const Delegation>(
-        Delegation{contexts, settings.minNumel, settings.chunkNumel, timeout,
-                   std::chrono::milliseconds(longest), config.general_.num_workers,
-                   !kSimulator && config.general_.prepostprocessor == "cpu_exponent_quantizer",
-                   settings.dtypes, settings.ops, settings.quantization,
-                   static_cast<std::size_t>(rank), state.nextTicket.load(), std::move(failover)}));
+    group.firstTicket = state.nextTicket.load();
+    state.delegations.push_back(std::make_unique<const Delegation>(std::move(group)));
     state.delegation.store(state.delegations.back().get(), std::memory_order_release);
     claim.held = false;
   }
@@ -1290,8 +1359,8 @@ extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_rep
       ", \"group\": ", quoted(group.line()), ", \"world_size\": ", group.size,
       ", \"decision\": ", quoted(group.decision), ", \"reason\": ", quoted(group.reason),
       ", \"step\": ", quoted(group.step), ", \"objection\": ", quoted(group.objection),
-      ", \"offer\": {", terms(group.offer), "}, \"terms\": {", terms(group.terms),
-      "}, \"filled_in\": ", quoted(state.filled.get()),
+      ", \"measured\": ", Crossover::json(group.timings), ", \"offer\": {", terms(group.offer),
+      "}, \"terms\": {", terms(group.terms), "}, \"filled_in\": ", quoted(state.filled.get()),
       ", \"calls\": ", state.calls.load(std::memory_order_relaxed),
       ", \"bytes\": ", state.bytes.load(std::memory_order_relaxed),
       ", \"packets\": ", packets(state).json(), ", \"fallbacks\": {", fallbacks,

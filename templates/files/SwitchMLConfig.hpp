@@ -205,6 +205,7 @@ struct Settings {
   Choice dtypes{kDtypes};
   Choice ops{kOps};
   std::uint64_t minNumel = 1;
+  bool measures = false;                              // the ranks find minNumel
   std::uint64_t chunkNumel = std::uint64_t{1} << 20;  // elements of a job at most
   std::uint64_t timeoutMs = UINT64_MAX;  // the limit of a job; the group's is another one
   bool failsOver = false;                // the ranks go on over Gloo when the context fails
@@ -213,8 +214,7 @@ struct Settings {
   /// Returns what is wrong.
   std::string read() {
     for (const auto& wrong :
-         {readNumber("SWITCHML_MIN_NUMEL", "elements", minNumel),
-          readNumber("SWITCHML_CHUNK_NUMEL", "elements", chunkNumel),
+         {readMinNumel(), readNumber("SWITCHML_CHUNK_NUMEL", "elements", chunkNumel),
           readNumber("SWITCHML_TIMEOUT_MS", "milliseconds", timeoutMs),
           readSwitch("SWITCHML_FAILOVER", failsOver), dtypes.read("SWITCHML_DTYPES"),
           ops.read("SWITCHML_OPS"), quantization.read(), counters.read()}) {
@@ -223,6 +223,16 @@ struct Settings {
       }
     }
     return "";
+  }
+
+  std::string minNumelTerm() const { return measures ? kAuto : text(minNumel); }
+
+ private:
+  std::string readMinNumel() {
+    constexpr const char* kName = "SWITCHML_MIN_NUMEL";
+    const char* const given = std::getenv(kName);
+    measures = given != nullptr && given == std::string(kAuto);
+    return measures ? "" : readNumber(kName, "elements, or auto", minNumel);
   }
 };
 
@@ -460,7 +470,8 @@ inline std::string termsOf(const switchml::Config& whole, const Settings& settin
       kSimulator ? "" : text(" backend=", config.backend, backend),
       " prepostprocessor=", config.prepostprocessor,
       " instant_job_completion=", config.instant_job_completion,
-      " SWITCHML_MIN_NUMEL=", settings.minNumel, " SWITCHML_CHUNK_NUMEL=", settings.chunkNumel,
+      " SWITCHML_MIN_NUMEL=", settings.minNumelTerm(),
+      " SWITCHML_CHUNK_NUMEL=", settings.chunkNumel,
       " SWITCHML_DTYPES=", settings.dtypes.names(","), " SWITCHML_OPS=", settings.ops.names(","),
       " SWITCHML_QUANTIZATION_BITS=", settings.quantization.bits,
       kSimulator ? text(" simulator=", config.controller_ip_str, ":", config.controller_port) : "",

@@ -46,10 +46,13 @@ def report():
     reason: why they stay with Gloo, or an empty string.
     step: the step at which they did not agree, or an empty string: controller (which this rank did
     not reach), offer, start, probe (which did not end on this rank), sums (which it has),
-    failover (ranks that could not be connected).
+    measure (SWITCHML_MIN_NUMEL=auto found that Gloo is faster), failover (ranks that could not be
+    connected).
     objection: what this rank itself objected to, or an empty string.
     offer: the settings of this rank, by name, as text; empty where it could not use them.
     terms: the settings that its ranks agreed on, by name, as text; empty where they did not.
+    measured: what SWITCHML_MIN_NUMEL=auto has measured: for each number of elements (numel) the
+    seconds of an allreduce through SwitchML and through Gloo, on the slowest rank.
     filled_in: what this rank has filled into its switchml.cfg.
     calls, bytes: allreduces, and bytes per rank, that SwitchML has summed: 4 for each element,
     whatever its type.

@@ -160,6 +160,29 @@ class GroupTests:
         check_rank_killed(launch, 1, SWITCHML_FAILOVER="1")
 
     @staticmethod
+    @pytest.mark.parametrize("failover", ["0", "1"])
+    def test_minimum_that_the_ranks_measure(launch: Launcher, failover: str) -> None:
+        env = {"SWITCHML_MIN_NUMEL": "auto", "SWITCHML_FAILOVER": failover}
+        reports = [result["report"] for result in results(launch("compared", 3, env=env))]
+        for report in reports:
+            same = ("measured", "terms", "decision", "reason", "step")
+            assert [report[name] for name in same] == [reports[0][name] for name in same]
+            first = [one["switchml"] < one["gloo"] for one in report["measured"]]
+            if first[-1]:
+                place = len(first) - first[::-1].index(False) if False in first else 0
+                numel = report["measured"][place]["numel"]
+                assert report["terms"]["SWITCHML_MIN_NUMEL"] == str(numel)
+            else:
+                assert report["step"] == "measure"
+                assert "SWITCHML_MIN_NUMEL=auto: Gloo is faster at" in report["reason"]
+
+    @staticmethod
+    def test_minimum_that_one_rank_would_measure(launch: Launcher) -> None:
+        ranks = launch("outcome", 2, rank_env={1: {"SWITCHML_MIN_NUMEL": "auto"}})
+        check_stays_with_gloo(ranks)
+        assert "rank 1: SWITCHML_MIN_NUMEL=auto where rank 0 has 1\n" in ranks[0].err
+
+    @staticmethod
     def test_everything_else_falls_back_and_is_right(launch: Launcher) -> None:
         results(launch("fallbacks", 3))
 

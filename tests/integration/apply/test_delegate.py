@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support import metrics
 from support.delegate import CPP, GROUP_MS, STRICT, compiled, render, run
+from support.relay import delaying
+from support.serving import serving
 from support.simulator import SANITIZED, SANITIZERS, plain_prefix, sanitized_prefix
 
 from patchgen.system.ports import free_port
@@ -96,6 +99,38 @@ def test_failover(program: Path, tmp_path: Path) -> None:
             assert "Gloo" not in said[1]
         else:
             assert "rank 1: SWITCHML_FAILOVER=1 where rank 0 has none\n" in said[0]
+
+
+AUTO = {"SWITCHML_MIN_NUMEL": "auto"}
+
+
+def test_minimum_that_the_ranks_measure(program: Path, tmp_path: Path) -> None:
+    """Gloo takes 200 ms for the least size that is measured."""
+    env = {**AUTO, "RING_NANOSECONDS_PER_BYTE": "200000"}
+    said = run(program, "compared", 2, tmp_path, env={-1: env})
+    reports = [json.loads(told.splitlines()[-1]) for told in said]
+    for report in reports:
+        assert report["measured"] == reports[0]["measured"]
+        assert report["measured"][0]["gloo"] > 0.2
+        assert report["terms"] == reports[0]["terms"]
+        assert report["terms"]["SWITCHML_MIN_NUMEL"] == "256"
+        assert report["offer"]["SWITCHML_MIN_NUMEL"] == "auto"
+        assert (report["calls"], report["fallbacks"]["numel"]) == (1, 1)
+
+
+def test_gloo_is_faster_at_all_sizes(program: Path, tmp_path: Path) -> None:
+    """SwitchML takes 80 ms at least. A later group measures again."""
+    with (
+        serving(tmp_path / "cache", tmp_path / "counters", 2) as switch,
+        delaying(switch.address, 0.02) as port,
+    ):
+        config = {
+            "controller_port": port,
+            "process_packets": "true\n[backend.simulator]\nexternal_aggregator = true",
+        }
+        said = run(program, "refused", 2, tmp_path, env={-1: AUTO}, config=config)
+    why = r"ranks 0-1: SWITCHML_MIN_NUMEL=auto: Gloo is faster at \d+ elements, the most that were"
+    assert len(re.findall(f"allreduce stays with Gloo: {why}", said[0])) == 2
 
 
 @pytest.mark.parametrize("program", ["clang", "address"], indirect=True)

@@ -145,7 +145,7 @@ def test_minimum_number_of_elements(launch: Launcher) -> None:
         assert result["report"]["fallbacks"]["numel"] == 1
 
 
-@pytest.mark.parametrize("given", ["abc", "-1"])
+@pytest.mark.parametrize("given", ["abc", "-1", "AUTO", "auto "])
 def test_minimum_that_is_not_a_number(launch: Launcher, given: str) -> None:
     ranks = launch("outcome", 2, rank_env={1: {"SWITCHML_MIN_NUMEL": given}})
     check_stays_with_gloo(ranks)
