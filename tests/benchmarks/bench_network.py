@@ -34,6 +34,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=STEPS, help="of the training; 0: none")
     parser.add_argument("--numel", type=int, default=SIZE, help="float32 of the tensor")
+    parser.add_argument("--racks", type=int, nargs="*", default=[], help="of the most ranks")
     parser.add_argument("--page", type=Path, help="a page of docs to write the figures into")
     return parser.parse_args()
 
@@ -51,10 +52,16 @@ def main() -> None:
     given.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         found = {str(ranks): measured(built, Path(scratch), ranks, given) for ranks in given.ranks}
+        most = max(given.ranks)
+        racks = {
+            str(count): measured(built, Path(scratch), most, given, racks=count)
+            for count in given.racks
+        }
     data = {
         "rate": given.rate, "numel": given.numel, "processors": os.cpu_count(),
         "kernel": platform.release(), "burst": links.BURST, "queue": links.QUEUE,
         "congestion": links.CONGESTION, "load": os.getloadavg()[0], "ranks": found,
+        "racks": racks,
     }  # fmt: skip
     (given.output / "network.json").write_text(json.dumps(data, indent=1) + "\n")
     (given.output / "network.svg").write_text(figure.picture(data))
@@ -65,17 +72,20 @@ def main() -> None:
     print(f"\nThe picture: {given.output / 'network.svg'}; all figures: network.json beside it")
 
 
-def measured(built: measuring.Built, scratch: Path, ranks: int, given: argparse.Namespace) -> Any:
+def measured(
+    built: measuring.Built, scratch: Path, ranks: int, given: argparse.Namespace, racks: int = 0
+) -> Any:
     begun = time.monotonic()
     options = {
-        "numel": given.numel, "rounds": given.rounds, "bits": measuring.BITS,
-        "steps": given.steps if ranks == max(given.ranks) else 0,
-        "training_bits": measuring.TRAINING_BITS,
+        "numel": given.numel, "rounds": given.rounds, "bits": () if racks else measuring.BITS,
+        "steps": given.steps if ranks == max(given.ranks) and not racks else 0,
+        "training_bits": measuring.TRAINING_BITS, "racks": racks,
     }  # fmt: skip
     found = measuring.measure(built, scratch, ranks, given.rate, options)
     found["predicted"] = {
         way: measuring.predicted(way, ranks, given.numel, given.rate, found["latency"])
         for way in found["seconds"]
+        if way != "racks"
     }
     took = time.monotonic() - begun
     print(f"{ranks} ranks: measured in {took:.0f} s", file=sys.stderr, flush=True)

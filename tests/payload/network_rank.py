@@ -1,8 +1,9 @@
 """A rank behind a link of its own: times allreduces, and a training, in several ways.
 
 python network_rank.py OPTIONS, as JSON: numel, rounds, bits (of the ways with fewer than 32), steps
-of a training (0: none), training_bits. Rank 0 prints what was found, as JSON. The default group is
-SwitchML's, and a second one is stock Gloo.
+of a training (0: none), training_bits, racks. Rank 0 prints what was found, as JSON. The default
+group is SwitchML's, and a second one is stock Gloo. With racks, hierarchical_hook's groups take the
+place of SwitchML's.
 """
 
 import json
@@ -50,7 +51,7 @@ class Bucket:
 class Ways:
     """Ways to sum or average a tensor."""
 
-    def __init__(self, numel, bits):
+    def __init__(self, numel, bits, racks):
         self.stock = dist.new_group(backend="gloo")
         self.world, self.rank = dist.get_world_size(), dist.get_rank()
         self.source = torch.rand(numel, generator=torch.Generator().manual_seed(1)) - 0.5
@@ -58,9 +59,17 @@ class Ways:
         self.buckets = [Bucket(part, n) for n, part in enumerate(self.tensor.chunk(BUCKETS))]
         self.states = {each: torch_switchml.QuantizedState(bits=each) for each in bits}
         self.one = torch.zeros(1)
+        self.racks = torch_switchml.HierarchicalState() if racks else None
 
     def names(self):
-        return ["gloo", "float32", *map(str, self.states)]
+        return ["gloo", "racks" if self.racks else "float32", *map(str, self.states)]
+
+    def switched(self, tensor):
+        """Sums or averages through SwitchML alone."""
+        if self.racks:
+            self.racks.average(tensor).wait()
+        else:
+            dist.all_reduce(tensor)
 
     def together(self):
         dist.all_reduce(self.one.zero_(), group=self.stock)
@@ -70,8 +79,10 @@ class Ways:
         torch.mul(self.source, self.rank + 1, out=self.tensor)
         self.together()
         begun = time.perf_counter()
-        if name in {"gloo", "float32"}:
-            dist.all_reduce(self.tensor, group=self.stock if name == "gloo" else None)
+        if name == "gloo":
+            dist.all_reduce(self.tensor, group=self.stock)
+        elif name in {"float32", "racks"}:
+            self.switched(self.tensor)
         else:
             state = self.states[int(name)]
             futures = [torch_switchml.quantized_hook(state, one) for one in self.buckets]
@@ -85,6 +96,8 @@ class Ways:
         total = self.world * (self.world + 1) / 2
         if name in {"gloo", "float32"}:
             wrong, allowed = (self.tensor - self.source * total).abs().max(), 1e-5 * total
+        elif name == "racks":
+            wrong, allowed = (self.tensor - self.source * (total / self.world)).abs().max(), 1e-5
         else:  # the mean; each rank rounds by at most half a step of the largest value of all
             wrong = (self.tensor - self.source * (total / self.world)).abs().max()
             allowed = 0.51 * (self.world * 0.5) / (2 ** (int(name) - 1) - 1)
@@ -110,13 +123,13 @@ def timed(ways, rounds):
     return {name: longest(seconds, ways.stock) for name, seconds in found.items()}
 
 
-def latency(ways, group):
+def latency(ways, reduce):
     """Seconds of an allreduce of one value."""
     seconds = []
     for _ in range(TINY):
         ways.together()
         begun = time.perf_counter()
-        dist.all_reduce(ways.one.zero_(), group=group)
+        reduce(ways.one.zero_())
         seconds.append(time.perf_counter() - begun)
     return statistics.median(longest(seconds, ways.stock))
 
@@ -154,11 +167,14 @@ def trained(ways, name, steps):
 def main():
     options = json.loads(sys.argv[1])
     torch.set_num_threads(1)
-    dist.init_process_group("switchml")
-    ways = Ways(options["numel"], options["bits"])
+    dist.init_process_group("gloo" if options["racks"] else "switchml")
+    ways = Ways(options["numel"], options["bits"], options["racks"])
     found = {
         "seconds": timed(ways, options["rounds"]),
-        "latency": {"gloo": latency(ways, ways.stock), "switchml": latency(ways, None)},
+        "latency": {
+            "gloo": latency(ways, lambda one: dist.all_reduce(one, group=ways.stock)),
+            "switchml": latency(ways, ways.switched),
+        },
     }
     if options["steps"]:
         names = ["gloo", "float32", *map(str, options["training_bits"])]

@@ -92,7 +92,8 @@ def measure(
     programs: Built, scratch: Path, ranks: int, rate: float, options: Mapping[str, Any]
 ) -> Any:
     """Measures with all ranks; returns rank 0's figures and how busy the processors were."""
-    address = f"{links.HUB}:{PORT}"
+    each = ranks // max(options["racks"], 1)  # ranks of a switch
+    addresses = [f"{links.HUB}:{PORT + number}" for number in range(ranks // each)]
     environ = {
         **programs.environ,
         "OMP_NUM_THREADS": "1",
@@ -103,26 +104,32 @@ def measure(
         "GLOO_SOCKET_IFNAME": links.INTERFACE,
     }
     with links.star(ranks, rate) as star:
-        switch = subprocess.Popen(
-            [*star.hub, programs.aggregator, f"--listen={address}", f"--workers={ranks}"],
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        started = [switch]
+        started: list[subprocess.Popen[str]] = []
         with links.end_after(started):
-            assert switch.stdout is not None
-            if not switch.stdout.readline().startswith("listening on "):
-                sys.exit("the aggregator does not start; why stands above")
+            for address in addresses:
+                switch = subprocess.Popen(
+                    [*star.hub, programs.aggregator, f"--listen={address}", f"--workers={each}"],
+                    stdout=subprocess.PIPE, text=True,
+                )  # fmt: skip
+                started.append(switch)
+                assert switch.stdout is not None
+                if not switch.stdout.readline().startswith("listening on "):
+                    sys.exit("the aggregator does not start; why stands above")
             processors, clock = os.times(), time.monotonic()
             for rank in range(ranks):
                 config = scratch / f"{rank}.cfg"
-                config.write_text(compose_simulated(rank=rank, workers=ranks, aggregator=address))
+                rack, worker = divmod(rank, each)
+                text = compose_simulated(rank=worker, workers=each, aggregator=addresses[rack])
+                config.write_text(text)
                 own = {**environ, "RANK": str(rank), "SWITCHML_CONFIG": str(config)}
+                if options["racks"]:
+                    own.update(SWITCHML_HOST=f"host{rank}", SWITCHML_RACK=f"rack{rack}")
                 with (scratch / f"{rank}.log").open("w") as log:
                     started.append(subprocess.Popen(
                         [*star.at(rank), programs.python, str(RANK), json.dumps(options)],
                         env=own, stdout=subprocess.PIPE, stderr=log, text=True,
                     ))  # fmt: skip
-            said = _collect_output(scratch, started[1:])
+            said = _collect_output(scratch, started[len(addresses) :])
     after = os.times()
     busy = sum(after[2:4]) - sum(processors[2:4])
     (line,) = [line for line in said.splitlines() if line.startswith("RESULT ")]

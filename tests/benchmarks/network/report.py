@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 BEGIN, END = "<!-- figures of make bench-network -->", "<!-- end of figures -->"
 _HEADINGS = ["ranks", "way", "measured", "predicted", "relative to Gloo"]
+_RACKS = ["racks", "measured", "relative to Gloo"]
 _TRAINING = ["way", "steps a second", "relative to Gloo"]
 
 
@@ -25,6 +26,11 @@ def lines(data: Mapping[str, Any]) -> Iterator[str]:
     yield f"An allreduce of {size:g} MiB of float32, on links of {data['rate']:g} Mbit/s:"
     yield ""
     yield from tables.lines(_HEADINGS, [*_rows(data)])
+    if data.get("racks"):
+        yield ""
+        yield "The most ranks in racks, with a switch each, beside stock Gloo in the same run:"
+        yield ""
+        yield from tables.lines(_RACKS, [*_racks(data)])
     for ranks, found in data["ranks"].items():
         if "steps" in found:
             yield ""
@@ -77,6 +83,13 @@ def _rows(data: Mapping[str, Any]) -> Iterator[list[str]]:
                 ranks, name(way), f"{median:.2f} s", f"{found['predicted'][way]:.2f} s",
                 f"{median / gloo:.2f}",
             ]  # fmt: skip
+
+
+def _racks(data: Mapping[str, Any]) -> Iterator[list[str]]:
+    for racks, found in data["racks"].items():
+        seconds = {way: each["median"] for way, each in found["seconds"].items()}
+        ratio = seconds["racks"] / seconds["gloo"]
+        yield [racks, f"{seconds['racks']:.2f} s", f"{ratio:.2f}"]
 
 
 def _training(found: Mapping[str, Any]) -> Iterator[list[str]]:

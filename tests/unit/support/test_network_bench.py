@@ -56,6 +56,14 @@ def test_the_tables_have_ratios() -> None:
     assert "A training of 1,000 weights on 8 ranks:" in lines
 
 
+def test_racks_are_a_table_of_their_own() -> None:
+    seconds = {"gloo": {"median": 2.0}, "racks": {"median": 3.0}}
+    lines = [" ".join(line.split()) for line in report.lines(data())]
+    more = {**data(), "racks": {"4": {"seconds": seconds}}}
+    told = [" ".join(line.split()) for line in report.lines(more)]
+    assert [line for line in told if line not in lines][-1] == "4 3.00 s 1.50"
+
+
 def test_a_page_gets_the_tables_between_its_marks() -> None:
     old = f"# A\n\n{report.BEGIN}\nold\n{report.END}\n\nmore\n"
     new = report.page(old, data())
