@@ -107,6 +107,10 @@ test-workflows: packages $(VENV)/dev ## Run the steps of .github/workflows on a 
 test-cluster: packages $(VENV)/dev ## Test with SLURM, Open MPI and torchrun over two hosts; as root
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-cluster
 
+.PHONY: chaos
+chaos: packages $(VENV)/dev ## Disturb trainings by seeded events; ARGS are --seed N, --events N
+	@PATH="$(abspath $(BIN)):$$PATH" ci/chaos $(ARGS)
+
 .PHONY: bench
 bench: packages $(VENV)/dev ## Print the benchmarks' ratios
 	@PATH="$(abspath $(BIN)):$$PATH" ci/bench

@@ -17,6 +17,7 @@ pytest.register_assert_rewrite(
 )
 
 from support import compiler_cache
+from support.chaos import report
 from support.trees import Tree, commit, make
 
 from patchgen.options import DEV_ROOT, VARIABLES
@@ -44,6 +45,10 @@ LONGEST_FIRST = (
     "integration/simulator",
 )
 _CACHE = pytest.StashKey["str | None"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    report.add_options(parser)
 
 
 def pytest_configure() -> None:

@@ -596,6 +596,18 @@ def late(switchml, victim):
     return tell(failing_allreduce(switchml))
 
 
+def tardy(switchml, victim, seconds):
+    """A rank is later than the others wait for it. Then the ranks have gone on over Gloo."""
+    start()
+    allreduce_and_check(1000, torch.float32)
+    if victim == RANK:
+        time.sleep(seconds)
+    for seed in range(3):
+        allreduce_and_check(1000, torch.float32, seed)
+    dist.barrier()
+    return finish(switchml)
+
+
 def dropped(switchml, victim):
     """Denies a rank memory for a contiguous tensor: none of its later sums is SwitchML's."""
     start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -100,10 +100,44 @@ def check_rank_killed(launch: Launcher, victim: int, **env: str) -> None:
         assert result["report"]["failure"]
 
 
+def check_tardy_rank(launch: Launcher, **given: Any) -> None:
+    """A rank is late once: the ranks go on over Gloo, though nothing is broken."""
+    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
+    ranks = launch("tardy", 2, arguments={"victim": 1, "seconds": 3}, env=env, **given)
+    for result in results(ranks):
+        over = result["report"]["failover"]
+        assert result["report"]["failure"] == ""
+        assert (over["failovers"], over["calls"]) == (1, 3)
+        assert over["reason"].startswith("rank 0: the allreduce of 1000 float32 elements ")
+        assert over["reason"].endswith(" did not finish within 1000 ms")
+
+
+def check_absent_rank(launch: Launcher, **given: Any) -> None:
+    """A rank never comes: the ranks go on over Gloo, which gives up after the group's timeout."""
+    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
+    ranks = launch("late", 2, arguments={"victim": 1}, env=env, timeout=8, **given)
+    result = ranks[0].result
+    assert result["report"]["failover"]["failovers"] == 1
+    assert "SwitchML allreduce failed: " in result["first"]
+    assert "SwitchML allreduce failed: " in result["second"]
+    assert 8 < result["elapsed"] < 60
+    assert ranks[0].code == 0
+
+
 def check_failover(
-    launch: Launcher, place: Path, world: int, prepostprocessor: str, dies: int, **more: int | None
+    launch: Launcher,
+    place: Path,
+    world: int,
+    prepostprocessor: str,
+    dies: int,
+    *,
+    controller: bool = False,
+    **more: int | None,
 ) -> None:
-    """Ends the switch in the middle of sums: no rank notices anything but a line."""
+    """Ends the switch in the middle of sums: no rank notices anything but a line.
+
+    Where it is the `controller`, the command ends that watches over the switch.
+    """
     cache = place / "cache"
     rounds = dies + 4
     with serving(cache, place / "counters", world) as switch:
@@ -112,7 +146,8 @@ def check_failover(
             "controller_port": int(switch.address.rpartition(":")[2]),
             "process_packets": "true\n[backend.simulator]\nexternal_aggregator = true",
         }
-        arguments = {"switch": switch.aggregator, "rounds": rounds, "dies": dies, **more}
+        process = switch.process.pid if controller else switch.aggregator
+        arguments = {"switch": process, "rounds": rounds, "dies": dies, **more}
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "3000"}
         env |= {"SWITCHML_TIMEOUT_MS": "3000"}
         if more.get("bits"):
@@ -181,6 +216,14 @@ class GroupTests:
         ranks = launch("outcome", 2, rank_env={1: {"SWITCHML_MIN_NUMEL": "auto"}})
         check_stays_with_gloo(ranks)
         assert "rank 1: SWITCHML_MIN_NUMEL=auto where rank 0 has 1\n" in ranks[0].err
+
+    @staticmethod
+    def test_rank_that_is_late_with_failover(launch: Launcher) -> None:
+        check_tardy_rank(launch)
+
+    @staticmethod
+    def test_rank_that_never_comes_with_failover(launch: Launcher) -> None:
+        check_absent_rank(launch)
 
     @staticmethod
     def test_everything_else_falls_back_and_is_right(launch: Launcher) -> None:

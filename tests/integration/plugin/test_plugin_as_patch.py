@@ -57,5 +57,9 @@ def test_switch_stopped(launch: Launcher, tmp_path: Path) -> None:
     check_failover(launch, tmp_path, 2, "bypass", 2, number=signal.SIGSTOP)
 
 
+def test_controller_killed(launch: Launcher, tmp_path: Path) -> None:
+    check_failover(launch, tmp_path, 2, "bypass", 2, controller=True)
+
+
 def test_rank_killed(launch: Launcher) -> None:
     check_rank_killed(launch, 0)

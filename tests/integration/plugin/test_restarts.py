@@ -1,0 +1,43 @@
+"""A rank is killed in the middle of a sum: the job starts again, and delegates as before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.restarts import WORLD, by_run, by_torchrun, check_goes_on
+from support.serving import serving
+
+from patchgen.client.config import compose_simulated
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.torch import Plugin
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_the_simulator_in_rank_0(plugin: Plugin, tmp_path: Path, victim: int) -> None:
+    """The switch dies with rank 0."""
+    check_goes_on(by_run("--torch", plugin.python), tmp_path, "gloo", victim)
+
+
+def test_simulator_serve(plugin: Plugin, tmp_path: Path) -> None:
+    """The switch stays, and so does what the dead rank has left in it."""
+    with serving(tmp_path / "cache", tmp_path / "counters", WORLD) as switch:
+        config = tmp_path / "switchml.cfg"
+        config.write_text(compose_simulated(aggregator=switch.address))
+        check_goes_on(
+            by_torchrun(plugin.python),
+            tmp_path,
+            "switchml",
+            1,
+            SWITCHML_CONFIG=str(config),
+            SWITCHML_REQUIRE="1",
+            SWITCHML_FAILOVER="1",
+            TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1",
+        )
+        code, counters, _ = switch.end()
+    assert (code, counters["sessions"], counters["broken"]) == (0, 2, 1)

@@ -1,0 +1,51 @@
+"""Rank that trains from its checkpoint, of which one is killed in the first attempt.
+
+restarted_rank.py DIRECTORY BACKEND VICTIM
+
+Writes what it saw to RANK.json in the directory. Its launcher starts all ranks again.
+"""
+
+import json
+import os
+import signal
+import sys
+
+import torch
+import torch.distributed as dist
+import torch_switchml
+
+STEPS, SAVED, KILLED = 12, 4, 6
+NUMEL = 300_000  # more than one packet of each slot
+
+directory, backend, victim = sys.argv[1:]
+checkpoint = os.path.join(directory, "checkpoint")
+attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+torch.set_num_threads(1)
+dist.init_process_group(backend)
+rank, size = dist.get_rank(), dist.get_world_size()
+weights, begin = torch.zeros(NUMEL, dtype=torch.int32), 0
+if os.path.exists(checkpoint):
+    saved = torch.load(checkpoint)
+    weights, begin = saved["weights"], saved["step"]
+for step in range(begin, STEPS):
+    gradient = torch.arange(NUMEL, dtype=torch.int32) % 1000 * (rank + 1) + step
+    work = dist.all_reduce(gradient, async_op=True)
+    if attempt == 0 and step == KILLED and rank == int(victim):
+        os.kill(os.getpid(), signal.SIGKILL)
+    work.wait()
+    weights += gradient
+    if rank == 0 and (step + 1) % SAVED == 0:
+        torch.save({"weights": weights, "step": step + 1}, checkpoint + ".part")
+        os.replace(checkpoint + ".part", checkpoint)
+expected = torch.arange(NUMEL, dtype=torch.int32) % 1000 * (STEPS * size * (size + 1) // 2)
+expected += size * STEPS * (STEPS - 1) // 2
+dist.barrier()
+seen = {
+    "attempt": attempt,
+    "begin": begin,
+    "right": bool(torch.equal(weights, expected)),
+    "report": torch_switchml.report(),
+}
+with open(os.path.join(directory, f"{rank}.json"), "w") as file:
+    json.dump(seen, file)
+dist.destroy_process_group()

@@ -1,0 +1,167 @@
+"""Ranks of one training: started, watched, and started again from their checkpoint."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import struct
+import subprocess
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from support.launcher import Launcher, Rank
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from support.launcher import Started
+
+_PROGRESS = struct.Struct("5q")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """State of a rank, as payload/chaos.py writes it."""
+
+    pid: int
+    steps: int
+    calls: int
+    """Allreduces by SwitchML."""
+    failovers: int
+    gloo: int
+    """Allreduces by Gloo, for all reasons but their own kind."""
+
+    @classmethod
+    def read(cls, directory: Path) -> Progress | None:
+        """Reads what a rank wrote last; None where it has not begun."""
+        try:
+            numbers = (directory / "progress").read_bytes()
+        except FileNotFoundError:
+            return None
+        return cls(*_PROGRESS.unpack(numbers)) if len(numbers) == _PROGRESS.size else None
+
+
+@dataclass(frozen=True)
+class Work:
+    """Training that several attempts bring to its end."""
+
+    network: str
+    steps: int
+    checkpoint: Path
+    wrong: int = -1
+    """Step after whose sums a gradient is spoiled."""
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """Arguments of the ranks' program."""
+        return {
+            "network": self.network,
+            "steps": self.steps,
+            "checkpoint": str(self.checkpoint),
+            "wrong": self.wrong,
+        }
+
+
+@dataclass
+class Attempt:
+    """Ranks that run, from their start to the end of the last of them."""
+
+    started: Sequence[Started]
+    killed: set[int] = field(default_factory=set)
+    """Ranks that were killed on purpose."""
+    codes: dict[int, int] = field(default_factory=dict)
+    """Exit codes of those that have ended."""
+    asked: bool = False
+    """They are asked to end."""
+    begun: float = field(default_factory=time.monotonic)
+    """When they were started."""
+    ended: float | None = None
+    """When the first of them ended."""
+
+    def poll(self) -> bool:
+        """Sees which ranks have ended; true where all have."""
+        for number, rank in enumerate(self.started):
+            if number not in self.codes:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.codes[number] = rank.process.wait(0.001)
+                    self.ended = self.ended or time.monotonic()
+        return len(self.codes) == len(self.started)
+
+    def progress(self) -> list[Progress]:
+        """States of the ranks; empty until all have begun."""
+        found = [Progress.read(rank.cwd) for rank in self.started]
+        known = [one for one in found if one is not None]
+        return known if len(known) == len(found) else []
+
+    def send(self, rank: int, number: signal.Signals) -> bool:
+        """Sends a rank a signal; false where it has ended or not begun."""
+        found = Progress.read(self.started[rank].cwd)
+        self.poll()
+        if found is None or rank in self.codes:
+            return False
+        if number == signal.SIGKILL:
+            self.killed.add(rank)
+        os.kill(found.pid, number)
+        return True
+
+    def ask(self) -> None:
+        """Asks the ranks to write a checkpoint and to end."""
+        self.asked = True
+        (self.started[0].cwd / "end").touch()
+
+    def end(self) -> None:
+        """Kills those that run."""
+        for rank in self.started:
+            found = Progress.read(rank.cwd)
+            if found is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(found.pid, signal.SIGCONT)
+            rank.process.kill()
+        for number, rank in enumerate(self.started):
+            self.codes[number] = rank.process.wait()
+
+    @property
+    def ranks(self) -> list[Rank]:
+        """Ranks with what they wrote, once all have ended."""
+        return [
+            Rank(
+                self.codes[number],
+                (rank.cwd / "stdout").read_text(errors="replace"),
+                (rank.cwd / "stderr").read_text(errors="replace"),
+            )
+            for number, rank in enumerate(self.started)
+        ]
+
+
+@dataclass(frozen=True)
+class Starter:
+    """Starts the ranks of a training around a switch."""
+
+    launch: Launcher
+    world: int
+    config: Mapping[str, object]
+    env: Mapping[str, str]
+    timeout: float
+    """Limit of the group, in seconds."""
+
+    def start(self, work: Work) -> Attempt:
+        """Starts an attempt, which goes on from the checkpoint."""
+        return Attempt(
+            self.launch.begin(
+                "chaos:train",
+                self.world,
+                arguments=work.arguments,
+                config=self.config,
+                env=self.env,
+                timeout=self.timeout,
+            )
+        )
+
+    def explain(self, network: str, steps: int) -> Started:
+        """Starts the undisturbed training, which needs no switch."""
+        arguments = {"network": network, "steps": steps, "world": self.world}
+        (started,) = self.launch.begin("chaos:explain", 1, arguments=arguments, env=self.env)
+        return started

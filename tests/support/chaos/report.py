@@ -1,0 +1,53 @@
+"""A chaos run as it is started by tests and by `make chaos`, and its last lines."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from support.chaos.plan import SECONDS, plan
+
+if TYPE_CHECKING:
+    import pytest
+
+    from support.chaos.running import Chaos
+
+SHORT = 5
+"""Events of a run that is part of `make test`."""
+_SCALE = 0.3  # of the times of its events
+STEPS = {"convolutional": 150, "transformer": 150}
+SHORT_STEPS = {"convolutional": 100}
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Adds the options of `make chaos` to pytest's."""
+    group = parser.getgroup("chaos", "a training that is disturbed")
+    group.addoption("--seed", type=int, default=1, help="Seed of the events and their moments.")
+    group.addoption("--events", type=int, default=SHORT, help="Number of events.")
+
+
+def say(line: str) -> None:
+    """Writes a line, also under pytest -s."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def check(chaos: Chaos, seed: int, count: int) -> None:
+    """Runs the events of a seed and checks that nothing was wrong."""
+    begun = time.monotonic()
+    kinds = [*SECONDS]
+    scale = _SCALE if count <= len(kinds) else 1.0
+    say(f"\nseed {seed}: {count} events, {chaos.starter.world} ranks")
+    outcome = chaos.run(plan(seed, count, kinds, scale), count)
+    trainings = ", ".join(f"{number} of {name}" for name, number in outcome.trainings.items())
+    say(
+        f"{count} events in {time.monotonic() - begun:.0f} s: trainings to their end: {trainings}; "
+        f"{outcome.attempts} starts, {outcome.failovers} failovers; "
+        f"at most {outcome.longest:.1f} s from an event to the next step"
+    )
+    for name, share in outcome.deviations.items():
+        say(f"{name}: weights within {share:.2f} of what rounding explains, equal on all ranks")
+    say(f"{len(outcome.problems)} problems")
+    assert not outcome.problems, "\n".join(outcome.problems)
+    assert outcome.trainings

@@ -1,0 +1,109 @@
+"""Switches that can be killed, stopped and cut off."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from typing import TYPE_CHECKING, Protocol
+
+from support.chaos.relay import Relay
+from support.serving import Served, serving
+from support.waiting import has_ended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+
+class Switch(Protocol):
+    """Switch of a chaos test, and what it takes to reach it."""
+
+    @property
+    def config(self) -> Mapping[str, object]:
+        """Values of the ranks' switchml.cfg."""
+
+    def start(self) -> None:
+        """Starts it again, at the same place, if it does not run."""
+
+    def kill(self) -> None:
+        """Kills the process that adds."""
+
+    def kill_controller(self) -> None:
+        """Kills the process that lets ranks join."""
+
+    def stopped(self) -> contextlib.AbstractContextManager[None]:
+        """Stops the process that adds while the block lasts."""
+
+    def losing(self, share: float) -> contextlib.AbstractContextManager[None]:
+        """Loses a share of the packets while the block lasts."""
+
+    def close(self) -> None:
+        """Ends it."""
+
+
+class Simulated:
+    """`simulator serve` behind a relay: the command watches over the process that adds."""
+
+    def __init__(self, cache: Path, counters: Path, workers: int) -> None:
+        self._relay = Relay()
+        self._given = cache, counters, workers
+        self._stack = contextlib.ExitStack()
+        self._served: Served | None = None
+
+    @property
+    def config(self) -> Mapping[str, object]:
+        """Values of the ranks' switchml.cfg."""
+        return {
+            "prepostprocessor": "cpu_exponent_quantizer",
+            "controller_port": self._relay.port,
+            "process_packets": "true\n[backend.simulator]\nexternal_aggregator = true",
+        }
+
+    def start(self) -> None:
+        """Starts it again, behind the same relay, if it does not run."""
+        if self._served is None:
+            self._served = self._stack.enter_context(serving(*self._given))
+            self._relay.target = int(self._served.address.rpartition(":")[2])
+
+    def kill(self) -> None:
+        """Kills the process that adds; the command ends as well."""
+        if self._served is not None:
+            os.kill(self._served.aggregator, signal.SIGKILL)
+            self._end()
+
+    def kill_controller(self) -> None:
+        """Kills the command; the process that adds must end as well."""
+        if self._served is not None:
+            aggregator = self._served.aggregator
+            self._served.process.kill()
+            has_ended(aggregator)
+            self._end()
+
+    def _end(self) -> None:
+        assert self._served is not None
+        self._served.process.wait()
+        self._served = None
+        self._stack.close()
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stops the process that adds while the block lasts."""
+        assert self._served is not None
+        process = self._served.aggregator
+        os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(process, signal.SIGCONT)
+
+    def losing(self, share: float) -> contextlib.AbstractContextManager[None]:
+        """Loses a share of what the ranks send and get while the block lasts."""
+        return self._relay.losing(share)
+
+    def close(self) -> None:
+        """Ends it, as an operator does."""
+        if self._served is not None:
+            self._served.process.send_signal(signal.SIGTERM)
+            self._end()
+        self._relay.close()
