@@ -26,6 +26,7 @@ TYPE = "https://in-toto.io/Statement/v1"
 BUILDER = "urn:switchml-patch"
 _PREDICATE = "https://slsa.dev/provenance/v1"
 _FORMAT = "v1"
+_LONGEST = 1 << 24  # bytes, far more than any has: a device has no end
 _DIGEST = re.compile(r"[0-9a-f]+")
 _UNREADABLE = (
     ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError,
@@ -123,7 +124,7 @@ def read(path: str) -> Provenance:
         FileError: it cannot be read.
     """
     with file_errors(), open(path, "rb") as file:
-        content = file.read()
+        content = file.read(_LONGEST)
     try:
         return parse(json.loads(content))
     except _UNREADABLE as error:

@@ -77,6 +77,11 @@ def test_what_is_no_provenance_is_refused_in_a_line(content: bytes, tmp_path: Pa
         statement.read(str(path))
 
 
+def test_what_has_no_end_is_no_provenance() -> None:
+    with pytest.raises(OptionsError, match="/dev/zero: no provenance of switchml-patch; give"):
+        statement.read("/dev/zero")
+
+
 def test_a_provenance_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="No such file"):
         statement.read(str(tmp_path / "a.json"))
