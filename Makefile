@@ -103,6 +103,10 @@ test-real: packages $(VENV)/dev ## Test with the real client library; SWITCHML_S
 test-workflows: packages $(VENV)/dev ## Run the steps of .github/workflows on a small project
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-workflows
 
+.PHONY: test-rebuild
+test-rebuild: packages $(VENV)/dev ## Compile again as another user, without namespaces, with caches
+	@PATH="$(abspath $(BIN)):$$PATH" ci/test-rebuild
+
 .PHONY: test-cluster
 test-cluster: packages $(VENV)/dev ## Test with SLURM, Open MPI and torchrun over two hosts; as root
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-cluster

@@ -44,6 +44,14 @@ LONGEST_FIRST = (
     "integration/client",
     "integration/simulator",
 )
+TARGETS = {
+    "cluster": (
+        "SWITCHML_TEST_CLUSTER",
+        "needs SLURM, Open MPI and two hosts: make test-cluster makes them",
+    ),
+    "rebuild": ("SWITCHML_TEST_REBUILD", "compiles for a minute: make test-rebuild runs it"),
+}
+"""Marks of tests that `make test` leaves out: the variable that is set by their target, and why."""
 _CACHE = pytest.StashKey["str | None"]()
 
 
@@ -75,7 +83,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes take files in turn, what takes longest comes first."""
+    """Leaves out what has a target of its own.
+
+    Where several processes take files in turn, what takes longest comes first.
+    """
+    for name, (variable, reason) in TARGETS.items():
+        if not os.environ.get(variable):
+            for item in items:
+                if item.get_closest_marker(name):
+                    item.add_marker(pytest.mark.skip(reason))
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=_turn)
 

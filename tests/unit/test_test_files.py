@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TESTS = Path(__file__).parents[1]
+ROOT = TESTS.parent
+REBUILD = "pytest.mark.rebuild"
 MODULES = {path.stem for path in TESTS.rglob("test_*.py")}
 
 
@@ -38,6 +41,37 @@ def test_an_import_of_a_test_file_is_found(line: str, tmp_path: Path) -> None:
     path = tmp_path / "test_other.py"
     path.write_text(f"def test() -> None:\n    {line}\n")
     assert imported(path) & MODULES == {"test_docs"}
+
+
+def targets() -> set[str]:
+    """Targets of make for tests that `make test` leaves out."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    return {*re.findall(r"^(test-[a-z]+):", text, re.MULTILINE)}
+
+
+def test_what_has_a_target_of_its_own_is_not_forgotten() -> None:
+    assert targets() == {path.name for path in (ROOT / "ci").glob("test-*")}
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert {*re.findall(r"^ {4}make (test-[a-z]+)", page, re.MULTILINE)} == targets()
+    texts = [path.read_text(encoding="utf-8") for path in TESTS.rglob("*.py")]
+    assert {name for text in texts for name in re.findall(r"make (test-[a-z]+)", text)} <= targets()
+
+
+def left_out(path: Path) -> dict[str, bool]:
+    """Tests of a file, and whether `make test` leaves them out as a whole."""
+    tests = (node for node in ast.parse(path.read_text(encoding="utf-8")).body
+             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"))  # fmt: skip
+    return {
+        test.name: REBUILD in {ast.unparse(decorator) for decorator in test.decorator_list}
+        for test in tests
+    }
+
+
+def test_a_file_that_make_test_runs_in_part_has_a_test_that_it_runs() -> None:
+    found = [left_out(path) for path in (TESTS / "integration").rglob("test_*.py")
+             if REBUILD in path.read_text(encoding="utf-8")]  # fmt: skip
+    assert sum(any(tests.values()) for tests in found) > 1
+    assert all(not all(tests.values()) for tests in found)
 
 
 LONGEST = 15  # lines

@@ -148,6 +148,7 @@ def test_unpatched(unpatched: Path, tree: Path, project: Project, tmp_path: Path
     assert torch_project.git(tree, "status", "--porcelain") == ""
 
 
+@pytest.mark.rebuild
 def test_patched_sums_on_two_ranks(patched: Path, tmp_path: Path) -> None:
     torch = unpacked(patched, tmp_path / "torch")
     assert asked(torch)["patched"] is True
@@ -172,6 +173,7 @@ def test_patched_sums_on_two_ranks(patched: Path, tmp_path: Path) -> None:
         assert answer == {"right": True, "calls": 1, "patched": True}
 
 
+@pytest.mark.rebuild
 def test_a_fresh_build_has_the_same_bytes(
     patched: Path, tree: Path, project: Project, home: Path
 ) -> None:

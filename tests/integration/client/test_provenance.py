@@ -94,6 +94,7 @@ def test_another_directory_another_time(
     assert b"a longer name" not in (homes[1] / ARCHIVE).read_bytes()
 
 
+@pytest.mark.rebuild
 def test_the_simulator_of_another_user() -> None:
     homes = []
     with unprivileged.directory() as place:

@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def wanted() -> None:
-    """For tests that are not part of every run."""
-    if not os.environ.get("SWITCHML_TEST_CLUSTER"):
-        pytest.skip("needs SLURM, Open MPI and two hosts: make test-cluster makes them")
-
-
-@pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 

@@ -44,7 +44,7 @@ def check(report: Path, hosts: list[str], lacking: str) -> None:
     assert (found["leg"], found["hosts"]) == expected
 
 
-@pytest.mark.usefixtures("wanted")
+@pytest.mark.cluster
 @pytest.mark.parametrize("lacking", ["", "hx1"])
 def test_ranks_of_srun(
     nodes: Slurm, plugin: Plugin, cache: Path, tmp_path: Path, lacking: str
@@ -63,7 +63,7 @@ def test_ranks_of_srun(
     check(report, ["hx0", "hx1"], lacking)
 
 
-@pytest.mark.usefixtures("wanted")
+@pytest.mark.cluster
 @pytest.mark.parametrize("lacking", ["", "apollo"])
 def test_ranks_of_mpirun(
     plugin: Plugin, cache: Path, two_hosts: list[cluster.Host], tmp_path: Path, lacking: str
@@ -81,7 +81,10 @@ def test_ranks_of_mpirun(
     check(report, ["zeus", "apollo"], lacking)
 
 
-@pytest.mark.parametrize("broken", [False, True], ids=["well", "broken"])
+@pytest.mark.parametrize(
+    "broken",
+    [pytest.param(False, id="well", marks=pytest.mark.cluster), pytest.param(True, id="broken")],
+)
 def test_ranks_of_torchrun(
     plugin: Plugin, cache: Path, two_hosts: list[cluster.Host], tmp_path: Path, *, broken: bool
 ) -> None:

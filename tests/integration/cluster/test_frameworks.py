@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from support.torch import Plugin
 
-pytestmark = pytest.mark.usefixtures("wanted")
+pytestmark = pytest.mark.cluster
 
 PROGRAMS = REPOSITORY / "tests" / "payload"
 STEPS = 16 * 4 // 4  # of each rank: batches, epochs, and ranks that share a data set

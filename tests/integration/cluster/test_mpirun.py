@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from support.torch import Plugin
 
-pytestmark = pytest.mark.usefixtures("wanted")
+pytestmark = pytest.mark.cluster
 
 
 def test_ranks_of_mpirun_delegate(

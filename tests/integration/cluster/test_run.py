@@ -52,7 +52,11 @@ def check(commands: Sequence[run_hosts.Command], tmp_path: Path) -> None:
     assert table == [[str(rank), name] for rank, name in enumerate(expected)]
 
 
-@pytest.mark.parametrize("options", [["--node-rank={node}"], []], ids=["static", "c10d"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(["--node-rank={node}"], id="static", marks=pytest.mark.cluster),
+     pytest.param([], id="c10d")],
+)  # fmt: skip
 def test_hosts_train_through_the_simulator_of_the_first(
     plugin: Plugin,
     two_hosts: list[cluster.Host],
@@ -72,7 +76,7 @@ def test_hosts_train_through_the_simulator_of_the_first(
         assert "Traceback" not in command.err
 
 
-@pytest.mark.usefixtures("wanted")
+@pytest.mark.cluster
 def test_all_ranks_start_again_after_one_has_failed(
     plugin: Plugin, two_hosts: list[cluster.Host], tmp_path: Path
 ) -> None:
@@ -81,7 +85,7 @@ def test_all_ranks_start_again_after_one_has_failed(
     check(commands, tmp_path)
 
 
-@pytest.mark.usefixtures("wanted")
+@pytest.mark.cluster
 def test_the_code_of_a_failed_rank_is_that_of_all_hosts(
     plugin: Plugin, two_hosts: list[cluster.Host], tmp_path: Path
 ) -> None:
@@ -91,7 +95,7 @@ def test_the_code_of_a_failed_rank_is_that_of_all_hosts(
         assert "rank 3 on apollo failed with exit code 3" in command.err
 
 
-@pytest.mark.usefixtures("wanted")
+@pytest.mark.cluster
 @pytest.mark.parametrize(
     ("end", "codes", "told"),
     [
@@ -124,7 +128,7 @@ def test_no_process_is_left_where_a_host_ends_or_is_cut_off(
     assert all(has_ended(path.stem) for path in tmp_path.glob("*.pid"))
 
 
-@pytest.mark.usefixtures("wanted")
+@pytest.mark.cluster
 def test_hosts_with_another_plugin_are_named(
     plugin: Plugin, two_hosts: list[cluster.Host], tmp_path: Path
 ) -> None:
@@ -136,7 +140,7 @@ def test_hosts_with_another_plugin_are_named(
     assert not [*tmp_path.glob("*.json")]
 
 
-@pytest.mark.usefixtures("wanted")
+@pytest.mark.cluster
 def test_bare_under_srun(nodes: Slurm, plugin: Plugin, tmp_path: Path) -> None:
     """Nodes and the first host's name come from SLURM."""
     env = cluster.environment(TMPDIR=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"))
@@ -150,14 +154,14 @@ def test_bare_under_srun(nodes: Slurm, plugin: Plugin, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.usefixtures("wanted")
+@pytest.mark.cluster
 def test_srun_with_several_commands_on_a_node(nodes: Slurm, plugin: Plugin, tmp_path: Path) -> None:
     done = nodes.srun("-N2", "-n4", *RUN, "--", plugin.python, cluster.PROGRAM, cwd=tmp_path)
     assert done.returncode == 2
     assert "srun has started 2 of this command on one host; start one on each" in done.stderr
 
 
-@pytest.mark.usefixtures("wanted")
+@pytest.mark.cluster
 def test_bare_under_mpirun(plugin: Plugin, two_hosts: list[cluster.Host], tmp_path: Path) -> None:
     env = cluster.environment(TMPDIR=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"))
     command: list[str | Path] = [

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from support.slurm import Slurm
     from support.torch import Plugin
 
-pytestmark = pytest.mark.usefixtures("wanted")
+pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

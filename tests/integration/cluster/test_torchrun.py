@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from support.torch import Plugin
 
-pytestmark = pytest.mark.usefixtures("wanted")
+pytestmark = pytest.mark.cluster
 
 _APART = 3.0  # seconds between the starts of the agents
 

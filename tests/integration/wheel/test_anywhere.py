@@ -155,6 +155,7 @@ def test_the_verification_sees_the_wheel_as_its_users_do(built: Site, tmp_path: 
     Site(tmp_path / "place", project, built.lock, built.client).run()
 
 
+@pytest.mark.rebuild
 def test_without_namespaces_it_says_so_and_the_path_is_in_the_bytes(built: Site) -> None:
     place = built.elsewhere(built.root.parents[1] / "three" / "place")
     place.root.parent.mkdir()

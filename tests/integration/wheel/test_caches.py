@@ -46,7 +46,14 @@ def sccache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("kind", CACHES)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "ccache-http",
+        pytest.param("ccache-redis", marks=pytest.mark.rebuild),
+        pytest.param("sccache-redis", marks=pytest.mark.rebuild),
+    ],
+)
 def test_a_server_of_objects_serves_a_second_work_directory(
     parts: Site, tmp_path: Path, kind: str, request: pytest.FixtureRequest
 ) -> None:

@@ -273,6 +273,7 @@ def plugin(
     return wheel
 
 
+@pytest.mark.rebuild
 def test_a_plugin_by_another_user(plugin: Path, stranger: Path) -> None:
     said, made = rebuilt_by_another_user(stranger, plugin)
     assert said.endswith("identical bytes\n")
@@ -312,20 +313,31 @@ def test_a_plugin_of_a_library_that_is_not_what_it_says(
     assert f"client library: {named}  contents from byte " in said
 
 
-def test_a_graft_by_another_user(
-    installed: Path,
-    place: Path,
-    patched: Path,
-    stranger: Path,
-    torch_python: Path,
-) -> None:
-    shutil.copytree(patched, place / "source", symlinks=True)
-    built = place / "graft"
-    built.mkdir()
-    given = ("--torch", torch_python, "--source", place / "source", "--switchml-home", installed)
-    tool("graft", "build", *given, "-o", built / "a graft.so", **PLAIN)
-    said, made = rebuilt_by_another_user(
-        stranger, built / "a graft.so", "--source", place / "source"
-    )
+@pytest.fixture(scope="module")
+def source(patched: Path, place: Path) -> Path:
+    """A source that another user can read."""
+    return Path(shutil.copytree(patched, place / "source", symlinks=True, copy_function=os.link))
+
+
+@pytest.fixture(scope="module")
+def graft(installed: Path, place: Path, source: Path, torch_python: Path) -> Path:
+    made = place / "graft" / "a graft.so"
+    made.parent.mkdir()
+    given = ("--torch", torch_python, "--source", source, "--switchml-home", installed)
+    tool("graft", "build", *given, "-o", made, **PLAIN)
+    return made
+
+
+def test_a_graft_in_another_directory(graft: Path, source: Path, tmp_path: Path) -> None:
+    output = tmp_path / "rebuilt"
+    said = tool("rebuild", graft, "--source", source, "-o", output)
     assert said.endswith("identical bytes\n")
-    assert contents(made) == contents(built)
+    assert contents(output) == contents(graft.parent)
+    assert (output / f"{graft.name}{ATTESTED}").exists()
+
+
+@pytest.mark.rebuild
+def test_a_graft_by_another_user(graft: Path, source: Path, stranger: Path) -> None:
+    said, made = rebuilt_by_another_user(stranger, graft, "--source", source)
+    assert said.endswith("identical bytes\n")
+    assert contents(made) == contents(graft.parent)
