@@ -75,7 +75,7 @@ def test_the_wheel_is_that_of_plugin_build(
 def test_one_command_is_a_first_look(archive: Path, tmp_path: Path) -> None:
     """With the simulator compiled in, in an isolated build, which needs nothing of an index."""
     made = environment(DEBIAN, tmp_path / "venv")
-    done = made.pip("install", "--no-index", "--no-deps", archive, **COMPILED)
+    done = made.pip("install", "--no-index", "--no-deps", archive, **COMPILED, **UNOPTIMIZED)
     assert done.returncode == 0, done.stdout + done.stderr
     verified = switchml_patch("verify", made.python, "--json")
     checks = {check["name"]: check for check in json.loads(verified.stdout)["checks"]}
