@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 WORLD = 3
-TIMEOUT = 30.0  # of the group
+TIMEOUT = 20.0  # of the group
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.group_tests import check_absent_rank, check_tardy_rank
 from support.real import FAULTS, LabLauncher, OneFile, Settings, Stoppable
 from support.table import check_all_summed, differences, run_table
 from support.torch import checked, results
@@ -226,6 +227,24 @@ def test_a_dead_peer(launch: LabLauncher) -> None:
     assert ranks[0].result["first"]
     assert ranks[0].result["second"]
     assert ranks[0].result["elapsed"] < 60
+
+
+def test_a_dead_peer_with_failover(launch: LabLauncher) -> None:
+    """The ring names the rank that is gone."""
+    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "5000"}
+    ranks = launch("dies", 2, arguments={"victim": 1}, env=env)
+    assert ranks[1].code == -9
+    assert "rank 1 is gone" in ranks[0].result["first"]
+    assert "rank 1 is gone" in ranks[0].result["second"]
+    assert ranks[0].result["elapsed"] < 60
+
+
+def test_a_rank_that_is_late_with_failover(launch: LabLauncher) -> None:
+    check_tardy_rank(launch)
+
+
+def test_a_rank_that_never_comes_with_failover(launch: LabLauncher) -> None:
+    check_absent_rank(launch)
 
 
 def test_a_rank_that_is_not_patched(launch: LabLauncher) -> None:
