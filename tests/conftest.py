@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from support.simulator import Home
 
 LONGEST_FIRST = (
-    "integration/wheel",
+    "integration/wheel/test_build.py",
     "integration/plugin/test_demo_command.py",
     "integration/real",
     "integration/run",
+    "integration/wheel",  # finds what the first build has compiled
     "integration/apply/test_delegate.py",
     "integration/ranks/test_table.py",
     "integration/verify",
