@@ -17,7 +17,7 @@ DIRECTORY = "SWITCHML_METRICS"
 SECONDS = "SWITCHML_METRICS_SECONDS"
 HEADINGS = (
     *("rank", "state", "allreduces", "bytes", "by Gloo", "mean ms", "waited s"),
-    *("packets", "timeouts", "failovers"),
+    *("packets", "timeouts", "failovers", "returns"),
 )
 _NAME = r"switchml-{host}-(\d+)-\d+\.prom"
 _SAMPLE = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
@@ -64,6 +64,7 @@ class Metrics:
             self.count("packets_sent_total"),
             self.count("timeouts_total"),
             self.count("failovers_total"),
+            self.count("returns_total"),
         )
 
     @property
@@ -82,6 +83,8 @@ class Metrics:
             told.append(tables.counted(int(self.values["timeouts_total"]), "timeout"))
         if self.values.get("failovers_total"):
             told.append(tables.counted(int(self.values["failovers_total"]), "failover"))
+        if self.values.get("returns_total"):
+            told.append(tables.counted(int(self.values["returns_total"]), "return"))
         return f"metrics: rank {self.rank}: {', '.join(told)}"
 
 

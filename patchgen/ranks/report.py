@@ -87,7 +87,7 @@ def _table(ranks: Sequence[Rank], result: Result) -> Iterator[str]:
     ]
     fallen = [f"Gloo: {name}" for name in reasons]
     counted = _packets(reports)
-    over = ["after a failure", "jobs redone", "seconds"] if failed else []
+    over = ["after a failure", "jobs redone", "seconds", "returns"] if failed else []
     host = ["host"] if places else []
     titles = ["allreduces delegated", "bytes", *over, *fallen, *counted.values(), *headings]
     rows = [
@@ -124,14 +124,14 @@ def _packets(reports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def _failover(report: Mapping[str, Any]) -> Mapping[str, Any]:
     """Counters of a rank whose SwitchML has failed; those of an older torch are 0."""
-    none = {"failovers": 0, "reason": "", "redone": 0, "calls": 0, "seconds": 0}
-    found: Mapping[str, Any] = report.get("failover", none)
-    return found
+    none = {"failovers": 0, "returns": 0, "reason": "", "redone": 0, "calls": 0, "seconds": 0}
+    return {**none, **report.get("failover", {})}
 
 
 def _failover_cells(report: Mapping[str, Any]) -> list[str]:
     found = _failover(report)
-    return [f"{found['calls']:,}", f"{found['redone']:,}", f"{found['seconds']:.1f}"]
+    seconds = f"{found['seconds']:.1f}"
+    return [f"{found['calls']:,}", f"{found['redone']:,}", seconds, f"{found['returns']:,}"]
 
 
 def reason(result: Result) -> str:

@@ -26,7 +26,7 @@ namespace switchml_torch {
 
 /// Version of what ranks tell each other and of which calls become which jobs. Ranks of different
 /// ones do not delegate, so a change of either takes the next number.
-constexpr unsigned kProtocol = 1;
+constexpr unsigned kProtocol = 2;
 
 constexpr std::size_t kMaxReasons = 4;
 
@@ -65,11 +65,17 @@ struct Offer {
   char kind = 'y';    // 'y': able, 'b': unable because another group delegates, 'n': unable
   std::string words;  // the terms, which must be the same on every rank, or why it is unable
   std::string where;  // what only this rank is told, where the user has something to mend
+  char context = kStopped;
+
+  // Whether the context of the rank runs; of all: kBoth where those of some do.
+  static constexpr char kStopped = 's';
+  static constexpr char kRuns = 'r';
+  static constexpr char kBoth = 'b';
 
   static Offer refuse(const std::string& why, const std::string& where = "") {
-    return {'n', why, where};
+    return {'n', why, where, kStopped};
   }
-  static Offer busy(const std::string& why) { return {'b', why, ""}; }
+  static Offer busy(const std::string& why) { return {'b', why, "", kStopped}; }
   bool able() const { return kind == 'y'; }
 };
 
@@ -82,6 +88,7 @@ struct Message {
   char kind = 'y';                  // as of an offer; of all: 'b' where one is busy, or kMissing
   bool required = false;            // the rank, or one of them, has SWITCHML_REQUIRE set
   std::string words;                // as of an offer; of all: who is not able, and why
+  char context = Offer::kStopped;
 
   bool able() const { return kind == 'y'; }
 
@@ -95,7 +102,8 @@ struct Message {
     for (const auto& nonce : nonces) {
       list += nonce + ",";
     }
-    const auto out = text(protocol, ' ', list, " ", kind, required ? 'r' : '-', ' ', words);
+    const auto out =
+        text(protocol, ' ', list, " ", kind, required ? 'r' : '-', context, ' ', words);
     return {out.begin(), out.end()};
   }
 
@@ -104,7 +112,7 @@ struct Message {
     Message out;
     std::string list;
     char letter = 0;
-    if (!(in >> out.protocol >> list >> out.kind >> letter)) {
+    if (!(in >> out.protocol >> list >> out.kind >> letter >> out.context)) {
       throw std::runtime_error("its answer is cut short");
     }
     out.required = letter == 'r';
@@ -174,11 +182,13 @@ inline Message verdict(const std::vector<Message>& offers) {
   Message out;
   std::map<std::string, std::vector<int>> reasons;
   const auto& first = offers[0];
+  out.context = first.context;
   for (std::size_t r = 0; r < offers.size(); ++r) {
     const auto& offer = offers[r];
     const auto rank = static_cast<int>(r);
     out.required = out.required || offer.required;
     out.kind = offer.kind == 'b' ? 'b' : out.kind;
+    out.context = offer.context == out.context ? out.context : Offer::kBoth;
     out.nonces.push_back(offer.nonces[0]);
     if (offer.protocol != first.protocol) {
       reasons[text("switchml-patch with protocol ", offer.protocol, " where rank 0 has ",
@@ -226,6 +236,7 @@ class Negotiation {
     own.kind = offer.kind;
     own.required = isSet("SWITCHML_REQUIRE");
     own.words = offer.words;
+    own.context = offer.context;
     auto all = rank_ == 0 ? gather(name, own) : answer(name, own);
     begun_ = Clock::now();
     if (all.kind == Message::kMissing) {
@@ -301,7 +312,8 @@ class Negotiation {
       // Whoever has read the name of the earlier call waits there.
       set(of(earlier, "next"), call_);
       if (!has(of(earlier, kFirst))) {
-        set(of(earlier, kFirst), Message{kProtocol, {"-"}, 'n', false, "begun again"}.write());
+        set(of(earlier, kFirst),
+            Message{kProtocol, {"-"}, 'n', false, "begun again", Offer::kStopped}.write());
       }
     }
   }

@@ -47,6 +47,8 @@ constexpr std::chrono::milliseconds kProbe = std::chrono::seconds(30);
 constexpr std::chrono::milliseconds kMeasured = std::chrono::seconds(1);
 constexpr std::chrono::milliseconds kStopAfterFailure = std::chrono::seconds(1);
 constexpr std::chrono::milliseconds kStopAtExit = std::chrono::seconds(5);
+constexpr std::chrono::milliseconds kStartAgain = std::chrono::seconds(45);
+constexpr std::chrono::milliseconds kQuiet = std::chrono::seconds(1);
 constexpr const char* kForked = "SwitchML was started before this process was forked";
 
 enum Fallback : std::size_t { kGroup, kOp, kDtype, kTensors, kNumel, kFallbacks };
@@ -89,6 +91,7 @@ struct Sum {
 struct Submitted {
   Sum sum;
   std::shared_ptr<Jobs::Entry> entry;  // null where the library does not have it
+  std::shared_ptr<Jobs> jobs;          // of the start of the context that has it
 };
 using SubmittedJobs = std::map<std::uint64_t, Submitted>;
 
@@ -105,8 +108,11 @@ class Newest {
     const auto* const link = link_.load(std::memory_order_acquire);
     return link == nullptr ? Value{} : link->value;
   }
-  /// True where none was set.
-  bool empty() const { return link_.load(std::memory_order_acquire) == nullptr; }
+  /// True where there is none, or an empty one.
+  bool empty() const {
+    const auto* const link = link_.load(std::memory_order_acquire);
+    return link == nullptr || link->value.empty();
+  }
   void set(Value value) {
     link_.store(new const Link{std::move(value), link_.load()}, std::memory_order_release);
   }
@@ -157,10 +163,10 @@ struct Process {
   std::atomic<bool> counts{false};
   Newest<std::string> broken;
   Newest<std::string> suspended;  // why its group goes on over Gloo
+  Newest<std::string> failure;    // the newest after which a group did
   Failover::Counters failover;
   Newest<Outcome> group;
   Newest<std::string> filled;
-  Jobs jobs;
   Threads threads;
   metrics::Times times;                  // of allreduces that SwitchML has summed
   std::atomic<std::uint64_t> waited{0};  // nanoseconds, for jobs of the library
@@ -170,11 +176,12 @@ struct Process {
   std::condition_variable turnChanged;
   std::uint64_t turn = 0;
   bool claimed = false;
-  bool started = false;
-  bool stopping = false;
+  bool started = false;   // it was, once
+  bool stopping = false;  // since it was started last
   bool warned = false;
   bool joined = false;
   std::uint64_t unfinished = 0;
+  std::shared_ptr<Jobs> jobs = std::make_shared<Jobs>();  // since the context was started last
   SubmittedJobs lost;
   // All there have been: a reader without the mutex may still look at one.
   std::vector<std::unique_ptr<const Delegation>> delegations;
@@ -192,6 +199,7 @@ Process::Process(const Process& before)
       nextTicket(before.nextTicket.load()),
       broken(before.broken),
       suspended(before.suspended),
+      failure(before.failure),
       group(before.group),
       filled(before.filled) {
   for (std::size_t i = 0; i < kFallbacks; ++i) {
@@ -277,9 +285,11 @@ std::string metricsPage(const Process& state, bool last) {
   const auto& failover = state.failover;
   page.counter("switchml_failovers_total", "Failures after which the ranks went on over Gloo.",
                failover.failovers.load(std::memory_order_relaxed));
+  page.counter("switchml_returns_total", "Failures after which they have returned to SwitchML.",
+               failover.returns.load(std::memory_order_relaxed));
   page.counter("switchml_failover_allreduces_total", "Allreduces that went over Gloo then.",
                failover.calls.load(std::memory_order_relaxed));
-  page.counter("switchml_failover_seconds_total", "Time since these failures, until groups ended.",
+  page.counter("switchml_failover_seconds_total", "Time over Gloo after these failures.",
                failover.seconds());
   page.begin("switchml_state", "1 for what this rank does now: see the label.", "gauge");
   for (const char* const one : {"delegating", "gloo", "failover", "failed", "ended"}) {
@@ -355,7 +365,7 @@ bool stoppedWithin(std::chrono::milliseconds limit) {
 /// another rank that comes late would take what it finds there for this rank's values.
 void stop(Process& state) {
   state.turnChanged.notify_all();
-  state.jobs.giveUp();
+  state.jobs->giveUp();
   if (state.started && !state.stopping) {
     state.stopping = true;
     try {
@@ -382,6 +392,7 @@ void disable(Process& state, const std::string& why) {
 void suspend(Process& state, const std::string& why) {
   std::lock_guard<std::mutex> lock(state.mutex);
   state.suspended.set(why);
+  state.failure.set(why);
   stop(state);
 }
 
@@ -389,7 +400,7 @@ void fail(Process& state, const std::string& why) {
   if (state.broken.empty()) {
     const auto counted = packets(state).words();
     say(text("error: ", why, counted.empty() ? "" : " (" + counted + ")",
-             "; this process uses SwitchML no more"));
+             "; this rank uses SwitchML no more"));
   }
   disable(state, why);
 }
@@ -418,6 +429,21 @@ void atExit(int status, void*) {
 
 // ---- what this rank offers to the others -------------------------------------------------------
 
+/// Called with the process's mutex held. Why a context that has been used cannot be started anew;
+/// empty where it can, or was not used.
+std::string obstacleToStart(const Process& state) {
+  auto& context = switchml::Context::GetInstance();
+  if (!state.used) {
+    return "";
+  }
+  if (!startsAgain(context.GetConfig().general_)) {
+    return "the client library starts once in a process, without its mend `restart`";
+  }
+  return context.GetContextState() == switchml::Context::STOPPED
+             ? ""
+             : "the SwitchML context has not stopped";
+}
+
 /// Called with the process's mutex held.
 Offer makeOffer(const Process& state, Loaded& loaded, std::size_t contexts, int rank, int size,
                 Settings& settings) {
@@ -430,7 +456,11 @@ Offer makeOffer(const Process& state, Loaded& loaded, std::size_t contexts, int 
   }
   for (const auto* why : {&state.broken, &state.suspended}) {
     if (!why->empty()) {
-      return Offer::refuse("SwitchML was given up: " + why->get());
+      const auto stays = state.claimed ? "" : obstacleToStart(state);
+      if (state.claimed || !stays.empty()) {
+        return Offer::refuse(
+            text("SwitchML was given up: ", why->get(), stays.empty() ? "" : "; ", stays));
+      }
     }
   }
   if (state.started) {
@@ -474,7 +504,8 @@ Offer makeOffer(const Process& state, Loaded& loaded, std::size_t contexts, int 
   if (const auto wrong = objection(config); !wrong.empty()) {
     return Offer::refuse(wrong, loaded.place);
   }
-  return {'y', termsOf(config, settings), ""};
+  return {'y', termsOf(config, settings), "",
+          state.started && !state.stopping ? Offer::kRuns : Offer::kStopped};
 }
 
 // ---- the context --------------------------------------------------------------------------------
@@ -533,24 +564,28 @@ unsigned threadsFor(unsigned processors, unsigned library) {
   return processors > library ? std::min(processors - library, kMost) : 1;
 }
 
-/// Starts the context unless it runs. The other ranks wait for the answer of this one as long as
-/// the group's timeout, so half of it is the limit.
+/// Starts the context unless it runs, within `limit`.
 Offer startContext(Process& state, const switchml::Config& config,
-                   std::chrono::milliseconds timeout) {
-  if (state.started) {
+                   std::chrono::milliseconds limit) {
+  std::unique_lock<std::mutex> lock(state.mutex);
+  if (state.started && !state.stopping) {
     return {};
   }
-  state.used = true;
-  if (switchml::Context::GetInstance().GetContextState() != switchml::Context::CREATED) {
+  if (const auto why = obstacleToStart(state); !why.empty()) {
+    return Offer::refuse(why);
+  }
+  lock.unlock();
+  auto& context = switchml::Context::GetInstance();
+  if (!state.used.exchange(true) && context.GetContextState() != switchml::Context::CREATED) {
     return Offer::refuse("other code of this process has used the SwitchML context");
   }
   makeForksSafe(config.general_);
-  const auto limit = timeout / 2;
   // Whoever comes second, the start or the end of its time, ends what was started: a context that
   // starts says that it runs before it does, and one that is stopped then ends the process.
   const auto other = std::make_shared<std::atomic<bool>>(false);
-  const auto answer = resultWithin(limit, [&jobs = state.jobs, own = config, other]() mutable {
-    jobs.start();
+  const auto jobs = std::make_shared<Jobs>();
+  const auto answer = resultWithin(limit, [jobs, own = config, other]() mutable {
+    Jobs::start(jobs);
     const bool started = switchml::Context::GetInstance().Start(&own);
     if (other->exchange(true) && started) {
       stopContext(/*idle=*/true);
@@ -561,18 +596,70 @@ Offer startContext(Process& state, const switchml::Config& config,
                        ? text("the SwitchML context did not start within ", limit.count(), " ms")
                    : answer->empty() ? ""
                                      : "the SwitchML context did not start: " + *answer;
-  std::lock_guard<std::mutex> lock(state.mutex);
+  lock.lock();
   if (why.empty() || !answer) {
+    if (!state.started) {
+      on_exit(atExit, nullptr);
+    }
     state.started = true;
     state.stopping = !answer && !other->exchange(true);
-    on_exit(atExit, nullptr);
+    state.jobs = jobs;
+    state.unfinished = 0;
   }
   if (!why.empty()) {
-    fail(state, why);
+    jobs->giveUp();
     return Offer::refuse(why);
   }
-  state.counts.store(true, std::memory_order_release);
-  state.threads.start(threadsFor(processors(), config.general_.num_worker_threads) - 1);
+  state.lost.clear();  // the library has let go of it
+  if (!state.broken.empty()) {
+    stop(state);  // the group, or the process, has ended meanwhile
+  }
+  if (!state.counts.exchange(true, std::memory_order_acq_rel)) {
+    state.threads.start(threadsFor(processors(), config.general_.num_worker_threads) - 1);
+  }
+  return {};
+}
+
+/// Forgets the failure of an earlier group, whose context is about to be started anew.
+void renew(Process& state) {
+  std::lock_guard<std::mutex> lock(state.mutex);
+  state.broken.set("");
+  state.suspended.set("");
+  state.turn = state.nextTicket;  // tickets that were lost are nobody's any more
+}
+
+/// Gives SwitchML up where the context cannot be used.
+Offer usable(Process& state, Offer offer) {
+  if (!offer.able()) {
+    std::lock_guard<std::mutex> lock(state.mutex);
+    fail(state, offer.words);
+  }
+  return offer;
+}
+
+/// Called when the context has stopped, before it is started anew. No packet of it is on its way to
+/// the switch any more when this returns.
+void awaitQuiet(const switchml::Config& config) {
+  if (usesSwitch(config.general_)) {
+    std::this_thread::sleep_for(kQuiet);
+  }
+}
+
+/// Stops a context that runs, before it is started anew with those of the other ranks.
+Offer stopForOthers(Process& state) {
+  std::unique_lock<std::mutex> lock(state.mutex);
+  if (state.started && !state.stopping) {
+    const auto& config = switchml::Context::GetInstance().GetConfig();
+    if (!startsAgain(config.general_)) {
+      return Offer::refuse("its SwitchML context runs, and those of other ranks do not");
+    }
+    stop(state);
+    lock.unlock();
+    if (!stoppedWithin(kStopAtExit)) {
+      return Offer::refuse("the SwitchML context has not stopped");
+    }
+    awaitQuiet(config);
+  }
   return {};
 }
 
@@ -635,7 +722,57 @@ void unsaturate(float* values, std::uint64_t numel) {
   });
 }
 
-const char* nameOf(Element element) { return element == Element::kFloat32 ? "float32" : "int32"; }
+std::string nameOf(const Sum& sum) {
+  return text("the ", sum.what, " of ", sum.numel,
+              sum.element == Element::kFloat32 ? " float32 elements" : " int32 elements");
+}
+
+/// Called with the mutex held. Gives a job to the library; returns why that does not take it.
+std::string hand(Process& state, Submitted& job, const std::string& name, void* data) {
+  auto& context = switchml::Context::GetInstance();
+  if (context.GetContextState() != switchml::Context::RUNNING) {
+    return "the SwitchML context was stopped by other code of this process";
+  }
+  const auto type = job.sum.element == Element::kFloat32 ? switchml::FLOAT32 : switchml::INT32;
+  const auto entry = std::make_shared<Jobs::Entry>();
+  try {
+    state.jobs->add(entry, context.AllReduceAsync(data, data, job.sum.numel, type, switchml::SUM));
+  } catch (const std::exception& error) {
+    return text(name, " could not be submitted: ", error.what());
+  }
+  job.entry = entry;
+  job.jobs = state.jobs;
+  ++state.unfinished;
+  return "";
+}
+
+/// Waits for a job of the library. Returns why it has no sum.
+std::string await(const Submitted& job, const std::string& name, Clock::time_point deadline,
+                  std::chrono::milliseconds limit) {
+  const auto status = job.jobs->wait(*job.entry, deadline);
+  return status == switchml::FINISHED ? ""
+         : status == switchml::FAILED ? "SwitchML failed " + name
+                                      : text(name, " did not finish within ", limit.count(), " ms");
+}
+
+/// A sum without a ticket, while nobody else has the library. Throws std::runtime_error where there
+/// is none.
+void sumAlone(Process& state, Sum sum, std::chrono::milliseconds limit) {
+  Submitted job{std::move(sum), nullptr, nullptr};
+  const auto name = nameOf(job.sum);
+  std::unique_lock<std::mutex> lock(state.mutex);
+  auto why = hand(state, job, name, job.sum.data);
+  if (why.empty()) {
+    lock.unlock();
+    why = await(job, name, job.jobs->turn(*job.entry) + limit, limit);
+    lock.lock();
+  }
+  if (!why.empty()) {
+    state.lost.emplace(UINT64_MAX - state.lost.size(), std::move(job));
+    throw std::runtime_error(why);
+  }
+  --state.unfinished;
+}
 
 /// The jobs of one call, which have the tickets from `ticket` on. All of them are to be finished
 /// when `limit` has passed since the first was submitted and the jobs of other calls before it have
@@ -645,12 +782,10 @@ const char* nameOf(Element element) { return element == Element::kFloat32 ? "flo
 /// summed over Gloo, where `patience` is the limit.
 class Flight {
  public:
-  Flight(Process& state, std::uint64_t ticket, std::uint64_t jobs, std::chrono::milliseconds limit)
-      : state_(state), next_(ticket), end_(ticket + jobs), limit_(limit), patience_(limit) {}
-
   Flight(Process& state, const Delegation& group, std::uint64_t ticket, std::uint64_t jobs,
          std::chrono::milliseconds limit, std::chrono::milliseconds patience)
       : state_(state),
+        call_(ticket),
         next_(ticket),
         end_(ticket + jobs),
         limit_(limit),
@@ -689,20 +824,15 @@ class Flight {
 
  private:
   static std::string what(const SubmittedJobs::value_type& job) {
-    const auto& sum = job.second.sum;
-    return text("the ", sum.what, " of ", sum.numel, " ", nameOf(sum.element), " elements (number ",
-                job.first, ")");
+    return text(nameOf(job.second.sum), " (number ", job.first, ")");
   }
-
-  /// Called with the mutex held, when it is the job's turn. Returns why the library does not take
-  /// it.
-  std::string hand(Submitted& job, void* data);
 
   /// True where the caller has the sum of the library. False where the group fails over.
   bool take(const SubmittedJobs::value_type& job);
   void redo(const SubmittedJobs::value_type& job);
 
   Process& state_;
+  const std::uint64_t call_;
   std::uint64_t next_;
   const std::uint64_t end_;
   const std::chrono::milliseconds limit_;
@@ -714,39 +844,22 @@ class Flight {
   SubmittedJobs submitted_;
 };
 
-std::string Flight::hand(Submitted& job, void* data) {
-  auto& context = switchml::Context::GetInstance();
-  if (context.GetContextState() != switchml::Context::RUNNING) {
-    return "the SwitchML context was stopped by other code of this process";
-  }
-  const auto type = job.sum.element == Element::kFloat32 ? switchml::FLOAT32 : switchml::INT32;
-  const auto entry = std::make_shared<Jobs::Entry>();
-  try {
-    state_.jobs.add(entry, context.AllReduceAsync(data, data, job.sum.numel, type, switchml::SUM));
-  } catch (const std::exception& error) {
-    return text(what({next_, job}), " could not be submitted: ", error.what());
-  }
-  job.entry = entry;
-  ++state_.unfinished;
-  return "";
-}
-
 void Flight::submit(Sum sum) {
   SubmittedJobs made;
-  auto& job = *made.emplace(next_, Submitted{std::move(sum), nullptr}).first;
+  auto& job = *made.emplace(next_, Submitted{std::move(sum), nullptr, nullptr}).first;
   const auto& given = job.second.sum;
   std::unique_lock<std::mutex> lock(state_.mutex);
   state_.turnChanged.wait(lock, [&] { return state_.turn == next_ || !state_.broken.empty(); });
   auto* data = given.data;
   if (failover_ != nullptr) {
     lock.unlock();  // the turn is this job's
-    data = failover_->admit(next_ - first_, given.data, given.bytes());
+    data = failover_->admit(next_ - first_, next_ == call_, given.data, given.bytes());
     lock.lock();
   }
   std::string why;
   const bool goesOver = failover_ != nullptr && (data == nullptr || state_.stopping);
   if (state_.broken.empty() && !goesOver) {
-    why = hand(job.second, data);
+    why = hand(state_, job.second, what(job), data);
     if (!why.empty() && failover_ == nullptr) {
       fail(state_, why);
     }
@@ -769,31 +882,25 @@ bool Flight::take(const SubmittedJobs::value_type& job) {
   if (job.second.entry == nullptr) {
     return false;
   }
-  auto& entry = *job.second.entry;
   const auto begun = Clock::now();
-  deadline_ = std::min(deadline_, state_.jobs.turn(entry) + limit_);
-  const auto status = state_.jobs.wait(entry, deadline_);
+  deadline_ = std::min(deadline_, job.second.jobs->turn(*job.second.entry) + limit_);
+  const auto why = await(job.second, what(job), deadline_, limit_);
   state_.waited.fetch_add(metrics::Times::nanoseconds(Clock::now() - begun),
                           std::memory_order_relaxed);
-  std::string why;
-  if (status != switchml::FINISHED) {
-    why = status == switchml::FAILED
-              ? text("SwitchML failed ", what(job))
-              : text(what(job), " did not finish within ", limit_.count(), " ms");
-    if (failover_ != nullptr) {
-      failover_->suspend(why);
-    }
-  } else if (failover_ != nullptr && !failover_->take(job.first - first_, job.second.sum.data)) {
-    why = "the context has failed";
+  if (!why.empty() && failover_ != nullptr) {
+    failover_->suspend(why);
+    return false;
+  }
+  if (failover_ != nullptr && !failover_->take(job.first - first_, job.second.sum.data)) {
+    return false;
   }
   std::lock_guard<std::mutex> lock(state_.mutex);
-  if (why.empty()) {
-    --state_.unfinished;
-  } else if (failover_ == nullptr) {
+  if (!why.empty()) {
     fail(state_, why);
     throwBroken(state_);
   }
-  return why.empty();
+  --state_.unfinished;
+  return true;
 }
 
 void Flight::redo(const SubmittedJobs::value_type& job) {
@@ -825,21 +932,18 @@ void Flight::finish() {
 }
 
 /// Sums a known pattern of each type with the other ranks. That a context has started does not say
-/// that its packets arrive, nor that their sums are right. `step` becomes "sums" once there are
-/// any.
-Offer probe(Process& state, const switchml::Config& config, std::chrono::milliseconds timeout,
+/// that its packets arrive, nor that their sums are right. `limit` is for each. `step` becomes
+/// "sums" once there are any.
+Offer probe(Process& state, const switchml::Config& config, std::chrono::milliseconds limit,
             std::uint64_t seed, const char*& step) {
   const auto& general = config.general_;
   const Probe pattern(general.rank, general.num_workers, general.packet_numel, seed);
   const auto slots = kSimulator ? 0 : outstanding(config);  // it has none
   const auto numel = probeNumel(slots, general.num_worker_threads, messageNumel(config));
-  const auto limit = std::min(kProbe, timeout / 4);  // of each; the others wait for both
   const auto check = [&](auto zero, Element element) {
     const auto values = std::make_shared<std::vector<decltype(zero)>>(numel);
     pattern.fill(*values);
-    Flight flight(state, state.nextTicket.fetch_add(1, std::memory_order_relaxed), 1, limit);
-    flight.submit({"probe", values->data(), numel, element, values, nullptr});
-    flight.finish();
+    sumAlone(state, {"probe", values->data(), numel, element, values, nullptr}, limit);
     return pattern.objection(*values);
   };
   std::string why;
@@ -852,16 +956,43 @@ Offer probe(Process& state, const switchml::Config& config, std::chrono::millise
   } catch (const std::exception& error) {
     why = error.what();
   }
-  std::lock_guard<std::mutex> lock(state.mutex);
-  if (!why.empty()) {
-    fail(state, why);
-  }
-  return why.empty() ? Offer() : Offer::refuse(state.broken.get(), packets(state).words());
+  return why.empty() ? Offer() : Offer::refuse(why, packets(state).words());
+}
+
+/// Steps by which the context of a group is used again after a failure. `timeout` is the group's.
+std::vector<Failover::Step> stepsBack(Process& state, const switchml::Config& config,
+                                      const std::string& place, std::chrono::milliseconds timeout,
+                                      std::chrono::milliseconds probing) {
+  const auto obstacle = [](const Offer& offer) { return Failover::Obstacle{offer.words}; };
+  return {[&state, config, place, timeout, obstacle](std::uint64_t /*seed*/) {
+            static_cast<void>(stoppedWithin(kStopAfterFailure));
+            std::unique_lock<std::mutex> lock(state.mutex);
+            if (const auto why = obstacleToStart(state); !why.empty()) {
+              return Failover::Obstacle{why, !startsAgain(config.general_)};
+            }
+            lock.unlock();
+            if (hasController(config)) {
+              if (const auto offer = reachController(config, place, timeout); !offer.able()) {
+                return obstacle(offer);
+              }
+            }
+            awaitQuiet(config);
+            return Failover::Obstacle{};
+          },
+          [&state, config, timeout, obstacle](std::uint64_t /*seed*/) {
+            return obstacle(startContext(state, config, std::min(timeout / 2, kStartAgain)));
+          },
+          [&state, config, probing, obstacle](std::uint64_t seed) {
+            const char* step = "probe";
+            return obstacle(
+                sumsAreFake(config.general_) ? Offer() : probe(state, config, probing, seed, step));
+          }};
 }
 
 /// Connects the ranks of a group for the time when its context has failed.
 Offer connect(Process& state, const std::function<Ring()>& connected, int rank, int size,
-              std::chrono::milliseconds timeout, std::shared_ptr<Failover>& failover) {
+              std::chrono::milliseconds timeout, std::vector<Failover::Step> steps,
+              std::shared_ptr<Failover>& failover) {
   Failover::Delegate delegate;
   delegate.stop = [&state](const std::string& why) { suspend(state, why); };
   delegate.copy = [](void* to, const void* from, std::size_t bytes) {
@@ -872,6 +1003,8 @@ Offer connect(Process& state, const std::function<Ring()>& connected, int rank, 
     });
   };
   delegate.say = say;
+  delegate.steps = std::move(steps);
+  delegate.resume = [&state] { state.suspended.set(""); };
   try {
     failover = std::make_shared<Failover>(connected(), rank, size, timeout, std::move(delegate),
                                           state.failover);
@@ -1142,7 +1275,7 @@ void reduce(std::uint64_t ticket, const Request& request, void* data, std::share
     throw std::runtime_error(kForked);
   }
   const auto* const group = state.delegation.load(std::memory_order_acquire);
-  if (group == nullptr) {
+  if (group == nullptr || ticket < group->firstTicket) {
     abandon(ticket);
     throw std::runtime_error("the process group of this allreduce has ended");
   }
@@ -1163,7 +1296,9 @@ void reduce(std::uint64_t ticket, const Request& request, void* data, std::share
 void abandon(std::uint64_t ticket) noexcept {
   auto& state = process();
   std::lock_guard<std::mutex> lock(state.mutex);
-  fail(state, text("allreduce number ", ticket, " was dropped before it was submitted"));
+  if (state.delegations.empty() || ticket >= state.delegations.back()->firstTicket) {
+    fail(state, text("allreduce number ", ticket, " was dropped before it was submitted"));
+  }
 }
 
 void join(const std::vector<const void*>& contexts, int rank, int size,
@@ -1176,10 +1311,16 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
   Settings settings;
   Claim claim(state);
   std::unique_lock<std::mutex> lock(state.mutex);
+  if (state.stopping && !state.claimed) {
+    lock.unlock();
+    static_cast<void>(stoppedWithin(kStopAfterFailure));
+    lock.lock();
+  }
   auto offer = makeOffer(state, loaded, contexts.size(), rank, size, settings);
   claim.held = offer.able();
   state.claimed = state.claimed || claim.held;
-  const bool starts = offer.able() && !state.started;
+  const bool first = !state.started;
+  const bool starts = offer.able() && (first || state.stopping);
   lock.unlock();
   const char* step = "offer";
   if (starts && usesSwitch(config.general_)) {
@@ -1189,22 +1330,35 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
     }
   }
 
+  if (starts && !first) {
+    awaitQuiet(config);
+  }
   auto own = offer;
   auto agreed = negotiation.round("offer", own);
+  if (agreed.able() && agreed.context == Offer::kBoth) {
+    step = "stop";
+    own = stopForOthers(state);
+    agreed = negotiation.round(step, own);
+  }
   if (agreed.able()) {
-    if (starts) {
+    if (starts && first) {
       loaded.cores.keep();
       if (!loaded.filled.words().empty()) {
         state.filled.set(loaded.filled.words());
       }
     }
+    renew(state);
     step = "start";
-    own = startContext(state, config, timeout);
+    // The other ranks wait for the answer of this one as long as the group's timeout.
+    own = usable(state, startContext(state, config, timeout / 2));
     agreed = negotiation.round(step, own);
   }
+  const auto probing = std::min(kProbe, timeout / 4);  // of each; the others wait for both
+  const std::chrono::milliseconds longest(
+      std::min(static_cast<std::uint64_t>(kLongest.count()), settings.timeoutMs));
   if (agreed.able() && !sumsAreFake(config.general_)) {
     step = "probe";
-    own = probe(state, config, timeout, negotiation.seed(), step);
+    own = usable(state, probe(state, config, probing, negotiation.seed(), step));
     agreed = negotiation.round("probe", own);
   }
   Ring ring;
@@ -1212,12 +1366,11 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
     ring = ring.send ? ring : exchange.connect();
     return ring;
   };
-  const auto longest = std::min(static_cast<std::uint64_t>(kLongest.count()), settings.timeoutMs);
   Delegation group{contexts,
                    settings.minNumel,
                    settings.chunkNumel,
                    timeout,
-                   std::chrono::milliseconds(longest),
+                   longest,
                    config.general_.num_workers,
                    !kSimulator && config.general_.prepostprocessor == "cpu_exponent_quantizer",
                    settings.dtypes,
@@ -1235,7 +1388,9 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
   }
   if (agreed.able() && settings.failsOver && size > 1) {
     step = "failover";
-    own = connect(state, connected, rank, size, timeout, group.failover);
+    own = connect(state, connected, rank, size, timeout,
+                  stepsBack(state, config, loaded.place, timeout, std::min(probing, longest)),
+                  group.failover);
     agreed = negotiation.round(step, own);
   }
   outcome.offer = offer.able() ? offer.words : "";
@@ -1262,10 +1417,10 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
 
   lock.lock();
   state.group.set(outcome);
-  const bool first = !state.joined;
+  const bool firstGroup = !state.joined;
   state.joined = true;
   // Counters are those of the process; a group that delegates says most about them.
-  if (first || agreed.able()) {
+  if (firstGroup || agreed.able()) {
     state.labels.set({{"host", hostName()},
                       {"rank", std::to_string(rank)},
                       {"world_size", std::to_string(size)},
@@ -1285,7 +1440,7 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
     say(line);
   }
   // Not every torch shares it: some have keys of each attempt.
-  if (first && negotiation.again() && isSet("TORCHELASTIC_RESTART_COUNT") &&
+  if (firstGroup && negotiation.again() && isSet("TORCHELASTIC_RESTART_COUNT") &&
       !isSet("TORCH_DISABLE_SHARE_RDZV_TCP_STORE")) {
     say("warning: this is a restart with the Store of the attempt before, in which Gloo may find "
         "addresses of processes that have ended, and hang; set "
@@ -1365,8 +1520,9 @@ extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_rep
       ", \"bytes\": ", state.bytes.load(std::memory_order_relaxed),
       ", \"packets\": ", packets(state).json(), ", \"fallbacks\": {", fallbacks,
       "}, \"failover\": {\"failovers\": ", failover.failovers.load(),
-      ", \"reason\": ", quoted(state.suspended.get()), ", \"redone\": ", failover.redone.load(),
-      ", \"calls\": ", failover.calls.load(), ", \"seconds\": ", failover.seconds(), "}}");
+      ", \"returns\": ", failover.returns.load(), ", \"reason\": ", quoted(state.failure.get()),
+      ", \"redone\": ", failover.redone.load(), ", \"calls\": ", failover.calls.load(),
+      ", \"seconds\": ", failover.seconds(), "}}");
   if (capacity > 0) {
     buffer[report.copy(buffer, capacity - 1)] = '\0';
   }

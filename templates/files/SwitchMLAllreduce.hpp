@@ -86,11 +86,11 @@ std::uint64_t partNumel() noexcept;
 /// timeout of the group where it is not positive, and SWITCHML_TIMEOUT_MS at most. The wait for
 /// them has no limit of its own: each has one, and a failure or abort() ends it. Throws
 /// std::runtime_error when a job failed, or did not finish within the limit, and what a step
-/// throws. The process uses SwitchML no more then, unless that was the last step.
+/// throws. The group uses SwitchML no more then, unless that was the last step.
 void reduce(std::uint64_t ticket, const Request& request, void* data, std::shared_ptr<void> owner,
             std::chrono::milliseconds limit, const Steps& steps);
 
-/// A ticket that will never be submitted: the order over the ranks is lost, so the process uses
+/// A ticket that will never be submitted: the order over the ranks is lost, so the group uses
 /// SwitchML no more.
 void abandon(std::uint64_t ticket) noexcept;
 
@@ -102,7 +102,7 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
 
 void leave(const std::vector<const void*>& contexts) noexcept;
 
-/// Fails what the group has in flight. The process uses SwitchML no more.
+/// Fails what the group has in flight. It uses SwitchML no more.
 void abort(const std::vector<const void*>& contexts) noexcept;
 
 template <typename Context>

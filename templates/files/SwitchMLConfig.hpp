@@ -325,7 +325,31 @@ inline bool resendsEarly(const switchml::GeneralConfig& config) {
   return !kSimulator && config.backend == "rdma" && !(config.timeout >= kLeastRdmaTimeoutMs);
 #else
   static_cast<void>(config);
-  return false;                         // it sends none again
+  return false;  // it sends none again
+#endif
+}
+
+/// The mends that the library has, with a comma before and after each.
+inline std::string mendsThere() {
+  const auto mark = clientMark();
+  constexpr const char* kMends = " mends=";
+  const auto found = (" " + mark).find(kMends);
+  const auto list = found == std::string::npos ? "" : mark.substr(found + std::strlen(kMends) - 1);
+  return text(",", list.substr(0, list.find(' ')), ",");
+}
+
+/// Whether the context can be started anew in the process where it was stopped.
+inline bool startsAgain(const switchml::GeneralConfig& config) {
+  return kSimulator ||
+         (config.backend != "rdma" && mendsThere().find(",restart,") != std::string::npos);
+}
+
+/// Whether there is something to be reached before the context is started again.
+inline bool hasController(const switchml::Config& config) {
+#ifdef SWITCHML_SIMULATOR
+  return config.backend_.simulator.external_aggregator;
+#else
+  return usesSwitch(config.general_);
 #endif
 }
 
@@ -334,11 +358,7 @@ inline std::string missingMends(const switchml::GeneralConfig& config) {
   if (!usesSwitch(config)) {
     return "";
   }
-  const auto mark = clientMark();
-  constexpr const char* kMends = " mends=";
-  const auto found = (" " + mark).find(kMends);
-  const auto list = found == std::string::npos ? "" : mark.substr(found + std::strlen(kMends) - 1);
-  const auto mends = text(",", list.substr(0, list.find(' ')), ",");
+  const auto mends = mendsThere();
   const auto needed = config.backend == "rdma"
                           ? std::vector<const char*>{"late-answers"}
                           : std::vector<const char*>{"duplicates", "resent-id",      "stale-timers",

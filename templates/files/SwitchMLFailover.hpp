@@ -1,4 +1,4 @@
-/// Failover of a group whose context has failed: its ranks go on over Gloo.
+/// Failover of a group whose context has failed: its ranks go on over Gloo, and return.
 ///
 /// The jobs of a group have numbers 0, 1, 2, ... on all ranks alike. A rank submits job j only when
 /// it has finished j - kWindow, and a job finishes on any rank only after all have submitted it. So
@@ -17,7 +17,14 @@
 ///   3. The other jobs are summed over the ring, in the order of their numbers.
 /// A rank that does not answer is gone: then all throw.
 ///
-/// tests/support/failover_model.py searches all states of two and three ranks.
+/// Calls are counted from the first one without a job before the first of 3, so their numbers are
+/// the same on all ranks. At the calls 64, 128, 256, ... the ranks try to use the context again. No
+/// later job is submitted meanwhile, and none before is left, so all ranks are at the same place in
+/// the order of the jobs. They take one step after another, and each is begun when all ranks have
+/// ended the one before: the context has stopped; it starts anew; a pattern is summed rightly.
+/// Where a rank cannot, all go on over the ring until the next try.
+///
+/// tests/support/failover_model.py and return_model.py search all states of two and three ranks.
 #pragma once
 
 #include <algorithm>
@@ -33,6 +40,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -56,6 +64,15 @@ class Failover {
   /// Finished jobs whose sums are kept.
   static constexpr std::uint64_t kResults = kWindow;
 
+  /// Why a rank does not use its context again. Empty where it does.
+  struct Obstacle {
+    std::string why;
+    bool stays = false;  // it will be there at each later try
+  };
+  /// A step of a try. `seed` is the same on all ranks but in the first step, and another in each
+  /// try.
+  using Step = std::function<Obstacle(std::uint64_t seed)>;
+
   struct Delegate {
     /// Stops the context. What it finishes from then on is not taken.
     std::function<void(const std::string& why)> stop;
@@ -63,19 +80,32 @@ class Failover {
     std::function<void(void* to, const void* from, std::size_t bytes)> copy;
     /// Says a line on rank 0.
     std::function<void(const std::string& line)> say;
+    /// Steps after which the context is used again. The first one leaves it stopped.
+    std::vector<Step> steps{};
+    /// Called when the ranks have agreed to use it, before the first job.
+    std::function<void()> resume{};
+    /// Call after a failure at which this is first tried: one that no rank has submitted yet.
+    std::uint64_t firstTry = 64;
   };
 
   /// Counters of all groups of a process.
   struct Counters {
     std::atomic<std::uint64_t> failovers{0};
-    std::atomic<std::uint64_t> redone{0};  // jobs that were under way when the context failed
-    std::atomic<std::uint64_t> calls{0};   // of which a job was summed over the ring
-    std::atomic<std::int64_t> ended{0};    // milliseconds of failovers of groups that have ended
-    std::atomic<std::int64_t> since{0};    // when the newest failover began, or 0
+    std::atomic<std::uint64_t> returns{0};  // after which the context was used again
+    std::atomic<std::uint64_t> redone{0};   // jobs that were under way when the context failed
+    std::atomic<std::uint64_t> calls{0};    // of which a job was summed over the ring
+    std::atomic<std::int64_t> ended{0};     // milliseconds of failovers that have ended
+    std::atomic<std::int64_t> since{0};     // when the one that has not began, or 0
 
     double seconds() const {
       const auto begun = since.load();
       return static_cast<double>(ended.load() + (begun == 0 ? 0 : now() - begun)) / 1000;
+    }
+
+    void end() {
+      if (const auto begun = since.exchange(0); begun != 0) {
+        ended += now() - begun;
+      }
     }
   };
 
@@ -96,13 +126,29 @@ class Failover {
   Failover& operator=(const Failover&) = delete;
 
   /// Memory with a copy of the data, which the library may replace by the sum, once fewer than
-  /// kWindow jobs are under way. Null after a failure. Called in the order of the jobs.
-  void* admit(std::uint64_t job, const void* data, std::size_t bytes) {
+  /// kWindow jobs are under way. Null where the job goes over the ring. Called in the order of the
+  /// jobs; `begins`: it is the first of a call.
+  void* admit(std::uint64_t job, bool begins, const void* data, std::size_t bytes) {
     std::unique_lock<std::mutex> lock(mutex_);
     auto& slot = slotOf(job);
-    changed_.wait(lock, [&] {
-      return state_ != State::kRunning || (job < finished_ + kWindow && !slot.used);
-    });
+    for (std::uint64_t counted = 0;;) {
+      changed_.wait(lock, [&] {
+        return state_ == State::kRunning ? job < finished_ + kWindow && !slot.used
+                                         : state_ != State::kSuspended;
+      });
+      if (state_ != State::kRing || counted == failures_) {
+        break;
+      }
+      counted = failures_;
+      if (!begins || !isTry(++calls_) || !tries_) {
+        break;
+      }
+      changed_.wait(lock,
+                    [&] { return state_ != State::kRing || (next_ == job && received_.empty()); });
+      if (state_ == State::kRing) {
+        tryToReturn(job, lock);
+      }
+    }
     if (state_ != State::kRunning) {
       return nullptr;
     }
@@ -112,6 +158,7 @@ class Failover {
     }
     slot.bytes = bytes;
     slot.used = true;
+    slot.begins = begins;
     admitted_ = job + 1;
     auto* const memory = slot.memory.get();
     lock.unlock();
@@ -166,6 +213,7 @@ class Failover {
       const auto sum = std::move(found->second);
       received_.erase(found);
       lock.unlock();
+      changed_.notify_all();
       delegate_.copy(data, sum.data(), sum.size());
       return;
     }
@@ -212,9 +260,7 @@ class Failover {
     if (watcher_.joinable()) {
       watcher_.join();
     }
-    if (const auto begun = counters_.since.exchange(0); begun != 0) {
-      counters_.ended += now() - begun;
-    }
+    counters_.end();
     if (overGloo && rank_ == 0) {
       delegate_.say(text("the process group has ended; ", counters_.calls.load(),
                          " of its allreduces went over Gloo, in ", counters_.seconds(), " s"));
@@ -241,7 +287,8 @@ class Failover {
     Memory memory;
     std::size_t capacity = 0;
     std::size_t bytes = 0;
-    bool used = false;  // from the copy of the input to that of the sum
+    bool used = false;    // from the copy of the input to that of the sum
+    bool begins = false;  // a call
   };
 
   /// First rank that failed, as far as the sender knows, and why.
@@ -249,6 +296,18 @@ class Failover {
     std::int32_t rank = 0;
     char why[252] = "";
   };
+
+  /// What a rank tells the others after a step.
+  struct Answer {
+    std::uint64_t seed = 0;
+    char stays = 0;
+    char why[247] = "";
+  };
+
+  bool isTry(std::uint64_t call) const {
+    const auto first = delegate_.firstTry;
+    return call >= first && call % first == 0 && (call / first & (call / first - 1)) == 0;
+  }
 
   static std::int64_t now() {
     return std::chrono::duration_cast<Milliseconds>(Clock::now().time_since_epoch()).count();
@@ -267,7 +326,7 @@ class Failover {
     changed_.notify_all();
     counters_.since = now();
     ++counters_.failovers;
-    delegate_.stop(text("rank ", warning.rank, ": ", warning.why));
+    delegate_.stop(reason());
     Transfer sending;
     try {
       sending = ring_.send(kWarning, &told_, sizeof told_);
@@ -280,21 +339,29 @@ class Failover {
     changed_.notify_all();
   }
 
-  /// Waits for the warning of the rank before this one, and for what it means.
+  /// Waits for the warning of the rank before this one, and for what it means; and again, once the
+  /// ranks have returned.
   void watch() {
-    try {
-      if (!hearing_.wait(kForever)) {
-        return;
-      }
-      suspend(heard_);
-    } catch (const std::exception&) {
-      // That rank is gone. It may have ended after its last job, so this alone is no failure.
-    }
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return warned_ || state_ == State::kClosed; });
-    if (state_ != State::kClosed) {
+    while (state_ != State::kClosed) {
+      const auto hearing = hearing_;
       lock.unlock();
-      recover();
+      try {
+        if (!hearing.wait(kForever)) {
+          return;
+        }
+        suspend(heard_);
+      } catch (const std::exception&) {
+        // That rank is gone. It may have ended after its last job, so this alone is no failure.
+      }
+      lock.lock();
+      changed_.wait(lock, [this] { return warned_ || state_ == State::kClosed; });
+      if (state_ != State::kClosed) {
+        lock.unlock();
+        recover();
+        lock.lock();
+      }
+      changed_.wait(lock, [this] { return state_ != State::kRing; });
     }
   }
 
@@ -311,16 +378,103 @@ class Failover {
       state_ = State::kRing;
       next_ = *most;
       received_ = std::move(received);
+      ++failures_;
+      calls_ = 0;
+      for (auto job = next_; job < admitted_; ++job) {
+        calls_ += slotOf(job).begins ? 1 : 0;
+      }
       lock.unlock();
       changed_.notify_all();
       if (rank_ == 0) {
-        delegate_.say(text("warning: rank ", told_.rank, ": ", told_.why,
-                           "; allreduce goes over Gloo from here on"));
+        delegate_.say(text("warning: ", reason(), "; allreduce goes over Gloo from here on"));
       }
     } catch (const std::exception& error) {
       close(text("the ranks cannot go on over Gloo: ", error.what()));
     }
   }
+
+  /// Called with the mutex held, where all ranks have the sums of all jobs before `job`, and have
+  /// submitted none after it.
+  void tryToReturn(std::uint64_t job, std::unique_lock<std::mutex>& lock) {
+    const auto call = calls_;
+    lock.unlock();
+    try {
+      Answer objection;
+      const auto rank = agree(objection);
+      if (objection.why[0] == '\0') {
+        resume(job);
+      } else {
+        delegate_.stop(reason());
+      }
+      if (rank_ == 0) {
+        delegate_.say(
+            objection.why[0] == '\0'
+                ? text("allreduce goes to SwitchML again, from call ", call, " after the failure")
+                : text("warning: call ", call, " after the failure: rank ", rank, ": ",
+                       objection.why, "; allreduce stays with Gloo",
+                       tries_ ? text(", and SwitchML is tried again at call ", 2 * call) : ""));
+      }
+    } catch (const std::exception& error) {
+      close(text("the ranks cannot go on over Gloo: ", error.what()));
+    }
+    lock.lock();
+  }
+
+  /// Takes the steps with all other ranks, up to the first one that fails somewhere. Returns the
+  /// first rank there, if there is one.
+  std::size_t agree(Answer& objection) {
+    std::random_device device;
+    std::uint64_t seed = std::uint64_t{device()} << 32U | (device() & UINT32_MAX);
+    for (const auto& step : delegate_.steps) {
+      Obstacle obstacle;
+      try {
+        obstacle = step(seed);
+      } catch (const std::exception& error) {
+        obstacle.why = text("SwitchML cannot be started: ", error.what());
+      }
+      Answer own;
+      own.seed = seed;
+      own.stays = obstacle.stays ? 1 : 0;
+      obstacle.why.copy(own.why, sizeof own.why - 1);
+      const auto all = collectives_.gather(own, limit_);
+      seed = all[0].seed;
+      for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        if (all[rank].why[0] != '\0') {
+          objection = all[rank];
+          tries_ =
+              std::none_of(all.begin(), all.end(), [](const Answer& one) { return one.stays; });
+          return rank;
+        }
+      }
+    }
+    return 0;
+  }
+
+  /// All ranks use their contexts again.
+  void resume(std::uint64_t job) {
+    auto hearing = ring_.receive(kWarning, &heard_, sizeof heard_);
+    delegate_.resume();
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (state_ != State::kRing) {
+      if (hearing.abort) {
+        hearing.abort();
+      }
+      return;
+    }
+    counters_.end();
+    ++counters_.returns;
+    admitted_ = finished_ = job;
+    for (auto& slot : slots_) {
+      slot.used = false;
+    }
+    hearing_ = std::move(hearing);
+    warned_ = false;
+    state_ = State::kRunning;
+    lock.unlock();
+    changed_.notify_all();
+  }
+
+  std::string reason() const { return text("rank ", told_.rank, ": ", told_.why); }
 
   /// Sums of the jobs from `low` to before `high`, which `root` has finished, as far as this rank
   /// lacks them.
@@ -359,7 +513,10 @@ class Failover {
   std::array<Slot, kWindow + kResults> slots_;
   std::uint64_t admitted_ = 0;
   std::uint64_t finished_ = 0;
-  std::uint64_t next_ = 0;  // job of the ring
+  std::uint64_t next_ = 0;      // job of the ring
+  std::uint64_t failures_ = 0;  // after which the ring was used
+  std::uint64_t calls_ = 0;     // since the newest of them
+  bool tries_ = true;           // to return
   std::map<std::uint64_t, std::vector<char>> received_;
 
   Warning heard_;

@@ -16,8 +16,8 @@
 
 namespace switchml_torch {
 
-/// Never destroyed: a job that never ends keeps the thread, and the end of a process does not wait
-/// for it.
+/// Its thread keeps it until all are given up and none is left. A job that never ends keeps the
+/// thread, and the end of a process does not wait for it.
 class Jobs {
  public:
   /// A job that has been submitted, or is about to be.
@@ -30,13 +30,9 @@ class Jobs {
     bool ended_ = false;
   };
 
-  /// Starts the thread, once. Throws std::system_error where there is none to be had.
-  void start() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (!started_) {
-      std::thread([this] { run(); }).detach();
-      started_ = true;
-    }
+  /// Starts the thread. Throws std::system_error where there is none to be had.
+  static void start(const std::shared_ptr<Jobs>& jobs) {
+    std::thread([jobs] { jobs->run(); }).detach();
   }
 
   /// Called in the order in which jobs are submitted. Needs no memory: nothing may fail once a job
@@ -71,14 +67,18 @@ class Jobs {
       std::lock_guard<std::mutex> lock(mutex_);
       givenUp_ = true;
     }
+    added_.notify_all();
     changed_.notify_all();
   }
 
  private:
-  [[noreturn]] void run() {
+  void run() {
     for (;;) {
       std::unique_lock<std::mutex> lock(mutex_);
-      added_.wait(lock, [this] { return first_ != nullptr; });
+      added_.wait(lock, [this] { return first_ != nullptr || givenUp_; });
+      if (first_ == nullptr) {
+        return;
+      }
       const auto entry = std::exchange(first_, nullptr);
       first_ = std::move(entry->next_);
       entry->turn_ = Entry::Clock::now();
@@ -97,7 +97,6 @@ class Jobs {
   std::condition_variable changed_;  // a job's turn has come, or it has ended
   std::shared_ptr<Entry> first_;     // of those that nobody waits for yet
   Entry* last_ = nullptr;            // of them, if there is one
-  bool started_ = false;
   bool givenUp_ = false;
 };
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <iterator>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -66,11 +67,13 @@ class RingCollectives {
     }
   }
 
-  /// The numbers of all ranks. Where one is gone, all others throw: whoever misses it tells the
+  /// The values of all ranks. Where one is gone, all others throw: whoever misses it tells the
   /// next one.
-  std::vector<std::uint64_t> gather(std::uint64_t own, Milliseconds limit) {
+  template <typename Value>
+  std::vector<Value> gather(const Value& own, Milliseconds limit) {
+    static_assert(std::is_trivially_copyable<Value>::value, "it is sent as it lies in memory");
     struct Entry {
-      std::uint64_t number;
+      Value value;
       std::uint64_t gone;  // a rank, counted from 1
     };
     std::vector<Entry> all(size_);
@@ -104,10 +107,10 @@ class RingCollectives {
       throw std::runtime_error(
           text("rank ", gone - 1, " is gone", why.empty() ? "" : " (" + why + ")"));
     }
-    std::vector<std::uint64_t> numbers;
-    std::transform(all.begin(), all.end(), std::back_inserter(numbers),
-                   [](const Entry& entry) { return entry.number; });
-    return numbers;
+    std::vector<Value> values;
+    std::transform(all.begin(), all.end(), std::back_inserter(values),
+                   [](const Entry& entry) { return entry.value; });
+    return values;
   }
 
   /// Ends what is under way, and all that follows. Called by any thread.

@@ -62,8 +62,9 @@ def report():
     that it delegates), tensors (several that are summed with each other), numel (below
     SWITCHML_MIN_NUMEL, or empty).
     failover: what happened after the context failed, with SWITCHML_FAILOVER=1: how many times
-    (failovers), why (reason), jobs under way that were summed again (redone), allreduces that were
-    summed over Gloo (calls), and for how long (seconds).
+    (failovers), after how many of them SwitchML was used again (returns), why the newest time
+    (reason), jobs under way that were summed again (redone), allreduces that were summed over Gloo
+    (calls), and for how long (seconds).
     """
     function = _function()
     if function is None:

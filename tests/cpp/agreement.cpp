@@ -375,16 +375,24 @@ void messages() {
   };
   check(kind('y', 'y') == 'y' && kind('y', 'n') == 'n' && kind('n', 'y') == 'n', "able or not");
   check(kind('b', 'n') == 'b' && kind('n', 'b') == 'b' && kind('y', 'b') == 'b', "busy");
-  const Message made{7, {"a", "-", "b"}, 'n', true, "two\nlines, and  spaces "};
+  const auto context = [](char one, char other) {
+    return switchml_torch::verdict(
+               {{1, {"a"}, 'y', false, "", one}, {1, {"b"}, 'y', false, "", other}})
+        .context;
+  };
+  check(context('r', 'r') == 'r' && context('s', 's') == 's', "the contexts of all");
+  check(context('r', 's') == 'b' && context('s', 'r') == 'b', "those of some run");
+  const Message made{7, {"a", "-", "b"}, 'n', true, "two\nlines, and  spaces ", 'r'};
   const auto back = Message::read(made.write());
   check(back.protocol == 7 && back.nonces == made.nonces && back.kind == 'n' && back.required &&
-            back.words == made.words,
+            back.words == made.words && back.context == 'r',
         "a message is read as it was written");
   check(back.answers(2, "b") && !back.answers(1, "b") && !back.answers(3, "b"), "whom it answers");
-  for (const std::string cut : {"", "1", "1 a,", "1 a, y", "one a, y- terms", "1 , y- terms"}) {
+  for (const std::string cut :
+       {"", "1", "1 a,", "1 a, y", "1 a, y-", "one a, y-s terms", "1 , y-s terms"}) {
     try {
       const auto read = Message::read({cut.begin(), cut.end()});
-      check(cut == "1 , y- terms" && !read.answers(0, "a"), "'" + cut + "' is no message");
+      check(cut == "1 , y-s terms" && !read.answers(0, "a"), "'" + cut + "' is no message");
     } catch (const std::runtime_error&) {
     }
   }

@@ -724,6 +724,68 @@ void outlived(const Rank& me) {
   me.sum(later, 1, false);
 }
 
+/// Rank 1 is later than rank 0 waits.
+void awaitFailover(const Rank& me, int number) {
+  const auto count = "\"failovers\": " + std::to_string(number) + ",";
+  while (me.rank == 1 && report().find(count) == std::string::npos) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
+/// Ranks that went over Gloo return to the library at call 64, with many calls in flight; and
+/// again. Then a new group delegates. Where the library starts once, they stay with Gloo.
+void returned(const Rank& me) {
+  const bool returns = std::getenv("STAYS") == nullptr;
+  {
+    auto group = me.group("returned");
+    me.sum(group, 3, true);
+    for (int failure = 1; failure <= 2; ++failure) {
+      awaitFailover(me, failure);
+      me.sum(group, 70, true);
+      const auto count = "\"returns\": " + std::to_string(returns ? failure : 0);
+      check(report().find(count) != std::string::npos, report());
+      if (!returns) {
+        break;
+      }
+    }
+    std::fprintf(stderr, "%s\n", report().c_str());
+  }
+  auto later = me.group("later");
+  me.sum(later, 3, returns);
+}
+
+/// The first try to return fails, the second does not.
+void retried(const Rank& me) {
+  auto group = me.group("retried");
+  me.sum(group, 3, true);
+  awaitFailover(me, 1);
+  for (const int returns : {0, 1}) {
+    me.sum(group, 70, true);
+    const auto count = "\"returns\": " + std::to_string(returns);
+    check(report().find(count) != std::string::npos, report());
+  }
+}
+
+/// A sum fails on one rank only, without failover: a new group starts the contexts of all anew.
+void renewed(const Rank& me) {
+  {
+    auto group = me.group("failed");
+    me.sum(group, 3, true);
+    DirectoryStore others(me.root, "others");
+    if (me.rank == 0) {
+      const auto error = group.allreduce(ints(10, me.rank, 0)).get().error;
+      check(error.find("did not finish within") != std::string::npos, error);
+      others.set("done", {});
+    } else {
+      others.wait({"done"}, me.timeout);
+    }
+  }
+  for (const char* name : {"renewed", "later"}) {
+    auto group = me.group(name);
+    me.sum(group, 3, std::getenv("STAYS") == nullptr);
+  }
+}
+
 /// The library hangs. What it would have made NaN is NaN over Gloo as well, and all else is right.
 void hung(const Rank& me) {
   constexpr std::size_t kNumel = 3000;
@@ -888,6 +950,12 @@ int main(int argc, char** argv) {
     tardy(me);
   } else if (scenario == "outlived") {
     outlived(me);
+  } else if (scenario == "returned") {
+    returned(me);
+  } else if (scenario == "retried") {
+    retried(me);
+  } else if (scenario == "renewed") {
+    renewed(me);
   } else if (scenario == "hung") {
     hung(me);
   } else if (scenario == "forked") {

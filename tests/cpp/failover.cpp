@@ -1,13 +1,14 @@
 // Failover with a library, and connections of the ranks, that are made up. `states`: each state of
 // the ranks in which a failure can find them, as in tests/support/failover_model.py. `window`: jobs
-// under way. `moments`: threads, and a library that dies at a random moment. `gone`: a rank ends
-// with the library.
+// under way. `moments`: threads, and a library that dies at a random moment. `returns`: one that is
+// started again, and dies again. `gone`: a rank ends with the library.
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -147,9 +148,12 @@ std::vector<std::int32_t> sumOf(int ranks, std::uint64_t job) {
   return sum;
 }
 
+struct Rank;
+using StepsOf = std::function<std::vector<Failover::Step>(Rank&)>;
+
 /// A rank: the rows of its callers, and what the library has.
 struct Rank {
-  Rank(Wires& wires, int number, int size, std::uint64_t jobs)
+  Rank(Wires& wires, int number, int size, std::uint64_t jobs, const StepsOf& stepsOf)
       : number(number), rows(jobs), memory(jobs) {
     for (std::uint64_t job = 0; job < jobs; ++job) {
       for (std::uint64_t i = 0; i < numelOf(job); ++i) {
@@ -159,16 +163,24 @@ struct Rank {
     failover = std::make_unique<Failover>(
         wires.of(number), number, size, kLimit,
         Failover::Delegate{
-            [this](const std::string& /*why*/) { stopped = true; },
+            [this](const std::string& /*why*/) {
+              stopped = true;
+              onStop();
+            },
             [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); },
-            [](const std::string& /*line*/) {}},
+            [](const std::string& /*line*/) {}, stepsOf ? stepsOf(*this) : never(), [] {},
+            /*firstTry=*/3},
         counters);
   }
 
-  bool submit(std::uint64_t job) {
+  static std::vector<Failover::Step> never() {
+    return {[](std::uint64_t /*seed*/) { return Failover::Obstacle{"never", true}; }};
+  }
+
+  bool submit(std::uint64_t job, bool begins = true) {
     auto& row = rows[job];
-    memory[job] =
-        static_cast<std::int32_t*>(failover->admit(job, row.data(), row.size() * sizeof row[0]));
+    memory[job] = static_cast<std::int32_t*>(
+        failover->admit(job, begins, row.data(), row.size() * sizeof row[0]));
     return memory[job] != nullptr;
   }
 
@@ -180,14 +192,16 @@ struct Rank {
   std::vector<std::vector<std::int32_t>> rows;
   std::vector<std::int32_t*> memory;
   std::atomic<bool> stopped{false};
+  std::function<void()> onStop = [] {};
   Failover::Counters counters;
   std::unique_ptr<Failover> failover;
 };
 
-std::vector<std::unique_ptr<Rank>> makeRanks(Wires& wires, int size, std::uint64_t jobs) {
+std::vector<std::unique_ptr<Rank>> makeRanks(Wires& wires, int size, std::uint64_t jobs,
+                                             const StepsOf& stepsOf = {}) {
   std::vector<std::unique_ptr<Rank>> ranks;
   for (int rank = 0; rank < size; ++rank) {
-    ranks.push_back(std::make_unique<Rank>(wires, rank, size, jobs));
+    ranks.push_back(std::make_unique<Rank>(wires, rank, size, jobs, stepsOf));
   }
   return ranks;
 }
@@ -407,8 +421,115 @@ class Library {
   std::mt19937 random_;
 };
 
+/// Library that dies, and is started again. A session sums what all ranks have submitted to it.
+class Sessions {
+ public:
+  Sessions(std::size_t ranks, unsigned seed) : ranks_(ranks), random_(seed) { begin(0); }
+
+  /// Steps of a rank, which may fail. The ranks take them together.
+  std::vector<Failover::Step> stepsOf(Rank& rank) {
+    rank.onStop = [this] {
+      std::lock_guard<std::mutex> lock(mutex_);
+      changed_.notify_all();
+    };
+    return {[this, &rank](std::uint64_t /*seed*/) {
+              std::lock_guard<std::mutex> lock(mutex_);
+              check(rank.stopped, "a context that is tried again has been stopped");
+              auto& own = of(rank);
+              for (const auto& [job, memory] : own.underWay) {  // until it has stopped
+                std::fill_n(memory, rank.rows[job].size(), -1);
+              }
+              own.underWay.clear();
+              return chance("has not stopped");
+            },
+            [this, &rank](std::uint64_t seed) {
+              std::lock_guard<std::mutex> lock(mutex_);
+              auto& own = of(rank);
+              own.seed = seed;
+              begin(++own.session);
+              auto obstacle = chance("does not start");
+              rank.stopped = !obstacle.why.empty();
+              return obstacle;
+            },
+            [this, &rank](std::uint64_t seed) {
+              std::lock_guard<std::mutex> lock(mutex_);
+              check(of(rank).seed == seed, "one seed in a try");
+              auto& session = sessions_[of(rank).session];
+              check(session.seed == 0 || session.seed == seed, "the same seed on all ranks");
+              session.seed = seed;
+              return chance("wrong sums");
+            }};
+  }
+
+  void submit(std::uint64_t job, Rank& rank) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto& own = of(rank);
+    own.underWay[job] = rank.memory[job];
+    own.places[job] = own.session;
+    const auto* const begin = rank.memory[job];
+    sessions_[own.session].rows[job][rank.number].assign(begin, begin + rank.rows[job].size());
+    changed_.notify_all();
+  }
+
+  /// False when it has died, and when the rank has stopped it.
+  bool wait(std::uint64_t job, Rank& rank) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    auto& session = sessions_[of(rank).places.at(job)];
+    const auto& rows = session.rows[job];
+    changed_.wait(lock,
+                  [&] { return rank.stopped || (rows.size() == ranks_ && session.left > 0); });
+    if (rank.stopped || rows.size() < ranks_) {
+      return false;
+    }
+    auto sum = rows.at(0);
+    for (std::size_t other = 1; other < ranks_; ++other) {
+      const auto& row = rows.at(static_cast<int>(other));
+      std::transform(sum.begin(), sum.end(), row.begin(), sum.begin(),
+                     [job](auto one, auto two) { return added(elementOf(job), one, two); });
+    }
+    if (--session.left == 0) {
+      rank.memory[job][0] = sum[0];
+      return false;
+    }
+    std::copy(sum.begin(), sum.end(), rank.memory[job]);
+    of(rank).underWay.erase(job);
+    return true;
+  }
+
+ private:
+  struct Session {
+    std::uint64_t left = 0;  // sums for a rank until it dies
+    std::uint64_t seed = 0;
+    std::map<std::uint64_t, std::map<int, std::vector<std::int32_t>>> rows;
+  };
+  struct Context {
+    std::uint64_t session = 0;
+    std::uint64_t seed = 0;
+    std::map<std::uint64_t, std::int32_t*> underWay;
+    std::map<std::uint64_t, std::uint64_t> places;
+  };
+
+  Context& of(const Rank& rank) { return contexts_[rank.number]; }
+
+  void begin(std::uint64_t session) {
+    if (sessions_.count(session) == 0) {
+      sessions_[session].left = 1 + random_() % (ranks_ * 20);
+    }
+  }
+
+  Failover::Obstacle chance(const char* why) { return {random_() % (6 * ranks_) == 0 ? why : ""}; }
+
+  const std::size_t ranks_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::uint64_t, Session> sessions_;
+  std::map<int, Context> contexts_;
+  std::mt19937 random_;
+};
+
 /// Calls of one to four jobs, which two threads of a rank take in their order: each has two jobs
 /// under way, as those of the delegate.
+template <typename Library>
 class Callers {
  public:
   Callers(Rank& rank, Library& library, unsigned seed) : rank_(rank), library_(library) {
@@ -437,7 +558,7 @@ class Callers {
         if (random() % 8 == 0) {
           std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
         }
-        if (rank_.submit(job)) {
+        if (rank_.submit(job, job == first)) {
           library_.submit(job, rank_);
         }
         lock.lock();
@@ -486,12 +607,12 @@ void tryMoments(unsigned seeds) {
     Wires wires(static_cast<int>(size));
     auto ranks = makeRanks(wires, static_cast<int>(size), kJobs);
     Library library(size, kJobs, dies, random());
-    std::vector<std::unique_ptr<Callers>> callers;
+    std::vector<std::unique_ptr<Callers<Library>>> callers;
     std::vector<std::thread> threads;
     threads.emplace_back([&library] { library.run(); });
     const auto calls = random();
     for (auto& rank : ranks) {
-      callers.push_back(std::make_unique<Callers>(*rank, library, calls));
+      callers.push_back(std::make_unique<Callers<Library>>(*rank, library, calls));
       for (int thread = 0; thread < 2; ++thread) {
         threads.emplace_back([&own = *callers.back(), started = random()] {
           own.run(static_cast<unsigned>(started));
@@ -506,6 +627,42 @@ void tryMoments(unsigned seeds) {
       check(rank->counters.failovers == (dies < size * kJobs ? 1 : 0), "failovers");
     }
   }
+}
+
+/// The ranks return again and again, and none of them alone.
+void tryReturns(unsigned seeds) {
+  constexpr std::uint64_t kJobs = 120;
+  std::uint64_t returns = 0;
+  for (unsigned seed = 0; seed < seeds; ++seed) {
+    std::mt19937 random(seed);
+    const auto size = 2 + random() % 3;
+    Wires wires(static_cast<int>(size));
+    Sessions sessions(size, static_cast<unsigned>(random()));
+    auto ranks = makeRanks(wires, static_cast<int>(size), kJobs,
+                           [&sessions](Rank& rank) { return sessions.stepsOf(rank); });
+    std::vector<std::unique_ptr<Callers<Sessions>>> callers;
+    std::vector<std::thread> threads;
+    const auto calls = static_cast<unsigned>(random());
+    for (auto& rank : ranks) {
+      callers.push_back(std::make_unique<Callers<Sessions>>(*rank, sessions, calls));
+      for (int thread = 0; thread < 2; ++thread) {
+        threads.emplace_back([&own = *callers.back(), started = random()] {
+          own.run(static_cast<unsigned>(started));
+        });
+      }
+    }
+    for (auto& thread : threads) {
+      thread.join();
+    }
+    checkSums(ranks, "seed " + std::to_string(seed));
+    const auto& first = ranks[0]->counters;
+    for (const auto& rank : ranks) {
+      check(rank->counters.returns == first.returns, "all return, or none");
+    }
+    check(first.failovers == first.returns || first.failovers == first.returns + 1, "failovers");
+    returns += first.returns;
+  }
+  check(returns > seeds, "there are so many returns");
 }
 
 // ---- ranks that are gone ------------------------------------------------------------------------
@@ -617,6 +774,8 @@ int main(int argc, char** argv) {
     keepWindow();
   } else if (what == "moments") {
     tryMoments(static_cast<unsigned>(std::atoi(argv[2])));
+  } else if (what == "returns") {
+    tryReturns(static_cast<unsigned>(std::atoi(argv[2])));
   } else if (what == "gone") {
     for (int size = 2; size <= 4; ++size) {
       for (int gone = 0; gone < size; ++gone) {
@@ -626,7 +785,7 @@ int main(int argc, char** argv) {
     abortGroup();
     endEarly();
   } else {
-    check(false, "usage: failover states|window|moments SEEDS|gone");
+    check(false, "usage: failover states|window|moments SEEDS|returns SEEDS|gone");
   }
   std::puts("ok");
   return 0;

@@ -3,6 +3,7 @@
 // FAULT      slow-start (Start() takes FAULT_MS), slow-end (the same, once the context says that it
 //            runs), flip (an element of a job is another one), hang (a job never ends), or nothing
 // FAULT_JOB  the first job that has the fault, from 0
+// FAULT_START the start of the context, from 0, whose jobs alone have it; of all if it is not set
 // FAULT_PORT the port of the simulator, where controller_port is somebody else's
 #include <switchml/context.h>
 
@@ -27,6 +28,7 @@ using JobPtr = std::shared_ptr<switchml::Job>;
 namespace {
 
 std::atomic<bool> starting{false};
+std::atomic<int> starts{0};
 
 std::string given(const char* name, const char* otherwise = "") {
   const char* const value = std::getenv(name);
@@ -50,6 +52,7 @@ JobPtr REAL(ALLREDUCE_NAME)(Context* self, void* in, void* out, std::uint64_t nu
 
 bool WRAP(START_NAME)(Context* self, switchml::Config* config) {
   starting = true;
+  ++starts;
   if (given("FAULT") == "slow-start") {
     pass();
   }
@@ -75,7 +78,9 @@ void WRAP(STOP_NAME)(Context* self) {
 JobPtr WRAP(ALLREDUCE_NAME)(Context* self, void* in, void* out, std::uint64_t numel,
                             switchml::DataType type, switchml::AllReduceOperation operation) {
   static std::atomic<int> jobs{0};
-  const auto fault = jobs++ >= std::stoi(given("FAULT_JOB", "0")) ? given("FAULT") : "";
+  const auto only = given("FAULT_START");
+  const bool now = only.empty() || starts == std::stoi(only) + 1;
+  const auto fault = jobs++ >= std::stoi(given("FAULT_JOB", "0")) && now ? given("FAULT") : "";
   if (fault == "hang") {
     switchml::ExtraJobInfo extra;
     extra.allreduce_operation = operation;

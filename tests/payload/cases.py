@@ -6,6 +6,7 @@ import math
 import os
 import resource
 import signal
+import subprocess
 import threading
 import time
 
@@ -554,6 +555,76 @@ def outlives(switchml, switch, rounds, dies, bits=None, number=signal.SIGKILL):
         check_same(parameter.detach())
     del parallel, optimizer, parameter  # before the groups: see `backends`
     return finish(switchml)
+
+
+def returns(switchml, switch, address, store, number=signal.SIGKILL):
+    """Goes over Gloo while the switch is away, and back to it; a new group does the same.
+
+    Args:
+        switch: process of the switch, which gets a signal and is started again, or goes on.
+        address: where it listens.
+        number: that of the signal.
+    """
+    started = []
+    for group in range(2):
+        start(f"file://{store}/store-{group}")
+        before = calls(switchml)
+        flight_of_sums(4, group)
+        assert calls(switchml) == before + 16, switchml.report()
+        dist.barrier()
+        if RANK == 0:
+            command = arguments_of(switch, address)
+            os.kill(switch, number)
+        flight_of_sums(8, 10 + group)
+        assert switchml.report()["failover"]["failovers"] == group + 1, switchml.report()
+        if RANK == 0 and number == signal.SIGKILL:
+            started.append(subprocess.Popen(command))
+            switch = started[-1].pid
+        elif RANK == 0:
+            os.kill(switch, signal.SIGCONT)
+        if group == 0:
+            before = calls(switchml)
+            for turn in range(60):  # all ranks are at the same call when they return
+                flight_of_sums(4, 20 + turn)
+                if switchml.report()["failover"]["returns"]:
+                    break
+            flight_of_sums(1, 90)
+            report = switchml.report()
+            assert (report["delegating"], report["failover"]["returns"]) == (True, 1), report
+            assert calls(switchml) >= before + 4, report
+        destroy()
+    start(f"file://{store}/store-2")
+    before = calls(switchml)
+    flight_of_sums(4, 95)
+    assert calls(switchml) == before + 16, switchml.report()
+    result = finish(switchml)
+    for process in started:
+        process.kill()
+    return result
+
+
+def arguments_of(process, address):
+    """Arguments of a program that listens, for one that listens at its address."""
+    with open(f"/proc/{process}/cmdline", "rb") as file:
+        words = os.fsdecode(file.read()).split("\0")[:-1]
+    program = os.path.realpath(f"/proc/{process}/exe")
+    return [program] + [
+        "--listen=" + address if word.startswith("--listen=") else word for word in words[1:]
+    ]
+
+
+def flight_of_sums(rounds, seed):
+    """Checks four sums in each round that are in flight at once, and that all ranks have them."""
+    for number in range(rounds):
+        asked = []
+        for k, dtype in enumerate((torch.float32, torch.int32, torch.float32, torch.bfloat16)):
+            tensors = everyone(300 + 4000 * k, dtype, seed=100 * seed + 4 * number + k)
+            mine = tensors[RANK].clone()
+            asked.append((dist.all_reduce(mine, async_op=True), mine, tensors))
+        for work, mine, tensors in asked:
+            work.wait()
+            check_any_sum(mine, tensors, 1, None)
+            check_same(mine)
 
 
 def check_any_sum(result, tensors, divisor, bits):

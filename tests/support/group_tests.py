@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -166,8 +167,35 @@ def check_failover(
     assert all("goes over Gloo" not in rank.err for rank in ranks[1:])
 
 
+def check_return(launch: Launcher, place: Path, number: int) -> None:
+    """Takes the switch away, and gives it back, twice: all sums are right."""
+    with serving(place / "cache", place / "counters", 2) as switch:
+        config = {
+            "controller_port": int(switch.address.rpartition(":")[2]),
+            "process_packets": "true\n[backend.simulator]\nexternal_aggregator = true",
+        }
+        arguments = {"switch": switch.aggregator, "address": switch.address, "store": str(place)}
+        arguments["number"] = number
+        env = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "3000"}
+        env |= {"SWITCHML_TIMEOUT_MS": "3000"}
+        ranks = launch("returns", 2, arguments=arguments, config=config, env=env)
+    for result in results(ranks):
+        over = result["report"]["failover"]
+        assert (over["failovers"], over["returns"]) == (2, 1)
+        assert over["reason"].startswith("rank ")
+    said = ranks[0].err
+    assert said.count("allreduce goes to SwitchML again, from call ") == 1
+    assert said.count("switchml: process group of 2 ranks: allreduce(") == 3
+    assert "goes to SwitchML" not in ranks[1].err
+
+
 class GroupTests:
     """Tests of the default process group, with the fixtures of the file that has a subclass."""
+
+    @staticmethod
+    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+    def test_switch_that_comes_back(launch: Launcher, tmp_path: Path, number: int) -> None:
+        check_return(launch, tmp_path, number)
 
     @staticmethod
     @pytest.mark.parametrize(

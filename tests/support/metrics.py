@@ -46,6 +46,7 @@ class Metrics:
         assert self.value("switchml_waited_seconds_total") > 0
         over = report["failover"]
         assert self.value("switchml_failovers_total") == over["failovers"]
+        assert self.value("switchml_returns_total") == over["returns"]
         assert self.value("switchml_failover_allreduces_total") == over["calls"]
         states = [
             (dict(labels)["state"], value)
@@ -96,6 +97,7 @@ def page(calls: int, *, state: str = "delegating", seconds: float = 0, timeouts:
         "allreduce_seconds_count": calls,
         "waited_seconds_total": 0.5,
         "failovers_total": int(state == "failover"),
+        "returns_total": int(state == "failover"),
         **({"packets_sent_total": 10 * calls, "timeouts_total": timeouts} if timeouts >= 0 else {}),
         **{f'state{{state="{one}"}}': int(one == state) for one in ("delegating", state)},
     }

@@ -92,7 +92,7 @@ def test_failover(program: Path, tmp_path: Path) -> None:
             assert report["failover"].pop("seconds") > 0
             why = "did not finish within 2000 ms"
             assert why in report["failover"].pop("reason")
-            assert report["failover"] == {"failovers": 1, "redone": 2, "calls": 8}
+            assert report["failover"] == {"failovers": 1, "returns": 0, "redone": 2, "calls": 8}
             assert said[0].count(f"{why}; allreduce goes over Gloo from here on\n") == 1
             assert "stays with Gloo: ranks 0-1: SwitchML was given up: rank 0: the all" in said[0]
             assert "the process group has ended; 8 of its allreduces went over Gloo" in said[0]
@@ -131,6 +131,30 @@ def test_gloo_is_faster_at_all_sizes(program: Path, tmp_path: Path) -> None:
         said = run(program, "refused", 2, tmp_path, env={-1: AUTO}, config=config)
     why = r"ranks 0-1: SWITCHML_MIN_NUMEL=auto: Gloo is faster at \d+ elements, the most that were"
     assert len(re.findall(f"allreduce stays with Gloo: {why}", said[0])) == 2
+
+
+def test_return(program: Path, tmp_path: Path) -> None:
+    """The ranks use their contexts again at call 64 after each failure, and in a new group."""
+    env = {"SWITCHML_TIMEOUT_MS": str(LIMIT_MS), "SWITCHML_CHUNK_NUMEL": "1000"}
+    said = run(program, "returned", 2, tmp_path, env={-1: {**env, "SWITCHML_FAILOVER": "1"}})
+    for line in said:
+        report = json.loads(next(word for word in line.splitlines() if word.startswith("{")))
+        over = report["failover"]
+        assert (over["failovers"], over["returns"], over["calls"]) == (2, 2, 2 * 63)
+        assert "did not finish within 2000 ms" in over["reason"]
+        assert (report["delegating"], report["failure"]) == (True, "")
+        assert report["calls"] == 3 + 2 * 7
+    assert said[0].count("; allreduce goes over Gloo from here on\n") == 2
+    assert said[0].count("allreduce goes to SwitchML again, from call 64 after the failure\n") == 2
+    assert said[0].count("switchml: process group of 2 ranks: allreduce(") == 2
+    assert "Gloo" not in said[1]
+
+
+def test_a_new_group_after_a_failure(program: Path, tmp_path: Path) -> None:
+    """Also where the context of another rank still runs."""
+    said = run(program, "renewed", 2, tmp_path, env={-1: {"SWITCHML_TIMEOUT_MS": "500"}})
+    assert said[0].count("switchml: process group of 2 ranks: allreduce(") == 3
+    assert "this rank uses SwitchML no more" in said[0]
 
 
 @pytest.mark.parametrize("program", ["clang", "address"], indirect=True)

@@ -283,7 +283,7 @@ def test_two_jobs_whose_packets_cross(built: Path, tmp_path: Path) -> None:
 def test_a_probe_that_does_not_end(built: Path, tmp_path: Path) -> None:
     """As where no packet arrives: Gloo, within the group's timeout, and the process ends."""
     said = ranks(built, "refused", tmp_path, {-1: {"FAULT": "hang"}}, timeout_ms=4_000)
-    probe = "the probe of 132097 int32 elements (number 0) did not finish within 1000 ms"
+    probe = "the probe of 132097 int32 elements did not finish within 1000 ms"
     assert f"{GLOO}ranks 0-1: {probe}\n" in said[0]
     assert f"error: {probe} (packets: 0 sent, 0 answered, 0 wrong, 0 timeouts); " in said[0]
 
@@ -331,6 +331,51 @@ def test_a_library_that_hangs_is_outlived(built: Path, tmp_path: Path) -> None:
     more = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "1000"}
     said = ranks(built, "hung", tmp_path, {-1: {**env, **more}})
     assert "did not finish within 700 ms; allreduce goes over Gloo from here on" in said[0]
+
+
+RETURNS = {"SWITCHML_TIMEOUT_MS": "1000", "SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "1000"}
+ONCE = "the client library starts once in a process, without its mend `restart`"
+
+
+def test_return(built: Path, tmp_path: Path) -> None:
+    """A library with the mend is started again, and its packets are counted on."""
+    said = ranks(built, "returned", tmp_path, {-1: {**RETURNS, "MARK": f"{MENDED},restart"}})
+    assert said[0].count("allreduce goes to SwitchML again, from call 64 after the failure\n") == 2
+
+
+def test_a_library_that_starts_once(built: Path, tmp_path: Path) -> None:
+    """The ranks stay with Gloo; they say so, and once."""
+    said = ranks(built, "returned", tmp_path, {-1: {**RETURNS, "STAYS": "1"}})
+    assert f"call 64 after the failure: rank 0: {ONCE}; allreduce stays with Gloo\n" in said[0]
+    assert said[0].count("after the failure") == 1
+    assert f"{GLOO}ranks 0-1: SwitchML was given up: rank 0: the allreduce of" in said[0]
+    assert f"; {ONCE}\n" in said[0]
+
+
+def test_one_library_that_starts_once(built: Path, tmp_path: Path) -> None:
+    """None of the ranks returns alone."""
+    env = {-1: {**RETURNS, "STAYS": "1"}, 0: {"MARK": f"{MENDED},restart"}}
+    said = ranks(built, "returned", tmp_path, env)
+    assert f"call 64 after the failure: rank 1: {ONCE}; allreduce stays with Gloo\n" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        ("flip", "SwitchML summed the probe wrongly: 1 of 132097 int32 elements"),
+        ("hang", "the probe of 132097 int32 elements did not finish within 1000 ms"),
+    ],
+)
+def test_a_probe_that_keeps_the_ranks_with_gloo(
+    built: Path, tmp_path: Path, fault: str, why: str
+) -> None:
+    """The probe of the first try, and of no later one."""
+    env = {**RETURNS, "MARK": f"{MENDED},restart"}
+    faulty = {"FAULT": fault, "FAULT_START": "1"}
+    said = ranks(built, "retried", tmp_path, {-1: env, 1: faulty})
+    assert f"call 64 after the failure: rank 0: {why}" in said[0]
+    assert "allreduce stays with Gloo, and SwitchML is tried again at call 128\n" in said[0]
+    assert "allreduce goes to SwitchML again, from call 128 after the failure\n" in said[0]
 
 
 def test_what_has_no_place_in_the_fixed_point(built: Path, tmp_path: Path) -> None:

@@ -423,10 +423,38 @@ def test_states_and_misuse_never_abort(driver: Path, tmp_path: Path) -> None:
         worker.ask("stop")
         worker.ask("stop")
         assert worker.ask("state") == "4"
-        assert worker.ask("start") == "false"
         worker.ask("submit int32 1 1")
         assert worker.ask("wait") == "FAILED"
         assert worker.quit() == 0
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_context_that_has_stopped_is_started_again(
+    driver: Path, tmp_path: Path, *, broken: bool
+) -> None:
+    """Also where jobs were under way; nothing of a session is left in the next one."""
+    with job(driver, tmp_path, 3) as group:
+        for session in range(3):
+            group.start()
+            assert group.ask("state") == ["2"] * 3
+            group.ask(f"submit int32 100000 {session + 1}")
+            assert group.ask("wait") == [f"FINISHED={3 * (session + 1)}"] * 3
+            if broken:
+                submit(group, [1, 2])
+            for worker in group.workers:
+                float(worker.ask("stop"))
+            assert group.ask("state") == ["4"] * 3
+            if broken:
+                assert [group[r].ask("wait").split() for r in (1, 2)] == [["FAILED"] * 3] * 2
+        assert [worker.quit() for worker in group.workers] == [0, 0, 0]
+
+
+def test_a_start_that_failed_is_tried_again(driver: Path, tmp_path: Path) -> None:
+    with job(driver, tmp_path, 2, limit_ms=300) as group:
+        assert group[1].ask("start") == "false"
+        group.start()
+        group.ask("submit int32 3 1")
+        assert group.ask("wait") == ["FINISHED=2"] * 2
 
 
 def test_the_destructor_stops(driver: Path, tmp_path: Path) -> None:

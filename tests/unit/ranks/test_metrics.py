@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 def test_metrics_are_read_from_a_page() -> None:
     read = metrics.parse(1, page(3, state="failover", seconds=0.012, timeouts=1))
-    assert read.cells == ("1", "failover", "3", "1,200", "7", "4.00", "0.5", "30", "1", "1")
+    assert read.cells == ("1", "failover", "3", "1,200", "7", "4.00", "0.5", "30", "1", "1", "1")
     assert len(read.cells) == len(metrics.HEADINGS)
     assert read.line == (
         "metrics: rank 1: failover, 3 allreduces, 1,200 bytes, 7 by Gloo, 4.00 ms each, "
-        "waited 0.5 s, 1 timeout, 1 failover"
+        "waited 0.5 s, 1 timeout, 1 failover, 1 return"
     )
 
 
 def test_packets_that_the_library_does_not_count_are_unknown() -> None:
     read = metrics.parse(0, page(0))
-    assert read.cells[-3:] == ("-", "-", "0")
+    assert read.cells[-4:] == ("-", "-", "0", "0")
     assert read.line.endswith("0.00 ms each, waited 0.5 s")
 
 

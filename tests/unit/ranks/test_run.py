@@ -153,14 +153,15 @@ def test_what_is_told_of_ranks_that_delegated() -> None:
 
 
 def test_ranks_that_went_on_over_gloo() -> None:
-    over = {"failovers": 1, "reason": "rank 1: why", "redone": 2, "calls": 64, "seconds": 12.34}
+    over = {"failovers": 2, "returns": 1, "reason": "rank 1: why", "redone": 2, "calls": 64}
+    over["seconds"] = 12.34
     one = rank(0, calls=9, bytes=36, failover=over)
     other = rank(1, calls=9, bytes=36)  # of an older torch
     assert [*telling.lines(result(one, other))][1:] == [
-        "rank  allreduces delegated  bytes  after a failure  jobs redone  seconds",
-        "-" * 72,
-        "0                        9     36               64            2     12.3",
-        "1                        9     36                0            0      0.0",
+        "rank  allreduces delegated  bytes  after a failure  jobs redone  seconds  returns",
+        "-" * 81,
+        "0                        9     36               64            2     12.3        1",
+        "1                        9     36                0            0      0.0        0",
         "warning: SwitchML failed, and the ranks went on over Gloo: rank 1: why",
     ]
 

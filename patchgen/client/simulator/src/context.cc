@@ -42,11 +42,14 @@ Context::~Context() {
 
 bool Context::Start(Config* config) {
   ContextState created = CREATED;
-  if (!state_.compare_exchange_strong(created, STARTING)) {
-    Log("a context is started once in the life of a process");
+  ContextState stopped = STOPPED;
+  if (InForkedChild() || (!state_.compare_exchange_strong(created, STARTING) &&
+                          !state_.compare_exchange_strong(stopped, STARTING))) {
+    Log("only a context that does not run can be started, and not in a forked child");
     return false;
   }
   starter_ = getpid();
+  session_.reset();
   bool joined = false;
   try {
     joined = Join(config);
@@ -66,7 +69,6 @@ bool Context::Join(Config* config) {
   }
   try {
     config_.Validate();
-    stats_.InitStats(static_cast<WorkerTid>(config_.general_.num_worker_threads));
     const bool external = config_.backend_.simulator.external_aggregator;
     session_ = std::make_unique<Session>(config_.general_, external, stats_);
     return true;

@@ -22,7 +22,7 @@ class Session;
 // stderr and returns false or a FAILED job.
 class Context {
  public:
-  // Passed through once, in this order.
+  // Passed through in this order. A context that has stopped can be started again.
   enum ContextState { CREATED, STARTING, RUNNING, STOPPING, STOPPED };
 
   Context(const Context&) = delete;
@@ -32,7 +32,9 @@ class Context {
 
   // Joins the job; rank 0 also hosts its aggregator, unless that is a process of its own. Blocks
   // until the aggregator has accepted this worker, not until all workers are there. False where
-  // that fails or was tried before. Throws as Config::LoadFromFile does where `config` is NULL.
+  // that fails, where the context starts or runs already, and in a forked child of a process that
+  // has called it. Throws as Config::LoadFromFile does where `config` is NULL. Nobody may call
+  // another member meanwhile, but for the counters.
   bool Start(Config* config = NULL);
 
   // Ends outstanding jobs as FAILED, and with it the job of all workers.
