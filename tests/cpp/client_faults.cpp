@@ -304,6 +304,10 @@ struct DpdkRun : Run {
     if (config.general_.controller_port == 0) {
       config.general_.controller_port = port;
     }
+    return begin();
+  }
+
+  bool begin() {
     const bool started = context.Start(&config);
     if (started) {
       // Before the first job no thread looks at the port; a start that does not wait is waited for.
@@ -329,6 +333,30 @@ struct DpdkRun : Run {
     }
   }
 };
+
+/// Jobs are under way when it stops, and their answers come to the next session.
+void restart(DpdkRun& run) {
+  for (int session = 0; session < 3; ++session) {
+    run.sum(256 * 100);
+    ours.holds = true;
+    auto& in = *new std::vector<float>(256 * 100, 1);
+    auto& out = *new std::vector<float>(in.size());
+    const auto sent = ours.times.size();
+    const auto job = run.submit(in, out);
+    const auto there = [sent] {
+      const std::lock_guard<std::mutex> lock(ours.mutex);
+      return ours.times.size() > sent;
+    };
+    while (!there()) {
+      std::this_thread::sleep_for(1ms);
+    }
+    run.context.Stop();
+    require(job->GetJobStatus() == switchml::FAILED, "a job that was stopped did not fail");
+    ours.holds = false;
+    require(run.begin(), "Start() returned false after Stop()");
+  }
+  run.sum(256 * 100);
+}
 
 void duplicates(DpdkRun& run) {
   ours.copies = [](const Sent&, int) { return 2; };
@@ -602,7 +630,9 @@ int main(int argc, char** argv) {
     require(Clock::now() - begin < 60s, "Start() took too long");
     end(0, "the process goes on");
   }
-  if (name == "duplicates") {
+  if (name == "restart") {
+    restart(run);
+  } else if (name == "duplicates") {
     duplicates(run);
   } else if (name == "resent-id") {
     resentId(run);

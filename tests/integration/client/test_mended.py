@@ -38,6 +38,7 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
     "back-off": (("back-off",),),
     "flow-rules": (("plain",),),
     "refused": (("refused",),),
+    "restart": (("restart",),),
     "stop": STOPS,
     "heap": (("heap",),),
     "job-sizes": (("job-sizes",),),

@@ -96,6 +96,20 @@ def test_switch_stopped(launch: LabLauncher, faults: lab.Faults) -> None:
     assert ranks[0].err.count("; allreduce goes over Gloo from here on\n") == 1
 
 
+@pytest.mark.parametrize("faults", [lab.Faults(), FAULTS], ids=["sound", "faulty"])
+def test_switch_that_comes_back(launch: LabLauncher, faults: lab.Faults, tmp_path: Path) -> None:
+    """The library starts again, for the same group and for a new one. What the switch has of the
+    old session, and what is late, is in no sum."""
+    chosen = faulty(launch) if faults.loss else launch
+    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "3000", "SWITCHML_CHUNK_NUMEL": "3000"}
+    arguments = {"address": "", "store": str(tmp_path), "number": signal.SIGSTOP}
+    ranks = Stoppable(**vars(chosen))("returns", 2, arguments=arguments, env=env)
+    for result in results(ranks):
+        over = result["report"]["failover"]
+        assert (over["failovers"], over["returns"]) == (2, 1)
+    assert ranks[0].err.count("allreduce goes to SwitchML again, from call ") == 1
+
+
 def test_groups_come_and_go(launch: LabLauncher, tmp_path: Path) -> None:
     results(launch("again", 2, arguments={"times": 3, "store": str(tmp_path)}))
 
