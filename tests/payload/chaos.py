@@ -88,7 +88,7 @@ def train_alone(network, steps, world, chance):
 
 
 class Progress:
-    """State of a rank: its process, steps, calls by SwitchML, failovers, calls by Gloo."""
+    """State of a rank: its process, steps, calls by SwitchML, failovers, calls by Gloo, returns."""
 
     def __init__(self, switchml):
         self.switchml = switchml
@@ -99,8 +99,9 @@ class Progress:
         report = self.switchml.report()
         over = report["failover"]
         gloo = over["calls"] + report["fallbacks"]["group"]
-        numbers = (os.getpid(), step, report["calls"], over["failovers"], gloo)
-        os.pwrite(self.file, struct.pack("5q", *numbers), 0)
+        returns = over.get("returns", -1)  # this torch's delegate does not
+        numbers = (os.getpid(), step, report["calls"], over["failovers"], gloo, returns)
+        os.pwrite(self.file, struct.pack("6q", *numbers), 0)
 
 
 def train(switchml, network, steps, checkpoint, wrong=-1):

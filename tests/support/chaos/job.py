@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from support.launcher import Started
 
-_PROGRESS = struct.Struct("5q")
+_PROGRESS = struct.Struct("6q")
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Progress:
     failovers: int
     gloo: int
     """Allreduces by Gloo, for all reasons but their own kind."""
+    returns: int
+    """Times that the ranks used the switch again; -1 where they cannot."""
 
     @classmethod
     def read(cls, directory: Path) -> Progress | None:

@@ -43,7 +43,7 @@ def check(chaos: Chaos, seed: int, count: int) -> None:
     trainings = ", ".join(f"{number} of {name}" for name, number in outcome.trainings.items())
     say(
         f"{count} events in {time.monotonic() - begun:.0f} s: trainings to their end: {trainings}; "
-        f"{outcome.attempts} starts, {outcome.failovers} failovers; "
+        f"{outcome.attempts} starts, {outcome.failovers} failovers, {outcome.returns} returns; "
         f"at most {outcome.longest:.1f} s from an event to the next step"
     )
     for name, share in outcome.deviations.items():

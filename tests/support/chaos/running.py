@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 # connect, Gloo tries it for several times the group's timeout, and rank 0 waits for the others.
 HUNG = 150.0
 EXPLAINED = 8  # times what rounding errors were seen to do
-_GLOO = {False: 20, True: 600}  # calls by Gloo, after which ranks are started again; returning
+# Calls by Gloo, after which ranks are started again: those that do not return to the switch, and
+# those that do, at calls 64, 128, 256 and 512.
+_UNTIL_STARTED, _UNTIL_RETURNED = 20, 600
 _STARTS = 10.0  # seconds that a rank may take to say who it is
 _POLL = 0.02  # seconds
 
@@ -57,6 +59,8 @@ class Outcome:
     trainings: Counter[str] = field(default_factory=Counter)
     failovers: int = 0
     """Failovers, counted once for all ranks."""
+    returns: int = 0
+    """Returns to the switch, counted once as well."""
     attempts: int = 0
     longest: float = 0.0
     """Seconds from an event to the next step of all ranks, at most."""
@@ -89,7 +93,6 @@ class Chaos:
         self._work: Work | None = None
         self._attempt: Attempt | None = None
         self._may_crash = False
-        self._returns = False
         self._pids: set[int] = set()
 
     def run(self, events: Iterable[Event], count: int) -> Outcome:
@@ -165,6 +168,7 @@ class Chaos:
         progress = attempt.progress()
         self._pids |= {one.pid for one in progress}
         self.outcome.failovers += max((one.failovers for one in progress), default=0)
+        self.outcome.returns += max((one.returns for one in progress if one.returns > 0), default=0)
         crashes = self.crashes if self._may_crash else ()
         ranks = {n: rank for n, rank in enumerate(attempt.ranks) if n not in attempt.killed}
         ended = {n: rank for n, rank in ranks.items() if -rank.code not in crashes}
@@ -220,7 +224,8 @@ class Chaos:
                 continue
             if all(one.calls > before[one.pid].calls for one in now):
                 return attempt
-            if min(one.gloo - before[one.pid].gloo for one in now) > _GLOO[self._returns]:
+            patience = _UNTIL_STARTED if now[0].returns < 0 else _UNTIL_RETURNED
+            if min(one.gloo - before[one.pid].gloo for one in now) > patience:
                 attempt.ask()
 
     # ---- events ----------------------------------------------------------------------------------
