@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchgen.cli import params, path_types
+from patchgen.cli import number_types, params, path_types
 from patchgen.cli.console import Command, print_json, progress, say_all
 from patchgen.cli.params import json_option, simulating_options
 from patchgen.errors import CheckError, OptionsError
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=1),
+    type=number_types.SECONDS,
     default=30,
     metavar="SECONDS",
     help="How long ranks may be apart, and a step may take. [default: 30]",

@@ -7,18 +7,23 @@ from typing import Any
 import click
 
 from patchgen.cli.console import option
+from patchgen.cli.number_types import FiniteRange
 from patchgen.cli.params import Command, gather
 
 SWITCH = "Switch"
 """Heading of the options about the switch."""
 
 FAULTS: dict[str, tuple[click.ParamType[Any], str, str]] = {
-    "loss": (click.FloatRange(0, 1), "P", "Share of packets that the switch loses, each way."),
-    "duplicate": (click.FloatRange(0, 1), "P", "Share that it delivers twice."),
-    "reorder": (click.FloatRange(0, 1), "P", "Share that it delivers after later ones."),
-    "delay": (click.FloatRange(min=0), "MS", "Milliseconds that it holds each packet."),
-    "seed": (click.IntRange(min=0), "N", "Seed of these choices. [default: another in each run]"),
-}
+    "loss": (FiniteRange(0, 1), "P", "Share of packets that the switch loses, each way."),
+    "duplicate": (FiniteRange(0, 1), "P", "Share that it delivers twice."),
+    "reorder": (FiniteRange(0, 1), "P", "Share that it delivers after later ones."),
+    "delay": (FiniteRange(0, 60_000), "MS", "Milliseconds that it holds each packet."),
+    "seed": (
+        click.IntRange(0, 10**15),
+        "N",
+        "Seed of these choices. [default: another in each run]",
+    ),
+}  # fmt: skip
 """The type, the name of the value and the meaning of each."""
 
 

@@ -10,6 +10,7 @@ import click
 
 from patchgen.cli import params
 from patchgen.cli.console import Command, progress
+from patchgen.cli.number_types import FiniteRange
 from patchgen.cli.packet_faults import fault_options
 from patchgen.cli.serving import counters_option, listen_option, run
 
@@ -54,7 +55,7 @@ class _Request:
 )
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(0, 86_400, min_open=True),
     metavar="S",
     help="Seconds that workers wait for each other when they join. [default: 120]",
 )

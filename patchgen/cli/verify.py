@@ -6,7 +6,7 @@ import os
 
 import click
 
-from patchgen.cli import params
+from patchgen.cli import number_types, params
 from patchgen.cli.console import Command, progress, show_checks
 from patchgen.cli.params import json_option
 from patchgen.errors import OptionsError
@@ -24,7 +24,7 @@ from patchgen.errors import OptionsError
 @params.config_option
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=1),
+    type=number_types.SECONDS,
     default=120,
     metavar="SECONDS",
     help="Limit for the ranks. [default: 120]",

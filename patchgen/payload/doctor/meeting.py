@@ -5,8 +5,29 @@ import json
 import time
 from typing import Any
 
+NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""Variables of a launcher."""
+
+_DIGITS, _HIGHEST_PORT = 9, 0xFFFF
 _POLL = 0.05  # seconds
 _BEFORE = "switchml-doctor"
+
+
+def find_problem(environ: "dict[str, str]") -> str:
+    """Finds out why a launcher's variables are of no use; empty where they are."""
+    for name in NEEDED:
+        value = environ.get(name, "")
+        if not value:
+            return (
+                f"{name} is not set; start it by torchrun, srun or mpirun, or on one machine by: "
+                "switchml-patch doctor"
+            )
+        if name != "MASTER_ADDR" and not (value.isdigit() and len(value) <= _DIGITS):
+            return f"{name} is {value[:20]!r}, not a number"
+    rank, world, port = (int(environ[name]) for name in NEEDED if name != "MASTER_ADDR")
+    if rank >= world:
+        return f"RANK is {rank}, and WORLD_SIZE {world}; ranks are 0 to {world - 1}"
+    return "" if 0 < port <= _HIGHEST_PORT else f"MASTER_PORT is {port}, not a port"
 
 
 def open_store(environ: "dict[str, str]", patience: float, name: str) -> Any:

@@ -15,12 +15,12 @@ from .attempt import Attempt
 from .config import read_text, read_values, without_numbers
 from .machine import BAD, look
 from .measure import SIZES, measure, summarize
-from .meeting import Meeting, open_store
+from .meeting import NEEDED, Meeting, find_problem, open_store
 from .software import describe, find_library
 
 FAILED = 6
 WRONG_USE = 2
-_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_DAY = 86_400.0
 _FIRST = ("ranks", "software")  # legs without which ranks cannot try
 _ROUNDS = 4  # of the agreement, each of which may take the group's timeout
 _ANSWERS = 15.0  # seconds more for the answers of ranks that have waited as long as that
@@ -32,13 +32,9 @@ def main(argv: "list[str]") -> int:
     module, backend = find_library()
     _configure()
     environ = dict(os.environ)
-    missing = [name for name in _NEEDED if not environ.get(name)]
-    if missing:
-        print(
-            f"doctor: {missing[0]} is not set; start it by torchrun, srun or mpirun, or on one "
-            "machine by: switchml-patch doctor",
-            file=sys.stderr,
-        )
+    problem = find_problem(environ)
+    if problem:
+        print(f"doctor: {problem}", file=sys.stderr)
         return WRONG_USE
     attempt = Attempt(lambda job: _try(job, module, backend))
     alone = Attempt(lambda job: _try_alone(job, module, backend))
@@ -59,10 +55,18 @@ def _parse(argv: "list[str]") -> Any:
     parser.add_argument("--report", metavar="FILE", help="write the report as JSON")
     parser.add_argument("--no-times", action="store_true", help="measure nothing")
     parser.add_argument(
-        "--timeout", type=float, default=30.0, metavar="SECONDS",
+        "--timeout", type=seconds, default=30.0, metavar="SECONDS",
         help="how long ranks may be apart, and a step may take [30]",
     )  # fmt: skip
     return parser.parse_args(argv)
+
+
+def seconds(text: str) -> float:
+    """Reads a limit of a day at most."""
+    value = float(text)
+    if not 1 <= value <= _DAY:
+        raise ValueError(text)
+    return value
 
 
 def _configure() -> None:
@@ -70,7 +74,7 @@ def _configure() -> None:
     import torch.distributed as dist
 
     configure = getattr(dist.distributed_c10d, "configure_switchml", None)
-    rank, world = (os.environ.get(name, "") for name in _NEEDED[:2])
+    rank, world = (os.environ.get(name, "") for name in NEEDED[:2])
     if configure and rank.isdigit() and world.isdigit():
         configure(int(rank), int(world))
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from patchgen.payload.doctor import config, legs, machine, measure, table
+from patchgen.payload.doctor import rank as of_rank
+from patchgen.payload.doctor.meeting import find_problem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -295,3 +297,27 @@ def test_ranks_that_cannot_be_connected_for_failover() -> None:
         for number in (0, 1)
     ]
     assert failed(*ranks) == ("sums", ["h0", "h1"], "rank 1: SWITCHML_FAILOVER=1: no route")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("RANK", "", "RANK is not set; start it by torchrun, srun or mpirun, or"),
+        ("RANK", "x", "RANK is 'x', not a number"),
+        ("RANK", "2", "RANK is 2, and WORLD_SIZE 2; ranks are 0 to 1"),
+        ("WORLD_SIZE", "9" * 5000, "WORLD_SIZE is '99999999999999999999', not a number"),
+        ("MASTER_PORT", "65536", "MASTER_PORT is 65536, not a port"),
+        ("MASTER_PORT", "-1", "MASTER_PORT is '-1', not a number"),
+    ],
+)
+def test_what_no_launcher_says(name: str, value: str, told: str) -> None:
+    usual = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    assert find_problem(usual) == ""
+    assert find_problem({**usual, name: value}).startswith(told)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "0", "-1", "x", "1e300"])
+def test_a_limit_that_nobody_means(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        of_rank._parse(["--timeout", value])
+    assert f"argument --timeout: invalid seconds value: '{value}'" in capsys.readouterr().err
