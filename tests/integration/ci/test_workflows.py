@@ -132,7 +132,10 @@ def bare_debian(root: Path) -> Path:
 
 
 def pip_settings(root: Path) -> dict[str, str]:
-    """Settings of this machine's pip, such as its index, and the certificates that it trusts."""
+    """Settings of this machine's pip, such as its index, and the certificates that it trusts.
+
+    Without files of this machine, which the folder does not have.
+    """
     root.mkdir()
     trusted = shutil.copy(str(ssl.get_default_verify_paths().cafile), root / "certificates.pem")
     listed = subprocess.check_output(
@@ -142,8 +145,9 @@ def pip_settings(root: Path) -> dict[str, str]:
     for line in listed:
         name, _, value = line.partition("=")
         place, _, option = name.rpartition(".")
-        if place in {"global", ":env:"}:
-            found[f"PIP_{option.upper().replace('-', '_')}"] = value.strip("'")
+        words = [one for one in value.strip("'").split() if not one.startswith(("/", "file:"))]
+        if place in {"global", ":env:"} and words:
+            found[f"PIP_{option.upper().replace('-', '_')}"] = " ".join(words)
     return {**found, "PIP_CERT": str(trusted)}
 
 
