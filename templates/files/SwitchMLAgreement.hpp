@@ -67,7 +67,7 @@ struct Offer {
   std::string where;  // what only this rank is told, where the user has something to mend
   char context = kStopped;
 
-  // Whether the context of the rank runs; of all: kBoth where those of some do.
+  // State of the rank's context; of all: kBoth where only some run.
   static constexpr char kStopped = 's';
   static constexpr char kRuns = 'r';
   static constexpr char kBoth = 'b';

@@ -338,13 +338,13 @@ inline std::string mendsThere() {
   return text(",", list.substr(0, list.find(' ')), ",");
 }
 
-/// Whether the context can be started anew in the process where it was stopped.
+/// True where the context can be started anew in the process in which it was stopped.
 inline bool startsAgain(const switchml::GeneralConfig& config) {
   return kSimulator ||
          (config.backend != "rdma" && mendsThere().find(",restart,") != std::string::npos);
 }
 
-/// Whether there is something to be reached before the context is started again.
+/// True where a controller has to be reached before the context is started again.
 inline bool hasController(const switchml::Config& config) {
 #ifdef SWITCHML_SIMULATOR
   return config.backend_.simulator.external_aggregator;

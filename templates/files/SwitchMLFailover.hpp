@@ -297,7 +297,7 @@ class Failover {
     char why[252] = "";
   };
 
-  /// What a rank tells the others after a step.
+  /// Answer of a rank to the others after a step.
   struct Answer {
     std::uint64_t seed = 0;
     char stays = 0;

@@ -249,7 +249,7 @@ void Add(Octets& octets, const Octets& more) {
   octets.insert(octets.end(), more.begin(), more.end());
 }
 
-// What a stranger says, whose session is not its own.
+// Words of a stranger, whose session is not its own.
 Octets Said(Inputs& inputs) {
   Octets octets;
   switch (inputs.Below(5)) {

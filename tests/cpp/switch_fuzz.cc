@@ -114,7 +114,7 @@ class Client {
     return static_cast<std::uint32_t>(2 * kRingBytes + number * kBufferBytes);
   }
 
-  // Of an offer as it should be, with the descriptor that goes with it.
+  // An offer as it should be, with the descriptor that goes with it.
   struct Offer {
     memif::Message message{};
     int descriptor = -1;
@@ -342,7 +342,7 @@ void SpoilOffer(Inputs& inputs, memif::Message& message) {
   }
 }
 
-// What a client says on its socket, or nearly. True where it is connected all the same.
+// Says what a client says on its socket, or nearly. True where it is connected all the same.
 bool Offer(Inputs& inputs, Client& client) {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) Fail(0, Failure("pipe2"));
@@ -392,7 +392,7 @@ Octets AnyFrame(Inputs& inputs, std::size_t ranks) {
   return frame;
 }
 
-// What a client writes into its memory: frames, and what no client should write.
+// Writes into a client's memory: frames, and what no client should write.
 void Scribble(Inputs& inputs, Client& client, std::size_t ranks) {
   const std::uint64_t turns = 1 + inputs.Below(6);
   for (std::uint64_t turn = 0; turn < turns; ++turn) {
