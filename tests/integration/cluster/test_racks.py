@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from support.launcher import Launcher
     from support.torch import Plugin
 
-pytestmark = pytest.mark.usefixtures("wanted")
+pytestmark = pytest.mark.cluster
 
 RANKS = int(os.environ.get("SWITCHML_TEST_RANKS", "64"))  # a power of two
 RACKS, EACH = 4, 8  # ranks of a host
