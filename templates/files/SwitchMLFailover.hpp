@@ -463,10 +463,10 @@ class Failover {
     }
     counters_.end();
     ++counters_.returns;
-    admitted_ = finished_ = job;
-    for (auto& slot : slots_) {
-      slot.used = false;
+    for (; finished_ < admitted_; ++finished_) {  // an earlier slot may still be copied to a caller
+      slotOf(finished_).used = false;
     }
+    admitted_ = finished_ = job;
     hearing_ = std::move(hearing);
     warned_ = false;
     state_ = State::kRunning;

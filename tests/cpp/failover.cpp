@@ -162,14 +162,17 @@ struct Rank {
     }
     failover = std::make_unique<Failover>(
         wires.of(number), number, size, kLimit,
-        Failover::Delegate{
-            [this](const std::string& /*why*/) {
-              stopped = true;
-              onStop();
-            },
-            [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); },
-            [](const std::string& /*line*/) {}, stepsOf ? stepsOf(*this) : never(), [] {},
-            /*firstTry=*/3},
+        Failover::Delegate{[this](const std::string& /*why*/) {
+                             stopped = true;
+                             onStop();
+                           },
+                           [this](void* to, const void* from, std::size_t bytes) {
+                             onCopy(from);
+                             std::memcpy(to, from, bytes);
+                           },
+                           [](const std::string& /*line*/) {}, stepsOf ? stepsOf(*this) : never(),
+                           [] {},
+                           /*firstTry=*/3},
         counters);
   }
 
@@ -193,6 +196,7 @@ struct Rank {
   std::vector<std::int32_t*> memory;
   std::atomic<bool> stopped{false};
   std::function<void()> onStop = [] {};
+  std::function<void(const void* from)> onCopy = [](const void* /*from*/) {};
   Failover::Counters counters;
   std::unique_ptr<Failover> failover;
 };
@@ -665,6 +669,59 @@ void tryReturns(unsigned seeds) {
   check(returns > seeds, "there are so many returns");
 }
 
+/// A caller that still copies its sum has the right one, also where the others have returned since.
+void copySlowly() {
+  constexpr std::uint64_t kJobs = 5;  // the last has the slot of the first
+  Wires wires(2);
+  auto ranks = makeRanks(wires, 2, kJobs, [](Rank& /*rank*/) {
+    return std::vector<Failover::Step>{[](std::uint64_t /*seed*/) { return Failover::Obstacle{}; }};
+  });
+  const auto finish = [](Rank& rank, std::uint64_t job) {
+    const auto sum = sumOf(2, job);
+    std::copy(sum.begin(), sum.end(), rank.memory[job]);
+    check(rank.failover->take(job, rank.rows[job].data()), "a sum is taken");
+  };
+  for (const auto& rank : ranks) {
+    check(rank->submit(0) && rank->submit(1), "jobs are admitted before the failure");
+  }
+  auto& slow = *ranks[0];
+  std::atomic<bool> copies{false};
+  std::atomic<bool> released{false};
+  slow.onCopy = [&, memory = slow.memory[0]](const void* from) {
+    copies = copies || from == memory;
+    while (from == memory && !released) {
+      std::this_thread::yield();
+    }
+  };
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] { finish(slow, 0); });
+  while (!copies) {
+    std::this_thread::yield();
+  }
+  finish(*ranks[1], 0);
+  slow.failover->suspend("the library died");
+  std::atomic<int> left{2};
+  for (const auto& rank : ranks) {
+    threads.emplace_back([&, &rank = *rank] {
+      rank.redo(1);
+      check(!rank.submit(2), "a job goes over the ring");
+      rank.redo(2);
+      check(rank.submit(3) && rank.submit(4), "jobs are admitted after the return");
+      --left;
+      finish(rank, 3);
+      finish(rank, 4);
+    });
+  }
+  for (int i = 0; i < 100 && left > 0; ++i) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  released = true;
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  checkSums(ranks, "a slow copy");
+}
+
 // ---- ranks that are gone ------------------------------------------------------------------------
 
 /// All of the others say which one, whichever fails first.
@@ -775,6 +832,7 @@ int main(int argc, char** argv) {
   } else if (what == "moments") {
     tryMoments(static_cast<unsigned>(std::atoi(argv[2])));
   } else if (what == "returns") {
+    copySlowly();
     tryReturns(static_cast<unsigned>(std::atoi(argv[2])));
   } else if (what == "gone") {
     for (int size = 2; size <= 4; ++size) {

@@ -53,7 +53,12 @@ MUTANTS = {
     ),
     "its own seed": ("seed = all[0].seed;", "", "returns"),
     "memory of the old session": (
-        "slot.used = false;\n    }\n    hearing_", "}\n    hearing_", "returns",
+        "slotOf(finished_).used = false;", "", "returns",
+    ),
+    "memory that is still copied": (
+        "slotOf(finished_).used = false;",
+        "for (auto& slot : slots_) { slot.used = false; }",
+        "returns",
     ),
     "a second failure that nobody hears": (
         "changed_.wait(lock, [this] { return state_ != State::kRing; });", "return;", "returns",
