@@ -730,6 +730,9 @@ std::string nameOf(const Sum& sum) {
 /// Called with the mutex held. Gives a job to the library; returns why that does not take it.
 std::string hand(Process& state, Submitted& job, const std::string& name, void* data) {
   auto& context = switchml::Context::GetInstance();
+  if (state.stopping) {
+    return "the SwitchML context is being stopped";
+  }
   if (context.GetContextState() != switchml::Context::RUNNING) {
     return "the SwitchML context was stopped by other code of this process";
   }
@@ -899,7 +902,9 @@ bool Flight::take(const SubmittedJobs::value_type& job) {
     fail(state_, why);
     throwBroken(state_);
   }
-  --state_.unfinished;
+  if (job.second.jobs == state_.jobs) {  // else the context has started anew since
+    --state_.unfinished;
+  }
   return true;
 }
 
