@@ -13,6 +13,7 @@ import hashlib
 import itertools
 import os
 import re
+import shutil
 import subprocess
 from dataclasses import dataclass, field
 from functools import partial
@@ -79,6 +80,11 @@ class Machine:
     @property
     def home(self) -> Path:
         return self.root / "home"
+
+    @property
+    def var(self) -> Path:
+        """Directory that stands for /var/tmp."""
+        return self.root / "var"
 
 
 @dataclass(frozen=True)
@@ -150,8 +156,10 @@ class Runner:
         self._path: list[str] = []
         self._outputs: dict[str, Any] = {}
         self._failed = False
-        for place in (machine.workspace, machine.home, machine.root / "temp"):
-            place.mkdir(parents=True, exist_ok=True)
+        machine.workspace.mkdir(parents=True, exist_ok=True)
+        for place in (machine.home, machine.var, machine.root / "temp"):
+            shutil.rmtree(place, ignore_errors=True)  # each job has a machine of its own
+            place.mkdir(parents=True)
 
     def run(self) -> list[Result]:
         """Runs the steps in their order; after a failure those whose condition holds."""

@@ -143,16 +143,21 @@ def _cache(runner: Runner, given: Mapping[str, str]) -> None:
     places = [line.strip().replace("~", str(runner.machine.home)) for line in paths.splitlines()]
     for number, place in enumerate(filter(None, places)):
         if hit and (store / hit / str(number)).exists():
-            shutil.copytree(store / hit / str(number), place, dirs_exist_ok=True, symlinks=True)
+            _replace(store / hit / str(number), Path(place))
 
     def save() -> None:
         for number, place in enumerate(filter(None, places)):
             if os.path.isdir(place):
-                target = store / _file_name(key) / str(number)
-                shutil.copytree(place, target, dirs_exist_ok=True, symlinks=True)
+                _replace(Path(place), store / _file_name(key) / str(number))
 
     if hit != _file_name(key):
         runner.after.append(save)
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Copies a directory to a place where another job may have left one."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, symlinks=True)
 
 
 def _upload(runner: Runner, given: Mapping[str, str]) -> None:
