@@ -602,6 +602,26 @@ class Callers {
   std::uint64_t turn_ = 0;
 };
 
+/// All ranks sum all their jobs through a library, each in two threads.
+template <typename Source>
+void callAll(const std::vector<std::unique_ptr<Rank>>& ranks, Source& library,
+             std::mt19937& random) {
+  std::vector<std::unique_ptr<Callers<Source>>> callers;
+  std::vector<std::thread> threads;
+  const auto calls = static_cast<unsigned>(random());
+  for (const auto& rank : ranks) {
+    callers.push_back(std::make_unique<Callers<Source>>(*rank, library, calls));
+    for (int thread = 0; thread < 2; ++thread) {
+      threads.emplace_back([&own = *callers.back(), started = random()] {
+        own.run(static_cast<unsigned>(started));
+      });
+    }
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+}
+
 void tryMoments(unsigned seeds) {
   constexpr std::uint64_t kJobs = 12;
   for (unsigned seed = 0; seed < seeds; ++seed) {
@@ -611,21 +631,9 @@ void tryMoments(unsigned seeds) {
     Wires wires(static_cast<int>(size));
     auto ranks = makeRanks(wires, static_cast<int>(size), kJobs);
     Library library(size, kJobs, dies, random());
-    std::vector<std::unique_ptr<Callers<Library>>> callers;
-    std::vector<std::thread> threads;
-    threads.emplace_back([&library] { library.run(); });
-    const auto calls = random();
-    for (auto& rank : ranks) {
-      callers.push_back(std::make_unique<Callers<Library>>(*rank, library, calls));
-      for (int thread = 0; thread < 2; ++thread) {
-        threads.emplace_back([&own = *callers.back(), started = random()] {
-          own.run(static_cast<unsigned>(started));
-        });
-      }
-    }
-    for (auto& thread : threads) {
-      thread.join();
-    }
+    std::thread running([&library] { library.run(); });
+    callAll(ranks, library, random);
+    running.join();
     checkSums(ranks, "seed " + std::to_string(seed));
     for (const auto& rank : ranks) {
       check(rank->counters.failovers == (dies < size * kJobs ? 1 : 0), "failovers");
@@ -644,20 +652,7 @@ void tryReturns(unsigned seeds) {
     Sessions sessions(size, static_cast<unsigned>(random()));
     auto ranks = makeRanks(wires, static_cast<int>(size), kJobs,
                            [&sessions](Rank& rank) { return sessions.stepsOf(rank); });
-    std::vector<std::unique_ptr<Callers<Sessions>>> callers;
-    std::vector<std::thread> threads;
-    const auto calls = static_cast<unsigned>(random());
-    for (auto& rank : ranks) {
-      callers.push_back(std::make_unique<Callers<Sessions>>(*rank, sessions, calls));
-      for (int thread = 0; thread < 2; ++thread) {
-        threads.emplace_back([&own = *callers.back(), started = random()] {
-          own.run(static_cast<unsigned>(started));
-        });
-      }
-    }
-    for (auto& thread : threads) {
-      thread.join();
-    }
+    callAll(ranks, sessions, random);
     checkSums(ranks, "seed " + std::to_string(seed));
     const auto& first = ranks[0]->counters;
     for (const auto& rank : ranks) {

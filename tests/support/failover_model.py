@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from support.states import visit
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -69,19 +71,11 @@ class Outcome:
 
 def search(rules: Rules) -> Outcome:
     """Visits every state that can be reached, and recovers from each in which all have stopped."""
-    first = State((Rank(),) * rules.ranks)
     found = Outcome()
-    seen, left = {first}, [first]
-    while left:
-        state = left.pop()
+    for state, after in visit(State((Rank(),) * rules.ranks), lambda one: steps(rules, one)):
         found.states += 1
-        if all(rank.stopped for rank in state.ranks):
+        if not after:
             found.wrong.update(objections(rules, state))
-            continue
-        for after in steps(rules, state):
-            if after not in seen:
-                seen.add(after)
-                left.append(after)
     return found
 
 

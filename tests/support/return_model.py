@@ -17,6 +17,8 @@ import itertools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from support.states import visit
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -91,23 +93,18 @@ class Outcome:
 
 def search(rules: Rules) -> Outcome:
     """Visits every state that can be reached."""
-    first = State((Rank(),) * rules.ranks)
+
+    def follow(state: State) -> Iterator[State]:
+        return iter(()) if state.wrong else steps(rules, state)
+
     found = Outcome()
-    seen, left = {first}, [first]
-    while left:
-        state = left.pop()
+    for state, after in visit(State((Rank(),) * rules.ranks), follow):
         found.states += 1
         found.returns += all(rank.session and rank.mode == LIBRARY for rank in state.ranks)
         if state.wrong:
             found.wrong.add(state.wrong)
-            continue
-        after = list(steps(rules, state))
-        if not after:
+        elif not after:
             found.wrong.update(objections(rules, state))
-        for one in after:
-            if one not in seen:
-                seen.add(one)
-                left.append(one)
     return found
 
 
