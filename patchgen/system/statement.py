@@ -28,9 +28,10 @@ _PREDICATE = "https://slsa.dev/provenance/v1"
 _FORMAT = "v1"
 _LONGEST = 1 << 24  # bytes, far more than any has: a device has no end
 _DIGEST = re.compile(r"[0-9a-f]+")
-_UNREADABLE = (
+UNREADABLE = (
     ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError,
 )  # fmt: skip
+"""Exceptions of reading something that is no provenance."""
 
 
 def describe_builder() -> dict[str, str]:
@@ -127,7 +128,7 @@ def read(path: str) -> Provenance:
         content = file.read(_LONGEST)
     try:
         return parse(json.loads(content))
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise OptionsError(
             f"{path}: no provenance of switchml-patch; give the file that was written beside it"
         ) from error

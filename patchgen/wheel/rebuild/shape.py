@@ -97,7 +97,7 @@ def _find_wrong(made: Provenance) -> Iterator[str]:
         return
     try:
         client = statement.parse(made.resolved["client"])
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
+    except statement.UNREADABLE:
         yield "resolved.client"
         return
     if client.kind in {origin.CLIENT, origin.SIMULATOR}:
