@@ -180,7 +180,6 @@ struct Process {
   bool stopping = false;  // since it was started last
   bool warned = false;
   bool joined = false;
-  std::uint64_t unfinished = 0;
   std::shared_ptr<Jobs> jobs = std::make_shared<Jobs>();  // since the context was started last
   SubmittedJobs lost;
   // All there have been: a reader without the mutex may still look at one.
@@ -369,7 +368,7 @@ void stop(Process& state) {
   if (state.started && !state.stopping) {
     state.stopping = true;
     try {
-      detach([idle = state.unfinished == 0] { stopContext(idle); });
+      detach([idle = state.jobs->unfinished == 0] { stopContext(idle); });
     } catch (const std::system_error&) {  // no thread can be had: the process ends without the stop
     }
   }
@@ -604,7 +603,6 @@ Offer startContext(Process& state, const switchml::Config& config,
     state.started = true;
     state.stopping = !answer && !other->exchange(true);
     state.jobs = jobs;
-    state.unfinished = 0;
   }
   if (!why.empty()) {
     jobs->giveUp();
@@ -745,7 +743,7 @@ std::string hand(Process& state, Submitted& job, const std::string& name, void* 
   }
   job.entry = entry;
   job.jobs = state.jobs;
-  ++state.unfinished;
+  ++job.jobs->unfinished;
   return "";
 }
 
@@ -774,7 +772,7 @@ void sumAlone(Process& state, Sum sum, std::chrono::milliseconds limit) {
     state.lost.emplace(UINT64_MAX - state.lost.size(), std::move(job));
     throw std::runtime_error(why);
   }
-  --state.unfinished;
+  --job.jobs->unfinished;
 }
 
 /// The jobs of one call, which have the tickets from `ticket` on. All of them are to be finished
@@ -902,9 +900,7 @@ bool Flight::take(const SubmittedJobs::value_type& job) {
     fail(state_, why);
     throwBroken(state_);
   }
-  if (job.second.jobs == state_.jobs) {  // else the context has started anew since
-    --state_.unfinished;
-  }
+  --job.second.jobs->unfinished;
   return true;
 }
 

@@ -7,8 +7,10 @@
 #include <switchml/context.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -29,6 +31,9 @@ class Jobs {
     Clock::time_point turn_ = Clock::time_point::max();
     bool ended_ = false;
   };
+
+  /// Number of jobs whose end nobody has seen yet.
+  std::atomic<std::uint64_t> unfinished{0};
 
   /// Starts the thread. Throws std::system_error where there is none to be had.
   static void start(const std::shared_ptr<Jobs>& jobs) {
