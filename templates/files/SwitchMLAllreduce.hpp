@@ -48,7 +48,7 @@ struct Transfer {
 };
 
 /// Connections of a rank to its neighbours in a ring of all ranks. The data stays as long as the
-/// transfer does.
+/// transfer does, and is left alone once that is destroyed.
 struct Ring {
   std::function<Transfer(unsigned channel, const void* data, std::size_t bytes)> send;
   std::function<Transfer(unsigned channel, void* data, std::size_t bytes)> receive;

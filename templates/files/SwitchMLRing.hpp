@@ -95,12 +95,11 @@ class RingCollectives {
       auto& out = all[behind(step)];
       auto& in = all[behind(step + 1)];
       out.gone = std::max(out.gone, gone);
-      Transfer sending;
-      Transfer receiving;
-      deaf = deaf || !attempt(before(), [&] { receiving = receive({&in, sizeof in}); });
-      attempt(next(), [&] { sending = send({&out, sizeof out}); });
-      deaf = deaf || !attempt(before(), [&] { wait(receiving, limit); });
-      attempt(next(), [&] { wait(sending, limit); });
+      Messages messages(*this);
+      deaf = deaf || !attempt(before(), [&] { messages.receive({&in, sizeof in}); });
+      attempt(next(), [&] { messages.send({&out, sizeof out}); });
+      deaf = deaf || !attempt(before(), [&] { messages.awaitReceived(limit); });
+      attempt(next(), [&] { messages.awaitSent(limit); });
       gone = std::max(gone, in.gone);
     }
     if (gone != 0) {
@@ -133,6 +132,7 @@ class RingCollectives {
   }
 
  private:
+  using Transfers = std::array<Transfer, 2>;
   struct Part {
     void* data = nullptr;
     std::size_t bytes = 0;
@@ -152,35 +152,62 @@ class RingCollectives {
     }
   }
 
-  Transfer receive(Part part) {
-    return begin(0, part, [&] { return ring_.receive(channel_, part.data, part.bytes); });
-  }
-
-  Transfer send(Part part) {
-    return begin(1, part, [&] { return ring_.send(channel_, part.data, part.bytes); });
-  }
-
-  template <typename Function>
-  Transfer begin(std::size_t place, Part part, const Function& function) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (aborted_) {
-      throw std::runtime_error("the ring has ended");
+  /// A message in each direction. Once this is destroyed, nobody uses their memory any more.
+  class Messages {
+   public:
+    explicit Messages(RingCollectives& ring) : ring_(ring) {}
+    ~Messages() {
+      std::lock_guard<std::mutex> lock(ring_.mutex_);
+      ring_.current_ = {};
     }
-    return current_.at(place) = part.bytes == 0 ? Transfer{} : function();
-  }
+    Messages(const Messages&) = delete;
+    Messages& operator=(const Messages&) = delete;
 
-  static void wait(const Transfer& transfer, Milliseconds limit) {
-    if (transfer.wait && !transfer.wait(limit)) {
-      throw std::runtime_error("the ring has ended");
+    void receive(Part part) {
+      begin(kReceived, part,
+            [&](const Ring& ring) { return ring.receive(ring_.channel_, part.data, part.bytes); });
     }
-  }
+
+    void send(Part part) {
+      begin(kSent, part,
+            [&](const Ring& ring) { return ring.send(ring_.channel_, part.data, part.bytes); });
+    }
+
+    void awaitReceived(Milliseconds limit) const { wait(kReceived, limit); }
+    void awaitSent(Milliseconds limit) const { wait(kSent, limit); }
+
+   private:
+    enum Direction : std::size_t { kReceived, kSent };
+
+    template <typename Function>
+    void begin(Direction direction, Part part, const Function& function) {
+      std::lock_guard<std::mutex> lock(ring_.mutex_);
+      if (ring_.aborted_) {
+        throw std::runtime_error("the ring has ended");
+      }
+      if (part.bytes != 0) {
+        ring_.current_.at(direction) = own_.at(direction) = function(ring_.ring_);
+      }
+    }
+
+    void wait(Direction direction, Milliseconds limit) const {
+      const auto& transfer = own_.at(direction);
+      if (transfer.wait && !transfer.wait(limit)) {
+        throw std::runtime_error("the ring has ended");
+      }
+    }
+
+    RingCollectives& ring_;
+    Transfers own_;
+  };
 
   /// Sends and receives at the same time. All ranks know which parts are empty.
   void exchange(Part out, Part in, Milliseconds limit) {
-    const auto receiving = receive(in);
-    const auto sending = send(out);
-    wait(receiving, limit);
-    wait(sending, limit);
+    Messages messages(*this);
+    messages.receive(in);
+    messages.send(out);
+    messages.awaitReceived(limit);
+    messages.awaitSent(limit);
   }
 
   Ring ring_;
@@ -189,7 +216,7 @@ class RingCollectives {
   const std::size_t size_;
   std::mutex mutex_;
   bool aborted_ = false;
-  std::array<Transfer, 2> current_;
+  Transfers current_;  // which abort() ends
 };
 
 }  // namespace switchml_torch
