@@ -89,9 +89,23 @@ def predicted(way: str, ranks: int, numel: int, rate: float, latency: Mapping[st
 
 
 def measure(
-    programs: Built, scratch: Path, ranks: int, rate: float, options: Mapping[str, Any]
+    programs: Built,
+    scratch: Path,
+    ranks: int,
+    rate: float,
+    options: Mapping[str, Any],
+    variables: Mapping[str, str],
 ) -> Any:
-    """Measures with all ranks; returns rank 0's figures and how busy the processors were."""
+    """Measures with all ranks; returns rank 0's figures and how busy the processors were.
+
+    Args:
+        programs: what runs.
+        scratch: a directory for the ranks' files.
+        ranks: how many.
+        rate: of a link, Mbit/s.
+        options: of tests/payload/network_rank.py.
+        variables: environment of the ranks, besides what all measurements have.
+    """
     each = ranks // max(options["racks"], 1)  # ranks of a switch
     addresses = [f"{links.HUB}:{PORT + number}" for number in range(ranks // each)]
     environ = {
@@ -102,6 +116,7 @@ def measure(
         "MASTER_ADDR": links.FIRST,
         "MASTER_PORT": "29500",
         "GLOO_SOCKET_IFNAME": links.INTERFACE,
+        **variables,
     }
     with links.star(ranks, rate) as star:
         started: list[subprocess.Popen[str]] = []

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 BEGIN, END = "<!-- figures of make bench-network -->", "<!-- end of figures -->"
 _HEADINGS = ["ranks", "way", "measured", "predicted", "relative to Gloo"]
+_FAILOVER = ["ranks", "without", "with", "relative"]
 _RACKS = ["racks", "measured", "relative to Gloo"]
 _TRAINING = ["way", "steps a second", "relative to Gloo"]
 
@@ -21,24 +22,32 @@ def name(way: str) -> str:
 
 
 def lines(data: Mapping[str, Any]) -> Iterator[str]:
-    """Tables of the allreduces and of the training, and what was simulated."""
+    """Tables of the allreduces and of the training, and how busy the machine was."""
+    for title, headings, rows in _tables(data):
+        yield title
+        yield ""
+        yield from tables.lines(headings, rows)
+        yield ""
+    yield _machine(data)
+
+
+def _tables(data: Mapping[str, Any]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Title, headings and rows of each table."""
     size = data["numel"] * 4 / 2**20
-    yield f"An allreduce of {size:g} MiB of float32, on links of {data['rate']:g} Mbit/s:"
-    yield ""
-    yield from tables.lines(_HEADINGS, [*_rows(data)])
+    title = f"An allreduce of {size:g} MiB of float32, on links of {data['rate']:g} Mbit/s:"
+    yield title, _HEADINGS, [*_rows(data)]
+    yield (
+        "SwitchML float32 with `SWITCHML_FAILOVER=1`, where nothing fails:",
+        _FAILOVER,
+        [*_failover(data)],
+    )
     if data.get("racks"):
-        yield ""
-        yield "The most ranks in racks, with a switch each, beside stock Gloo in the same run:"
-        yield ""
-        yield from tables.lines(_RACKS, [*_racks(data)])
+        title = "The most ranks in racks, with a switch each, beside stock Gloo in the same run:"
+        yield title, _RACKS, [*_racks(data)]
     for ranks, found in data["ranks"].items():
         if "steps" in found:
-            yield ""
-            yield f"A training of {found['weights']:,} weights on {ranks} ranks:"
-            yield ""
-            yield from tables.lines(_TRAINING, [*_training(found)])
-    yield ""
-    yield _machine(data)
+            title = f"A training of {found['weights']:,} weights on {ranks} ranks:"
+            yield title, _TRAINING, [*_training(found)]
 
 
 def _machine(data: Mapping[str, Any]) -> str:
@@ -59,13 +68,11 @@ def page(text: str, data: Mapping[str, Any]) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"no {BEGIN} and {END}")
-    size = data["numel"] * 4 / 2**20
-    parts = [f"An allreduce of {size:g} MiB of float32, on links of {data['rate']:g} Mbit/s:"]
-    parts.append(_markdown(_HEADINGS, [*_rows(data)]))
-    for ranks, found in data["ranks"].items():
-        if "steps" in found:
-            parts.append(f"A training of {found['weights']:,} weights on {ranks} ranks:")
-            parts.append(_markdown(_TRAINING, [*_training(found)]))
+    parts = [
+        part
+        for title, headings, rows in _tables(data)
+        for part in (title, _markdown(headings, rows))
+    ]
     return "\n\n".join([before + begin, *parts, _machine(data), end + after])
 
 
@@ -83,6 +90,12 @@ def _rows(data: Mapping[str, Any]) -> Iterator[list[str]]:
                 ranks, name(way), f"{median:.2f} s", f"{found['predicted'][way]:.2f} s",
                 f"{median / gloo:.2f}",
             ]  # fmt: skip
+
+
+def _failover(data: Mapping[str, Any]) -> Iterator[list[str]]:
+    for ranks, found in data["ranks"].items():
+        without, used = found["seconds"]["float32"]["median"], found["failover"]["median"]
+        yield [ranks, f"{without:.3f} s", f"{used:.3f} s", f"{used / without:.3f}"]
 
 
 def _racks(data: Mapping[str, Any]) -> Iterator[list[str]]:

@@ -39,6 +39,7 @@ def data() -> dict[str, Any]:
     found = {
         "seconds": {way: {"median": value, "all": [value]} for way, value in ways.items()},
         "predicted": {way: 0.9 * value for way, value in ways.items()},
+        "failover": {"median": 1.025, "all": [1.025]},
         "processors": 0.5,
     }
     training = {"steps": {"gloo": 1.0, "float32": 1.75, "4": 4.0}, "weights": 1000}
@@ -53,6 +54,7 @@ def test_the_tables_have_ratios() -> None:
     assert "8 SwitchML float32 1.00 s 0.90 s 0.50" in lines
     assert "8 SwitchML 4 bits 0.25 s 0.23 s 0.12" in lines
     assert "SwitchML 4 bits 4.00 4.00" in lines
+    assert lines.count("8 1.000 s 1.025 s 1.025") == 1
     assert "A training of 1,000 weights on 8 ranks:" in lines
 
 
@@ -69,6 +71,7 @@ def test_a_page_gets_the_tables_between_its_marks() -> None:
     new = report.page(old, data())
     assert new.startswith(f"# A\n\n{report.BEGIN}\n\nAn allreduce of 16 MiB")
     assert "\n| 8 | SwitchML float32 | 1.00 s | 0.90 s | 0.50 |\n" in new
+    assert "\n| 8 | 1.000 s | 1.025 s | 1.025 |\n" in new
     assert "| SwitchML 4 bits | 4.00 | 4.00 |\n\nProcessors that" in new
     assert new.endswith(f"at the end: 0.1.\n\n{report.END}\n\nmore\n")
     assert report.page(new, data()) == new
