@@ -10,12 +10,14 @@ import click
 
 from patchgen.cli import number_types, params, path_types
 from patchgen.cli.console import Command, print_json, progress, say_all
+from patchgen.cli.lab_options import CONFIG, lab_options
 from patchgen.cli.params import json_option, simulating_options
 from patchgen.errors import CheckError, OptionsError
 from patchgen.ranks.ways import AUTO, STOCK, WAYS
 from patchgen.system import interpreter
 
 if TYPE_CHECKING:
+    from patchgen.cli.lab_options import LabRequest
     from patchgen.cli.params import Variables
 
 
@@ -38,14 +40,8 @@ if TYPE_CHECKING:
     "--config",
     type=click.Path(),
     metavar="FILE",
-    help="The switchml.cfg of all ranks. [env: SWITCHML_CONFIG; default with the simulator: made; "
+    help=f"The switchml.cfg of all ranks. [env: {CONFIG}; default with the simulator: made; "
     "else where the library looks]",
-)
-@click.option(
-    "--lab/--no-lab",
-    default=None,
-    help="Connect the real client library to a switch in software. [default: with a library that "
-    "has DPDK and no --config]",
 )
 @click.option(
     "--timeout",
@@ -58,6 +54,7 @@ if TYPE_CHECKING:
 @click.option(
     "--plot", type=path_types.OUTPUT_FILE, metavar="FILE.png", help="Draw what was measured."
 )
+@lab_options(". [default: with a library that has DPDK and no --config]")
 @params.cache_option
 @json_option
 @simulating_options
@@ -67,7 +64,7 @@ def doctor(  # noqa: PLR0913  # one for each option
     torch: str,
     way: str,
     config: str | None,
-    lab: bool | None,
+    lab: LabRequest,
     timeout: float,
     times: bool,
     plot: str | None,
@@ -78,13 +75,12 @@ def doctor(  # noqa: PLR0913  # one for each option
     """Tells which part of the way to the switch fails, and what to do.
 
     Starts ranks on this machine, which go from the launcher to a right sum. On several machines,
-    start `python -m torch_switchml.doctor` as a training is started. Exits with 6 where a part
-    fails.
+    start `python -m torch_switchml.doctor` as a training is started, by `run` as well. Exits with 6
+    where a part fails.
     """
     from patchgen import plots  # no other command needs them
     from patchgen.payload.doctor import table
     from patchgen.ranks import doctor as examining
-    from patchgen.ranks.configs import read_configs
     from patchgen.ranks.job import Job
     from patchgen.ranks.setup import prepare
 
@@ -92,9 +88,6 @@ def doctor(  # noqa: PLR0913  # one for each option
         plots.check(plot)
         if not times:
             raise OptionsError("--plot: draws what is measured; drop --no-times")
-    if lab and config:
-        raise OptionsError("--lab: it makes the configuration; drop --config")
-    named = None if lab else config or os.environ.get("SWITCHML_CONFIG")
     job = Job(
         command=(),
         python=interpreter.locate(torch),
@@ -104,8 +97,9 @@ def doctor(  # noqa: PLR0913  # one for each option
         workers=workers,
         way=way,
         options=variables.read_library(),
-        configs=read_configs([os.path.abspath(named)] if named else []),
-        lab=lab,
+        configs=lab.read_configs([config] if config else []),
+        lab=lab.wanted,
+        faults=lab.faults,
     )
     with progress():
         setup = prepare(job)

@@ -9,33 +9,31 @@ import json
 import os
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from patchgen.cli import deprecated, params, path_types
-from patchgen.cli.console import Command, option, print_json, progress, say, say_all, write_bytes
+from patchgen.cli.console import Command, print_json, progress, say, say_all, write_bytes
 from patchgen.cli.host_options import host_options
-from patchgen.cli.packet_faults import SWITCH, fault_options
+from patchgen.cli.lab_options import CONFIG, lab_options
 from patchgen.cli.params import json_option, simulating_options
-from patchgen.errors import OptionsError, file_errors
+from patchgen.errors import file_errors
 from patchgen.ranks.ways import AUTO, WAYS
 from patchgen.system import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from threading import Event
 
+    from patchgen.cli.lab_options import LabRequest
     from patchgen.cli.params import Variables
     from patchgen.ranks.hosts.rendezvous import Rendezvous, Request
     from patchgen.ranks.job import Job, Line, Result, Setup
-    from patchgen.ranks.lab import Faults
 
     Output = Callable[[Line], None]
     Printing = Callable[[Job], AbstractContextManager[tuple[Job, Output]]]
-
-_CONFIG = "SWITCHML_CONFIG"
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,7 @@ class _Run:
     configs: tuple[str, ...]
     require: bool
     metrics: bool
-    lab: bool | None
-    faults: Mapping[str, float | None]
+    lab: LabRequest
     cache: str | None
     report: str | None
     as_json: bool
@@ -91,7 +88,7 @@ class _Run:
     multiple=True,
     metavar="FILE",
     help="A switchml.cfg for each rank, or one for all, in which rank and num_workers are filled "
-    f"in. [env: {_CONFIG}; default with the simulator: made; else where the library looks]",
+    f"in. [env: {CONFIG}; default with the simulator: made; else where the library looks]",
 )
 @click.option("--require", is_flag=True, help="Fail if a process group cannot delegate.")
 @click.option(
@@ -99,15 +96,10 @@ class _Run:
     is_flag=True,
     help="Show the counters of the ranks of this machine while they run.",
 )
-@option(
-    "--lab/--no-lab",
-    "lab",
-    group=SWITCH,
-    default=None,
-    help="Connect the real client library to a switch in software; over hosts it is on the first. "
-    "[default: on one machine, with a library that has DPDK and no --config]",
+@lab_options(
+    "; over hosts it is on the first. [default: on one machine, with a library that has DPDK and "
+    "no --config]"
 )
-@fault_options
 @params.cache_option
 @click.option(
     "--report", type=path_types.OUTPUT_FILE, metavar="FILE", help="Write the result as JSON."
@@ -154,19 +146,13 @@ def _read_job(asked: _Run) -> tuple[Callable[..., Job], int]:
         OptionsError: one is refused.
     """
     from patchgen.ranks.command import resolve_command
-    from patchgen.ranks.configs import read_configs
     from patchgen.ranks.job import DEFAULT_WORKERS, Job
 
     hosts = asked.hosts
-    faults = _read_faults(asked)
-    lab = True if faults else asked.lab
-    if lab and asked.configs:
-        raise OptionsError("--lab: it makes the configurations; drop --config")
+    configs = asked.lab.read_configs(asked.configs)
     cwd = os.getcwd()
     argv, python = resolve_command(asked.command, asked.torch, cwd, os.environ)
-    named = asked.configs or tuple(filter(None, [os.environ.get(_CONFIG)]))
-    configs = [] if lab else [os.path.abspath(path) for path in named]
-    several = len(configs) if len(configs) > 1 else DEFAULT_WORKERS
+    several = len(configs.files) if len(configs.files) > 1 else DEFAULT_WORKERS
     workers = 0 if hosts.once else hosts.workers or hosts.ranks or several
     make_job = functools.partial(
         Job,
@@ -179,10 +165,10 @@ def _read_job(asked: _Run) -> tuple[Callable[..., Job], int]:
         way=asked.way,
         options=asked.variables.read_library(),
         graft=os.path.abspath(asked.graft) if asked.graft else None,
-        configs=read_configs(configs),
+        configs=configs,
         require=asked.require,
-        lab=lab,
-        faults=faults,
+        lab=asked.lab.wanted,
+        faults=asked.lab.faults,
     )
     return make_job, workers
 
@@ -250,18 +236,6 @@ def _show_result(result: Result, path: str | None, *, as_json: bool, brief: bool
             files.replace(os.fsencode(path), (json.dumps(data, indent=2) + "\n").encode())
     if as_json:
         print_json(data)
-
-
-def _read_faults(asked: _Run) -> Faults | None:
-    """Reads the faults of the software switch; None where the user names none."""
-    from patchgen.ranks.lab import Faults
-
-    named: dict[str, Any] = {
-        name: value for name, value in asked.faults.items() if value is not None
-    }
-    if named and asked.lab is False:
-        raise OptionsError(f"--{next(iter(named))} is of the lab; drop --no-lab")
-    return Faults(**named) if named else None
 
 
 @contextlib.contextmanager

@@ -8,6 +8,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from support import cluster
+from support.hosts import ADDRESS
 from support.waiting import ENOUGH
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.cluster import Host
+    from support.hosts import Site
 
 _PORT = 29400
 
@@ -95,3 +98,23 @@ def begin_on(
         place_of = directory / host.name
         started.append(begin(place_of, [*place, *own], command, env, host.command()))
     return started[::-1]
+
+
+def begin_in_lab(
+    hosts: Sequence[Site],
+    cache: Path,
+    directory: Path,
+    command: Sequence[str | Path],
+    *options: str | Path,
+) -> list[Command]:
+    """Starts `run` with a rank on each host, of which the first has the software switch."""
+    env = cluster.environment(TMPDIR=str(directory), XDG_CACHE_HOME=str(directory / "cache"))
+    place = ["--lab", f"--cache={cache}", f"--nnodes={len(hosts)}"]
+    place += [f"--rdzv-endpoint={ADDRESS}:{_PORT}"]
+    return [
+        begin(
+            directory / f"host-{node}", [*place, f"--node-rank={node}", *options], command,
+            {**env, "SWITCHML_HOST": f"host-{node}"}, host.enter,
+        )
+        for node, host in enumerate(hosts)
+    ]  # fmt: skip

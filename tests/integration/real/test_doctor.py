@@ -11,6 +11,8 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support import command, run_hosts, switch_program
+from support.hosts import INTERFACE, cabled
 from support.real import LabLauncher, Settings
 from support.wired import WIRE, HostLauncher, Network, wired
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.launcher import Launcher
+    from support.torch import Plugin
 
 pytestmark = pytest.mark.integration
 
@@ -218,3 +221,40 @@ def test_a_port_with_the_address_of_another(
 
     report = examine_hosts(by_plugin, switch, tmp_path, swap, shared=True)
     assert (report["leg"], report["hosts"]) == ("answers", ["apollo"])
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return switch_program.cache(tmp_path_factory)
+
+
+@pytest.mark.parametrize(("faults", "leg"), [([], ""), (["--loss", "1"], "answers")])
+def test_the_command(
+    plugin: Plugin, cache: Path, tmp_path: Path, faults: list[str], leg: str
+) -> None:
+    """The command makes the lab, and its exit code tells whether a leg fails."""
+    given = ["--lab", *faults, "--no-times", "--timeout", "16", "--json"]
+    done = command.run("doctor", *given, "--torch", plugin.python, "--cache", cache, cwd=tmp_path)
+    assert done.returncode == (FAILED if leg else 0), done.stderr
+    report = json.loads(done.stdout)
+    assert report["leg"] == leg
+    for rank in report["ranks"]:
+        assert rank["packets"]["sent"] > 0
+        assert bool(rank["packets"]["answers"]) == (not leg)
+
+
+@pytest.mark.parametrize("small", [False, True], ids=["well", "small-mtu"])
+def test_hosts_of_run(plugin: Plugin, cache: Path, tmp_path: Path, *, small: bool) -> None:
+    """`run --lab` starts the doctor on two hosts, and all end with its exit code."""
+    report = tmp_path / "report.json"
+    own = ["-m", "torch_switchml.doctor", "--no-times", "--report", str(report)]
+    program = [str(plugin.python), *own]
+    with cabled() as hosts:
+        if small:
+            hosts[1].ip("link", "set", INTERFACE, "mtu", "1000")
+        commands = run_hosts.begin_in_lab(hosts, cache, tmp_path, program)
+        codes = [one.code for one in commands]
+    assert codes == [FAILED if small else 0] * 2, [one.err for one in commands]
+    found = json.loads(report.read_text())
+    assert [rank["host"] for rank in found["ranks"]] == ["host-0", "host-1"]
+    assert (found["leg"], found["hosts"]) == (("machine", ["host-1"]) if small else ("", []))

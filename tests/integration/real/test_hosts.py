@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import cluster, run_hosts, switch_program
-from support.hosts import ADDRESS, INTERFACE, cabled
+from support.hosts import INTERFACE, cabled
 from support.torch import Plugin, results
 from support.waiting import descendants, has_ended, until
 from support.wired import FIRST, WIRE, HostLauncher, Network, compose, core, wired
@@ -77,16 +77,9 @@ def run_with_lab(
     plugin: Plugin, cache: Path, scratch: Path, *arguments: str
 ) -> Iterator[list[run_hosts.Command]]:
     """The same command on two hosts with a cable, of which the first has the switch."""
-    env = cluster.environment(TMPDIR=str(scratch), XDG_CACHE_HOME=str(scratch / "cache"))
-    place = ["--lab", f"--cache={cache}", "--nnodes=2", f"--rdzv-endpoint={ADDRESS}:29400"]
     program: list[str | Path] = [plugin.python, cluster.PROGRAM, scratch, *arguments]
     with cabled() as hosts:
-        commands = []
-        for node, host in enumerate(hosts):
-            options = ["--require", *place, f"--node-rank={node}"]
-            directory = scratch / f"host-{node}"
-            commands.append(run_hosts.begin(directory, options, program, env, host.enter))
-        yield commands
+        yield run_hosts.begin_in_lab(hosts, cache, scratch, program, "--require")
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support import memif_worker, quick_torch, switch_program
+from support import command, memif_worker, quick_torch, switch_program
 from support.waiting import ENOUGH, descendants, has_ended, until
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def quick(tmp_path: Path) -> Path:
     return quick_torch.make(tmp_path)
 
 
-def command(python: Path | str, cache: Path, *words: object) -> list[str]:
+def lab_command(python: Path | str, cache: Path, *words: object) -> list[str]:
     base = [sys.executable, "-m", "patchgen", "run", "--lab", "--way", "stock", "--cache", cache]
     given, separator, own = [*words[: words.index("--")]], "--", words[words.index("--") + 1 :]
     return [*map(str, [*base, *given, separator, python, *own])]
@@ -75,7 +75,7 @@ def staying(
 ) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
     """A command whose ranks stay, and all processes of it."""
     with subprocess.Popen(
-        command(sys.executable, cache, "--workers", 2, "--", "-c", STAYS), cwd=directory,
+        lab_command(sys.executable, cache, "--workers", 2, "--", "-c", STAYS), cwd=directory,
         env=environment(directory / "scratch", torch), stderr=subprocess.PIPE, text=True,
     ) as running:  # fmt: skip
         try:
@@ -97,7 +97,7 @@ def test_workers_send_packets_and_the_table_counts_them(
     words = [script, sys.executable, memif_worker.__file__, PACKETS]
     report = tmp_path / "report.json"
     ran = subprocess.run(
-        command(python, cache, "--workers", 3, *faults, "--report", report, "--", *words),
+        lab_command(python, cache, "--workers", 3, *faults, "--report", report, "--", *words),
         cwd=tmp_path, env=environment(scratch, *paths),
         capture_output=True, text=True, check=False, timeout=ENOUGH,
     )  # fmt: skip
@@ -147,21 +147,23 @@ def test_a_switch_that_dies_is_told(quick: Path, cache: Path, tmp_path: Path) ->
         assert has_ended(pid)
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("--lab", "--config", "x.cfg"), "--lab: it makes the configurations; drop --config"),
-        (("--no-lab", "--loss", "0.1"), "--loss is of the lab; drop --no-lab"),
-        (("--loss", "0.1", "--config", "x.cfg"), "--lab: it makes the configurations"),
-        (("--delay", "5", "--cache", "cache"), "--lab: the simulator has no DPDK; make one by:"),
-        (("--lab", "--way", "stock", "--workers", "33"), "the switch has room for 32"),
-    ],
-)
+CONFIGURED = "--lab: it makes the configurations; drop --config"
+NO_DPDK = "--lab: the simulator has no DPDK; make one by:"
+REFUSED: list[tuple[str, tuple[str, ...], str]] = [
+    *((name, ("--lab", "--config", "x.cfg"), CONFIGURED) for name in ("run", "doctor")),
+    *((name, ("--loss", "0.1", "--config", "x.cfg"), CONFIGURED) for name in ("run", "doctor")),
+    *((name, ("--no-lab", "--loss", "0.1"), "drop --no-lab") for name in ("run", "doctor")),
+    *((name, ("--delay", "5", "--cache", "cache"), NO_DPDK) for name in ("run", "doctor")),
+    ("run", ("--lab", "--way", "stock", "--workers", "33"), "the switch has room for 32"),
+]
+
+
+@pytest.mark.parametrize(("name", "words", "told"), REFUSED)
 def test_what_cannot_be(
-    torch_python: Path, tmp_path: Path, words: tuple[str, ...], told: str
+    torch_python: Path, tmp_path: Path, name: str, words: tuple[str, ...], told: str
 ) -> None:
-    given = [sys.executable, "-m", "patchgen", "run", *words, "--", str(torch_python), "-c", ""]
-    ran = subprocess.run(given, cwd=tmp_path, capture_output=True, text=True, check=False)
+    given = ["--torch", str(torch_python), *(["--", "true"] if name == "run" else [])]
+    ran = command.run(name, *words, *given, cwd=tmp_path)
     assert ran.returncode == 2
     assert told in ran.stderr
     kept = [path.suffix for path in (tmp_path / "cache").rglob("*") if path.is_file()]
@@ -169,10 +171,6 @@ def test_what_cannot_be(
 
 
 def test_a_library_without_dpdk_has_no_lab(torch_python: Path, graft: Path, tmp_path: Path) -> None:
-    given = [sys.executable, "-m", "patchgen", "run", "--lab", "--graft", str(graft)]
-    ran = subprocess.run(
-        [*given, "--", str(torch_python), "-c", ""],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    ran = command.run("run", "--lab", "--graft", graft, "--", torch_python, "-c", "", cwd=tmp_path)
     assert ran.returncode == 2
     assert "has no DPDK; make one by: switchml-patch client build --dpdk -o DIR" in ran.stderr

@@ -13,6 +13,7 @@ from patchgen.cli import main
     [
         (["verify", "python3"], "--timeout"),
         (["doctor"], "--timeout"),
+        (["doctor", "--lab"], "--loss"),
         (["run", "--lab"], "--loss"),
         (["run", "--lab"], "--delay"),
         (["run", "--lab"], "--seed"),

@@ -1,0 +1,72 @@
+"""Options for ranks around a software switch."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable
+
+from patchgen.cli.console import option
+from patchgen.cli.packet_faults import FAULTS, SWITCH, fault_options
+from patchgen.cli.params import Command, gather
+from patchgen.errors import OptionsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from patchgen.ranks.configs import Configs
+    from patchgen.ranks.lab import Faults
+
+CONFIG = "SWITCHML_CONFIG"
+"""Variable that names a switchml.cfg."""
+
+
+@dataclass(frozen=True)
+class LabRequest:
+    """Lab that a user asks for."""
+
+    wanted: bool | None
+    """True: there is to be one. None: where a library with DPDK was named, and no configuration."""
+    faults: Faults | None
+    """Faults injected by its switch; None where the user names none."""
+
+    def read_configs(self, named: Sequence[str]) -> Configs:
+        """Reads the configurations of the ranks: the named ones, else that of the environment.
+
+        Raises:
+            OptionsError: one cannot be read, or the lab makes them.
+        """
+        from patchgen.ranks import configs
+
+        if self.wanted and named:
+            raise OptionsError("--lab: it makes the configurations; drop --config")
+        found = [] if self.wanted else [*named] or [*filter(None, [os.environ.get(CONFIG)])]
+        return configs.read_configs([os.path.abspath(path) for path in found])
+
+
+def lab_options(default: str) -> Callable[[Command], Command]:
+    """Decorator that adds the options to a command, which gets them as the value `lab`.
+
+    Args:
+        default: when there is a lab without them, for the help.
+    """
+
+    def decorate(command: Command) -> Command:
+        command = gather("lab", _read_request, ["connected", "faults"])(command)
+        add = option(
+            "--lab/--no-lab", "connected", group=SWITCH, default=None,
+            help=f"Connect the real client library to a switch in software{default}",
+        )  # fmt: skip
+        return add(fault_options(command))
+
+    return decorate
+
+
+def _read_request(given: Mapping[str, Any]) -> LabRequest:
+    from patchgen.ranks.lab import Faults
+
+    lab, faults = given["connected"], given["faults"]
+    named = {name: faults[name] for name in FAULTS if faults[name] is not None}
+    if named and lab is False:
+        raise OptionsError(f"--{next(iter(named))} is of the lab; drop --no-lab")
+    return LabRequest(True if named else lab, Faults(**named) if named else None)
