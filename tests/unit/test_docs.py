@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 
 import click
 import pytest
+import yaml
 from support.pages import Block, all_blocks, blocks
 
 from patchgen.cli import main
@@ -190,6 +191,22 @@ def test_every_block_is_run_or_says_why_not() -> None:
         assert not block.language, block
         for line in block.commands:
             assert line.startswith("switchml-patch "), f"{block}: {line}"
+
+
+def test_manifests_of_kubernetes_fit_together() -> None:
+    """They are parsed, and what one names the other has."""
+    (block,) = (block for block in all_blocks() if block.language == "yaml")
+    runtime, job = yaml.safe_load_all(block.text)
+    named = {"kind": runtime["kind"], "name": runtime["metadata"]["name"]}
+    assert job["spec"]["runtimeRef"] == named
+    (node,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    pod = node["template"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    mounts = [mount["name"] for mount in container["volumeMounts"]]
+    assert mounts == [volume["name"] for volume in pod["volumes"]]
+    (card,) = (name for name in container["resources"]["limits"] if "/" in name)
+    variable = "PCIDEVICE_" + re.sub(r"[./]", "_", card).upper()
+    assert f"-a ${{{variable}}}\n" in block.page.read_text(encoding="utf-8")
 
 
 def test_a_block_is_found_with_its_reason(tmp_path: Path) -> None:
