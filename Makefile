@@ -112,7 +112,7 @@ test-cluster: packages $(VENV)/dev ## Test with SLURM, Open MPI and torchrun ove
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-cluster
 
 .PHONY: chaos
-chaos: packages $(VENV)/dev ## Disturb trainings by seeded events; ARGS are --seed N, --events N
+chaos: packages $(VENV)/dev ## Disturb trainings by seeded events; ARGS are --lab, --seed N, --events N
 	@PATH="$(abspath $(BIN)):$$PATH" ci/chaos $(ARGS)
 
 .PHONY: bench

@@ -1,10 +1,10 @@
 """Controller of SwitchML in front of a software switch: its own gRPC server, and our data plane.
 
-sml_controller.py DIRECTORY PORT SWITCH
+sml_controller.py DIRECTORY ADDRESS SWITCH
 
 DIRECTORY has the modules of SwitchML's controller, and those that protoc makes for them. The server
-listens on PORT of the loopback, and a worker that it adds joins the software switch whose
-controller is at SWITCH. Prints `ready` when it listens, and runs until it is ended.
+listens on ADDRESS, and a worker that it adds joins the software switch whose controller is at
+SWITCH. Prints `ready` when it listens, and runs until it is ended.
 """
 
 import asyncio
@@ -55,19 +55,20 @@ class Controller:
         return self.addresses
 
 
-def main(directory, port, switch):
+def main(directory, address, switch):
     sys.path.insert(0, directory)
     server_module, messages, service = (
         importlib.import_module(name)
         for name in ("grpc_server", "switchml_pb2", "switchml_pb2_grpc")
     )
-    server = server_module.GRPCServer(ip="127.0.0.1", port=int(port))
+    host, _, port = address.rpartition(":")
+    server = server_module.GRPCServer(ip=host, port=int(port))
     controller = Controller(messages, service, switch)
     loop = asyncio.new_event_loop()
     threading.Thread(target=server.run, args=(loop, controller), daemon=True).start()
     while True:
         try:
-            socket.create_connection(("127.0.0.1", int(port))).close()
+            socket.create_connection((host, int(port))).close()
         except ConnectionRefusedError:
             time.sleep(0.02)
         else:

@@ -166,15 +166,19 @@ class Stoppable(LabLauncher):
         raise AssertionError(f"no switch runs in {directory}")
 
 
+def one_file(running: lab.Lab, timeout: int = 10) -> str:
+    """Composes one switchml.cfg for all ranks, who fill in what only they know."""
+    text = config.compose_lab(running.device, running.port, outstanding=64, timeout=timeout)
+    text = text.replace(f"= {RANK_MARK}", "= auto").replace(f"= {WORLD_MARK}", "= auto")
+    return text.replace(CPUS_MARK, "auto").replace(RANK_MARK, "${RANK}")
+
+
 class OneFile(LabLauncher):
-    """The same text for all ranks, who fill in what only they know."""
+    """The same text for all ranks."""
 
     def config(self, values: Mapping[str, object]) -> str:
-        running = self.labs[-1]
-        text = config.compose_lab(running.device, running.port, outstanding=64)
-        text = text.replace(f"= {RANK_MARK}", "= auto").replace(f"= {WORLD_MARK}", "= auto")
-        text = text.replace(CPUS_MARK, "auto").replace(RANK_MARK, "${RANK}")
-        return with_values(text, {"prepostprocessor": values["prepostprocessor"]})
+        given = {"prepostprocessor": values["prepostprocessor"]}
+        return with_values(one_file(self.labs[-1]), given)
 
 
 class Crossed(LabLauncher):

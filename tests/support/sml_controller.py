@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchgen.client import checkout, mends
+from patchgen.ranks import lab
 from patchgen.system.companion import beside
 from patchgen.system.ports import free_port
 from patchgen.system.process import Program
@@ -46,16 +48,29 @@ def make_controller(directory: Path, *without: str) -> None:
     subprocess.run(["protoc", *given, tool, str(directory / proto)], check=True)
 
 
-@contextlib.contextmanager
-def controlling(directory: Path, switch: int) -> Iterator[int]:
-    """Runs a controller while the block lasts; gives its port.
+def command(directory: Path, address: str, switch: str) -> list[str]:
+    """Command that runs a controller, and writes a line when it is ready.
 
     Args:
         directory: that of `make_controller`.
-        switch: port of the software switch's controller.
+        address: where it listens.
+        switch: address of the software switch's controller.
     """
-    port = free_port()
-    command = [PYTHON, str(PROGRAM), str(directory), str(port), f"127.0.0.1:{switch}"]
-    with beside(Program(command), limit=_READY) as companion:
-        assert companion.line == "ready"
-        yield port
+    return [PYTHON, str(PROGRAM), str(directory), address, switch]
+
+
+@contextlib.contextmanager
+def controlled_lab(switch: str, controller: Path, workers: int = 2) -> Iterator[lab.Lab]:
+    """Runs a switch whose workers know SwitchML's controller instead of ours.
+
+    Args:
+        switch: path of the program.
+        controller: directory of `make_controller`.
+        workers: ranks.
+    """
+    with lab.running(switch, workers, lab.Faults()) as running:
+        port = free_port()
+        words = command(controller, f"127.0.0.1:{port}", f"127.0.0.1:{running.port}")
+        with beside(Program(words), limit=_READY) as companion:
+            assert companion.line == "ready"
+            yield dataclasses.replace(running, port=port)

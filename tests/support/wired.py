@@ -14,7 +14,7 @@ from patchgen.system.companion import beside
 from patchgen.system.process import Program
 from support.configs import with_values
 from support.hosts import Site, sites
-from support.launcher import Launcher, Rank
+from support.launcher import Launcher, Started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LAN, WIRE = "lan", "wire"
 """Interfaces of a host: to the other hosts and the controller, and to a port of the switch."""
+PORT = "port"
+"""Begin of the name of a wire's end at the switch; the host's number follows."""
 
 CONTROLLER = "10.83.80.254"
 FIRST = "10.83.80.1"
@@ -43,24 +45,20 @@ class Network:
     hub: Site
     """Site of the switch."""
     hosts: Sequence[Site]
-    port: str
-    """Port of the switch's controller."""
+    interfaces: Sequence[str]
+    """Interfaces of the switch."""
+    port: str = ""
+    """Port of the controller."""
     counters: Mapping[str, Any] = field(default_factory=dict)
     """Counters of the switch, once it has ended."""
 
 
 @contextlib.contextmanager
-def wired(
-    switch: str, count: int, scratch: Path, *options: str, shared: bool = False
-) -> Iterator[Network]:
-    """Runs a switch with a wire to each of some hosts while the block lasts.
+def wired_hosts(count: int, *, shared: bool = False) -> Iterator[Network]:
+    """Makes hosts with a wire each to the place of a switch; all are gone at the end of the block.
 
     Where it is `shared`, the switch has one interface, which a bridge joins with all wires.
     """
-    counters = scratch / "counters.json"
-    names = ["card"] if shared else [f"port{number}" for number in range(count)]
-    ports = [f"--port=packet:{name}" for name in names]
-    command = [switch, f"--listen={CONTROLLER}:0", *ports, f"--json={counters}", *options]
     with sites(count + 1) as (hub, *hosts):
         bridges = {"lan": "lans", **({"port": "ports"} if shared else {})}
         for bridge in bridges.values():
@@ -75,17 +73,34 @@ def wired(
             hub.set_up("card")
             hub.set_up("socket")
         for number, host in enumerate(hosts):
-            for name, end in ((LAN, "lan"), (WIRE, "port")):
+            for name, end in ((LAN, "lan"), (WIRE, PORT)):
                 host.connect(name, hub, f"{end}{number}")
                 if end in bridges:
                     hub.ip("link", "set", f"{end}{number}", "master", bridges[end])
                 hub.set_up(f"{end}{number}")
             host.set_up(LAN, f"10.83.80.{number + 1}")
             host.set_up(WIRE, f"10.83.81.{number + 1}")
-        with beside(Program([*hub.enter, *command], grace=10), limit=_READY) as companion:
+        names = ["card"] if shared else [f"{PORT}{number}" for number in range(count)]
+        yield Network(hub, hosts, names)
+
+
+@contextlib.contextmanager
+def wired(
+    switch: str, count: int, scratch: Path, *options: str, shared: bool = False
+) -> Iterator[Network]:
+    """Runs a switch with a wire to each of some hosts while the block lasts.
+
+    Where it is `shared`, the switch has one interface.
+    """
+    counters = scratch / "counters.json"
+    with wired_hosts(count, shared=shared) as network:
+        ports = [f"--port=packet:{name}" for name in network.interfaces]
+        given = [f"--listen={CONTROLLER}:0", *ports, f"--json={counters}", *options]
+        command = Program([*network.hub.enter, switch, *given], grace=10)
+        with beside(command, limit=_READY) as companion:
             listening = re.fullmatch(r"listening on \S+:(\d+)", companion.line)
             assert listening is not None, companion.line
-            network = Network(hub, hosts, listening[1])
+            network.port = listening[1]
             yield network
         network.counters = json.loads(counters.read_text())
 
@@ -125,7 +140,7 @@ class HostLauncher(Launcher):
         given = {key: value for key, value in values.items() if key not in numbers}
         return compose(self.home, self.network, given)
 
-    def __call__(self, case: str, world: int, **given: Any) -> list[Rank]:
+    def begin(self, case: str, world: int, **given: Any) -> list[Started]:
         assert self.network is not None
         rank_env = {
             rank: {
@@ -138,4 +153,4 @@ class HostLauncher(Launcher):
         given.pop("rank_env", None)
         env = {"MASTER_ADDR": FIRST, "GLOO_SOCKET_IFNAME": LAN, **given.pop("env", {})}
         config = {"prepostprocessor": "cpu_exponent_quantizer", **given.pop("config", {})}
-        return super().__call__(case, world, env=env, rank_env=rank_env, config=config, **given)
+        return super().begin(case, world, env=env, rank_env=rank_env, config=config, **given)

@@ -9,6 +9,7 @@ import pytest
 from support import real_client, switch_program
 from support.real import LabLauncher
 from support.shared import once
+from support.sml_controller import make_controller
 from support.torch import Plugin, built_plugin, checked, torch
 
 from patchgen import switch as switches
@@ -70,6 +71,13 @@ def plugin(torch: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) ->
     if "SWITCHML_TEST_PYTHON" in os.environ:
         pytest.skip("the torch that SWITCHML_TEST_PYTHON names is for a graft")
     return built_plugin(torch, home, tmp_path_factory, "real-plugin", "--dpdk", optimized=True)
+
+
+@pytest.fixture(scope="session")
+def controller(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
+    """The modules of SwitchML's own controller, with all mends."""
+    assert checkout.is_dir()
+    return once(tmp_path_factory, "controller", make_controller)
 
 
 def launcher(plugin: Plugin, home: Path, switch: str, scratch: Path) -> LabLauncher:

@@ -18,17 +18,17 @@ import grpc
 import pytest
 from support.real import compiled, run_workers
 from support.shared import once
-from support.sml_controller import controlling, make_controller
+from support.sml_controller import controlled_lab, make_controller
 from support.switch_clients import Controller
 from support.torch import REPOSITORY, results
-
-from patchgen.ranks import lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from support.real import LabLauncher
+
+    from patchgen.ranks import lab
 
 pytestmark = pytest.mark.integration
 
@@ -41,27 +41,11 @@ _UNTIL_IT_IS_MISSED = 25.0  # seconds; the controller asks every ten, and waits 
 
 
 @pytest.fixture(scope="session")
-def controller(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
-    assert checkout.is_dir()
-    return once(tmp_path_factory, "controller", make_controller)
-
-
-@pytest.fixture(scope="session")
 def jobs(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = REPOSITORY / "tests" / "cpp" / "real_jobs.cpp"
     return once(
         tmp_path_factory, "jobs", lambda place: compiled(source, home, place / "jobs")
     ) / "jobs"  # fmt: skip
-
-
-@contextlib.contextmanager
-def labs(switch: str, controller: Path, workers: int = 2) -> Iterator[lab.Lab]:
-    """A switch whose workers know SwitchML's controller instead of ours."""
-    with (
-        lab.running(switch, workers, lab.Faults()) as running,
-        controlling(controller, running.port) as port,
-    ):
-        yield dataclasses.replace(running, port=port)
 
 
 def begins(running: lab.Lab, program: Path, place: Path) -> bool:
@@ -74,13 +58,13 @@ def begins(running: lab.Lab, program: Path, place: Path) -> bool:
 
 
 def test_jobs_one_after_another(switch: str, controller: Path, jobs: Path, tmp_path: Path) -> None:
-    with labs(switch, controller) as running:
+    with controlled_lab(switch, controller) as running:
         for number in range(2):
             assert begins(running, jobs, tmp_path / str(number))
 
 
 def test_ranks_with_torch(by_plugin: LabLauncher, switch: str, controller: Path) -> None:
-    with labs(switch, controller) as running:
+    with controlled_lab(switch, controller) as running:
         launch = dataclasses.replace(by_plugin, labs=[running])
         config = {"prepostprocessor": "cpu_exponent_quantizer"}
         arguments = {"sizes": [1, 12_345]}
@@ -111,7 +95,7 @@ def test_a_worker_that_dies_in_a_barrier(
     switch: str, jobs: Path, tmp_path: Path, without: tuple[str, ...]
 ) -> None:
     make_controller(tmp_path / "controller", *without)
-    with labs(switch, tmp_path / "controller") as running:
+    with controlled_lab(switch, tmp_path / "controller") as running:
         with waiter(f"127.0.0.1:{running.port}"):
             pass  # and then it is killed
         assert begins(running, jobs, tmp_path / "first") == (not without)
@@ -125,7 +109,7 @@ def test_a_job_that_dies_before_all_have_come(
 ) -> None:
     """Rank 0 has said the session's number, and its peer never comes."""
     make_controller(tmp_path / "controller", *without)
-    with labs(switch, tmp_path / "controller") as running:
+    with controlled_lab(switch, tmp_path / "controller") as running:
         command = [jobs, "switchml.cfg", "7", "1", LIMIT]
         (alone,) = run_workers(running, command, 2, tmp_path / "alone", only=[0], limit=8)
         assert alone.code == -signal.SIGKILL
@@ -137,7 +121,7 @@ def test_a_larger_job_after_one_that_died(
     switch: str, tmp_path: Path, without: tuple[str, ...]
 ) -> None:
     make_controller(tmp_path / "controller", *without)
-    with labs(switch, tmp_path / "controller") as running:
+    with controlled_lab(switch, tmp_path / "controller") as running:
         dying, *workers = (Controller(f"127.0.0.1:{running.port}") for _ in range(4))
         call = dying.begin("Sync/Broadcast", {1: 5, 2: 0, 3: 2, 4: 0})
         if without:
@@ -163,7 +147,7 @@ def test_a_host_that_is_gone_without_a_word(
     """A process that is stopped answers nothing either."""
     make_controller(tmp_path / "controller", *without)
     with (
-        labs(switch, tmp_path / "controller") as running,
+        controlled_lab(switch, tmp_path / "controller") as running,
         waiter(f"127.0.0.1:{running.port}") as gone,
     ):
         gone.send_signal(signal.SIGSTOP)

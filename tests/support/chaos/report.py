@@ -6,18 +6,24 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from support.chaos.job import Starter
 from support.chaos.plan import SECONDS, plan
+from support.chaos.running import Chaos
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
-    from support.chaos.running import Chaos
+    from support.chaos.switches import Switch
+    from support.launcher import Launcher
 
 SHORT = 5
 """Events of a run that is part of `make test`."""
 _SCALE = 0.3  # of the times of its events
 STEPS = {"convolutional": 150, "transformer": 150}
 SHORT_STEPS = {"convolutional": 100}
+_TIMEOUT = 20.0  # of the group
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -25,6 +31,29 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("chaos", "a training that is disturbed")
     group.addoption("--seed", type=int, default=1, help="Seed of the events and their moments.")
     group.addoption("--events", type=int, default=SHORT, help="Number of events.")
+
+
+def prepare(
+    request: pytest.FixtureRequest, launch: Launcher, switch: Switch, world: int, wrong: int = -1
+) -> Chaos:
+    """Prepares trainings, short ones for a run that is part of `make test`.
+
+    Args:
+        request: of the test.
+        launch: of the ranks.
+        switch: that they go around.
+        world: ranks.
+        wrong: step of the first training after whose sums a gradient is spoiled.
+    """
+    directory: Path = request.getfixturevalue("tmp_path")
+    temporary = directory / "temporary"
+    temporary.mkdir()
+    request.getfixturevalue("monkeypatch").setenv("TMPDIR", str(temporary))
+    short = request.config.getoption("--events") <= SHORT
+    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000" if short else "2000"}
+    starter = Starter(launch, world, switch.config, {**env, **switch.env}, _TIMEOUT)
+    steps = SHORT_STEPS if short else STEPS
+    return Chaos(starter, switch, directory, steps, temporary, say, wrong=wrong)
 
 
 def say(line: str) -> None:

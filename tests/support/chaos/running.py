@@ -80,8 +80,6 @@ class Chaos:
     temporary: Path
     """Directory of all temporary files."""
     say: Callable[[str], object]
-    crashes: Sequence[int] = ()
-    """Signals that may end a rank when its switch has been killed."""
     wrong: int = -1
     """Step of the first training after whose sums a gradient is spoiled."""
     outcome: Outcome = field(default_factory=Outcome)
@@ -92,7 +90,6 @@ class Chaos:
         self._number = 0
         self._work: Work | None = None
         self._attempt: Attempt | None = None
-        self._may_crash = False
         self._pids: set[int] = set()
 
     def run(self, events: Iterable[Event], count: int) -> Outcome:
@@ -154,7 +151,6 @@ class Chaos:
             checkpoint = self.directory / f"training-{self._number}"
             wrong = self.wrong if self._number == 1 else -1
             self._work = Work(network, self.steps[network], checkpoint, wrong)
-        self._may_crash = False
         self.outcome.attempts += 1
         self._attempt = self.starter.start(self._work)
         return self._attempt
@@ -169,9 +165,7 @@ class Chaos:
         self._pids |= {one.pid for one in progress}
         self.outcome.failovers += max((one.failovers for one in progress), default=0)
         self.outcome.returns += max((one.returns for one in progress if one.returns > 0), default=0)
-        crashes = self.crashes if self._may_crash else ()
-        ranks = {n: rank for n, rank in enumerate(attempt.ranks) if n not in attempt.killed}
-        ended = {n: rank for n, rank in ranks.items() if -rank.code not in crashes}
+        ended = {n: rank for n, rank in enumerate(attempt.ranks) if n not in attempt.killed}
         none_gone = len(ended) == len(attempt.started)
         steps = []
         for number, rank in ended.items():
@@ -260,7 +254,6 @@ class Chaos:
         attempt = self._attempt
         assert attempt is not None
         before = attempt.progress()
-        self._may_crash = event.kind in {plans.KILL_SWITCH, plans.KILL_CONTROLLER}
         begun = time.monotonic()
         victim = int(event.rank * len(attempt.started))
         with contextlib.ExitStack() as stack:

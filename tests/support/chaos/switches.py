@@ -23,6 +23,10 @@ class Switch(Protocol):
     def config(self) -> Mapping[str, object]:
         """Values of the ranks' switchml.cfg."""
 
+    @property
+    def env(self) -> Mapping[str, str]:
+        """Variables of the ranks."""
+
     def start(self) -> None:
         """Starts it again, at the same place, if it does not run."""
 
@@ -59,6 +63,11 @@ class Simulated:
             "controller_port": self._relay.port,
             "process_packets": "true\n[backend.simulator]\nexternal_aggregator = true",
         }
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """Variables of the ranks: none."""
+        return {}
 
     def start(self) -> None:
         """Starts it again, behind the same relay, if it does not run."""

@@ -1,0 +1,35 @@
+"""Trainings with the real client library that seeded events disturb; see `make chaos`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+from support.chaos.report import check, prepare
+from support.chaos.wired import Wired
+from support.wired import HostLauncher, wired_hosts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.real import LabLauncher
+
+pytestmark = pytest.mark.integration
+
+WORLD = 3
+
+
+def test_a_training_outlives_all_events(
+    by_plugin: LabLauncher,
+    switch: str,
+    controller: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    names = {one.name for one in dataclasses.fields(HostLauncher)} - {"network"}
+    option = request.config.getoption
+    with wired_hosts(WORLD, shared=True) as network:
+        launch = HostLauncher(**{n: getattr(by_plugin, n) for n in names}, network=network)
+        around = Wired(network, switch, controller, tmp_path / "switch.log")
+        check(prepare(request, launch, around, WORLD), option("--seed"), option("--events"))

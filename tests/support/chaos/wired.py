@@ -1,0 +1,143 @@
+"""The software switch at the wires of some hosts, and SwitchML's own controller before it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+from support import sml_controller
+from support.wired import CONTROLLER, PORT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from support.wired import Network
+
+_JOINS, _SESSIONS = 50099, 50100
+"""Ports of SwitchML's controller, and of the switch's own, which lets it add a worker."""
+_AGAIN = 20  # milliseconds until a packet is sent again
+_ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL")
+_LOST, _VOID = "lost", "void"
+"""Wire to nowhere: its two ends."""
+_ALL = 0xFFFFFFFF
+
+
+class Wired:
+    """Two processes that an event can hit: the switch, and SwitchML's controller before it."""
+
+    def __init__(self, network: Network, switch: str, controller: Path, log: Path) -> None:
+        """Connects what is lost to nowhere.
+
+        Args:
+            network: of `wired_hosts`, where the switch has one interface.
+            switch: path of the program.
+            controller: directory of `sml_controller.make_controller`.
+            log: file for what they write to stderr.
+        """
+        network.port = str(_JOINS)
+        self._network = network
+        ports = [f"--port=packet:{name}" for name in network.interfaces]
+        sessions = f"{CONTROLLER}:{_SESSIONS}"
+        self._switch = _Service(network, log, [switch, f"--listen={sessions}", *ports])
+        joins = f"{CONTROLLER}:{_JOINS}"
+        command = sml_controller.command(controller, joins, sessions)
+        self._controller = _Service(network, log, command)
+        network.hub.ip("link", "add", "name", _LOST, "type", "veth", "peer", "name", _VOID)
+        network.hub.set_up(_LOST)
+        network.hub.set_up(_VOID)
+
+    @property
+    def config(self) -> Mapping[str, object]:
+        """Values of the ranks' switchml.cfg."""
+        return {"timeout": _AGAIN}
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """Variables of the ranks: the client library writes no files."""
+        return {"GLOG_logtostderr": "1"}
+
+    def start(self) -> None:
+        """Starts again, at the same place, what does not run."""
+        self._switch.start()
+        self._controller.start()
+
+    def kill(self) -> None:
+        """Kills the switch."""
+        self._switch.end(signal.SIGKILL)
+
+    def kill_controller(self) -> None:
+        """Kills SwitchML's controller."""
+        self._controller.end(signal.SIGKILL)
+
+    def stopped(self) -> contextlib.AbstractContextManager[None]:
+        """Stops the switch while the block lasts."""
+        return self._switch.stopped()
+
+    @contextlib.contextmanager
+    def losing(self, share: float) -> Iterator[None]:
+        """Loses a share of the frames on each wire, both ways, while the block lasts.
+
+        The kernel chooses them: netem, which others use for this, is not in each kernel.
+        """
+        # Loads a random number; from the share on the frame passes, else it is redirected.
+        limit = int(share * _ALL)
+        program = f"4,32 0 0 4294963256,53 0 1 {limit},6 0 0 0,6 0 0 {_ALL}"
+        ends = [f"{PORT}{number}" for number in range(len(self._network.hosts))]
+        try:
+            for end in ends:
+                self._tc("qdisc", "add", "dev", end, "clsact")
+                for way in ("ingress", "egress"):
+                    match = ["protocol", "all", "bpf", "bytecode", program]
+                    nowhere = ["action", "mirred", "egress", "redirect", "dev", _LOST]
+                    self._tc("filter", "add", "dev", end, way, *match, *nowhere)
+            yield
+        finally:
+            for end in ends:
+                self._tc("qdisc", "del", "dev", end, "clsact")
+
+    def _tc(self, *words: str) -> None:
+        subprocess.run([*self._network.hub.enter, "tc", *words], check=True)
+
+    def close(self) -> None:
+        """Ends both, as an operator does."""
+        self._controller.end(signal.SIGTERM)
+        self._switch.end(signal.SIGTERM)
+
+
+class _Service:
+    """Process at the site of the switch, which writes a line when it is ready."""
+
+    def __init__(self, network: Network, log: Path, command: list[str]) -> None:
+        self._command = [*network.hub.enter, *_ENDS_WITH_US, *command]
+        self._log = log
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Starts it if it does not run."""
+        if self._process is None:
+            with self._log.open("a") as log:
+                self._process = subprocess.Popen(
+                    self._command, stdout=subprocess.PIPE, stderr=log, text=True
+                )
+            assert self._process.stdout is not None
+            assert self._process.stdout.readline(), f"{self._command}: see {self._log}"
+
+    def end(self, number: signal.Signals) -> None:
+        """Sends it a signal, if it runs, and waits for its end."""
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.communicate()
+            self._process = None
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stops it while the block lasts."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
