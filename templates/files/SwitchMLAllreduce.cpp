@@ -374,17 +374,16 @@ void stop(Process& state) {
   }
 }
 
-/// Called with the mutex held. All calls from here on fail.
-void disable(Process& state, const std::string& why) {
+/// Called with the mutex held. All calls from here on fail. Returns the failover that is to be
+/// closed, or null.
+Failover* disable(Process& state, const std::string& why) {
   if (!state.broken.empty()) {
-    return;
+    return nullptr;
   }
   state.broken.set(why);
   stop(state);
   const auto* const group = state.delegation.load();
-  if (group != nullptr && group->failover && !state.forked) {
-    group->failover->close(why);
-  }
+  return group == nullptr || state.forked ? nullptr : group->failover.get();
 }
 
 /// The context is stopped, and its group goes on without it.
@@ -401,7 +400,9 @@ void fail(Process& state, const std::string& why) {
     say(text("error: ", why, counted.empty() ? "" : " (" + counted + ")",
              "; this rank uses SwitchML no more"));
   }
-  disable(state, why);
+  if (auto* const failover = disable(state, why)) {
+    failover->giveUp(why);
+  }
 }
 
 /// Registered after the context was made, so it runs before the context is destroyed. The process
@@ -411,7 +412,10 @@ void atExit(int status, void*) {
   auto& state = process();
   if (!state.forked) {
     std::unique_lock<std::mutex> lock(state.mutex);
-    disable(state, "the process is exiting");
+    constexpr const char* kExiting = "the process is exiting";
+    if (auto* const failover = disable(state, kExiting)) {
+      failover->close(kExiting);
+    }
     lock.unlock();
     if (stoppedWithin(kStopAtExit)) {
       return;

@@ -15,7 +15,8 @@
 ///   2. The ranks tell each other how many jobs they have finished. A sum that one of them has is
 ///      sent to all. So a sum that one rank has returned is what all return.
 ///   3. The other jobs are summed over the ring, in the order of their numbers.
-/// A rank that does not answer is gone: then all throw.
+/// A rank that does not answer is gone: then all throw. So is one whose calls have failed for good:
+/// it warns the others as after 1, and says so in 2.
 ///
 /// Calls are counted from the first one without a job before the first of 3, so their numbers are
 /// the same on all ranks. At the calls 64, 128, 256, ... the ranks try to use the context again. No
@@ -24,7 +25,8 @@
 /// ended the one before: the context has stopped; it starts anew; a pattern is summed rightly.
 /// Where a rank cannot, all go on over the ring until the next try.
 ///
-/// tests/support/failover_model.py and return_model.py search all states of two and three ranks.
+/// tests/support/failover_model.py, return_model.py and warning_model.py search all states of two
+/// and three ranks.
 #pragma once
 
 #include <algorithm>
@@ -187,11 +189,24 @@ class Failover {
   }
 
   /// Ends the use of the context, and warns the other ranks.
-  void suspend(const std::string& why) {
-    Warning warning;
-    warning.rank = rank_;
-    why.copy(warning.why, sizeof warning.why - 1);
-    suspend(warning);
+  void suspend(const std::string& why) { suspend(warningOf(why)); }
+
+  /// Closes it, and lets the other ranks know at once, unless they go over the ring already: they
+  /// throw as well.
+  void giveUp(const std::string& why) noexcept {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto before = std::exchange(state_, State::kClosed);
+    why_ = before == State::kClosed ? why_ : why;
+    if (before == State::kRunning) {
+      told_ = warningOf(why);
+    }
+    lock.unlock();
+    changed_.notify_all();
+    if (before == State::kRunning) {
+      warnNext();
+    } else if (before == State::kRing) {
+      close(why);
+    }
   }
 
   /// Replaces `data`, the input of a job that was not taken, by the sum. Throws std::runtime_error
@@ -241,6 +256,7 @@ class Failover {
       state_ = State::kClosed;
       why_ = why;
     }
+    aborted_ = true;
     for (const auto* transfer : {&hearing_, &warning_}) {
       if (transfer->abort) {
         transfer->abort();
@@ -327,12 +343,23 @@ class Failover {
     counters_.since = now();
     ++counters_.failovers;
     delegate_.stop(reason());
+    warnNext();
+  }
+
+  Warning warningOf(const std::string& why) const {
+    Warning warning;
+    warning.rank = rank_;
+    why.copy(warning.why, sizeof warning.why - 1);
+    return warning;
+  }
+
+  void warnNext() {
     Transfer sending;
     try {
       sending = ring_.send(kWarning, &told_, sizeof told_);
     } catch (const std::exception&) {  // that the next rank is gone shows again when all compare
     }
-    lock.lock();
+    std::unique_lock<std::mutex> lock(mutex_);
     warning_ = std::move(sending);
     warned_ = true;
     lock.unlock();
@@ -343,7 +370,7 @@ class Failover {
   /// ranks have returned.
   void watch() {
     std::unique_lock<std::mutex> lock(mutex_);
-    while (state_ != State::kClosed) {
+    do {
       const auto hearing = hearing_;
       lock.unlock();
       try {
@@ -355,19 +382,19 @@ class Failover {
         // That rank is gone. It may have ended after its last job, so this alone is no failure.
       }
       lock.lock();
-      changed_.wait(lock, [this] { return warned_ || state_ == State::kClosed; });
-      if (state_ != State::kClosed) {
-        lock.unlock();
-        recover();
-        lock.lock();
-      }
+      changed_.wait(lock, [this] { return warned_ || aborted_; });
+      const bool isGone = state_ == State::kClosed;
+      lock.unlock();
+      recover(isGone);
+      lock.lock();
       changed_.wait(lock, [this] { return state_ != State::kRing; });
-    }
+    } while (state_ != State::kClosed);
   }
 
-  void recover() noexcept {
+  /// `isGone`: this rank gives up.
+  void recover(bool isGone) noexcept {
     try {
-      const auto finished = collectives_.gather(finished_, limit_);
+      const auto finished = collectives_.gather(finished_, limit_, isGone);
       const auto most = std::max_element(finished.begin(), finished.end());
       auto received = share(*std::min_element(finished.begin(), finished.end()), *most,
                             static_cast<std::size_t>(most - finished.begin()));
@@ -389,7 +416,7 @@ class Failover {
         delegate_.say(text("warning: ", reason(), "; allreduce goes over Gloo from here on"));
       }
     } catch (const std::exception& error) {
-      close(text("the ranks cannot go on over Gloo: ", error.what()));
+      close(text(reason(), "; the ranks cannot go on over Gloo: ", error.what()));
     }
   }
 
@@ -508,7 +535,8 @@ class Failover {
   std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::kRunning;
-  bool warned_ = false;
+  bool warned_ = false;   // the next rank is
+  bool aborted_ = false;  // nothing is sent or heard any more
   std::string why_;
   std::array<Slot, kWindow + kResults> slots_;
   std::uint64_t admitted_ = 0;

@@ -67,10 +67,10 @@ class RingCollectives {
     }
   }
 
-  /// The values of all ranks. Where one is gone, all others throw: whoever misses it tells the
-  /// next one.
+  /// The values of all ranks. Where one is gone, all throw: whoever misses it tells the next one,
+  /// and so does a rank that says so of itself.
   template <typename Value>
-  std::vector<Value> gather(const Value& own, Milliseconds limit) {
+  std::vector<Value> gather(const Value& own, Milliseconds limit, bool isGone = false) {
     static_assert(std::is_trivially_copyable<Value>::value, "it is sent as it lies in memory");
     struct Entry {
       Value value;
@@ -78,7 +78,7 @@ class RingCollectives {
     };
     std::vector<Entry> all(size_);
     all[rank_] = {own, 0};
-    std::uint64_t gone = 0;
+    std::uint64_t gone = isGone ? rank_ + 1 : 0;
     bool deaf = false;
     std::string why;
     const auto attempt = [&](std::size_t neighbour, const auto& function) {

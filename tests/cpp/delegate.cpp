@@ -399,6 +399,25 @@ void abandoned(const Rank& me) {
   check(error.find("dropped before it was submitted") != std::string::npos, error);
 }
 
+/// One rank drops an allreduce, with failover: the others learn that it is gone.
+void dropped(const Rank& me) {
+  auto group = me.group("dropped");
+  me.sum(group, 3, true);
+  if (me.rank == 1) {
+    group.make(ints(10, me.rank, 0), ReduceOp::SUM);
+  }
+  const auto error = group.allreduce(ints(10, me.rank, 0)).get().error;
+  const auto* const expected =
+      me.rank == 1 ? "allreduce number 3 was dropped before it was submitted" : "rank 1 is gone";
+  check(error.find(expected) != std::string::npos, error);
+  check(error.find("no message") == std::string::npos, "nobody waits for it: " + error);
+  DirectoryStore others(me.root, "others");  // those that still hear it
+  others.set(std::to_string(me.rank), {});
+  for (int rank = 0; rank < me.size; ++rank) {
+    others.wait({std::to_string(rank)}, me.limit);
+  }
+}
+
 /// Sums the tensor of `work` with these steps; returns what was thrown.
 std::string reduced(Work& work, const switchml_torch::Steps& steps) {
   const switchml_torch::Parts<Tensor> parts(work.inputs);
@@ -916,6 +935,8 @@ int main(int argc, char** argv) {
     race(me);
   } else if (scenario == "abandoned") {
     abandoned(me);
+  } else if (scenario == "dropped") {
+    dropped(me);
   } else if (scenario == "interrupted") {
     interrupted(me);
   } else if (scenario == "untaken") {

@@ -275,6 +275,17 @@ void checkSums(const std::vector<std::unique_ptr<Rank>>& ranks, const std::strin
   }
 }
 
+/// What a call throws; empty where it does not.
+template <typename Call>
+std::string raised(const Call& call) {
+  try {
+    call();
+  } catch (const std::runtime_error& thrown) {
+    return thrown.what();
+  }
+  return "";
+}
+
 // ---- all states ---------------------------------------------------------------------------------
 
 enum class Kind { kSubmit, kTouch, kFinish };
@@ -385,6 +396,35 @@ void recoverFrom(const State& state, const std::vector<Event>& events, std::uint
   checkSums(ranks, "state " + std::to_string(number));
 }
 
+/// One rank gives up: all others throw. Nobody waits for a sum that it would have to give.
+void giveUpFrom(const State& state, const std::vector<Event>& events, std::uint64_t jobs,
+                std::size_t number) {
+  const auto size = state.size();
+  const auto gone = number % size;
+  Wires wires(static_cast<int>(size));
+  auto ranks = makeRanks(wires, static_cast<int>(size), jobs);
+  for (const auto& event : events) {
+    replay(ranks, event);
+  }
+  ranks[gone]->failover->giveUp("a sum was dropped");
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < size; ++r) {
+    threads.emplace_back([&, r] {
+      auto& rank = *ranks[r];
+      while (r != gone && !rank.stopped) {
+        std::this_thread::yield();
+      }
+      const auto error = raised([&] { rank.redo(jobs - 1); });
+      const auto expected =
+          r == gone ? "a sum was dropped" : "rank " + std::to_string(gone) + " is gone";
+      check(error.find(expected) != std::string::npos, error);
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+}
+
 void visitStates(std::size_t size, std::uint64_t jobs) {
   std::map<State, std::vector<Event>> found{{State(size), {}}};
   std::deque<State> left{State(size)};
@@ -394,6 +434,7 @@ void visitStates(std::size_t size, std::uint64_t jobs) {
     left.pop_front();
     const auto events = found.at(state);
     recoverFrom(state, events, jobs, number);
+    giveUpFrom(state, events, jobs, number);
     for (auto& [after, event] : steps(state, jobs)) {
       auto longer = events;
       longer.push_back(event);
@@ -775,12 +816,7 @@ void loseRank(int size, int gone) {
     if (rank->number != gone) {
       threads.emplace_back([&rank = *rank, gone] {
         rank.failover->suspend("the library died");
-        std::string error;
-        try {
-          rank.redo(0);
-        } catch (const std::runtime_error& thrown) {
-          error = thrown.what();
-        }
+        const auto error = raised([&] { rank.redo(0); });
         check(error.find("rank " + std::to_string(gone) + " is gone") != std::string::npos, error);
       });
     }
@@ -798,12 +834,8 @@ void abortGroup() {
   check(rank.submit(0) && rank.submit(1), "jobs are admitted");
   std::thread waiting([&rank] { check(!rank.submit(2), "no third job"); });
   std::thread redoing([&rank] {
-    try {
-      rank.redo(0);
-      check(false, "there is a sum without the other rank");
-    } catch (const std::runtime_error& thrown) {
-      check(thrown.what() == std::string("aborted"), thrown.what());
-    }
+    const auto error = raised([&] { rank.redo(0); });
+    check(error == "aborted", "a sum without the other rank: " + error);
   });
   std::this_thread::sleep_for(milliseconds(20));
   rank.failover->close("aborted");
@@ -818,12 +850,8 @@ void giveUpSum() {
   ranks[0]->failover->suspend("the library died");
   for (const auto& rank : ranks) {
     std::thread([&rank] {
-      try {
-        rank->redo(0, milliseconds(20));
-        check(false, "there is a sum without the other rank");
-      } catch (const std::runtime_error& thrown) {
-        check(thrown.what() == std::string("timed out"), thrown.what());
-      }
+      const auto error = raised([&] { rank->redo(0, milliseconds(20)); });
+      check(error == "timed out", "a sum without the other rank: " + error);
     }).join();
   }
 }

@@ -101,6 +101,12 @@ def test_failover(program: Path, tmp_path: Path) -> None:
             assert "rank 1: SWITCHML_FAILOVER=1 where rank 0 has none\n" in said[0]
 
 
+def test_dropped_with_failover(program: Path, tmp_path: Path) -> None:
+    env = {"SWITCHML_FAILOVER": "1"}
+    said = run(program, "dropped", 3, tmp_path, env={-1: env})
+    assert "goes over Gloo" not in said[0]
+
+
 AUTO = {"SWITCHML_MIN_NUMEL": "auto"}
 
 

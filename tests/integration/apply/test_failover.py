@@ -42,6 +42,14 @@ MUTANTS = {
     "nobody is told": (
         "sending = ring_.send(kWarning, &told_, sizeof told_);", "", "states",
     ),
+    "a rank that gives up in silence": (
+        "if (before == State::kRunning) {\n      warnNext();", "if (false) {", "states",
+    ),
+    "a rank that gives up and takes no part": (
+        "const bool isGone = state_ == State::kClosed;",
+        "const bool isGone = false;\n      if (state_ == State::kClosed) { return; }",
+        "states",
+    ),
     "calls counted from its own": (
         "for (auto job = next_; job", "for (auto job = finished_; job", "returns",
     ),
@@ -66,8 +74,10 @@ MUTANTS = {
 }  # fmt: skip
 SEEDS = {"moments": ["200"], "returns": ["40"]}
 MAY_HANG = {
-    "other jobs first", "nobody is told", "calls counted from its own", "a return before all sums",
-    "a return alone", "memory of the old session", "a second failure that nobody hears",
+    "other jobs first", "nobody is told", "a rank that gives up in silence",
+    "a rank that gives up and takes no part", "calls counted from its own",
+    "a return before all sums", "a return alone", "memory of the old session",
+    "a second failure that nobody hears",
 }  # fmt: skip
 ALL = {**MUTANTS, "as it is": ("kResults = kWindow;", "kResults = kWindow;", "")}
 

@@ -276,3 +276,15 @@ def test_an_allreduce_that_is_dropped(launch: LabLauncher) -> None:
         assert one["report"]["calls"] == 1
         assert "SwitchML allreduce failed" in one["first"]
     assert "was dropped before it was submitted" in mine["first"]
+
+
+def test_an_allreduce_that_is_dropped_with_failover(launch: LabLauncher) -> None:
+    """Nobody waits until a time is over."""
+    env = {"SWITCHML_FAILOVER": "1"}
+    mine, other = results(launch("dropped", 2, arguments={"victim": 0}, env=env))
+    assert "memory" in mine["lacking"]
+    assert "was dropped before it was submitted" in mine["first"]
+    assert "rank 0 is gone" in other["lacking"]
+    assert "rank 0: allreduce number" in other["lacking"]
+    assert "did not finish" not in other["lacking"]
+    assert other["first"] == other["lacking"]
