@@ -9,7 +9,7 @@ import pytest
 from support import slurm
 from support.cluster import Host
 from support.hosts import ADDRESS, SECOND, hosts
-from support.torch import plugin, torch
+from support.torch import plugin, pypi_interpreter, torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def frameworks() -> Path:
+    """Interpreter with the frameworks, and the torch that the plugin is for."""
+    return pypi_interpreter("frameworks")
 
 
 @pytest.fixture(scope="session")

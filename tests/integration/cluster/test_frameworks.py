@@ -14,7 +14,7 @@ from support import cluster, run_hosts
 from support.hosts import INTERFACE
 from support.pages import ROOT, blocks
 from support.serving import serving
-from support.torch import REPOSITORY, pypi_interpreter
+from support.torch import REPOSITORY
 from support.waiting import ENOUGH, until
 
 from patchgen.client.config import compose_simulated
@@ -29,12 +29,6 @@ pytestmark = pytest.mark.cluster
 
 PROGRAMS = REPOSITORY / "tests" / "payload"
 STEPS = 16 * 4 // 4  # of each rank: batches, epochs, and ranks that share a data set
-
-
-@pytest.fixture(scope="module")
-def frameworks() -> Path:
-    """Interpreter with the frameworks, and the torch that the plugin is for."""
-    return pypi_interpreter("frameworks")
 
 
 @pytest.mark.parametrize("framework", ["accelerate", "lightning"])

@@ -1,0 +1,83 @@
+"""A training with torchft: a replica is killed, the other one goes on in its process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from support import cluster
+from support.serving import serving
+from support.torch import REPOSITORY
+from support.waiting import ENOUGH
+
+from patchgen.client.config import compose_simulated
+from patchgen.system.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from support.torch import Plugin
+
+pytestmark = pytest.mark.cluster
+
+PROGRAM = REPOSITORY / "tests" / "payload" / "torchft_train.py"
+REPLICAS, STEPS, KILLED = 2, 12, 5  # as there
+PARAMETERS = 4
+
+
+@contextlib.contextmanager
+def lighthouse(frameworks: Path) -> Iterator[str]:
+    """Runs torchft's server that finds the replicas while the block lasts; gives its URL."""
+    address = f"127.0.0.1:{free_port()}"
+    options = [f"--bind={address}", f"--min_replicas={REPLICAS}", "--join_timeout_ms=1000"]
+    command = [frameworks.with_name("torchft_lighthouse"), *options]
+    with subprocess.Popen([*command, "--heartbeat_timeout_ms=2000"]) as process:
+        try:
+            yield f"http://{address}"
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("failover", ["0", "1"])
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_replica_that_is_killed(
+    frameworks: Path, plugin: Plugin, cache: Path, tmp_path: Path, victim: int, failover: str
+) -> None:
+    """torchrun starts it again, and it has the weights of the other one."""
+    config = tmp_path / "switchml.cfg"
+    torchrun = [frameworks, "-m", "torch.distributed.run", "--standalone", "--max-restarts=1"]
+    with (
+        serving(cache, tmp_path / "counters", REPLICAS) as switch,
+        lighthouse(frameworks) as url,
+    ):
+        config.write_text(compose_simulated(aggregator=switch.address))
+        env = cluster.environment(
+            TORCHFT_LIGHTHOUSE=url, SWITCHML_CONFIG=str(config), SWITCHML_FAILOVER=failover,
+            PYTHONPATH=str(plugin.package.parent), GLOO_SOCKET_IFNAME="lo",
+        )  # fmt: skip
+        commands = [
+            subprocess.Popen([*torchrun, PROGRAM, tmp_path, str(replica), str(victim)], env=env)
+            for replica in range(REPLICAS)
+        ]
+        try:
+            assert [command.wait(ENOUGH) for command in commands] == [0] * REPLICAS
+        finally:
+            for command in commands:
+                command.terminate()
+                command.wait()
+    found = [json.loads((tmp_path / f"{one}.json").read_text()) for one in range(REPLICAS)]
+    assert found[0]["weights"] == found[1]["weights"]
+    for one in found:
+        assert one["right"]
+        assert one["seen"][-1][1] == STEPS
+        calls, over_gloo = one["seen"][-1][2:]
+        assert calls >= (STEPS - KILLED) * PARAMETERS
+        assert over_gloo == 0
+    survivor, restarted = found[1 - victim]["seen"], found[victim]["seen"]
+    assert survivor[0][0] == restarted[0][0] == 0
+    assert [before for before, after, *_ in survivor if after > before] == [*range(STEPS)]
+    assert restarted[0][1] >= KILLED
