@@ -33,8 +33,8 @@ PARAMETERS = 4
 def lighthouse(frameworks: Path) -> Iterator[str]:
     """Runs torchft's server that finds the replicas while the block lasts; gives its URL."""
     address = f"127.0.0.1:{free_port()}"
-    options = [f"--bind={address}", f"--min_replicas={REPLICAS}", "--join_timeout_ms=1000"]
-    command = [frameworks.with_name("torchft_lighthouse"), *options]
+    command = [str(frameworks.with_name("torchft_lighthouse")), f"--bind={address}"]
+    command += [f"--min_replicas={REPLICAS}", "--join_timeout_ms=1000"]
     with subprocess.Popen([*command, "--heartbeat_timeout_ms=2000"]) as process:
         try:
             yield f"http://{address}"
@@ -49,7 +49,8 @@ def test_a_replica_that_is_killed(
 ) -> None:
     """torchrun starts it again, and it has the weights of the other one."""
     config = tmp_path / "switchml.cfg"
-    torchrun = [frameworks, "-m", "torch.distributed.run", "--standalone", "--max-restarts=1"]
+    command = [str(frameworks), "-m", "torch.distributed.run", "--standalone", "--max-restarts=1"]
+    command += [str(PROGRAM), str(tmp_path)]
     with (
         serving(cache, tmp_path / "counters", REPLICAS) as switch,
         lighthouse(frameworks) as url,
@@ -59,16 +60,16 @@ def test_a_replica_that_is_killed(
             TORCHFT_LIGHTHOUSE=url, SWITCHML_CONFIG=str(config), SWITCHML_FAILOVER=failover,
             PYTHONPATH=str(plugin.package.parent), GLOO_SOCKET_IFNAME="lo",
         )  # fmt: skip
-        commands = [
-            subprocess.Popen([*torchrun, PROGRAM, tmp_path, str(replica), str(victim)], env=env)
+        launchers = [
+            subprocess.Popen([*command, str(replica), str(victim)], env=env)
             for replica in range(REPLICAS)
         ]
         try:
-            assert [command.wait(ENOUGH) for command in commands] == [0] * REPLICAS
+            assert [launcher.wait(ENOUGH) for launcher in launchers] == [0] * REPLICAS
         finally:
-            for command in commands:
-                command.terminate()
-                command.wait()
+            for launcher in launchers:
+                launcher.terminate()
+                launcher.wait()
     found = [json.loads((tmp_path / f"{one}.json").read_text()) for one in range(REPLICAS)]
     assert found[0]["weights"] == found[1]["weights"]
     for one in found:
