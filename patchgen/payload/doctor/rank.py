@@ -23,6 +23,7 @@ WRONG_USE = 2
 _DAY = 86_400.0
 _FIRST = ("ranks", "software")  # legs without which ranks cannot try
 _ROUNDS = 4  # of the agreement, each of which may take the group's timeout
+_SILENT = {"ended": "says nothing", "said": []}  # an attempt that is not told
 _ANSWERS = 15.0  # seconds more for the answers of ranks that have waited as long as that
 
 
@@ -32,7 +33,7 @@ def main(argv: "list[str]") -> int:
     module, backend = find_library()
     _configure()
     environ = dict(os.environ)
-    problem = find_problem(environ)
+    problem = find_problem(environ) or _check_report(given.report, environ)
     if problem:
         print(f"doctor: {problem}", file=sys.stderr)
         return WRONG_USE
@@ -59,6 +60,15 @@ def _parse(argv: "list[str]") -> Any:
         help="how long ranks may be apart, and a step may take [30]",
     )  # fmt: skip
     return parser.parse_args(argv)
+
+
+def _check_report(path: "str | None", environ: "dict[str, str]") -> str:
+    """Finds out why rank 0 cannot write its report; empty where it can."""
+    directory = os.path.dirname(os.path.abspath(path or "."))
+    there = not path or (os.access(directory, os.W_OK) and not os.path.isdir(path))
+    if there or environ["RANK"] != "0":
+        return ""
+    return f"--report {path}: cannot be written; name a file in a directory that is there"
 
 
 def seconds(text: str) -> float:
@@ -179,7 +189,7 @@ class _Doctor:
             tried = {one["rank"]: one for one in self._meeting.gather("attempt", _ANSWERS)}
             ranks = self._seated(0)
             for rank in ranks:
-                rank["attempt"] = tried.get(rank["rank"], _silent())
+                rank["attempt"] = tried.get(rank["rank"], dict(_SILENT))
         else:
             self._attempt.cancel()
         self._try_each(ranks)
@@ -228,14 +238,13 @@ class _Doctor:
 
     def _show(self, report: "dict[str, Any]") -> None:
         if self._given.report:
-            with contextlib.suppress(OSError), open(self._given.report, "w") as file:
-                json.dump(report, file, indent=2)
+            try:
+                with open(self._given.report, "w") as file:
+                    json.dump(report, file, indent=2)
+            except OSError as error:
+                print(f"doctor: {self._given.report}: {error.strerror}", file=sys.stderr)
         if self._given.json:
             print(json.dumps(report, indent=2))
         else:
             print("\n".join(table.lines(report)))
         sys.stdout.flush()
-
-
-def _silent() -> "dict[str, Any]":
-    return {"ended": "says nothing", "said": []}

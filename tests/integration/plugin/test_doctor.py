@@ -178,6 +178,18 @@ def test_what_is_not_started_by_a_launcher(plugin: Plugin) -> None:
     assert done.stderr.startswith("doctor: RANK is not set; start it by torchrun, srun or mpirun")
 
 
+def test_a_report_that_cannot_be_written(plugin: Plugin, tmp_path: Path) -> None:
+    """It is told before the ranks meet."""
+    place = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    path = tmp_path / "none" / "report.json"
+    done = subprocess.run(
+        [plugin.python, "-m", "torch_switchml.doctor", "--report", path],
+        capture_output=True, text=True, check=False, env={"PATH": "/usr/bin", **place},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"doctor: --report {path}: cannot be written; name a file")
+
+
 def test_ranks_of_torchrun(plugin: Plugin, home: Path, tmp_path: Path) -> None:
     """One rank fails as all do, and the table is printed once."""
     command = [
