@@ -49,6 +49,7 @@ constexpr std::chrono::milliseconds kStopAfterFailure = std::chrono::seconds(1);
 constexpr std::chrono::milliseconds kStopAtExit = std::chrono::seconds(5);
 constexpr std::chrono::milliseconds kStartAgain = std::chrono::seconds(45);
 constexpr std::chrono::milliseconds kQuiet = std::chrono::seconds(1);
+constexpr const char* kOther = "another process group delegates";
 constexpr const char* kForked = "SwitchML was started before this process was forked";
 
 enum Fallback : std::size_t { kGroup, kOp, kDtype, kTensors, kNumel, kFallbacks };
@@ -359,6 +360,13 @@ bool stoppedWithin(std::chrono::milliseconds limit) {
   return true;
 }
 
+/// Limit of something that a rank does between two answers to the others, who wait for each answer
+/// as long as the group's timeout. It does three such things at most.
+std::chrono::milliseconds between(std::chrono::milliseconds limit,
+                                  std::chrono::milliseconds timeout) {
+  return std::min(limit, timeout / 4);
+}
+
 /// Called with the mutex held. Nothing is submitted from here on, and the context is stopped: a job
 /// that is still in the library must neither read nor write the caller's tensor any more, since
 /// another rank that comes late would take what it finds there for this rank's values.
@@ -457,6 +465,9 @@ Offer makeOffer(const Process& state, Loaded& loaded, std::size_t contexts, int 
   if (state.forked) {
     return Offer::refuse(kForked);
   }
+  if (state.claimed && state.broken.empty() && !state.suspended.empty()) {
+    return Offer::busy(kOther);  // which returns
+  }
   for (const auto* why : {&state.broken, &state.suspended}) {
     if (!why->empty()) {
       const auto stays = state.claimed ? "" : obstacleToStart(state);
@@ -475,7 +486,7 @@ Offer makeOffer(const Process& state, Loaded& loaded, std::size_t contexts, int 
     }
   }
   if (state.claimed) {
-    return Offer::busy("another process group delegates");
+    return Offer::busy(kOther);
   }
   if (contexts == 0) {
     return Offer::refuse("the group has no Gloo device");
@@ -538,7 +549,7 @@ std::unique_ptr<std::string> resultWithin(std::chrono::milliseconds limit, Funct
 Offer reachController(const switchml::Config& config, const std::string& place,
                       std::chrono::milliseconds timeout) {
   const auto& general = config.general_;
-  const auto limit = std::min(kController, timeout / 4);
+  const auto limit = between(kController, timeout);
   const auto why =
       resultWithin(limit + limit / 4,
                    [host = general.controller_ip_str, port = general.controller_port,
@@ -641,14 +652,14 @@ Offer usable(Process& state, Offer offer) {
 
 /// Called when the context has stopped, before it is started anew. No packet of it is on its way to
 /// the switch any more when this returns.
-void awaitQuiet(const switchml::Config& config) {
+void awaitQuiet(const switchml::Config& config, std::chrono::milliseconds timeout) {
   if (usesSwitch(config.general_)) {
-    std::this_thread::sleep_for(kQuiet);
+    std::this_thread::sleep_for(between(kQuiet, timeout));
   }
 }
 
 /// Stops a context that runs, before it is started anew with those of the other ranks.
-Offer stopForOthers(Process& state) {
+Offer stopForOthers(Process& state, std::chrono::milliseconds timeout) {
   std::unique_lock<std::mutex> lock(state.mutex);
   if (state.started && !state.stopping) {
     const auto& config = switchml::Context::GetInstance().GetConfig();
@@ -657,10 +668,10 @@ Offer stopForOthers(Process& state) {
     }
     stop(state);
     lock.unlock();
-    if (!stoppedWithin(kStopAtExit)) {
+    if (!stoppedWithin(between(kStopAtExit, timeout))) {
       return Offer::refuse("the SwitchML context has not stopped");
     }
-    awaitQuiet(config);
+    awaitQuiet(config, timeout);
   }
   return {};
 }
@@ -970,7 +981,7 @@ std::vector<Failover::Step> stepsBack(Process& state, const switchml::Config& co
                                       std::chrono::milliseconds probing) {
   const auto obstacle = [](const Offer& offer) { return Failover::Obstacle{offer.words}; };
   return {[&state, config, place, timeout, obstacle](std::uint64_t /*seed*/) {
-            static_cast<void>(stoppedWithin(kStopAfterFailure));
+            static_cast<void>(stoppedWithin(between(kStopAfterFailure, timeout)));
             std::unique_lock<std::mutex> lock(state.mutex);
             if (const auto why = obstacleToStart(state); !why.empty()) {
               return Failover::Obstacle{why, !startsAgain(config.general_)};
@@ -981,7 +992,7 @@ std::vector<Failover::Step> stepsBack(Process& state, const switchml::Config& co
                 return obstacle(offer);
               }
             }
-            awaitQuiet(config);
+            awaitQuiet(config, timeout);
             return Failover::Obstacle{};
           },
           [&state, config, timeout, obstacle](std::uint64_t /*seed*/) {
@@ -1318,7 +1329,7 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
   std::unique_lock<std::mutex> lock(state.mutex);
   if (state.stopping && !state.claimed) {
     lock.unlock();
-    static_cast<void>(stoppedWithin(kStopAfterFailure));
+    static_cast<void>(stoppedWithin(between(kStopAfterFailure, timeout)));
     lock.lock();
   }
   auto offer = makeOffer(state, loaded, contexts.size(), rank, size, settings);
@@ -1336,13 +1347,13 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
   }
 
   if (starts && !first) {
-    awaitQuiet(config);
+    awaitQuiet(config, timeout);
   }
   auto own = offer;
   auto agreed = negotiation.round("offer", own);
   if (agreed.able() && agreed.context == Offer::kBoth) {
     step = "stop";
-    own = stopForOthers(state);
+    own = stopForOthers(state, timeout);
     agreed = negotiation.round(step, own);
   }
   if (agreed.able()) {

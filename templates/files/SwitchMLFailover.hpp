@@ -428,18 +428,17 @@ class Failover {
     try {
       Answer objection;
       const auto rank = agree(objection);
-      if (objection.why[0] == '\0') {
-        resume(job);
-      } else {
+      std::string line;
+      if (objection.why[0] != '\0') {
         delegate_.stop(reason());
+        line = text("warning: call ", call, " after the failure: rank ", rank, ": ", objection.why,
+                    "; allreduce stays with Gloo",
+                    tries_ ? text(", and SwitchML is tried again at call ", 2 * call) : "");
+      } else if (resume(job)) {
+        line = text("allreduce goes to SwitchML again, from call ", call, " after the failure");
       }
-      if (rank_ == 0) {
-        delegate_.say(
-            objection.why[0] == '\0'
-                ? text("allreduce goes to SwitchML again, from call ", call, " after the failure")
-                : text("warning: call ", call, " after the failure: rank ", rank, ": ",
-                       objection.why, "; allreduce stays with Gloo",
-                       tries_ ? text(", and SwitchML is tried again at call ", 2 * call) : ""));
+      if (rank_ == 0 && !line.empty()) {
+        delegate_.say(line);
       }
     } catch (const std::exception& error) {
       close(text("the ranks cannot go on over Gloo: ", error.what()));
@@ -477,8 +476,8 @@ class Failover {
     return 0;
   }
 
-  /// All ranks use their contexts again.
-  void resume(std::uint64_t job) {
+  /// All ranks use their contexts again. False where the group was closed meanwhile.
+  bool resume(std::uint64_t job) {
     auto hearing = ring_.receive(kWarning, &heard_, sizeof heard_);
     delegate_.resume();
     std::unique_lock<std::mutex> lock(mutex_);
@@ -486,7 +485,7 @@ class Failover {
       if (hearing.abort) {
         hearing.abort();
       }
-      return;
+      return false;
     }
     counters_.end();
     ++counters_.returns;
@@ -499,6 +498,7 @@ class Failover {
     state_ = State::kRunning;
     lock.unlock();
     changed_.notify_all();
+    return true;
   }
 
   std::string reason() const { return text("rank ", told_.rank, ": ", told_.why); }

@@ -212,8 +212,8 @@ struct Rank {
                              onCopy(from);
                              std::memcpy(to, from, bytes);
                            },
-                           [](const std::string& /*line*/) {}, stepsOf ? stepsOf(*this) : never(),
-                           [] {},
+                           [this](const std::string& line) { onSay(line); },
+                           stepsOf ? stepsOf(*this) : never(), [this] { onResume(); },
                            /*firstTry=*/3},
         counters);
   }
@@ -238,6 +238,8 @@ struct Rank {
   std::vector<std::int32_t*> memory;
   std::atomic<bool> stopped{false};
   std::function<void()> onStop = [] {};
+  std::function<void()> onResume = [] {};
+  std::function<void(const std::string& line)> onSay = [](const std::string& /*line*/) {};
   std::function<void(const void* from)> onCopy = [](const void* /*from*/) {};
   Failover::Counters counters;
   std::unique_ptr<Failover> failover;
@@ -800,6 +802,34 @@ void copySlowly() {
   checkSums(ranks, "a slow copy");
 }
 
+/// A group that is closed when its ranks have just agreed to return does not say that it has.
+void closeInReturn() {
+  Wires wires(2);
+  auto ranks = makeRanks(wires, 2, 3, [](Rank& /*rank*/) {
+    return std::vector<Failover::Step>{[](std::uint64_t /*seed*/) { return Failover::Obstacle{}; }};
+  });
+  auto& closed = *ranks[0];
+  std::string said;
+  closed.onSay = [&said](const std::string& line) { said += line; };
+  closed.onResume = [&closed] { closed.failover->close("aborted"); };
+  closed.failover->suspend("the library died");
+  std::vector<std::thread> threads;
+  for (const auto& rank : ranks) {
+    threads.emplace_back([&rank = *rank] {
+      for (const std::uint64_t job : {0, 1}) {
+        check(!rank.submit(job), "a job goes over the ring");
+        rank.redo(job);
+      }
+      check(rank.submit(2) == (rank.number != 0), "all ranks return but the closed one");
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  check(said.find("goes over Gloo") != std::string::npos, "it says that it has failed");
+  check(said.find("again") == std::string::npos, "it does not return: " + said);
+}
+
 // ---- ranks that are gone ------------------------------------------------------------------------
 
 /// All of the others say which one, whichever fails first.
@@ -915,6 +945,7 @@ int main(int argc, char** argv) {
     tryMoments(static_cast<unsigned>(std::atoi(argv[2])));
   } else if (what == "returns") {
     copySlowly();
+    closeInReturn();
     tryReturns(static_cast<unsigned>(std::atoi(argv[2])));
   } else if (what == "gone") {
     for (int size = 2; size <= 4; ++size) {

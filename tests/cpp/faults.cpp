@@ -1,7 +1,8 @@
 // A client library with faults: what the delegate calls of the simulator, wrapped by the linker.
 //
 // FAULT      slow-start (Start() takes FAULT_MS), slow-end (the same, once the context says that it
-//            runs), flip (an element of a job is another one), hang (a job never ends), or nothing
+//            runs), slow-stop (Stop() takes as long), flip (an element of a job is another one),
+//            hang (a job never ends), or nothing
 // FAULT_JOB  the first job that has the fault, from 0
 // FAULT_START the start of the context, from 0, whose jobs alone have it; of all if it is not set
 // FAULT_PORT the port of the simulator, where controller_port is somebody else's
@@ -56,10 +57,12 @@ bool WRAP(START_NAME)(Context* self, switchml::Config* config) {
   if (given("FAULT") == "slow-start") {
     pass();
   }
+  const auto controller = config->general_.controller_port;
   if (const auto port = given("FAULT_PORT"); !port.empty()) {
     config->general_.controller_port = static_cast<std::uint16_t>(std::stoi(port));
   }
   const bool started = REAL(START_NAME)(self, config);
+  const_cast<switchml::Config&>(self->GetConfig()).general_.controller_port = controller;
   if (given("FAULT") == "slow-end") {
     pass();
   }
@@ -71,6 +74,9 @@ bool WRAP(START_NAME)(Context* self, switchml::Config* config) {
 void WRAP(STOP_NAME)(Context* self) {
   if (starting) {
     std::abort();
+  }
+  if (given("FAULT") == "slow-stop") {
+    pass();
   }
   REAL(STOP_NAME)(self);
 }

@@ -306,6 +306,14 @@ def test_a_slow_start_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
     assert "context did not stop" not in ended.result()[1]
 
 
+def test_a_slow_stop_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
+    """Rank 1 has to stop for a group whose timeout is shorter than a stop may take otherwise."""
+    env = {"SWITCHML_TIMEOUT_MS": "500", "MARK": f"{MENDED},restart", "STAYS": "1"}
+    slow = {"FAULT": "slow-stop", "FAULT_MS": "20000"}
+    said = ranks(built, "renewed", tmp_path, {-1: env, 1: slow}, timeout_ms=4_000)
+    assert f"{GLOO}rank 1: the SwitchML context has not stopped\n" in said[0]
+
+
 def test_a_job_has_a_limit_of_its_own(built: Path, tmp_path: Path) -> None:
     """A peer that is dead: the group's timeout is a minute, and the job never ends."""
     env = {-1: {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}}
