@@ -718,6 +718,20 @@ void tardy(const Rank& me) {
   }
 }
 
+/// Sums a tensor whose values come and go part by part, as those of a device.
+void sumStaged(const Rank& me, Group& group, std::size_t numel) {
+  const auto device = ints(numel, me.rank, 0);
+  const auto work = group.make(Tensor(ScalarType::Int, std::vector<std::int32_t>(numel)));
+  auto* const there = static_cast<std::int32_t*>(device.data_ptr());
+  auto* const here = static_cast<std::int32_t*>(work->inputs[0].data_ptr());
+  switchml_torch::Steps steps;
+  steps.before = [=](auto first, auto last) {
+    std::copy(there + first, there + last, here + first);
+  };
+  steps.after = [=](auto first, auto last) { std::copy(here + first, here + last, there + first); };
+  checkSum(me, device, reduced(*work, steps));
+}
+
 /// A rank comes later than the others wait, with several calls in flight: all go on over Gloo.
 void outlived(const Rank& me) {
   auto group = me.group("outlived");
@@ -732,11 +746,17 @@ void outlived(const Rank& me) {
       tensors.push_back(ints(numel, me.rank, 0));
       outcomes.push_back(group.allreduce(tensors.back()));
     }
+    const std::vector<Tensor> row{ints(700, me.rank, 0), ints(2500, me.rank, 0)};
+    auto coalesced = group.allreduce(row, true);
+    sumStaged(me, group, 4500);
     for (std::size_t k = 0; k < tensors.size(); ++k) {
       const auto outcome = outcomes[k].get();
       check(outcome.error.empty() && outcome.delegated, outcome.error);
       checkSum(me, tensors[k], outcome.error);
     }
+    const auto error = coalesced.get().error;
+    checkSum(me, row[0], error);
+    checkSum(me, row[1], error);
   }
   std::fprintf(stderr, "%s\n", report().c_str());
   auto later = me.group("later");
