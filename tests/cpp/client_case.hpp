@@ -7,6 +7,7 @@
 #include <switchml/switchml.grpc.pb.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -22,8 +23,9 @@ using Clock = std::chrono::steady_clock;
 
 class Controller {
  public:
-  bool refuses = false;  ///< Answers with zeros.
-  bool hangs = false;    ///< Never lets go of who waits for the other workers.
+  bool refuses = false;                     ///< Answers with zeros.
+  bool hangs = false;                       ///< Never lets go of who waits for the other workers.
+  std::atomic<std::uint64_t> sessionId{0};  ///< Of the newest session.
 
   /// Starts to listen, and returns the port.
   std::uint16_t listen() {
@@ -70,7 +72,8 @@ class Controller {
   };
 
   struct Sync final : switchml_proto::Sync::Service {
-    explicit Sync(const bool& isHanging) : hanging(isHanging) {}
+    Sync(const bool& isHanging, std::atomic<std::uint64_t>& newest)
+        : hanging(isHanging), sessionId(newest) {}
 
     grpc::Status Barrier(grpc::ServerContext* context, const switchml_proto::BarrierRequest*,
                          switchml_proto::BarrierResponse*) override {
@@ -80,17 +83,18 @@ class Controller {
       return grpc::Status::OK;
     }
 
-    grpc::Status Broadcast(grpc::ServerContext*, const switchml_proto::BroadcastRequest* request,
+    grpc::Status Broadcast(grpc::ServerContext*, const switchml_proto::BroadcastRequest*,
                            switchml_proto::BroadcastResponse* response) override {
-      response->set_value(request->value());
+      response->set_value(sessionId += 77);
       return grpc::Status::OK;
     }
 
     const bool& hanging;
+    std::atomic<std::uint64_t>& sessionId;
   };
 
   Session session_{refuses};
-  Sync sync_{hangs};
+  Sync sync_{hangs, sessionId};
   std::unique_ptr<grpc::Server> server_;
 };
 

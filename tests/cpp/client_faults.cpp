@@ -334,10 +334,17 @@ struct DpdkRun : Run {
   }
 };
 
-/// Jobs are under way when it stops, and their answers come to the next session.
+/// Jobs are under way when it stops, and their answers come to the next session. In that the ids of
+/// jobs begin with what the controller has told all workers.
 void restart(DpdkRun& run) {
-  for (int session = 0; session < 3; ++session) {
+  const auto sum = [&run] {
+    const auto before = ours.sent.size();
     run.sum(256 * 100);
+    const auto id = static_cast<uint8_t>(run.controller.sessionId);
+    require(ours.sent.at(before).job == id, "the ids of jobs depend on earlier sessions");
+  };
+  for (int session = 0; session < 3; ++session) {
+    sum();
     ours.holds = true;
     auto& in = *new std::vector<float>(256 * 100, 1);
     auto& out = *new std::vector<float>(in.size());
@@ -355,7 +362,7 @@ void restart(DpdkRun& run) {
     ours.holds = false;
     require(run.begin(), "Start() returned false after Stop()");
   }
-  run.sum(256 * 100);
+  sum();
 }
 
 void duplicates(DpdkRun& run) {

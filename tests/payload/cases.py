@@ -667,16 +667,26 @@ def late(switchml, victim):
     return tell(failing_allreduce(switchml))
 
 
-def tardy(switchml, victim, seconds):
-    """A rank is later than the others wait for it. Then the ranks have gone on over Gloo."""
+def tardy(switchml, victim, seconds, more=0):
+    """A rank is later than the others wait for it. Then the ranks have gone on over Gloo.
+
+    Args:
+        more: sums after which they have returned. Then as many again, whose packets are counted.
+    """
     start()
     allreduce_and_check(1000, torch.float32)
     if victim == RANK:
         time.sleep(seconds)
     for seed in range(3):
         allreduce_and_check(1000, torch.float32, seed)
+    for seed in range(more):
+        allreduce_and_check(1000, torch.float32, seed)
+    before = switchml.report()["packets"]
+    for seed in range(more):
+        allreduce_and_check(1000, torch.float32, seed)
+    after = switchml.report()["packets"]
     dist.barrier()
-    return finish(switchml)
+    return dict(finish(switchml), packets={name: after[name] - before[name] for name in after})
 
 
 def dropped(switchml, victim):

@@ -257,6 +257,16 @@ def test_a_rank_that_is_late_with_failover(launch: LabLauncher) -> None:
     check_tardy_rank(launch)
 
 
+def test_return_after_a_rank_was_late(launch: LabLauncher) -> None:
+    """The ranks give later jobs the same ids, though one of them has submitted fewer before."""
+    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
+    arguments = {"victim": 1, "seconds": 3, "more": 80}
+    found = results(launch("tardy", 2, arguments=arguments, env=env))
+    assert [result["report"]["failover"]["returns"] for result in found] == [1, 1]
+    # With other ids each sum has answers that a rank does not take.
+    assert sum(result["packets"]["wrong"] for result in found) < arguments["more"] // 2
+
+
 def test_a_rank_that_never_comes_with_failover(launch: LabLauncher) -> None:
     check_absent_rank(launch)
 
