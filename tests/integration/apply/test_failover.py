@@ -132,11 +132,13 @@ def test_every_state_and_many_moments(sanitizer: str, tmp_path: Path) -> None:
         assert (done.stdout, done.stderr) == ("ok\n", ""), what
 
 
+@pytest.mark.rebuild
 @pytest.mark.parametrize("what", ["states", "window", "moments", "returns"])
 def test_what_is_no_mutant_is_right(what: str, mutants: Path) -> None:
     assert run(mutants, "as it is", what).stdout == "ok\n"
 
 
+@pytest.mark.rebuild
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants(name: str, mutants: Path) -> None:
     """Each fails, or waits for ever."""

@@ -64,14 +64,15 @@ def unpacked(archive: Path) -> Path:
 def test_the_wheel_is_that_of_plugin_build(
     archive: Path, plugin: Plugin, torch: Path, home: Path, tmp_path: Path
 ) -> None:
-    """Byte for byte, with the library that SWITCHML_HOME names."""
-    given = ("wheel", "--no-build-isolation", "--no-index", "--no-deps", "-w", tmp_path, archive)
+    """Byte for byte, with the library that SWITCHML_HOME names, also in an isolated build."""
+    given = ("wheel", "--no-index", "--no-deps", "-w", tmp_path, archive)
     made = environment(torch, tmp_path / "venv")
     done = made.pip(*given, SWITCHML_HOME=str(home), **COMPILED, **UNOPTIMIZED)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / plugin.wheel.name).read_bytes() == plugin.wheel.read_bytes()
 
 
+@pytest.mark.rebuild
 def test_one_command_is_a_first_look(archive: Path, tmp_path: Path) -> None:
     """With the simulator compiled in, in an isolated build, which needs nothing of an index."""
     made = environment(DEBIAN, tmp_path / "venv")

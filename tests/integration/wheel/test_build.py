@@ -159,6 +159,7 @@ def test_a_rebuild_names_the_library_that_is_another(built: Site, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.rebuild
 def test_a_rebuild_names_what_another_flag_changes(built: Site, tmp_path: Path) -> None:
     (wheel,) = built.wheels
     record = json.loads(Path(f"{wheel}.provenance.json").read_text())
@@ -250,6 +251,7 @@ def test_another_variable_compiles_what_depends_on_it(first: FirstBuild, built: 
     assert digest(wheel) == first.digest
 
 
+@pytest.mark.rebuild
 def test_another_path_compiles_one_file(built: Site, tmp_path: Path) -> None:
     moved = another_client(built.client, tmp_path / "moved")
     (wheel,) = built.wheels
@@ -396,6 +398,7 @@ def test_it_goes_without_what_it_is_told_to(site: Site, tmp_path: Path) -> None:
     assert "[x] source" in planned
 
 
+@pytest.mark.rebuild
 def test_a_full_disk_is_told_and_the_build_goes_on_with_room(site: Site, tmp_path: Path) -> None:
     place = site.elsewhere(tmp_path / "place")
     with small(place.work, "8m") as resize:
@@ -468,12 +471,16 @@ def test_where_the_wheel_goes_is_tried_before_it_is_built(site: Site, tmp_path: 
     assert not (place.work / "source").exists()
 
 
+@pytest.mark.parametrize(
+    "cached", [True, pytest.param(False, marks=pytest.mark.rebuild)], ids=["cached", "compiled"]
+)
 def test_killed_in_each_stage_it_goes_on_to_the_same_bytes(
-    first: FirstBuild, monkeypatch: pytest.MonkeyPatch
+    first: FirstBuild, monkeypatch: pytest.MonkeyPatch, *, cached: bool
 ) -> None:
-    """With everything compiled again, since bytes are compared."""
+    """The second case compiles all objects again."""
     place = first.site
-    monkeypatch.setenv("CCACHE_RECACHE", "1")
+    if not cached:
+        monkeypatch.setenv("CCACHE_RECACHE", "1")
     shutil.rmtree(place.root)
     totals = set()
     for number, stage in enumerate(STAGES[1:], 2):

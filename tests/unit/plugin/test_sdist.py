@@ -13,7 +13,7 @@ from packaging.specifiers import SpecifierSet
 from patchgen.templates import DIRECTORY
 
 import patchgen
-from patchgen.client import mends
+from patchgen.client import mends, simulator
 from patchgen.errors import OptionsError
 from patchgen.options import Options, resolve
 from patchgen.plugin import backend, sdist
@@ -35,6 +35,18 @@ def contents(path: str) -> dict[str, bytes]:
             assert file is not None
             found[member.name.partition("/")[2]] = file.read()
     return found
+
+
+def test_without_a_home_it_is_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is installed for as long as the build lasts."""
+    places: list[Path] = []
+    monkeypatch.setattr(simulator, "install", places.append)
+    with backend._home({}) as home:
+        assert places == [Path(home)]
+        assert places[0].is_dir()
+    assert not places[0].exists()
+    with backend._home({"SWITCHML_HOME": "/named"}) as home:
+        assert (home, len(places)) == ("/named", 1)
 
 
 def test_the_same_flags_give_the_same_bytes(tmp_path: Path) -> None:
