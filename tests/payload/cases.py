@@ -613,6 +613,19 @@ def arguments_of(process, address):
     ]
 
 
+def breaks(switchml, victim, command, goes_on):
+    """A rank runs a command that breaks something; what becomes of the later sums of all."""
+    start()
+    flight_of_sums(2, 0)
+    if victim == RANK:
+        subprocess.run(command, check=True)
+    if not goes_on:
+        return failing_allreduce(switchml)
+    flight_of_sums(4, 10)
+    dist.barrier()
+    return finish(switchml)
+
+
 def flight_of_sums(rounds, seed):
     """Checks four sums in each round that are in flight at once, and that all ranks have them."""
     for number in range(rounds):

@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from patchgen.ranks import lab
@@ -154,3 +154,9 @@ class HostLauncher(Launcher):
         env = {"MASTER_ADDR": FIRST, "GLOO_SOCKET_IFNAME": LAN, **given.pop("env", {})}
         config = {"prepostprocessor": "cpu_exponent_quantizer", **given.pop("config", {})}
         return super().begin(case, world, env=env, rank_env=rank_env, config=config, **given)
+
+
+def on_hosts(launcher: Launcher, network: Network) -> HostLauncher:
+    """Launcher of the same torch, whose ranks are on the hosts of a network."""
+    names = {one.name for one in fields(HostLauncher)} - {"network"}
+    return HostLauncher(**{name: getattr(launcher, name) for name in names}, network=network)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
 from support.chaos.report import check, prepare
 from support.chaos.wired import Wired
-from support.wired import HostLauncher, wired_hosts
+from support.wired import on_hosts, wired_hosts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,9 +26,8 @@ def test_a_training_outlives_all_events(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    names = {one.name for one in dataclasses.fields(HostLauncher)} - {"network"}
     option = request.config.getoption
     with wired_hosts(WORLD, shared=True) as network:
-        launch = HostLauncher(**{n: getattr(by_plugin, n) for n in names}, network=network)
+        launch = on_hosts(by_plugin, network)
         around = Wired(network, switch, controller, tmp_path / "switch.log")
         check(prepare(request, launch, around, WORLD), option("--seed"), option("--events"))

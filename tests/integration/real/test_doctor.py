@@ -14,7 +14,7 @@ import pytest
 from support import command, run_hosts, switch_program
 from support.hosts import INTERFACE, cabled
 from support.real import LabLauncher, Settings
-from support.wired import WIRE, HostLauncher, Network, wired
+from support.wired import WIRE, Network, on_hosts, wired
 
 from patchgen.ranks import lab
 
@@ -167,11 +167,9 @@ def examine_hosts(
     shared: bool = False,
 ) -> dict[str, Any]:
     """Rank 0's report, where ranks are on hosts with cables to the switch."""
-    names = {one.name for one in dataclasses.fields(HostLauncher)} - {"network"}
     with wired(switch, 2, scratch, shared=shared) as network:
         prepare(network)
-        own = {name: getattr(by_plugin, name) for name in names}
-        launch = HostLauncher(**own, network=network)
+        launch = on_hosts(by_plugin, network)
         ranks = launch("doctor_cases:examine", 2, **arguments(16, "--no-times"))
     assert [rank.result["code"] for rank in ranks] == [FAILED] * 2, ranks
     return read_report(launch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import signal
 from pathlib import Path
@@ -14,7 +13,7 @@ from support import cluster, run_hosts, switch_program
 from support.hosts import INTERFACE, cabled
 from support.torch import Plugin, results
 from support.waiting import descendants, has_ended, until
-from support.wired import FIRST, WIRE, HostLauncher, Network, compose, core, wired
+from support.wired import FIRST, WIRE, compose, core, on_hosts, wired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,18 +26,13 @@ SIZES = [1, 257, 100_003]
 NOBODY = "02:00:00:00:00:99"
 
 
-def launcher(by_plugin: LabLauncher, network: Network) -> HostLauncher:
-    names = {one.name for one in dataclasses.fields(HostLauncher)} - {"network"}
-    return HostLauncher(**{name: getattr(by_plugin, name) for name in names}, network=network)
-
-
 @pytest.mark.parametrize("shared", [False, True], ids=["a port each", "one port"])
 def test_one_file_for_hosts(
     by_plugin: LabLauncher, switch: str, tmp_path: Path, *, shared: bool
 ) -> None:
     """MAC and address are those of the interface that the file names, on each host its own."""
     with wired(switch, 2, tmp_path, shared=shared) as network:
-        ranks = results(launcher(by_plugin, network)("sums", 2, arguments={"sizes": SIZES}))
+        ranks = results(on_hosts(by_plugin, network)("sums", 2, arguments={"sizes": SIZES}))
     for number, result in enumerate(ranks):
         assert result["report"]["delegating"] is True
         assert result["report"]["simulator"] is False
@@ -120,7 +114,7 @@ def test_nobody_resolves_an_address(by_plugin: LabLauncher, switch: str, tmp_pat
     with wired(switch, 2, tmp_path) as network:
         network.hosts[0].ip("link", "set", WIRE, "arp", "off")
         network.hosts[1].ip("neighbour", "replace", "10.83.81.1", "lladdr", NOBODY, "dev", WIRE)
-        ranks = results(launcher(by_plugin, network)("sums", 2, arguments={"sizes": SIZES[:2]}))
+        ranks = results(on_hosts(by_plugin, network)("sums", 2, arguments={"sizes": SIZES[:2]}))
     assert [result["report"]["delegating"] for result in ranks] == [True] * 2
 
 
@@ -132,7 +126,7 @@ def test_an_interface_with_a_small_mtu(
     with wired(switch, 2, tmp_path) as network:
         network.hosts[1].ip("link", "set", WIRE, "mtu", "1000")
         config = {"packet_numel": numel}
-        ranks = launcher(by_plugin, network)("outcome", 2, config=config, timeout=20)
+        ranks = on_hosts(by_plugin, network)("outcome", 2, config=config, timeout=20)
     delegating = [result["report"]["delegating"] for result in results(ranks)]
     assert delegating == [numel == 64] * 2
     if numel == 256:

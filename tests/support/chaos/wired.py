@@ -59,6 +59,11 @@ class Wired:
         """Variables of the ranks: the client library writes no files."""
         return {"GLOG_logtostderr": "1"}
 
+    @property
+    def processes(self) -> Mapping[str, int]:
+        """Numbers of the processes that run."""
+        return {"switch": self._switch.number, "controller": self._controller.number}
+
     def start(self) -> None:
         """Starts again, at the same place, what does not run."""
         self._switch.start()
@@ -115,6 +120,12 @@ class _Service:
         self._log = log
         self._process: subprocess.Popen[str] | None = None
 
+    @property
+    def number(self) -> int:
+        """Number of the process, which runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Starts it if it does not run."""
         if self._process is None:
@@ -126,9 +137,10 @@ class _Service:
             assert self._process.stdout.readline(), f"{self._command}: see {self._log}"
 
     def end(self, number: signal.Signals) -> None:
-        """Sends it a signal, if it runs, and waits for its end."""
+        """Sends it a signal, if it runs, and waits for its end; it may be stopped."""
         if self._process is not None:
             self._process.send_signal(number)
+            self._process.send_signal(signal.SIGCONT)
             self._process.communicate()
             self._process = None
 

@@ -1,0 +1,117 @@
+"""Failures between ranks with the real client library: with failover they go on, or all raise.
+
+The ranks are on hosts with a wire each to the switch, and SwitchML's own controller is before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.chaos.wired import Wired
+from support.torch import results
+from support.wired import LAN, WIRE, HostLauncher, on_hosts, wired_hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from support.launcher import Rank
+    from support.real import LabLauncher
+
+pytestmark = pytest.mark.integration
+
+WORLD = 2
+VICTIM = 1
+FAILOVER = {"SWITCHML_FAILOVER": "1"}
+TIMEOUT = 3000  # milliseconds
+EITHER = pytest.mark.parametrize("env", [{}, FAILOVER], ids=["alone", "failover"])
+
+
+@dataclass(frozen=True)
+class Around:
+    """Ranks on hosts, and the switch that they have."""
+
+    launch: HostLauncher
+    switch: Wired
+
+    def run(self, case: str, env: dict[str, str], arguments: dict[str, Any]) -> list[Rank]:
+        """Runs a case, whose allreduces have a limit."""
+        env = {"SWITCHML_TIMEOUT_MS": str(TIMEOUT), **env}
+        return self.launch(case, WORLD, env=env, config=self.switch.config, arguments=arguments)
+
+    def break_by(self, command: Sequence[str], env: dict[str, str], *, goes_on: bool) -> list[Rank]:
+        """Runs ranks of which one runs a command between its sums."""
+        arguments = {"victim": VICTIM, "command": command, "goes_on": goes_on}
+        return self.run("breaks", env, arguments=arguments)
+
+
+@pytest.fixture
+def around(
+    by_plugin: LabLauncher, switch: str, controller: Path, tmp_path: Path
+) -> Iterator[Around]:
+    with wired_hosts(WORLD, shared=True) as network, contextlib.ExitStack() as stack:
+        wired = Wired(network, switch, controller, tmp_path / "switch.log")
+        stack.callback(wired.close)
+        wired.start()
+        yield Around(on_hosts(by_plugin, network), wired)
+
+
+def check_over_gloo(ranks: list[Rank]) -> None:
+    """All sums were right, and the ranks have failed over once."""
+    for result in results(ranks):
+        over = result["report"]["failover"]
+        assert (result["report"]["failure"], over["failovers"]) == ("", 1)
+        assert over["calls"] > 0
+        assert over["reason"].endswith(f" did not finish within {TIMEOUT} ms")
+
+
+def check_raised(ranks: list[Rank]) -> None:
+    """The first sum took as long as its limit, and the next one no time."""
+    for result in results(ranks):
+        assert result["first"].startswith("SwitchML allreduce failed: the allreduce of 1000 ")
+        assert result["first"].endswith(f" did not finish within {TIMEOUT} ms")
+        assert result["second"] == result["first"]
+        assert TIMEOUT / 1000 <= result["elapsed"] < 20
+        assert result["second_elapsed"] < 1
+        assert result["report"]["failure"]
+
+
+@EITHER
+@pytest.mark.parametrize("how", ["killed", "stopped", "cut off"])
+def test_the_switch(around: Around, how: str, env: dict[str, str]) -> None:
+    number = str(around.switch.processes["switch"])
+    command = {
+        "killed": ["kill", "-KILL", number],
+        "stopped": ["kill", "-STOP", number],
+        "cut off": ["ip", "link", "set", WIRE, "down"],  # for one of the ranks
+    }[how]
+    ranks = around.break_by(command, env, goes_on=bool(env))
+    if env:
+        check_over_gloo(ranks)
+    else:
+        check_raised(ranks)
+
+
+@EITHER
+def test_the_controller_killed(around: Around, env: dict[str, str]) -> None:
+    """A group that delegates needs it no more."""
+    command = ["kill", "-KILL", str(around.switch.processes["controller"])]
+    for result in results(around.break_by(command, env, goes_on=True)):
+        report = result["report"]
+        assert (report["failure"], report["failover"]["failovers"]) == ("", 0)
+        assert report["calls"] == 6 * 4  # all of them
+
+
+def test_no_network_at_all(around: Around) -> None:
+    command = ["sh", "-c", f"ip link set {WIRE} down; ip link set {LAN} down"]
+    check_raised(around.break_by(command, {}, goes_on=False))
+
+
+@EITHER
+def test_the_program_aborts_the_group(around: Around, env: dict[str, str]) -> None:
+    result = around.run("plugin_cases:lonely", env, arguments={"how": "abort"})[0].result
+    assert "SwitchML allreduce failed: the process group was aborted" in result["error"]
+    assert result["elapsed"] < TIMEOUT / 1000
