@@ -214,6 +214,12 @@ class Failover {
   void redo(std::uint64_t job, Element element, void* data, std::uint64_t numel,
             Milliseconds limit) {
     std::unique_lock<std::mutex> lock(mutex_);
+    if (!changed_.wait_for(lock, limit_, [this] { return state_ != State::kSuspended || all_; })) {
+      lock.unlock();
+      close(text(reason(), "; the ranks cannot go on over Gloo: rank ", collectives_.before(),
+                 " did not answer within ", limit_.count(), " ms"));
+      lock.lock();
+    }
     changed_.wait(lock, [&] {
       return state_ == State::kClosed ||
              (state_ == State::kRing && (job == next_ || received_.count(job) != 0));
@@ -384,7 +390,9 @@ class Failover {
       lock.lock();
       changed_.wait(lock, [this] { return warned_ || aborted_; });
       const bool isGone = state_ == State::kClosed;
+      all_ = true;
       lock.unlock();
+      changed_.notify_all();
       recover(isGone);
       lock.lock();
       changed_.wait(lock, [this] { return state_ != State::kRing; });
@@ -494,7 +502,7 @@ class Failover {
     }
     admitted_ = finished_ = job;
     hearing_ = std::move(hearing);
-    warned_ = false;
+    warned_ = all_ = false;
     state_ = State::kRunning;
     lock.unlock();
     changed_.notify_all();
@@ -536,6 +544,7 @@ class Failover {
   std::condition_variable changed_;
   State state_ = State::kRunning;
   bool warned_ = false;   // the next rank is
+  bool all_ = false;      // all ranks have failed or are warned
   bool aborted_ = false;  // nothing is sent or heard any more
   std::string why_;
   std::array<Slot, kWindow + kResults> slots_;

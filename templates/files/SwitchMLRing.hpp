@@ -35,6 +35,9 @@ class RingCollectives {
         rank_(static_cast<std::size_t>(rank)),
         size_(static_cast<std::size_t>(size)) {}
 
+  /// Rank whose messages this one receives.
+  std::size_t before() const { return behind(1); }
+
   /// Replaces the values by their sums over all ranks.
   template <typename Value>
   void sum(Value* values, std::uint64_t numel, Milliseconds limit) {
@@ -138,7 +141,6 @@ class RingCollectives {
     std::size_t bytes = 0;
   };
 
-  std::size_t before() const { return behind(1); }
   std::size_t next() const { return (rank_ + 1) % size_; }
   std::size_t behind(std::size_t steps) const { return (rank_ + 2 * size_ - steps) % size_; }
 

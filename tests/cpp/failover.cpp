@@ -51,8 +51,10 @@ class Wires {
               checkNeighbour((rank + 1) % size_);
               const auto* const begin = static_cast<const char*>(data);
               auto& lane = lanes_[{rank, channel}];
-              lane.messages.emplace_back(begin, begin + bytes);
-              deliver(lane);
+              if (!silent_) {
+                lane.messages.emplace_back(begin, begin + bytes);
+                deliver(lane);
+              }
               return Transfer{[](milliseconds /*limit*/) { return true; }, [] {}};
             },
             [this, rank](unsigned channel, void* data, std::size_t bytes) {
@@ -65,6 +67,12 @@ class Wires {
                                 changed_.notify_all();
                               }};
             }};
+  }
+
+  /// Loses all messages from here on, and nobody is told.
+  void silence() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    silent_ = true;
   }
 
   void cut(int rank) {
@@ -149,6 +157,7 @@ class Wires {
   std::condition_variable changed_;
   std::map<std::pair<int, unsigned>, Lane> lanes_;
   std::vector<bool> cut_;
+  bool silent_ = false;
 };
 
 std::uint64_t numelOf(std::uint64_t job) { return job % 3 == 2 ? 1 : 5 + job; }
@@ -195,7 +204,8 @@ using StepsOf = std::function<std::vector<Failover::Step>(Rank&)>;
 
 /// A rank: the rows of its callers, and what the library has.
 struct Rank {
-  Rank(Wires& wires, int number, int size, std::uint64_t jobs, const StepsOf& stepsOf)
+  Rank(Wires& wires, int number, int size, std::uint64_t jobs, const StepsOf& stepsOf,
+       milliseconds limit)
       : number(number), rows(jobs), memory(jobs) {
     for (std::uint64_t job = 0; job < jobs; ++job) {
       for (std::uint64_t i = 0; i < numelOf(job); ++i) {
@@ -203,7 +213,7 @@ struct Rank {
       }
     }
     failover = std::make_unique<Failover>(
-        wires.of(number), number, size, kLimit,
+        wires.of(number), number, size, limit,
         Failover::Delegate{[this](const std::string& /*why*/) {
                              stopped = true;
                              onStop();
@@ -246,10 +256,11 @@ struct Rank {
 };
 
 std::vector<std::unique_ptr<Rank>> makeRanks(Wires& wires, int size, std::uint64_t jobs,
-                                             const StepsOf& stepsOf = {}) {
+                                             const StepsOf& stepsOf = {},
+                                             milliseconds limit = kLimit) {
   std::vector<std::unique_ptr<Rank>> ranks;
   for (int rank = 0; rank < size; ++rank) {
-    ranks.push_back(std::make_unique<Rank>(wires, rank, size, jobs, stepsOf));
+    ranks.push_back(std::make_unique<Rank>(wires, rank, size, jobs, stepsOf, limit));
   }
   return ranks;
 }
@@ -856,6 +867,27 @@ void loseRank(int size, int gone) {
   }
 }
 
+/// The network of the messages is lost with the switch, and no connection closes.
+void loseNetwork(int size) {
+  Wires wires(size);
+  const auto ranks = makeRanks(wires, size, 1, {}, milliseconds(200));
+  wires.silence();
+  std::vector<std::thread> threads;
+  for (const auto& rank : ranks) {
+    threads.emplace_back([&rank = *rank, size] {
+      check(rank.submit(0), "a job is admitted");
+      rank.failover->suspend("the library died");
+      const auto error = raised([&] { rank.redo(0); });
+      const auto before = std::to_string((rank.number + size - 1) % size);
+      check(error.find("rank " + before + " did not answer within 200 ms") != std::string::npos,
+            error);
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+}
+
 /// Whoever waits for the others, or for a place in the window, hears that the group was aborted.
 void abortGroup() {
   Wires wires(2);
@@ -953,6 +985,8 @@ int main(int argc, char** argv) {
         loseRank(size, gone);
       }
     }
+    loseNetwork(2);
+    loseNetwork(3);
     abortGroup();
     giveUpSum();
     endEarly();
