@@ -311,6 +311,15 @@ struct Rank {
     return Group(DirectoryStore(root, name), rank, size, timeout);
   }
 
+  /// Waits until all ranks are here.
+  void meet(const std::string& place) const {
+    DirectoryStore others(root, place);
+    others.set(std::to_string(rank), {});
+    for (int other = 0; other < size; ++other) {
+      others.wait({std::to_string(other)}, limit);
+    }
+  }
+
   void sum(Group& group, int rounds, bool expectDelegated) const {
     std::vector<Tensor> tensors;
     std::vector<std::future<Outcome>> futures;
@@ -403,6 +412,7 @@ void abandoned(const Rank& me) {
 void dropped(const Rank& me) {
   auto group = me.group("dropped");
   me.sum(group, 3, true);
+  me.meet("summed");
   if (me.rank == 1) {
     group.make(ints(10, me.rank, 0), ReduceOp::SUM);
   }
@@ -411,11 +421,7 @@ void dropped(const Rank& me) {
       me.rank == 1 ? "allreduce number 3 was dropped before it was submitted" : "rank 1 is gone";
   check(error.find(expected) != std::string::npos, error);
   check(error.find("no message") == std::string::npos, "nobody waits for it: " + error);
-  DirectoryStore others(me.root, "others");  // those that still hear it
-  others.set(std::to_string(me.rank), {});
-  for (int rank = 0; rank < me.size; ++rank) {
-    others.wait({std::to_string(rank)}, me.limit);
-  }
+  me.meet("told");  // the group ends with the rank
 }
 
 /// Sums the tensor of `work` with these steps; returns what was thrown.

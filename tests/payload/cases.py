@@ -706,6 +706,7 @@ def dropped(switchml, victim):
     """Denies a rank memory for a contiguous tensor: none of its later sums is SwitchML's."""
     start()
     allreduce_and_check(1000, torch.float32)
+    dist.barrier()  # all have their sums
     tensor = torch.ones(2, 1 << 25).t()[::2]
     if victim == RANK:
         with open("/proc/self/statm") as file:
