@@ -382,16 +382,20 @@ void stop(Process& state) {
   }
 }
 
-/// Called with the mutex held. All calls from here on fail. Returns the failover that is to be
-/// closed, or null.
-Failover* disable(Process& state, const std::string& why) {
-  if (!state.broken.empty()) {
-    return nullptr;
+/// Called with the mutex held. All calls from here on fail. `end` comes before the stop, which
+/// wakes those that wait for the library: their reason would be another.
+void disable(Process& state, const std::string& why, void (Failover::*end)(const std::string&)) {
+  const bool first = state.broken.empty();
+  if (first) {
+    state.broken.set(why);
   }
-  state.broken.set(why);
-  stop(state);
   const auto* const group = state.delegation.load();
-  return group == nullptr || state.forked ? nullptr : group->failover.get();
+  if (group != nullptr && group->failover && !state.forked) {
+    ((*group->failover).*end)(why);
+  }
+  if (first) {
+    stop(state);
+  }
 }
 
 /// The context is stopped, and its group goes on without it.
@@ -408,9 +412,7 @@ void fail(Process& state, const std::string& why) {
     say(text("error: ", why, counted.empty() ? "" : " (" + counted + ")",
              "; this rank uses SwitchML no more"));
   }
-  if (auto* const failover = disable(state, why)) {
-    failover->giveUp(why);
-  }
+  disable(state, why, &Failover::giveUp);
 }
 
 /// Registered after the context was made, so it runs before the context is destroyed. The process
@@ -420,10 +422,7 @@ void atExit(int status, void*) {
   auto& state = process();
   if (!state.forked) {
     std::unique_lock<std::mutex> lock(state.mutex);
-    constexpr const char* kExiting = "the process is exiting";
-    if (auto* const failover = disable(state, kExiting)) {
-      failover->close(kExiting);
-    }
+    disable(state, "the process is exiting", &Failover::close);
     lock.unlock();
     if (stoppedWithin(kStopAtExit)) {
       return;
@@ -926,7 +925,7 @@ void Flight::redo(const SubmittedJobs::value_type& job) {
   }
   try {
     failover_->redo(job.first - first_, sum.element, sum.data, sum.numel, patience_);
-  } catch (const std::runtime_error& error) {
+  } catch (const std::exception& error) {
     std::lock_guard<std::mutex> lock(state_.mutex);
     fail(state_, error.what());
     throwBroken(state_);

@@ -135,9 +135,9 @@ class Failover {
     auto& slot = slotOf(job);
     for (std::uint64_t counted = 0;;) {
       changed_.wait(lock, [&] {
-        return state_ == State::kRunning ? job < finished_ + kWindow && !slot.used
-                                         : state_ != State::kSuspended;
+        return state_ != State::kRunning || (job < finished_ + kWindow && !slot.used);
       });
+      awaitRing(lock);
       if (state_ != State::kRing || counted == failures_) {
         break;
       }
@@ -214,12 +214,7 @@ class Failover {
   void redo(std::uint64_t job, Element element, void* data, std::uint64_t numel,
             Milliseconds limit) {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (!changed_.wait_for(lock, limit_, [this] { return state_ != State::kSuspended || all_; })) {
-      lock.unlock();
-      close(text(reason(), "; the ranks cannot go on over Gloo: rank ", collectives_.before(),
-                 " did not answer within ", limit_.count(), " ms"));
-      lock.lock();
-    }
+    awaitRing(lock);
     changed_.wait(lock, [&] {
       return state_ == State::kClosed ||
              (state_ == State::kRing && (job == next_ || received_.count(job) != 0));
@@ -372,6 +367,18 @@ class Failover {
     changed_.notify_all();
   }
 
+  /// Called with the mutex held. Waits until a failure has been recovered from, or closes this: the
+  /// rank before this one has `limit_` to warn it.
+  void awaitRing(std::unique_lock<std::mutex>& lock) {
+    if (!changed_.wait_for(lock, limit_, [this] { return state_ != State::kSuspended || all_; })) {
+      lock.unlock();
+      close(text(reason(), "; the ranks cannot go on over Gloo: nothing came from rank ",
+                 collectives_.before(), " within ", limit_.count(), " ms"));
+      lock.lock();
+    }
+    changed_.wait(lock, [this] { return state_ != State::kSuspended; });
+  }
+
   /// Waits for the warning of the rank before this one, and for what it means; and again, once the
   /// ranks have returned.
   void watch() {
@@ -493,6 +500,7 @@ class Failover {
       if (hearing.abort) {
         hearing.abort();
       }
+      hearing_ = std::move(hearing);
       return false;
     }
     counters_.end();

@@ -408,17 +408,25 @@ void abandoned(const Rank& me) {
   check(error.find("dropped before it was submitted") != std::string::npos, error);
 }
 
-/// One rank drops an allreduce, with failover: the others learn that it is gone.
+/// One rank drops an allreduce while another one is under way, with failover: the others learn that
+/// it is gone.
 void dropped(const Rank& me) {
   auto group = me.group("dropped");
   me.sum(group, 3, true);
   me.meet("summed");
+  std::future<Outcome> waiting;
   if (me.rank == 1) {
+    waiting = group.allreduce(ints(10, me.rank, 0));
+    std::this_thread::sleep_for(milliseconds(20));
     group.make(ints(10, me.rank, 0), ReduceOp::SUM);
   }
-  const auto error = group.allreduce(ints(10, me.rank, 0)).get().error;
+  me.meet("dropped");
+  if (me.rank != 1) {
+    waiting = group.allreduce(ints(10, me.rank, 0));
+  }
+  const auto error = waiting.get().error;
   const auto* const expected =
-      me.rank == 1 ? "allreduce number 3 was dropped before it was submitted" : "rank 1 is gone";
+      me.rank == 1 ? "allreduce number 4 was dropped before it was submitted" : "rank 1 is gone";
   check(error.find(expected) != std::string::npos, error);
   check(error.find("no message") == std::string::npos, "nobody waits for it: " + error);
   me.meet("told");  // the group ends with the rank

@@ -870,16 +870,17 @@ void loseRank(int size, int gone) {
 /// The network of the messages is lost with the switch, and no connection closes.
 void loseNetwork(int size) {
   Wires wires(size);
-  const auto ranks = makeRanks(wires, size, 1, {}, milliseconds(200));
+  const auto ranks = makeRanks(wires, size, 2, {}, milliseconds(200));
   wires.silence();
   std::vector<std::thread> threads;
   for (const auto& rank : ranks) {
     threads.emplace_back([&rank = *rank, size] {
       check(rank.submit(0), "a job is admitted");
       rank.failover->suspend("the library died");
+      check(!rank.submit(1), "no job is admitted");
       const auto error = raised([&] { rank.redo(0); });
       const auto before = std::to_string((rank.number + size - 1) % size);
-      check(error.find("rank " + before + " did not answer within 200 ms") != std::string::npos,
+      check(error.find("nothing came from rank " + before + " within 200 ms") != std::string::npos,
             error);
     });
   }

@@ -113,7 +113,7 @@ def test_the_controller_killed(around: Around, env: dict[str, str]) -> None:
 @EITHER
 def test_no_network_at_all(around: Around, env: dict[str, str]) -> None:
     command = ["sh", "-c", f"ip link set {WIRE} down; ip link set {LAN} down"]
-    why = "; the ranks cannot go on over Gloo: rank " if env else ""
+    why = "; the ranks cannot go on over Gloo: nothing came from rank " if env else ""
     check_raised(around.break_by(command, env, goes_on=False), why)
 
 
