@@ -16,7 +16,8 @@ def read_values(environ: "dict[str, str]") -> "dict[str, str]":
 
 def read_text(environ: "dict[str, str]") -> str:
     """Text of the file that the delegate takes; empty where there is none."""
-    path = next((path for path in _places(environ) if os.access(path, os.R_OK)), os.devnull)
+    files = filter(os.path.isfile, _places(environ))
+    path = next((path for path in files if os.access(path, os.R_OK)), os.devnull)
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()
 

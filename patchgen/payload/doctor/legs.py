@@ -5,7 +5,8 @@ from typing import Any, Callable, NamedTuple
 from .machine import BAD, DOUBTFUL, GOOD, Finding
 
 UNKNOWN = ""
-_REACHED = ("offer", "start", "probe", "sums", "measure", "failover", "")  # steps of the agreement
+_STEPS = ("offer", "controller", "stop", "start", "probe", "sums", "measure", "failover", "")
+"""Steps of the agreement, in their order; the empty one is its end."""
 _WAITED = "did not start within"  # words of the delegate
 _DELEGATE = "switchml: "  # beginning of its lines
 _DECISIVE = ("switchml", "torch", "simulator", "flags", "protocol", "mends")
@@ -36,8 +37,7 @@ def _step(rank: Any) -> "str | None":
 
 def _is_past(rank: Any, step: str) -> bool:
     reached = _step(rank)
-    reached = "offer" if reached == "controller" else reached
-    return reached is not None and _REACHED.index(reached) > _REACHED.index(step)
+    return reached is not None and _STEPS.index(reached) > _STEPS.index(step)
 
 
 def look_at_ranks(rank: Any, ranks: "list[Any]") -> Finding:
@@ -110,7 +110,7 @@ def look_at_controller(rank: Any, _ranks: "list[Any]") -> Finding:
     """The controller's port answers."""
     if _step(rank) == "controller":
         return Finding(BAD, _report(rank)["objection"])
-    return _good() if _is_past(rank, "offer") else Finding(UNKNOWN, "")
+    return _good() if _is_past(rank, "controller") else Finding(UNKNOWN, "")
 
 
 def look_at_session(rank: Any, ranks: "list[Any]") -> Finding:
@@ -184,12 +184,20 @@ def look_at_sums(rank: Any, _ranks: "list[Any]") -> Finding:
         return Finding(DOUBTFUL, "SWITCHML_ALLOW_FAKE_SUMS is set, so nobody has looked at sums")
     if _is_slower(rank):
         return Finding(DOUBTFUL, _report(rank)["objection"])
+    if not _step(rank) and _failure(rank):
+        return Finding(BAD, _failure(rank))
     return _good() if _step(rank) == "sums" or _is_past(rank, "sums") else Finding(UNKNOWN, "")
 
 
 def _is_slower(rank: Any) -> bool:
     """True where all is well, and the ranks have found that Gloo is faster."""
     return _step(rank) == "measure" and not _report(rank)["failure"]
+
+
+def _failure(rank: Any) -> str:
+    """Failure of a later allreduce; empty where there was none."""
+    report = _report(rank)
+    return str(report.get("failure") or report.get("failover", {}).get("reason", ""))
 
 
 LEGS = (

@@ -40,8 +40,9 @@ def look(values: "dict[str, str]", *, simulator: bool, root: str = "/") -> "Iter
     if "--no-huge" not in options:
         yield look_at_pages(root)
     interface = _interface(values, options) if backend == "dpdk" else ""
-    if interface:
-        yield from look_at_link(interface, int(values.get("general.packet_numel", "256")))
+    numel = values.get("general.packet_numel", "256")
+    if interface and numel.isdecimal():  # the delegate refuses another value
+        yield from look_at_link(interface, int(numel))
     yield from _look_at_card(options, root)
     yield from _look_at_clocks(root)
 

@@ -25,6 +25,8 @@ _FIRST = ("ranks", "software")  # legs without which ranks cannot try
 _ROUNDS = 4  # of the agreement, each of which may take the group's timeout
 _SILENT = {"ended": "says nothing", "said": []}  # an attempt that is not told
 _ANSWERS = 15.0  # seconds more for the answers of ranks that have waited as long as that
+_REQUIRE = "SWITCHML_REQUIRE"  # raises instead of telling at which step the ranks did not agree
+_FILTERS = ("SWITCHML_MIN_NUMEL", "SWITCHML_DTYPES", "SWITCHML_OPS")  # of what is delegated
 
 
 def main(argv: "list[str]") -> int:
@@ -97,6 +99,7 @@ def _try(job: "dict[str, Any]", module: Any, backend: str) -> "dict[str, Any]":
     """Makes a group as a training does. Runs in the child."""
     import torch.distributed as dist
 
+    os.environ.pop(_REQUIRE, None)
     environ = job["environ"]
     limit = dt.timedelta(seconds=job["timeout"])
     store = open_store(environ, job["timeout"], "switchml-doctor-group")
@@ -109,7 +112,9 @@ def _try(job: "dict[str, Any]", module: Any, backend: str) -> "dict[str, Any]":
     elif job["sizes"] and report["delegating"]:
         least = int(report["terms"]["SWITCHML_MIN_NUMEL"])
         sizes = [numel for numel in job["sizes"] if numel >= least]
-        found["times"] = measure(dist, sizes, job["timeout"])
+        with contextlib.suppress(RuntimeError):  # the report tells why
+            found["times"] = measure(dist, sizes, job["timeout"])
+        found["report"] = module.report()
     return found
 
 
@@ -122,6 +127,8 @@ def _try_alone(job: "dict[str, Any]", module: Any, backend: str) -> "dict[str, A
         path = os.path.join(directory, "switchml.cfg")
         with open(path, "w", encoding="utf-8") as file:
             file.write(without_numbers(read_text(job["environ"])))
+        for name in (_REQUIRE, *_FILTERS):
+            os.environ.pop(name, None)
         os.environ.update(
             SWITCHML_CONFIG=path,
             SWITCHML_ALLOW_FAKE_SUMS="1",

@@ -87,6 +87,20 @@ def test_a_link(
     assert looked(tmp_path, {}, **values) == found
 
 
+def test_elements_that_are_no_number(tmp_path: Path) -> None:
+    """The delegate refuses them."""
+    values = {"backend__dpdk__worker_ip": "interface:lo", "general__packet_numel": "many"}
+    assert looked(tmp_path, {}, **values) == []
+
+
+def test_clocks_of_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 3, 5})
+    place = "sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor"
+    files = {place.format(core): text for core, text in ((0, "performance"), (3, "powersave"))}
+    found = ("doubtful", "cores 3 are not governed by performance")
+    assert looked(tmp_path, files) == [found]
+
+
 def test_an_interface_that_is_not_there(tmp_path: Path) -> None:
     values = {"backend__dpdk__worker_ip": "interface:ens7"}
     assert looked(tmp_path, {}, **values) == [("bad", "there is no interface ens7")]
@@ -127,7 +141,8 @@ def test_the_values_of_a_configuration(tmp_path: Path) -> None:
     assert "rank" not in rest
     assert "num_workers" not in rest
     assert "backend = dpdk" in rest
-    assert config.read_values({"SWITCHML_CONFIG": str(tmp_path / "none")}) == {}
+    for path in (tmp_path / "none", tmp_path):
+        assert config.read_values({"SWITCHML_CONFIG": str(path)}) == {}
     assert socket.gethostname() in config._places({})[-1]
 
 
@@ -216,6 +231,19 @@ def test_wrong_sums() -> None:
     wrong = {"step": "sums", "objection": "SwitchML summed the probe wrongly"}
     ranks = [rank(0, report={"step": "sums"}), rank(1, report=wrong)]
     assert failed(*ranks) == ("sums", ["h1"], wrong["objection"])
+
+
+@pytest.mark.parametrize("failed_over", [False, True])
+def test_an_allreduce_that_fails_while_it_is_measured(*, failed_over: bool) -> None:
+    why = "rank 1: the allreduce did not finish"
+    broken = {"failover": {"reason": why}} if failed_over else {"failure": why}
+    assert failed(rank(0), rank(1, report=broken)) == ("sums", ["h1"], why)
+
+
+def test_a_rank_whose_context_has_not_stopped() -> None:
+    why = "the SwitchML context has not stopped"
+    ranks = [rank(number, report={"step": "stop", "reason": why}) for number in (0, 1)]
+    assert failed(*ranks) == ("sums", ["h0", "h1"], why)
 
 
 def test_a_library_that_does_not_count() -> None:
