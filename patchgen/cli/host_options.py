@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HOSTS = "Several hosts, as torchrun"
 MOST_HOSTS = 4096
-_BACKENDS = ("c10d", "static")
+_BACKENDS = ("c10d", "static")  # those of torch that need no other server
 _FIELDS = {
     "nnodes": "nodes",
     "node_rank": "node",
@@ -54,8 +54,8 @@ _OPTIONS = (
     ),
     option(
         "--rdzv-backend", group=HOSTS, type=click.Choice(_BACKENDS),
-        help="How torch numbers the ranks: by --node-rank (static), or by address. [default: "
-        "static with a --node-rank and without --max-restarts]",
+        help="How torch numbers the ranks: by host (static), or by address. [default: static, with "
+        "--max-restarts c10d]",
     ),
     option(
         "--max-restarts", group=HOSTS, type=click.IntRange(min=0), metavar="N",

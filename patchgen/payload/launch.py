@@ -15,7 +15,7 @@ _MPIRUN = (
     "OMPI_COMM_WORLD_LOCAL_SIZE",
 )
 _SRUN = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE")
-_NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 _NODES = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST")
 _TASKS = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
 _PSEUDO_STEPS = 0xFFFFFFF0  # SLURM's numbers for scripts and shells, which are no tasks of srun
@@ -25,9 +25,9 @@ def missing(environ: "dict[str, str]") -> "dict[str, str]":
     """Variables of torch that are not set, where a launcher gives the same under another name."""
     # mpirun in a job of SLURM also has the variables of the script that calls it.
     if _MPIRUN[0] in environ and _MPIRUN[1] in environ:
-        given = {name: environ.get(other, "") for name, other in zip(_NAMES, _MPIRUN)}
+        given = {name: environ.get(other, "") for name, other in zip(NAMES, _MPIRUN)}
     elif _is_task(environ):
-        given = {name: environ.get(other, "") for name, other in zip(_NAMES, _SRUN)}
+        given = {name: environ.get(other, "") for name, other in zip(NAMES, _SRUN)}
         given["LOCAL_WORLD_SIZE"] = tasks_of_node(environ)
     else:
         return {}

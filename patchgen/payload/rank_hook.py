@@ -25,6 +25,7 @@ C10D = "torch.distributed.distributed_c10d"
 GLOO, PLUGIN = "gloo", "switchml"
 # In the template of a configuration.
 RANK_MARK, WORLD_MARK, CPUS_MARK = "@RANK@", "@WORKERS@", "@CPUS@"
+PORT_MARK = "@PORT of {}@"  # of so many ports, which are for ranks that follow each other
 
 
 def translated(backend: str) -> str:
@@ -44,6 +45,15 @@ def place(arguments: "dict[str, Any]", environ: "dict[str, str]") -> "tuple[int,
             given = next((int(text) for text in texts if text.isdigit()), -1)
         found.append(int(given))
     return found[0], found[1]
+
+
+def filled(template: str, rank: int, world: int, cpus: str = CPUS_MARK) -> str:
+    """The configuration of a rank."""
+    ports = PORT_MARK.format(r"(\d+)")
+    text = re.sub(ports, lambda found: str(rank % int(found.group(1))), template)
+    for mark, value in ((RANK_MARK, str(rank)), (WORLD_MARK, str(world)), (CPUS_MARK, cpus)):
+        text = text.replace(mark, value)
+    return text
 
 
 class Rank:
@@ -177,9 +187,8 @@ class Rank:
         if os.environ.get(CONFIG) != self.inherited or rank < 0:
             return  # the script has named its own, or says nothing of its rank
         if template is not None and world > 0:
-            text = template.replace(RANK_MARK, str(rank)).replace(WORLD_MARK, str(world))
-            if self.job["cpus"]:
-                text = text.replace(CPUS_MARK, self.job["cpus"][rank % len(self.job["cpus"])])
+            cpus = self.job["cpus"] or [CPUS_MARK]
+            text = filled(template, rank, world, cpus[rank % len(cpus)])
             path = os.path.join(self.job["directory"], f"switchml-{rank}-{os.getpid()}.cfg")
             with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(text)

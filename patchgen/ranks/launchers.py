@@ -25,7 +25,6 @@ _ADVICE = (
     "start the script itself"
 )
 
-_TASK = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 _LOWEST_PORT, _PORTS = 29_400, 3_000  # below those that the kernel gives to anybody
 
 
@@ -47,7 +46,7 @@ class Task:
 
 def find_task(environ: Mapping[str, str]) -> Task | None:
     """Finds out which task of srun or mpirun this command is; None where it is none of several."""
-    if any(name in environ for name in _TASK):
+    if any(name in environ for name in launch.NAMES):
         return None  # another launcher, which this command overrides
     found = launch.missing(dict(environ))
     size = int(found.get("WORLD_SIZE", "1"))

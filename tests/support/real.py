@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgen.client import config
-from patchgen.payload.rank_hook import CPUS_MARK, RANK_MARK, WORLD_MARK
+from patchgen.payload.rank_hook import CPUS_MARK, PORT_MARK, RANK_MARK, WORLD_MARK, filled
 from patchgen.ranks import lab
 from patchgen.system.process import CompletedRun, Program, side_by_side
 from support import real_client
@@ -49,10 +49,7 @@ class Settings:
         numbers = lab.cpus()
         # Threads share a processor where there are too few, which DPDK takes as well.
         own = [numbers[(rank + thread) % len(numbers)] for thread in range(self.threads)]
-        marks = {RANK_MARK: str(rank), WORLD_MARK: str(workers), CPUS_MARK: ",".join(own)}
-        for mark, value in marks.items():
-            text = text.replace(mark, value)
-        return text
+        return filled(text, rank, workers, ",".join(own))
 
 
 def dummy(factory: pytest.TempPathFactory) -> Path:
@@ -170,7 +167,9 @@ def one_file(running: lab.Lab, timeout: int = 10) -> str:
     """Composes one switchml.cfg for all ranks, who fill in what only they know."""
     text = config.compose_lab(running.device, running.port, outstanding=64, timeout=timeout)
     text = text.replace(f"= {RANK_MARK}", "= auto").replace(f"= {WORLD_MARK}", "= auto")
-    return text.replace(CPUS_MARK, "auto").replace(RANK_MARK, "${RANK}")
+    for mark in (RANK_MARK, PORT_MARK.format(running.sockets)):
+        text = text.replace(mark, "${RANK}")
+    return text.replace(CPUS_MARK, "auto")
 
 
 class OneFile(LabLauncher):

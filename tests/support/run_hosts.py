@@ -106,11 +106,21 @@ def begin_in_lab(
     directory: Path,
     command: Sequence[str | Path],
     *options: str | Path,
+    address: str = ADDRESS,
 ) -> list[Command]:
-    """Starts `run` with a rank on each host, of which the first has the software switch."""
+    """Starts `run` with a rank on each host, of which the first has the software switch.
+
+    Args:
+        hosts: sites of the hosts.
+        cache: directory of what was built.
+        directory: where each gets a directory of its number.
+        command: command of the ranks.
+        options: more options of `run`.
+        address: address of the first host.
+    """
     env = cluster.environment(TMPDIR=str(directory), XDG_CACHE_HOME=str(directory / "cache"))
     place = ["--lab", f"--cache={cache}", f"--nnodes={len(hosts)}"]
-    place += [f"--rdzv-endpoint={ADDRESS}:{_PORT}"]
+    place += [f"--rdzv-endpoint={address}:{_PORT}"]
     return [
         begin(
             directory / f"host-{node}", [*place, f"--node-rank={node}", *options], command,

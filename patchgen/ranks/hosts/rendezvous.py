@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 STATIC, C10D = "static", "c10d"
-BACKENDS = (C10D, STATIC)
-"""Backends of torch's rendezvous that need no other server."""
 DEFAULT_PORT = 29400
 """Port of an endpoint that names none, as in torchrun."""
 
@@ -79,10 +77,8 @@ class Request:
     def elastic(self) -> Elastic:
         """Choices for torch's elastic launcher."""
         restarts = self.restarts or 0
-        alone = self.standalone or (self.nodes or 1) == 1
-        usual = STATIC if self.node is not None or alone else C10D
-        chosen = self.backend or (C10D if restarts or self.standalone else usual)
-        return Elastic(chosen, restarts)
+        usual = C10D if restarts or self.standalone else STATIC
+        return Elastic(self.backend or usual, restarts)
 
 
 def plan_rendezvous(request: Request, environ: Mapping[str, str]) -> Rendezvous | None:

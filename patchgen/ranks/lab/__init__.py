@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from patchgen import switch as switches
 from patchgen.client import config
 from patchgen.errors import OptionsError, ToolError
-from patchgen.payload.rank_hook import RANK_MARK
+from patchgen.payload.rank_hook import PORT_MARK
 from patchgen.system import files
 from patchgen.system.companion import beside
 from patchgen.system.process import Program
@@ -112,6 +112,8 @@ class Lab:
     """Switch that runs."""
 
     directory: str
+    sockets: int
+    """Number of its ports that share memory with a rank."""
     port: int
     """Port of its controller."""
     companion: Companion
@@ -124,8 +126,11 @@ class Lab:
 
     @property
     def device(self) -> str:
-        """Device of a rank, with a mark for the rank."""
-        socket = _socket(self.directory, RANK_MARK)
+        """Device of a rank, with a mark for its port.
+
+        The ranks of this host follow each other, but need not begin with 0.
+        """
+        socket = _socket(self.directory, PORT_MARK.format(self.sockets))
         return f"net_memif0,role=client,socket={socket},socket-abstract=no"
 
     @property
@@ -172,8 +177,9 @@ def running(
         counters = os.path.join(directory, "counters.json")
         address = network.address if network else _LOOPBACK
         command = [switch, "--listen", f"{address}:0", "--json", counters, *faults.arguments]
-        for rank in range(workers or MOST):
-            command += ["--port", f"memif:{_socket(directory, rank)}"]
+        sockets = workers or MOST
+        for number in range(sockets):
+            command += ["--port", f"memif:{_socket(directory, number)}"]
         if network:
             command += ["--port", f"packet:{network.interface}"]
         with beside(Program(command, grace=_GRACE), limit=_READY) as companion:
@@ -181,7 +187,7 @@ def running(
             if listening is None:
                 raise ToolError(f"{switch}: says {companion.line!r}, not where it listens")
             timeout = _LOSSY if faults.loss else _PATIENT
-            lab = Lab(directory, int(listening[2]), companion, timeout, address)
+            lab = Lab(directory, sockets, int(listening[2]), companion, timeout, address)
             yield lab
         with contextlib.suppress(FileNotFoundError), open(counters, encoding="ascii") as file:
             lab.counters = json.load(file)
@@ -204,5 +210,5 @@ def _directory() -> Iterator[str]:
     raise OptionsError("TMPDIR: no directory whose path DPDK takes; name one of letters and digits")
 
 
-def _socket(directory: str, rank: int | str) -> str:
-    return os.path.join(directory, f"port-{rank}")
+def _socket(directory: str, number: int | str) -> str:
+    return os.path.join(directory, f"port-{number}")

@@ -55,7 +55,7 @@ def check(commands: Sequence[run_hosts.Command], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [pytest.param(["--node-rank={node}"], id="static", marks=pytest.mark.cluster),
-     pytest.param([], id="c10d")],
+     pytest.param(["--rdzv-backend=c10d"], id="c10d")],
 )  # fmt: skip
 def test_hosts_train_through_the_simulator_of_the_first(
     plugin: Plugin,

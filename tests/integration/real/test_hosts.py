@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import cluster, run_hosts, switch_program
-from support.hosts import INTERFACE, cabled
+from support.hosts import INTERFACE, SECOND, cabled
 from support.torch import Plugin, results
 from support.waiting import descendants, has_ended, until
 from support.wired import FIRST, WIRE, compose, core, on_hosts, wired
@@ -68,12 +68,18 @@ def test_run_over_hosts(plugin: Plugin, home: Path, switch: str, tmp_path: Path)
 
 @contextlib.contextmanager
 def run_with_lab(
-    plugin: Plugin, cache: Path, scratch: Path, *arguments: str
+    plugin: Plugin, cache: Path, scratch: Path, *arguments: str, backend: str = "static"
 ) -> Iterator[list[run_hosts.Command]]:
-    """The same command on two hosts with a cable, of which the first has the switch."""
+    """The same command on two hosts with a cable, of which the first has the switch.
+
+    Its address is the higher one, so c10d gives it the higher rank.
+    """
     program: list[str | Path] = [plugin.python, cluster.PROGRAM, scratch, *arguments]
-    with cabled() as hosts:
-        yield run_hosts.begin_in_lab(hosts, cache, scratch, program, "--require")
+    options = ["--require", f"--rdzv-backend={backend}"]
+    with cabled() as (second, first):
+        yield run_hosts.begin_in_lab(
+            [first, second], cache, scratch, program, *options, address=SECOND
+        )
 
 
 @pytest.fixture(scope="session")
@@ -81,9 +87,12 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return switch_program.cache(tmp_path_factory)
 
 
-def test_run_makes_a_lab_over_hosts(plugin: Plugin, cache: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["static", "c10d"])
+def test_run_makes_a_lab_over_hosts(
+    plugin: Plugin, cache: Path, tmp_path: Path, backend: str
+) -> None:
     """The first host's rank has a memif, the other one goes through the cable."""
-    with run_with_lab(plugin, cache, tmp_path) as commands:
+    with run_with_lab(plugin, cache, tmp_path, backend=backend) as commands:
         assert [command.code for command in commands] == [0, 0], [one.err for one in commands]
     cluster.check_delegated(cluster.read_records(tmp_path, 2), 1)
     first, second = (command.report for command in commands)

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from patchgen.client import config
-from patchgen.payload.rank_hook import CPUS_MARK, RANK_MARK, WORLD_MARK
+from patchgen.payload.rank_hook import PORT_MARK, filled
 
 
 def filled_in(rank: int, **given: Any) -> config.Config:
-    text = config.compose_lab(f"net_memif0,socket=/place/port-{RANK_MARK},", 4711, **given)
-    for mark, value in ((RANK_MARK, str(rank)), (WORLD_MARK, "3"), (CPUS_MARK, "1")):
-        text = text.replace(mark, value)
+    device = f"net_memif0,socket=/place/port-{PORT_MARK.format(3)},"
+    text = filled(config.compose_lab(device, 4711, **given), rank, 3, "1")
     assert "@" not in text
     return config.read(text)
 

@@ -78,7 +78,7 @@ def test_options_as_torchrun_has_them() -> None:
         (Request(), "static"),
         (Request(standalone=True), "c10d"),
         (Request(restarts=1), "c10d"),
-        (Request(nodes=2), "c10d"),
+        (Request(nodes=2), "static"),
         (Request(nodes=2, node=0), "static"),
         (Request(nodes=2, node=0, restarts=1), "c10d"),
         (Request(nodes=2, node=0, restarts=1, backend="static"), "static"),

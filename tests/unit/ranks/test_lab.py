@@ -12,7 +12,7 @@ import pytest
 from support.waiting import ENOUGH, has_ended
 
 from patchgen.errors import OptionsError, ToolError
-from patchgen.payload.rank_hook import RANK_MARK
+from patchgen.payload.rank_hook import filled
 from patchgen.ranks import lab
 from patchgen.ranks.lab import report
 
@@ -50,7 +50,9 @@ def test_the_switch_runs_as_long_as_the_block(tmp_path: Path) -> None:
     with lab.running(program(tmp_path, SERVER), 3, faults) as running:
         assert running.port == 4711
         assert "controller_port = 4711" in running.config
-        assert f"socket={running.directory}/port-{RANK_MARK}," in running.config
+        for rank, number in [(0, 0), (2, 2), (4, 1)]:
+            own = f"socket={running.directory}/port-{number},"
+            assert own in filled(running.config, rank, 5)
         assert os.path.isdir(running.directory)
     assert not os.path.exists(running.directory)
     assert has_ended(running.counters["pid"])
