@@ -119,8 +119,10 @@ class Failover {
         delegate_(std::move(delegate)),
         counters_(counters),
         ring_(ring),
-        collectives_(ring, kCollectives, rank, size),
-        hearing_(ring.receive(kWarning, &heard_, sizeof heard_)),
+        collectives_(ring, kRecoveries, rank, size),
+        callsBefore_(counters.calls),
+        secondsBefore_(counters.seconds()),
+        hearing_(ring.receive(kWarnings, &heard_, sizeof heard_)),
         watcher_([this] { watch(); }) {}
 
   ~Failover() { leave(); }
@@ -253,10 +255,8 @@ class Failover {
   /// Ends all waiting: nothing is summed any more.
   void close(const std::string& why) noexcept {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (state_ != State::kClosed) {
-      state_ = State::kClosed;
-      why_ = why;
-    }
+    const auto before = std::exchange(state_, State::kClosed);
+    why_ = before == State::kClosed ? why_ : why;
     aborted_ = true;
     for (const auto* transfer : {&hearing_, &warning_}) {
       if (transfer->abort) {
@@ -266,23 +266,24 @@ class Failover {
     lock.unlock();
     changed_.notify_all();
     collectives_.abort();
+    if (before == State::kRing) {
+      counters_.end();
+      if (rank_ == 0) {
+        delegate_.say(text(why, "; ", counters_.calls - callsBefore_,
+                           " allreduces went over Gloo, in ", counters_.seconds() - secondsBefore_,
+                           " s"));
+      }
+    }
   }
 
   /// Closes it, and lets go of the connections.
   void leave() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    const bool overGloo = state_ == State::kRing;
-    lock.unlock();
     close("the process group has ended");
     if (watcher_.joinable()) {
       watcher_.join();
     }
     counters_.end();
-    if (overGloo && rank_ == 0) {
-      delegate_.say(text("the process group has ended; ", counters_.calls.load(),
-                         " of its allreduces went over Gloo, in ", counters_.seconds(), " s"));
-    }
-    lock.lock();
+    const std::lock_guard<std::mutex> lock(mutex_);
     hearing_ = warning_ = {};
     ring_ = {};
     collectives_.release();
@@ -295,7 +296,6 @@ class Failover {
  private:
   /// kRunning: with the context. kSuspended: the ranks are told. kRing: they go on over the ring.
   enum class State : std::uint8_t { kRunning, kSuspended, kRing, kClosed };
-  enum Channel : unsigned { kWarning, kCollectives };
   using Memory = std::unique_ptr<std::uint64_t[]>;
 
   static constexpr Milliseconds kForever = std::chrono::hours(24 * 365);
@@ -357,7 +357,7 @@ class Failover {
   void warnNext() {
     Transfer sending;
     try {
-      sending = ring_.send(kWarning, &told_, sizeof told_);
+      sending = ring_.send(kWarnings, &told_, sizeof told_);
     } catch (const std::exception&) {  // that the next rank is gone shows again when all compare
     }
     std::unique_lock<std::mutex> lock(mutex_);
@@ -367,14 +367,12 @@ class Failover {
     changed_.notify_all();
   }
 
-  /// Called with the mutex held. Waits until a failure has been recovered from, or closes this: the
-  /// rank before this one has `limit_` to warn it.
+  /// Called with the mutex held. Waits until a failure has been recovered from. The rank before
+  /// this one has `limit_` to warn it; else it is gone.
   void awaitRing(std::unique_lock<std::mutex>& lock) {
     if (!changed_.wait_for(lock, limit_, [this] { return state_ != State::kSuspended || all_; })) {
-      lock.unlock();
-      close(text(reason(), "; the ranks cannot go on over Gloo: nothing came from rank ",
-                 collectives_.before(), " within ", limit_.count(), " ms"));
-      lock.lock();
+      missed_ = true;
+      hearing_.abort();
     }
     changed_.wait(lock, [this] { return state_ != State::kSuspended; });
   }
@@ -386,35 +384,52 @@ class Failover {
     do {
       const auto hearing = hearing_;
       lock.unlock();
+      bool aborted = false;
       try {
-        if (!hearing.wait(kForever)) {
-          return;
+        aborted = !hearing.wait(kForever);
+        if (!aborted) {
+          suspend(heard_);
         }
-        suspend(heard_);
       } catch (const std::exception&) {
         // That rank is gone. It may have ended after its last job, so this alone is no failure.
       }
       lock.lock();
+      if (aborted && !missed_) {
+        return;
+      }
       changed_.wait(lock, [this] { return warned_ || aborted_; });
-      const bool isGone = state_ == State::kClosed;
+      const auto known = loss();
       all_ = true;
       lock.unlock();
       changed_.notify_all();
-      recover(isGone);
+      recover(known.get());
       lock.lock();
       changed_.wait(lock, [this] { return state_ != State::kRing; });
     } while (state_ != State::kClosed);
   }
 
-  /// `isGone`: this rank gives up.
-  void recover(bool isGone) noexcept {
+  /// Called with the mutex held. The rank that is gone, as far as this one knows before it has
+  /// heard the others: itself where it gives up.
+  std::unique_ptr<const RingCollectives::Loss> loss() const {
+    using Loss = RingCollectives::Loss;
+    return missed_ ? std::make_unique<const Loss>(
+                         Loss{collectives_.before(),
+                              text("nothing came from it within ", limit_.count(), " ms")})
+           : state_ == State::kClosed
+               ? std::make_unique<const Loss>(Loss{static_cast<std::size_t>(rank_), ""})
+               : nullptr;
+  }
+
+  void recover(const RingCollectives::Loss* known) noexcept {
     try {
-      const auto finished = collectives_.gather(finished_, limit_, isGone);
+      const auto finished = collectives_.gather(finished_, limit_, known);
       const auto most = std::max_element(finished.begin(), finished.end());
       auto received = share(*std::min_element(finished.begin(), finished.end()), *most,
                             static_cast<std::size_t>(most - finished.begin()));
       std::unique_lock<std::mutex> lock(mutex_);
       if (state_ != State::kSuspended) {
+        lock.unlock();
+        close("");
         return;
       }
       state_ = State::kRing;
@@ -493,7 +508,7 @@ class Failover {
 
   /// All ranks use their contexts again. False where the group was closed meanwhile.
   bool resume(std::uint64_t job) {
-    auto hearing = ring_.receive(kWarning, &heard_, sizeof heard_);
+    auto hearing = ring_.receive(kWarnings, &heard_, sizeof heard_);
     delegate_.resume();
     std::unique_lock<std::mutex> lock(mutex_);
     if (state_ != State::kRing) {
@@ -547,12 +562,15 @@ class Failover {
   Counters& counters_;
   Ring ring_;
   RingCollectives collectives_;
+  const std::uint64_t callsBefore_;
+  const double secondsBefore_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::kRunning;
   bool warned_ = false;   // the next rank is
   bool all_ = false;      // all ranks have failed or are warned
+  bool missed_ = false;   // the warning of the rank before
   bool aborted_ = false;  // nothing is sent or heard any more
   std::string why_;
   std::array<Slot, kWindow + kResults> slots_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -15,6 +16,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -24,10 +26,48 @@
 
 namespace switchml_torch {
 
+/// Channels of the ring of a group: each has one use.
+enum Channel : unsigned { kWarnings, kRecoveries, kMeasurements, kBeats };
+
+/// Calls a function when a time has passed, unless this is destroyed before.
+class Deadline {
+ public:
+  Deadline(std::chrono::milliseconds time, std::function<void()> passed)
+      : waiting_([this, time, own = std::move(passed)] {
+          std::unique_lock<std::mutex> lock(mutex_);
+          if (!changed_.wait_for(lock, time, [this] { return met_; })) {
+            own();
+          }
+        }) {}
+
+  ~Deadline() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      met_ = true;
+    }
+    changed_.notify_all();
+    waiting_.join();
+  }
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool met_ = false;
+  std::thread waiting_;
+};
+
 /// Collectives that all ranks call in the same order, one at a time. `limit` is for each message.
 class RingCollectives {
  public:
   using Milliseconds = std::chrono::milliseconds;
+
+  /// A rank that is known to be gone, and why.
+  struct Loss {
+    std::size_t rank;
+    std::string why;
+  };
 
   RingCollectives(Ring ring, unsigned channel, int rank, int size)
       : ring_(std::move(ring)),
@@ -71,9 +111,13 @@ class RingCollectives {
   }
 
   /// The values of all ranks. Where one is gone, all throw: whoever misses it tells the next one,
-  /// and so does a rank that says so of itself.
+  /// and so does a rank that says so of itself, or has known it before.
+  ///
+  /// A rank that waits for its neighbour too long must not close its connections, as Gloo would at
+  /// the end of a limit: those that hear nothing of this one would take it for the one that is
+  /// gone. And each message may come later than the one before it, as the news has to come around.
   template <typename Value>
-  std::vector<Value> gather(const Value& own, Milliseconds limit, bool isGone = false) {
+  std::vector<Value> gather(const Value& own, Milliseconds limit, const Loss* known = nullptr) {
     static_assert(std::is_trivially_copyable<Value>::value, "it is sent as it lies in memory");
     struct Entry {
       Value value;
@@ -81,9 +125,9 @@ class RingCollectives {
     };
     std::vector<Entry> all(size_);
     all[rank_] = {own, 0};
-    std::uint64_t gone = isGone ? rank_ + 1 : 0;
-    bool deaf = false;
-    std::string why;
+    std::uint64_t gone = known == nullptr ? 0 : known->rank + 1;
+    bool deaf = known != nullptr && known->rank == before();
+    std::string why = known == nullptr ? "" : known->why;
     const auto attempt = [&](std::size_t neighbour, const auto& function) {
       try {
         function();
@@ -101,8 +145,9 @@ class RingCollectives {
       Messages messages(*this);
       deaf = deaf || !attempt(before(), [&] { messages.receive({&in, sizeof in}); });
       attempt(next(), [&] { messages.send({&out, sizeof out}); });
-      deaf = deaf || !attempt(before(), [&] { messages.awaitReceived(limit); });
-      attempt(next(), [&] { messages.awaitSent(limit); });
+      const Deadline deadline(limit + (step + 1) * kPassedOn, [&messages] { messages.abort(); });
+      deaf = deaf || !attempt(before(), [&] { messages.awaitReceived(kForever); });
+      attempt(next(), [&] { messages.awaitSent(kForever); });
       gone = std::max(gone, in.gone);
     }
     if (gone != 0) {
@@ -136,6 +181,9 @@ class RingCollectives {
 
  private:
   using Transfers = std::array<Transfer, 2>;
+  static constexpr Milliseconds kForever = std::chrono::hours(24 * 365);
+  static constexpr Milliseconds kPassedOn = std::chrono::seconds(2);  // by each rank
+
   struct Part {
     void* data = nullptr;
     std::size_t bytes = 0;
@@ -178,6 +226,15 @@ class RingCollectives {
     void awaitReceived(Milliseconds limit) const { wait(kReceived, limit); }
     void awaitSent(Milliseconds limit) const { wait(kSent, limit); }
 
+    /// Ends the waits. Called by any thread.
+    void abort() const noexcept {
+      for (const auto& transfer : own_) {
+        if (transfer.abort) {
+          transfer.abort();
+        }
+      }
+    }
+
    private:
     enum Direction : std::size_t { kReceived, kSent };
 
@@ -195,7 +252,7 @@ class RingCollectives {
     void wait(Direction direction, Milliseconds limit) const {
       const auto& transfer = own_.at(direction);
       if (transfer.wait && !transfer.wait(limit)) {
-        throw std::runtime_error("the ring has ended");
+        throw std::runtime_error("no answer came");
       }
     }
 

@@ -239,7 +239,8 @@ bool areParts(const std::vector<at::Tensor>& targets, const std::vector<at::Tens
                     });
 }
 
-/// Ring over the messages of a process group that has no other use.
+/// Ring over the messages of a process group that has no other use. torch numbers the operations of
+/// a group without a lock.
 Ring ringOf(const c10::intrusive_ptr<Group>& gloo) {
   const auto tensorOf = [](const void* data, std::size_t bytes) {
     return at::from_blob(const_cast<void*>(data), {static_cast<std::int64_t>(bytes)}, at::kByte);
@@ -249,13 +250,16 @@ Ring ringOf(const c10::intrusive_ptr<Group>& gloo) {
                     [work] { work->abort(); }};
   };
   const auto size = gloo->getSize();
+  const auto mutex = std::make_shared<std::mutex>();
   Ring ring;
   ring.send = [=](unsigned channel, const void* data, std::size_t bytes) {
     std::vector<at::Tensor> tensors{tensorOf(data, bytes)};
+    const std::lock_guard<std::mutex> lock(*mutex);
     return transferOf(gloo->send(tensors, (gloo->getRank() + 1) % size, static_cast<int>(channel)));
   };
   ring.receive = [=](unsigned channel, void* data, std::size_t bytes) {
     std::vector<at::Tensor> tensors{tensorOf(data, bytes)};
+    const std::lock_guard<std::mutex> lock(*mutex);
     return transferOf(
         gloo->recv(tensors, (gloo->getRank() + size - 1) % size, static_cast<int>(channel)));
   };

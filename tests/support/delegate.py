@@ -11,6 +11,7 @@ from patchgen.patch import pins
 from patchgen.patch import render as rendering
 from patchgen.system.ports import free_port
 from support.configs import with_values
+from support.simulator import SANITIZERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +43,15 @@ def compiled(
     whole = [command[0], *STRICT, *command[1:], *paths, f"-L{home}/lib", *LINK]
     done = subprocess.run(whole, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    return out
+
+
+def compile_alone(name: str, directory: Path, sanitizer: str) -> Path:
+    """A program of one source, without a library, in the directory where the C++ is."""
+    out = directory / name
+    flags = ["-g1", SANITIZERS[sanitizer], "-fno-sanitize-recover=all", f"-I{directory}"]
+    command = ["g++", *STRICT, *flags, str(CPP / f"{name}.cpp"), "-pthread", "-o", str(out)]
+    subprocess.run(command, check=True)
     return out
 
 

@@ -125,6 +125,17 @@ def check_absent_rank(launch: Launcher, **given: Any) -> None:
     assert ranks[0].code == 0
 
 
+def check_silent_rank(launch: Launcher, **given: Any) -> None:
+    """A rank is stopped for longer than its neighbours wait: these name it, not each other."""
+    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
+    command = ["sh", "-c", "(sleep 18; kill -CONT $PPID) & kill -STOP $PPID"]
+    arguments = {"victim": 2, "command": command, "goes_on": False}
+    ranks = launch("breaks", 3, arguments=arguments, env=env, timeout=6, **given)
+    for rank in ranks[:2]:
+        for error in (rank.result["first"], rank.result["second"]):
+            assert "; the ranks cannot go on over Gloo: rank 2 is gone" in error
+
+
 def check_failover(
     launch: Launcher,
     place: Path,

@@ -7,7 +7,8 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from support.delegate import CPP, STRICT, render
+from support.delegate import CPP, compile_alone, render
+from support.simulator import SANITIZERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 HEADER = "SwitchMLFailover.hpp"
-FLAGS = {
-    "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
-    "thread": ("-fsanitize=thread",),
-}
 MUTANTS = {
     "no results": ("kResults = kWindow;", "kResults = 0;", "states"),
     "too few results": ("kResults = kWindow;", "kResults = kWindow - 1;", "states"),
@@ -82,13 +79,6 @@ MAY_HANG = {
 ALL = {**MUTANTS, "as it is": ("kResults = kWindow;", "kResults = kWindow;", "")}
 
 
-def compile_failover(directory: Path, *flags: str) -> Path:
-    program = directory / "failover"
-    command = ["g++", *STRICT, *flags, f"-I{directory}", str(CPP / "failover.cpp"), "-pthread"]
-    subprocess.run([*command, "-o", str(program)], check=True)
-    return program
-
-
 @pytest.fixture(scope="module")
 def mutants(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program that is all mutants: its first argument is the name of one.
@@ -99,6 +89,7 @@ def mutants(tmp_path_factory: pytest.TempPathFactory) -> Path:
     render(directory)
     header, tested = (directory / HEADER).read_text(), (CPP / "failover.cpp").read_text()
     unit = [*re.findall("#include <.*", header + tested), "#include <SwitchMLRing.hpp>"]
+    unit.append('#include "wires.hpp"')
     for number, (before, after, _) in enumerate(ALL.values()):
         assert header.count(before) == 1
         mutant = header.replace(before, after)
@@ -113,8 +104,8 @@ def mutants(tmp_path_factory: pytest.TempPathFactory) -> Path:
     unit.append("int main(int count, char** words) {\n" + "\n".join(runs) + "\nreturn 0;\n}")
     (directory / "mutants.cpp").write_text("\n".join(unit))
     program = directory / "mutants"
-    command = ["g++", "-std=c++17", "-O0", "-w", f"-I{directory}", f"{program}.cpp", "-pthread"]
-    subprocess.run([*command, "-o", str(program)], check=True)
+    paths = [f"-I{directory}", f"-I{CPP}", f"{program}.cpp", "-o", str(program)]
+    subprocess.run(["g++", "-std=c++17", "-O0", "-w", *paths, "-pthread"], check=True)
     return program
 
 
@@ -123,10 +114,10 @@ def run(program: Path, *words: str, limit: float = 300) -> subprocess.CompletedP
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
 
 
-@pytest.mark.parametrize("sanitizer", FLAGS)
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
 def test_every_state_and_many_moments(sanitizer: str, tmp_path: Path) -> None:
     render(tmp_path)
-    program = compile_failover(tmp_path, "-g1", *FLAGS[sanitizer])
+    program = compile_alone("failover", tmp_path, sanitizer)
     for what in ("states", "window", "moments", "returns", "gone"):
         done = run(program, what)
         assert (done.stdout, done.stderr) == ("ok\n", ""), what

@@ -12,6 +12,7 @@ from support.group_tests import (
     check_gradient_types,
     check_no_config_on_one_rank,
     check_rank_killed,
+    check_silent_rank,
     check_sums,
     check_sums_in_fewer_bits,
     check_two_groups_in_two_threads,
@@ -59,6 +60,10 @@ def test_switch_stopped(launch: Launcher, tmp_path: Path) -> None:
 
 def test_controller_killed(launch: Launcher, tmp_path: Path) -> None:
     check_failover(launch, tmp_path, 2, "bypass", 2, controller=True)
+
+
+def test_silent_rank(launch: Launcher) -> None:
+    check_silent_rank(launch)
 
 
 def test_rank_killed(launch: Launcher) -> None:
