@@ -34,6 +34,7 @@ SOURCES = (
     "SwitchMLMetrics.hpp",
     "SwitchMLPackets.hpp",
     "SwitchMLProbe.hpp",
+    "SwitchMLPulse.hpp",
     "SwitchMLQuantize.hpp",
     "SwitchMLRing.hpp",
     "SwitchMLTemplate.hpp",

@@ -29,6 +29,7 @@
 #include "SwitchMLMetrics.hpp"
 #include "SwitchMLPackets.hpp"
 #include "SwitchMLProbe.hpp"
+#include "SwitchMLPulse.hpp"
 #include "SwitchMLRing.hpp"
 #include "SwitchMLThreads.hpp"
 
@@ -49,6 +50,9 @@ constexpr std::chrono::milliseconds kStopAfterFailure = std::chrono::seconds(1);
 constexpr std::chrono::milliseconds kStopAtExit = std::chrono::seconds(5);
 constexpr std::chrono::milliseconds kStartAgain = std::chrono::seconds(45);
 constexpr std::chrono::milliseconds kQuiet = std::chrono::seconds(1);
+// The switch's answers to the last packets of a rank that has ended are there by then.
+constexpr std::chrono::milliseconds kLastAnswers = std::chrono::seconds(10);
+constexpr Pulse::Times kBeating{std::chrono::seconds(5), std::chrono::minutes(1)};
 constexpr const char* kOther = "another process group delegates";
 constexpr const char* kForked = "SwitchML was started before this process was forked";
 
@@ -71,6 +75,7 @@ struct Delegation {
   std::size_t rank;
   std::uint64_t firstTicket;
   std::shared_ptr<Failover> failover;  // null where the group has none
+  std::shared_ptr<Pulse> pulse;        // null where the library itself learns that a rank is gone
 };
 
 /// The sum of `data` over all ranks in place of it. `owner` keeps the memory for as long as the
@@ -256,9 +261,9 @@ void debug(const Parts&...) {}
 std::string metricsPage(const Process& state, bool last) {
   const auto* const now = !state.broken.empty()                ? "failed"
                           : last                               ? "ended"
+                          : state.delegation.load() == nullptr ? "gloo"
                           : !state.suspended.empty()           ? "failover"
-                          : state.delegation.load() != nullptr ? "delegating"
-                                                               : "gloo";
+                                                               : "delegating";
   metrics::Page page(state.labels.get());
   page.counter("switchml_allreduces_total", "Allreduces that SwitchML has summed.",
                state.calls.load(std::memory_order_relaxed));
@@ -423,6 +428,9 @@ void atExit(int status, void*) {
   if (!state.forked) {
     std::unique_lock<std::mutex> lock(state.mutex);
     disable(state, "the process is exiting", &Failover::close);
+    if (const auto* const group = state.delegation.load(); group != nullptr && group->pulse) {
+      group->pulse->close();
+    }
     lock.unlock();
     if (stoppedWithin(kStopAtExit)) {
       return;
@@ -761,13 +769,28 @@ std::string hand(Process& state, Submitted& job, const std::string& name, void* 
   return "";
 }
 
-/// Waits for a job of the library. Returns why it has no sum.
+/// Waits for a job of the library. Returns why it has no sum. `pulse` may be null.
 std::string await(const Submitted& job, const std::string& name, Clock::time_point deadline,
-                  std::chrono::milliseconds limit) {
-  const auto status = job.jobs->wait(*job.entry, deadline);
-  return status == switchml::FINISHED ? ""
-         : status == switchml::FAILED ? "SwitchML failed " + name
-                                      : text(name, " did not finish within ", limit.count(), " ms");
+                  std::chrono::milliseconds limit, const Pulse* pulse) {
+  const auto answered = Clock::now() + kLastAnswers;
+  int gone = Pulse::kNobody;
+  const auto look = [&] {
+    const auto before = gone;
+    gone = pulse == nullptr ? Pulse::kNobody : pulse->gone();
+    return gone != Pulse::kNobody && gone == before && Clock::now() >= answered;
+  };
+  const auto status = job.jobs->wait(*job.entry, deadline, look);
+  if (status == switchml::FINISHED) {
+    return "";
+  }
+  if (status == switchml::FAILED) {
+    return "SwitchML failed " + name;
+  }
+  look();
+  const auto who = gone == Pulse::kNobody ? "" : text(": rank ", gone, " is gone");
+  return Clock::now() >= deadline || who.empty()
+             ? text(name, " did not finish within ", limit.count(), " ms", who)
+             : text(name, " cannot finish", who);
 }
 
 /// A sum without a ticket, while nobody else has the library. Throws std::runtime_error where there
@@ -779,7 +802,7 @@ void sumAlone(Process& state, Sum sum, std::chrono::milliseconds limit) {
   auto why = hand(state, job, name, job.sum.data);
   if (why.empty()) {
     lock.unlock();
-    why = await(job, name, job.jobs->turn(*job.entry) + limit, limit);
+    why = await(job, name, job.jobs->turn(*job.entry) + limit, limit, nullptr);
     lock.lock();
   }
   if (!why.empty()) {
@@ -806,6 +829,7 @@ class Flight {
         limit_(limit),
         patience_(patience),
         failover_(group.failover.get()),
+        pulse_(group.pulse.get()),
         first_(group.firstTicket) {}
 
   /// Until the context has stopped, its threads may still work on the memory of a job that did not
@@ -852,8 +876,9 @@ class Flight {
   const std::uint64_t end_;
   const std::chrono::milliseconds limit_;
   const std::chrono::milliseconds patience_;
-  Failover* const failover_ = nullptr;
-  const std::uint64_t first_ = 0;
+  Failover* const failover_;
+  const Pulse* const pulse_;
+  const std::uint64_t first_;
   bool redone_ = false;
   Clock::time_point deadline_ = Clock::time_point::max();
   SubmittedJobs submitted_;
@@ -899,7 +924,7 @@ bool Flight::take(const SubmittedJobs::value_type& job) {
   }
   const auto begun = Clock::now();
   deadline_ = std::min(deadline_, job.second.jobs->turn(*job.second.entry) + limit_);
-  const auto why = await(job.second, what(job), deadline_, limit_);
+  const auto why = await(job.second, what(job), deadline_, limit_, pulse_);
   state_.waited.fetch_add(metrics::Times::nanoseconds(Clock::now() - begun),
                           std::memory_order_relaxed);
   if (!why.empty() && failover_ != nullptr) {
@@ -1004,10 +1029,7 @@ std::vector<Failover::Step> stepsBack(Process& state, const switchml::Config& co
           }};
 }
 
-/// Connects the ranks of a group for the time when its context has failed.
-Offer connect(Process& state, const std::function<Ring()>& connected, int rank, int size,
-              std::chrono::milliseconds timeout, std::vector<Failover::Step> steps,
-              std::shared_ptr<Failover>& failover) {
+Failover::Delegate delegateOf(Process& state, std::vector<Failover::Step> steps) {
   Failover::Delegate delegate;
   delegate.stop = [&state](const std::string& why) { suspend(state, why); };
   delegate.copy = [](void* to, const void* from, std::size_t bytes) {
@@ -1020,13 +1042,7 @@ Offer connect(Process& state, const std::function<Ring()>& connected, int rank, 
   delegate.say = say;
   delegate.steps = std::move(steps);
   delegate.resume = [&state] { state.suspended.set(""); };
-  try {
-    failover = std::make_shared<Failover>(connected(), rank, size, timeout, std::move(delegate),
-                                          state.failover);
-  } catch (const std::exception& error) {
-    return Offer::refuse(text("SWITCHML_FAILOVER=1: ", error.what()));
-  }
-  return {};
+  return delegate;
 }
 
 /// Number of elements of a delegated allreduce that are sent in fewer bits.
@@ -1177,7 +1193,6 @@ void Reduction::sumWhole(std::uint64_t first) {
 /// that number into the settings of the group.
 Offer compare(Process& state, Delegation& group, const std::function<Ring()>& connected, int size,
               std::vector<Timing>& timings) {
-  constexpr unsigned kChannel = 7;                         // of the ring
   const auto limit = std::min(kProbe, group.timeout / 4);  // of a message, or of an allreduce
   const auto row = std::make_shared<std::vector<float>>();
   const auto timed = [&row](std::uint64_t numel, const auto& allreduce) {
@@ -1188,7 +1203,7 @@ Offer compare(Process& state, Delegation& group, const std::function<Ring()>& co
   };
   const Steps steps{{}, [](std::int64_t /*first*/, std::int64_t /*last*/) {}};
   try {
-    RingCollectives ring(connected(), kChannel, static_cast<int>(group.rank), size);
+    RingCollectives ring(connected(), kMeasurements, static_cast<int>(group.rank), size);
     Crossover::Collectives collectives;
     collectives.switchml = [&](std::uint64_t numel) {
       const Request request{Element::kFloat32, Op::kSum, 1, numel};
@@ -1393,6 +1408,7 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
                    settings.quantization,
                    static_cast<std::size_t>(rank),
                    0,
+                   nullptr,
                    nullptr};
   Outcome outcome;
   outcome.size = size;
@@ -1401,11 +1417,23 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
     own = compare(state, group, connected, size, outcome.timings);
     agreed = negotiation.round(step, own);
   }
-  if (agreed.able() && settings.failsOver && size > 1) {
-    step = "failover";
-    own = connect(state, connected, rank, size, timeout,
-                  stepsBack(state, config, loaded.place, timeout, std::min(probing, longest)),
-                  group.failover);
+  if (agreed.able() && size > 1 && (settings.failsOver || usesSwitch(config.general_))) {
+    step = "connect";
+    own = Offer();
+    try {
+      if (settings.failsOver) {
+        group.failover = std::make_shared<Failover>(
+            connected(), rank, size, timeout,
+            delegateOf(state,
+                       stepsBack(state, config, loaded.place, timeout, std::min(probing, longest))),
+            state.failover);
+      }
+      if (usesSwitch(config.general_)) {
+        group.pulse = std::make_shared<Pulse>(connected(), rank, size, kBeating);
+      }
+    } catch (const std::exception& error) {
+      own = Offer::refuse(text("the ranks cannot be connected: ", error.what()));
+    }
     agreed = negotiation.round(step, own);
   }
   outcome.offer = offer.able() ? offer.words : "";
@@ -1483,8 +1511,14 @@ void leave(const std::vector<const void*>& contexts) noexcept {
     state.counters->wake();
   }
   lock.unlock();
-  if (group->failover && !state.forked) {
+  if (state.forked) {
+    return;
+  }
+  if (group->failover) {
     group->failover->leave();
+  }
+  if (group->pulse) {
+    group->pulse->leave();
   }
 }
 

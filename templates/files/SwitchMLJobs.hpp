@@ -11,6 +11,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -59,11 +60,21 @@ class Jobs {
     return std::min(entry.turn_, Entry::Clock::now());
   }
 
-  /// The status when the job has ended, at the deadline, or when all are given up.
-  switchml::JobStatus wait(Entry& entry, std::chrono::steady_clock::time_point deadline) {
+  /// The status of a job that has ended, or RUNNING: at the deadline, when all are given up, or
+  /// when `isLost`, which is asked each second, says that it cannot end.
+  switchml::JobStatus wait(Entry& entry, std::chrono::steady_clock::time_point deadline,
+                           const std::function<bool()>& isLost) {
+    constexpr auto kLook = std::chrono::seconds(1);
+    const auto isOver = [&] { return entry.ended_ || givenUp_; };
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait_until(lock, deadline, [&] { return entry.ended_ || givenUp_; });
-    return entry.job_->GetJobStatus();
+    for (auto now = Entry::Clock::now();
+         !changed_.wait_until(lock, std::min(deadline, now + kLook), isOver);) {
+      now = Entry::Clock::now();
+      if (now >= deadline || isLost()) {
+        break;
+      }
+    }
+    return entry.ended_ ? entry.job_->GetJobStatus() : switchml::RUNNING;
   }
 
   /// Nobody waits any more.

@@ -5,7 +5,7 @@ from typing import Any, Callable, NamedTuple
 from .machine import BAD, DOUBTFUL, GOOD, Finding
 
 UNKNOWN = ""
-_STEPS = ("offer", "controller", "stop", "start", "probe", "sums", "measure", "failover", "")
+_STEPS = ("offer", "controller", "stop", "start", "probe", "sums", "measure", "connect", "")
 """Steps of the agreement, in their order; the empty one is its end."""
 _WAITED = "did not start within"  # words of the delegate
 _DELEGATE = "switchml: "  # beginning of its lines

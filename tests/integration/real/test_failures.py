@@ -6,7 +6,8 @@ The ranks are on hosts with a wire each to the switch, and SwitchML's own contro
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+import signal
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,6 +29,7 @@ VICTIM = 1
 PATIENCE = 8  # seconds, the timeout of the group
 FAILOVER = {"SWITCHML_FAILOVER": "1"}
 TIMEOUT = 3000  # milliseconds
+HOUR = 3600  # seconds
 EITHER = pytest.mark.parametrize("env", [{}, FAILOVER], ids=["alone", "failover"])
 
 
@@ -37,13 +39,20 @@ class Around:
 
     launch: HostLauncher
     switch: Wired
+    world: int
+
+    limit: float = TIMEOUT / 1000
+    patience: float = PATIENCE
 
     def run(self, case: str, env: dict[str, str], arguments: dict[str, Any]) -> list[Rank]:
         """Runs a case, whose allreduces have a limit."""
-        env = {"SWITCHML_TIMEOUT_MS": str(TIMEOUT), **env}
-        config = self.switch.config
         return self.launch(
-            case, WORLD, env=env, config=config, arguments=arguments, timeout=PATIENCE
+            case,
+            self.world,
+            env={"SWITCHML_TIMEOUT_MS": str(round(1000 * self.limit)), **env},
+            config=self.switch.config,
+            arguments=arguments,
+            timeout=self.patience,
         )
 
     def break_by(self, command: Sequence[str], env: dict[str, str], *, goes_on: bool) -> list[Rank]:
@@ -54,13 +63,19 @@ class Around:
 
 @pytest.fixture
 def around(
-    by_plugin: LabLauncher, switch: str, controller: Path, tmp_path: Path
+    request: pytest.FixtureRequest,
+    by_plugin: LabLauncher,
+    switch: str,
+    controller: Path,
+    tmp_path: Path,
 ) -> Iterator[Around]:
-    with wired_hosts(WORLD, shared=True) as network, contextlib.ExitStack() as stack:
+    """Two ranks, or the parameter's number of them."""
+    world = getattr(request, "param", WORLD)
+    with wired_hosts(world, shared=True) as network, contextlib.ExitStack() as stack:
         wired = Wired(network, switch, controller, tmp_path / "switch.log")
         stack.callback(wired.close)
         wired.start()
-        yield Around(on_hosts(by_plugin, network), wired)
+        yield Around(on_hosts(by_plugin, network), wired, world)
 
 
 def check_over_gloo(ranks: list[Rank]) -> None:
@@ -111,9 +126,31 @@ def test_the_controller_killed(around: Around, env: dict[str, str]) -> None:
 
 
 @EITHER
+@pytest.mark.parametrize("around", [3], indirect=True)
+def test_a_rank_dies(around: Around, env: dict[str, str]) -> None:
+    """The others need not wait for their limit to learn which one it is."""
+    patient = replace(around, limit=HOUR, patience=HOUR)
+    ranks = patient.run("dies", env, {"victim": VICTIM})
+    assert ranks[VICTIM].code == -signal.SIGKILL
+    for rank in (ranks[0], ranks[2]):
+        assert f" cannot finish: rank {VICTIM} is gone" in rank.result["first"]
+        assert rank.result["elapsed"] < 60
+
+
+@EITHER
+@pytest.mark.parametrize("around", [3], indirect=True)
+def test_a_rank_is_late(around: Around, env: dict[str, str]) -> None:
+    """One that lives is awaited for as long as the limit."""
+    patient = replace(around, limit=HOUR, patience=HOUR)
+    for result in results(patient.break_by(["sleep", "15"], env, goes_on=True)):
+        report = result["report"]
+        assert (report["failure"], report["failover"]["failovers"]) == ("", 0)
+
+
+@EITHER
 def test_no_network_at_all(around: Around, env: dict[str, str]) -> None:
     command = ["sh", "-c", f"ip link set {WIRE} down; ip link set {LAN} down"]
-    why = "; the ranks cannot go on over Gloo: nothing came from rank " if env else ""
+    why = "; the ranks cannot go on over Gloo: rank " if env else ""
     check_raised(around.break_by(command, env, goes_on=False), why)
 
 

@@ -319,12 +319,12 @@ def test_gloo_is_faster_at_all_sizes() -> None:
     assert legs.judge([rank(number, report=broken) for number in (0, 1)]).failed
 
 
-def test_ranks_that_cannot_be_connected_for_failover() -> None:
+def test_ranks_that_cannot_be_connected() -> None:
     ranks = [
-        rank(number, report={"step": "failover", "reason": "rank 1: SWITCHML_FAILOVER=1: no route"})
+        rank(number, report={"step": "connect", "reason": "rank 1: no route to host"})
         for number in (0, 1)
     ]
-    assert failed(*ranks) == ("sums", ["h0", "h1"], "rank 1: SWITCHML_FAILOVER=1: no route")
+    assert failed(*ranks) == ("sums", ["h0", "h1"], "rank 1: no route to host")
 
 
 @pytest.mark.parametrize(

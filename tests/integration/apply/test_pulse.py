@@ -1,0 +1,50 @@
+"""Signs of life between ranks in C++: all learn which rank is gone, and that none is."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from support.delegate import compile_alone, render
+from support.simulator import SANITIZERS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+
+HEADER = "SwitchMLPulse.hpp"
+MUTANTS = {
+    "a beat that names nobody": ("said_.gone = gone();", "static_cast<void>(gone());", "closed"),
+    "silence that is no end": ("passed > times_.silence", "false", "silent"),
+    "beats that are not counted": ("heardAt_.store(", "static_cast<void>(", "alive"),
+    "a closed connection that is no end": ("note(other);", "static_cast<void>(other);", "closed"),
+    "a message that outlives its memory": (
+        "    receiving_ = sending_ = {};\n    ring_ = {};\n", "new auto(receiving_);", "left",
+    ),
+}  # fmt: skip
+
+
+def run(program: Path, what: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program, what], capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+def test_pulse(sanitizer: str, tmp_path: Path) -> None:
+    render(tmp_path)
+    program = compile_alone("pulse", tmp_path, sanitizer)
+    for what in ("closed", "silent", "alive", "left"):
+        done = run(program, what)
+        assert (done.stdout, done.stderr) == ("ok\n", ""), what
+
+
+@pytest.mark.rebuild
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutants(name: str, tmp_path: Path) -> None:
+    before, after, what = MUTANTS[name]
+    render(tmp_path)
+    header = (tmp_path / HEADER).read_text()
+    assert header.count(before) == 1
+    (tmp_path / HEADER).write_text(header.replace(before, after))
+    assert run(compile_alone("pulse", tmp_path, "address"), what).returncode != 0
