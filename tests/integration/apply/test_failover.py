@@ -37,14 +37,14 @@ MUTANTS = {
     "a wider window": ("finished_ + kWindow &&", "finished_ + 2 * kWindow &&", "window"),
     "other jobs first": ("next_ = *most;", "next_ = *most + 1;", "moments"),
     "nobody is told": (
-        "sending = ring_.send(kWarning, &told_, sizeof told_);", "", "states",
+        "sending = ring_.send(kWarnings, &told_, sizeof told_);", "", "states",
     ),
     "a rank that gives up in silence": (
         "if (before == State::kRunning) {\n      warnNext();", "if (false) {", "states",
     ),
     "a rank that gives up and takes no part": (
-        "const bool isGone = state_ == State::kClosed;",
-        "const bool isGone = false;\n      if (state_ == State::kClosed) { return; }",
+        "const auto known = loss();",
+        "const decltype(loss()) known;\n      if (state_ == State::kClosed) { return; }",
         "states",
     ),
     "calls counted from its own": (
@@ -68,13 +68,14 @@ MUTANTS = {
     "a second failure that nobody hears": (
         "changed_.wait(lock, [this] { return state_ != State::kRing; });", "return;", "returns",
     ),
+    "a silent rank that is awaited": ("hearing_.abort();", "", "gone"),
 }  # fmt: skip
 SEEDS = {"moments": ["200"], "returns": ["40"]}
 MAY_HANG = {
     "other jobs first", "nobody is told", "a rank that gives up in silence",
     "a rank that gives up and takes no part", "calls counted from its own",
     "a return before all sums", "a return alone", "memory of the old session",
-    "a second failure that nobody hears",
+    "a second failure that nobody hears", "a silent rank that is awaited",
 }  # fmt: skip
 ALL = {**MUTANTS, "as it is": ("kResults = kWindow;", "kResults = kWindow;", "")}
 
@@ -124,7 +125,7 @@ def test_every_state_and_many_moments(sanitizer: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.rebuild
-@pytest.mark.parametrize("what", ["states", "window", "moments", "returns"])
+@pytest.mark.parametrize("what", ["states", "window", "moments", "returns", "gone"])
 def test_what_is_no_mutant_is_right(what: str, mutants: Path) -> None:
     assert run(mutants, "as it is", what).stdout == "ok\n"
 
