@@ -16,23 +16,26 @@ _MPIRUN = (
 )
 _SRUN = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE")
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-_NODES = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST")
+_NODES = ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"]
 _TASKS = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
 _PSEUDO_STEPS = 0xFFFFFFF0  # SLURM's numbers for scripts and shells, which are no tasks of srun
 
 
 def missing(environ: "dict[str, str]") -> "dict[str, str]":
     """Variables of torch that are not set, where a launcher gives the same under another name."""
-    # mpirun in a job of SLURM also has the variables of the script that calls it.
+    # In a job of SLURM, a rank of mpirun also has the variables of the script that calls it, or of
+    # the step by which mpirun starts its daemons on the other nodes.
     if _MPIRUN[0] in environ and _MPIRUN[1] in environ:
         given = {name: environ.get(other, "") for name, other in zip(NAMES, _MPIRUN)}
+        lists = _NODES[1:]
     elif _is_task(environ):
         given = {name: environ.get(other, "") for name, other in zip(NAMES, _SRUN)}
         given["LOCAL_WORLD_SIZE"] = tasks_of_node(environ)
+        lists = _NODES
     else:
         return {}
     given = {name: value for name, value in given.items() if value.isdigit()}
-    nodes = next((environ[name] for name in _NODES if environ.get(name)), "")
+    nodes = next((environ[name] for name in lists if environ.get(name)), "")
     if nodes:
         given["MASTER_ADDR"] = first_host(nodes)
     return {name: value for name, value in given.items() if not environ.get(name)}

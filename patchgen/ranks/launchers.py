@@ -53,14 +53,9 @@ def find_task(environ: Mapping[str, str]) -> Task | None:
     if size == 1 or "RANK" not in found:
         return None
     under_mpirun = "OMPI_COMM_WORLD_SIZE" in environ
-    step = environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID") or "0"
-    number = environ.get("SLURM_JOB_ID", "")
-    job = f"{number}.{step}" if number else environ.get("PMIX_NAMESPACE", "")
+    job, seed = _read_namespace(environ) if under_mpirun else _read_step(environ)
     address = environ.get("MASTER_ADDR") or found.get("MASTER_ADDR", "")
-    port = environ.get("MASTER_PORT", "")
-    if not port:
-        seed = int(number) * 16 + int(step) if f"{number}{step}".isdigit() and number else 0
-        port = str(_LOWEST_PORT + seed % _PORTS)
+    port = environ.get("MASTER_PORT") or str(_LOWEST_PORT + seed % _PORTS)
     return Task(
         launcher="mpirun" if under_mpirun else "srun",
         rank=int(found["RANK"]),
@@ -70,6 +65,21 @@ def find_task(environ: Mapping[str, str]) -> Task | None:
         name=environ.get("SLURMD_NODENAME", ""),
         job=job,
     )
+
+
+def _read_namespace(environ: Mapping[str, str]) -> tuple[str, int]:
+    """Name of a job of mpirun, and a number that other jobs seldom have."""
+    name = environ.get("PMIX_NAMESPACE", "")
+    return name, int(name) if name.isdigit() else 0
+
+
+def _read_step(environ: Mapping[str, str]) -> tuple[str, int]:
+    """Name of a step of SLURM, and a number that other steps seldom have."""
+    job = environ.get("SLURM_JOB_ID", "")
+    step = environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID") or "0"
+    if not job:
+        return "", 0
+    return f"{job}.{step}", int(job) * 16 + int(step) if f"{job}{step}".isdigit() else 0
 
 
 def warnings(environ: Mapping[str, str], workers: int) -> Iterator[str]:

@@ -31,6 +31,9 @@ OF_SRUN = {
     "LOCAL_WORLD_SIZE": "2",
     "MASTER_ADDR": "node02",
 }
+BATCH = {**SRUN, "SLURM_STEP_ID": "4294967291"}  # a script of sbatch
+# A task that starts the ranks of mpirun on the other nodes.
+DAEMON = {**SRUN, "SLURM_NTASKS": "1", "SLURM_STEP_NODELIST": "node10"}
 OF_MPIRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
 
 
@@ -40,7 +43,9 @@ OF_MPIRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZ
         ({}, {}),
         (SRUN, OF_SRUN),
         (MPIRUN, OF_MPIRUN),
-        ({**SRUN, **MPIRUN}, {**OF_MPIRUN, "MASTER_ADDR": "node02"}),
+        ({**SRUN, "SLURM_STEP_NODELIST": "node10"}, {**OF_SRUN, "MASTER_ADDR": "node10"}),
+        *(({**of_job, **MPIRUN}, {**OF_MPIRUN, "MASTER_ADDR": "node02"})
+          for of_job in (SRUN, BATCH, DAEMON)),
         ({**SRUN, **OF_MPIRUN, "MASTER_ADDR": "here"}, {}),
         ({**MPIRUN, **OF_MPIRUN, "RANK": "1", "LOCAL_RANK": ""}, {"LOCAL_RANK": "1"}),
         ({"PMIX_RANK": "1", "OMPI_COMM_WORLD_RANK": "1"}, {}),

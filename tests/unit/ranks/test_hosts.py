@@ -96,8 +96,21 @@ def test_the_task_of_a_launcher_names_what_the_user_does_not() -> None:
     own = plan(Request(nodes=2, node=0, endpoint="h:6", job="b"), SRUN)
     assert (own.nodes, own.node, own.endpoint, own.job) == (2, 0, ("h", 6), "b")
     found = plan(Request(), {**MPIRUN, "MASTER_ADDR": "head"})
-    assert (found.nodes, found.node, found.endpoint) == (2, 0, ("head", 29400))
+    assert (found.nodes, found.node, found.endpoint) == (2, 0, ("head", 29400 + 12345 % 3000))
     assert found.job == "12345"
+
+
+def test_hosts_of_mpirun_meet_in_a_job_of_slurm() -> None:
+    """On the first it has the variables of a script, on the others those of its own daemons."""
+    script = {**SRUN, "SLURM_STEP_ID": "4294967291", "SLURMD_NODENAME": "rack3", **MPIRUN}
+    daemon = {**SRUN, "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "rack4", **MPIRUN}
+    first, second = (
+        plan(Request(), {**environ, "OMPI_COMM_WORLD_RANK": str(rank)})
+        for rank, environ in enumerate((script, daemon))
+    )
+    assert (first.node, first.name) == (0, "rack3")
+    assert second == dataclasses.replace(first, node=1, name="rack4")
+    assert first.endpoint[0] == "rack3"
 
 
 @pytest.mark.parametrize(
