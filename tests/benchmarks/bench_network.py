@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 sys.path.append(str(Path(__file__).parents[2]))
 from network import figure, links, measuring, report
@@ -21,11 +21,14 @@ from network import figure, links, measuring, report
 from patchgen.cli import params
 from patchgen.errors import PatchgenError
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 SIZE = 2**22  # float32
 STEPS = 10  # of the training
 
 
-def arguments() -> argparse.Namespace:
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", required=True, help="an interpreter with a torch")
     parser.add_argument("--output", type=Path, required=True, help="the directory of the results")
@@ -36,7 +39,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--numel", type=int, default=SIZE, help="float32 of the tensor")
     parser.add_argument("--racks", type=int, nargs="*", default=[], help="of the most ranks")
     parser.add_argument("--page", type=Path, help="a page of docs to write the figures into")
-    return parser.parse_args()
+    given = parser.parse_args(words)
+    hosts = max(given.ranks)
+    for racks in given.racks:
+        if racks < 1 or hosts % racks:
+            parser.error(f"--racks {racks}: {hosts} hosts are not as many in each rack")
+    return given
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import bench_network
 import pytest
 from network import figure, measuring, report
 
@@ -64,6 +65,19 @@ def test_racks_are_a_table_of_their_own() -> None:
     more = {**data(), "racks": {"4": {"seconds": seconds}}}
     told = [" ".join(line.split()) for line in report.lines(more)]
     assert [line for line in told if line not in lines][-1] == "4 3.00 s 1.50"
+
+
+@pytest.mark.parametrize("racks", ["3", "0", "-1", "9"])
+def test_racks_that_do_not_divide_the_hosts_are_refused(
+    racks: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--python=python3", "--output=nowhere", "--ranks", "2", "8", "--racks", "2", racks]
+    with pytest.raises(SystemExit) as ended:
+        bench_network.arguments(given)
+    assert ended.value.code == 2
+    line = f"--racks {racks}: 8 hosts are not as many in each rack"
+    assert capsys.readouterr().err.endswith(f": error: {line}\n")
+    assert bench_network.arguments([*given[:-1], "4"]).racks == [2, 4]
 
 
 def test_a_page_gets_the_tables_between_its_marks() -> None:
