@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from support.hosts import INTERFACE, cabled
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 PROGRAM = Path(__file__).parents[1] / "payload" / "cluster_rank.py"
 
@@ -21,16 +26,35 @@ class Host:
     net: str
     name: str
     address: str
-    names: Path
-    """A file that serves as /etc/hosts."""
+    binds: Mapping[str, Path]
+    """Files and directories of the test, by the place where programs see them."""
 
     def command(self, *command: str | Path) -> list[str]:
         """A command that runs another one on this host."""
-        enter = 'hostname "$1"; mount --bind "$2" /etc/hosts; shift 2; exec "$@"'
+        enter = 'hostname "$0"; for bind; do shift; [ "$bind" != -- ] || break; %s; done; exec "$@"'
+        binds = [f"{path}:{place}" for place, path in self.binds.items()]
         return [
             "nsenter", f"--net={self.net}/net", "unshare", "--uts", "--mount",
-            "sh", "-ec", enter, "sh", self.name, str(self.names), *map(str, command),
+            "sh", "-ec", enter % 'mount --bind "${bind%:*}" "${bind##*:}"', self.name,
+            *binds, "--", *map(str, command),
         ]  # fmt: skip
+
+
+@contextlib.contextmanager
+def two_hosts(
+    addresses: Mapping[str, str], directory: Path, interface: str = INTERFACE
+) -> Iterator[list[Host]]:
+    """Makes two hosts, by name, with a cable between them; each knows both names."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to give each host a name of its own")
+    names = directory / "hosts"
+    lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in addresses.items())]
+    names.write_text("\n".join([*lines, ""]))
+    with cabled(interface, [*addresses.values()]) as sites:
+        yield [
+            Host(site.namespaces, name, address, {"/etc/hosts": names})
+            for site, (name, address) in zip(sites, addresses.items())
+        ]
 
 
 def read_records(directory: Path, size: int) -> list[dict[str, Any]]:

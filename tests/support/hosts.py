@@ -82,12 +82,14 @@ def sites(count: int) -> Iterator[list[Site]]:
 
 
 @contextlib.contextmanager
-def cabled() -> Iterator[tuple[Site, Site]]:
+def cabled(
+    interface: str = INTERFACE, addresses: Sequence[str] = (ADDRESS, SECOND)
+) -> Iterator[tuple[Site, Site]]:
     """Two hosts with a cable between them."""
     with sites(2) as (first, second):
-        first.connect(INTERFACE, second, INTERFACE)
-        first.set_up(INTERFACE, ADDRESS)
-        second.set_up(INTERFACE, SECOND)
+        first.connect(interface, second, interface)
+        for site, address in zip((first, second), addresses):
+            site.set_up(interface, address)
         yield first, second
 
 

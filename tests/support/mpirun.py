@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from support.cluster import Host
 
 _AGENT = '#!/bin/sh\nshift\nexec {way} sh -c "$*"\n'  # a remote shell, called as AGENT HOST COMMAND
-_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def run(
@@ -36,7 +36,7 @@ def run(
     agent = directory / "agent"
     agent.write_text(_AGENT.format(way=shlex.join(second.command())))
     agent.chmod(0o755)
-    env = {**env, **_ROOT, "MASTER_ADDR": first.address}
+    env = {**env, **ROOT, "MASTER_ADDR": first.address}
     passed = [word for name in env if name != "HOME" for word in ("-x", name)]
     return subprocess.run(
         first.command(

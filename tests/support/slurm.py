@@ -1,4 +1,4 @@
-"""A SLURM of this machine alone: its controller and two nodes, as processes of a test."""
+"""A SLURM whose nodes are hosts of a test: its services, as processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -20,18 +19,15 @@ from patchgen.system.ports import free_port
 from support.waiting import ENOUGH, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-NODES = ("hx0", "hx1")
+    from support.cluster import Host
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
 _SYSTEM_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-# Runs a program that takes another file for /etc/hosts.
-_KNOWING = (
-    "unshare", "--mount", "sh", "-ec", 'mount --bind "$1" /etc/hosts; shift; exec "$@"', "sh",
-)  # fmt: skip
 _CONFIGURATION = """\
 ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
+SlurmctldHost={host}({address})
 SlurmctldPort={controller}
 SlurmUser=root
 SlurmdUser=root
@@ -65,6 +61,7 @@ class Slurm:
     """A running SLURM."""
 
     directory: Path
+    hosts: Sequence[Host]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -75,17 +72,22 @@ class Slurm:
     def srun(
         self, *command: str | Path, cwd: Path, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Runs `srun` with these arguments; `--time` ends what hangs."""
+        """Runs `srun` with these arguments on the first host; `--time` ends what hangs."""
+        return self.run("srun", "--time=5", *command, cwd=cwd, env=env)
+
+    def run(
+        self, *command: str | Path, cwd: Path, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a command on the first host."""
         return subprocess.run(
-            ["srun", "--time=5", *map(str, command)], cwd=cwd,
-            env={**self.environment, **(env or {})},
+            self.hosts[0].command(*command), cwd=cwd, env={**self.environment, **(env or {})},
             capture_output=True, text=True, check=False, timeout=3 * ENOUGH,
         )  # fmt: skip
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Slurm]:
-    """Starts SLURM, and ends all of its processes."""
+def running(hosts: Sequence[Host]) -> Iterator[Slurm]:
+    """Starts SLURM on hosts, with its controller on the first, and ends all of its processes."""
     missing = [name for name in PROGRAMS if shutil.which(name, path=_SYSTEM_PATH) is None]
     if missing or os.geteuid() != 0:
         pytest.skip(f"needs root and {', '.join(missing) or 'nothing else'}: make test-cluster")
@@ -94,32 +96,32 @@ def running() -> Iterator[Slurm]:
         directory = Path(name)
         directory.chmod(0o755)
         (directory / "state").mkdir()
-        for node in NODES:
-            (directory / f"spool-{node}").mkdir()
-        slurm = Slurm(directory)
+        for host in hosts:
+            (directory / f"spool-{host.name}").mkdir()
+        slurm = Slurm(directory, hosts)
         _start_munge(stack, slurm)
-        (directory / "slurm.conf").write_text(_configuration(directory))
+        (directory / "slurm.conf").write_text(_configuration(slurm))
         configuration = str(directory / "slurm.conf")
-        _start(stack, slurm, "slurmctld", "-D", "-f", configuration)
-        names = directory / "hosts"
-        names.write_text("".join(f"127.0.0.1 {name}\n" for name in ("localhost", *NODES)))
-        for node in NODES:
-            service = ["slurmd", "-D", "-N", node, "-f", configuration]
-            _start(stack, slurm, *_KNOWING, str(names), *service)
+        service = ["slurmctld", "-D", "-f", configuration]
+        _start(stack, slurm, *hosts[0].command(*service))
+        for host in hosts:
+            service = ["slurmd", "-D", "-N", host.name, "-f", configuration]
+            _start(stack, slurm, *host.command(*service))
         until(lambda: _idle(slurm))
         yield slurm
 
 
-def _configuration(directory: Path) -> str:
-    host = socket.gethostname().partition(".")[0]
+def _configuration(slurm: Slurm) -> str:
+    controller, node = free_port(), free_port()
     nodes = [
-        f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} CPUs=2 "
-        "RealMemory=2000"
-        for node in NODES
+        f"NodeName={host.name} NodeHostname={host.name} NodeAddr={host.address} Port={node} "
+        "CPUs=2 RealMemory=2000"
+        for host in slurm.hosts
     ]
+    first = slurm.hosts[0]
     return _CONFIGURATION.format(
-        host=host, controller=free_port(), directory=directory,
-        nodes="\n".join(nodes), names=",".join(NODES),
+        host=first.name, address=first.address, controller=controller, directory=slurm.directory,
+        nodes="\n".join(nodes), names=",".join(host.name for host in slurm.hosts),
     )  # fmt: skip
 
 
@@ -161,8 +163,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _idle(slurm: Slurm) -> bool:
-    told = subprocess.run(
-        ["sinfo", "--noheader", "--Node", "--format=%N %T"],
-        env=slurm.environment, capture_output=True, text=True, check=False,
-    ).stdout  # fmt: skip
-    return {f"{node} idle" for node in NODES} <= set(told.splitlines())
+    told = slurm.run("sinfo", "--noheader", "--Node", "--format=%N %T", cwd=slurm.directory).stdout
+    return {f"{host.name} idle" for host in slurm.hosts} <= set(told.splitlines())

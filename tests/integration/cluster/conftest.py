@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
-from support import slurm
-from support.cluster import Host
-from support.hosts import ADDRESS, SECOND, hosts
+from support import cluster, slurm
+from support.hosts import ADDRESS, SECOND
 from support.torch import plugin, pypi_interpreter, torch
 
 if TYPE_CHECKING:
@@ -28,20 +26,18 @@ def frameworks() -> Path:
 
 
 @pytest.fixture(scope="session")
-def nodes() -> Iterator[slurm.Slurm]:
-    """A SLURM of this machine alone."""
-    with slurm.running() as found:
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[slurm.Slurm]:
+    """A SLURM with two hosts, hx0 and hx1."""
+    addresses = {"hx0": ADDRESS, "hx1": SECOND}
+    with (
+        cluster.two_hosts(addresses, tmp_path_factory.mktemp("nodes")) as hosts,
+        slurm.running(hosts) as found,
+    ):
         yield found
 
 
 @pytest.fixture
-def two_hosts(tmp_path: Path) -> Iterator[list[Host]]:
+def two_hosts(tmp_path: Path) -> Iterator[list[cluster.Host]]:
     """zeus and apollo, with a cable between them."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to give each host a name of its own")
-    named = {"zeus": ADDRESS, "apollo": SECOND}
-    names = tmp_path / "hosts"
-    lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in named.items())]
-    names.write_text("\n".join([*lines, ""]))
-    with hosts() as found:
-        yield [Host(net, name, named[name], names) for net, name in zip(found, named)]
+    with cluster.two_hosts({"zeus": ADDRESS, "apollo": SECOND}, tmp_path) as found:
+        yield found

@@ -13,7 +13,6 @@ from support.serving import serving
 from support.waiting import ENOUGH
 
 from patchgen.client.config import compose_simulated
-from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,12 +21,8 @@ if TYPE_CHECKING:
     from support.torch import Plugin
 
 FAILED = 6
-# Runs a rank, which has no switchml.cfg where this is a host or a node of that name.
-_LACKING = """\
-export SWITCHML_HOST="${SLURMD_NODENAME:-$(hostname)}"
-test "$SWITCHML_HOST" != "$0" || export SWITCHML_CONFIG=/nowhere
-exec "$@"
-"""
+# Runs a rank, which has no switchml.cfg where this is the host of that name.
+_LACKING = 'test "$(hostname)" != "$0" || export SWITCHML_CONFIG=/nowhere; exec "$@"'
 
 
 def doctor(plugin: Plugin, report: Path, lacking: str) -> list[str | Path]:
@@ -49,12 +44,12 @@ def check(report: Path, hosts: list[str], lacking: str) -> None:
 def test_ranks_of_srun(
     nodes: Slurm, plugin: Plugin, cache: Path, tmp_path: Path, lacking: str
 ) -> None:
+    first = nodes.hosts[0]
     config, report = tmp_path / "switchml.cfg", tmp_path / "report.json"
     env = cluster.environment(
-        SWITCHML_CONFIG=str(config), GLOO_SOCKET_IFNAME="lo",
-        MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()),
-    )  # fmt: skip
-    with serving(cache, tmp_path / "counters", 4) as switch:
+        SWITCHML_CONFIG=str(config), GLOO_SOCKET_IFNAME=INTERFACE, MASTER_PORT="29500"
+    )
+    with serving(cache, tmp_path / "counters", 4, *first.command(), host=first.address) as switch:
         config.write_text(compose_simulated(aggregator=switch.address))
         command = doctor(plugin, report, lacking)
         done = nodes.srun("-N2", "-n4", *command, cwd=tmp_path, env=env)

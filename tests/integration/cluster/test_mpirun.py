@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from patchgen.client.config import compose_simulated
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from support.slurm import Slurm
     from support.torch import Plugin
 
 pytestmark = pytest.mark.cluster
@@ -35,3 +37,25 @@ def test_ranks_of_mpirun_delegate(
     found = cluster.read_records(tmp_path, 4)
     cluster.check_delegated(found, 2)
     assert [one["host"] for one in found] == [first.name] * 2 + [second.name] * 2
+
+
+def test_mpirun_in_a_job_of_slurm(
+    nodes: Slurm, plugin: Plugin, cache: Path, tmp_path: Path
+) -> None:
+    """The first node's name is SLURM's, all else is Open MPI's."""
+    config, script = tmp_path / "switchml.cfg", tmp_path / "script"
+    first = nodes.hosts[0]
+    env = cluster.environment(
+        SWITCHML_CONFIG=str(config), GLOO_SOCKET_IFNAME=INTERFACE, MASTER_PORT="29500",
+        OMPI_MCA_btl="^openib", **mpirun.ROOT,
+    )  # fmt: skip
+    command = ["mpirun", "-np", "4", plugin.python, cluster.PROGRAM, tmp_path]
+    script.write_text(f"#!/bin/sh\n{shlex.join(map(str, command))}\n")
+    batch = ["sbatch", "--wait", "--time=5", "-N2", "--ntasks-per-node=2", "--output=output"]
+    with serving(cache, tmp_path / "counters", 4, *first.command(), host=first.address) as switch:
+        config.write_text(compose_simulated(aggregator=switch.address))
+        done = nodes.run(*batch, script, cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr + (tmp_path / "output").read_text()
+    found = cluster.read_records(tmp_path, 4)
+    cluster.check_delegated(found, 2)
+    assert [one["host"] for one in found] == ["hx0", "hx0", "hx1", "hx1"]

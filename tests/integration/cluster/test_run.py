@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from support import cluster, mpirun, run_hosts
 from support.hosts import INTERFACE
-from support.slurm import NODES, Slurm
 from support.waiting import has_ended, until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from support.slurm import Slurm
     from support.torch import Plugin
 
 RUN = (sys.executable, "-m", "patchgen", "run", "--require")
@@ -67,7 +67,7 @@ def test_hosts_train_through_the_simulator_of_the_first(
     first, second = two_hosts
     names = tmp_path / "names of the first"
     names.write_text(f"127.0.0.1 localhost\n127.0.1.1 {first.name}\n")
-    hosts = [replace(first, names=names), second]
+    hosts = [replace(first, binds={"/etc/hosts": names}), second]
     commands = begin(hosts, plugin, tmp_path, *options)
     check(commands, tmp_path)
     where = f"the switch is simulated: a process on zeus adds, at {first.address}:"
@@ -148,9 +148,10 @@ def test_bare_under_srun(nodes: Slurm, plugin: Plugin, tmp_path: Path) -> None:
     done = nodes.srun("-N2", *RUN, "--nproc-per-node=2", "--", *command, cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
     cluster.check_delegated(cluster.read_records(tmp_path, 4), 2)
+    names = [host.name for host in nodes.hosts]
     rows = [line.split()[:2] for line in done.stderr.splitlines() if line[:1].isdigit()]
-    assert [row for row in rows if row[1] in NODES] == [
-        [str(rank), NODES[rank // 2]] for rank in range(4)
+    assert [row for row in rows if row[1] in names] == [
+        [str(rank), names[rank // 2]] for rank in range(4)
     ]
 
 

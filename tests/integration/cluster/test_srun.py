@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import cluster
+from support.hosts import INTERFACE
 from support.serving import serving
 
 from patchgen.client.config import compose_simulated
-from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,16 +24,20 @@ pytestmark = pytest.mark.cluster
 def test_ranks_of_srun_delegate(
     nodes: Slurm, plugin: Plugin, cache: Path, tmp_path: Path, ranks: int
 ) -> None:
-    """Their nodes have no address of their own here, so the program is told rank 0's."""
-    config = tmp_path / "switchml.cfg"
+    """The address of rank 0 is that of the job's first node."""
+    config, first = tmp_path / "switchml.cfg", nodes.hosts[0]
     env = cluster.environment(
-        SWITCHML_CONFIG=str(config), GLOO_SOCKET_IFNAME="lo",
-        MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()),
-    )  # fmt: skip
-    with serving(cache, tmp_path / "counters", ranks) as switch:
+        SWITCHML_CONFIG=str(config), GLOO_SOCKET_IFNAME=INTERFACE, MASTER_PORT="29500"
+    )
+    with serving(
+        cache, tmp_path / "counters", ranks, *first.command(), host=first.address
+    ) as switch:
         config.write_text(compose_simulated(aggregator=switch.address))
         done = nodes.srun(
             "-N2", f"-n{ranks}", plugin.python, cluster.PROGRAM, tmp_path, cwd=tmp_path, env=env
         )
     assert done.returncode == 0, done.stderr
-    cluster.check_delegated(cluster.read_records(tmp_path, ranks), ranks // 2)
+    found = cluster.read_records(tmp_path, ranks)
+    cluster.check_delegated(found, ranks // 2)
+    each = ranks // 2
+    assert [one["host"] for one in found] == ["hx0"] * each + ["hx1"] * each
