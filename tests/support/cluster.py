@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 PROGRAM = Path(__file__).parents[1] / "payload" / "cluster_rank.py"
+TRAINING = PROGRAM.with_name("cluster_train.py")
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,15 @@ def check_delegated(found: Sequence[dict[str, Any]], local: int) -> None:
         assert one["report"]["calls"] > 0, one
         assert one["size"] == len(found)
         assert one["local"] == [one["rank"] % local, local]
+
+
+def check_trained(found: Sequence[dict[str, Any]], local: int) -> None:
+    """Checks that ranks have one training, whose gradients were delegated."""
+    check_delegated(found, local)
+    for one in found:
+        assert one["weights"] == found[0]["weights"]
+        assert one["report"]["calls"] >= len(one["losses"])
+        assert one["losses"][-1] < one["losses"][0] / 2
 
 
 def environment(**env: str) -> dict[str, str]:

@@ -45,13 +45,13 @@ def test_one_file_for_hosts(
 
 
 def test_run_over_hosts(plugin: Plugin, home: Path, switch: str, tmp_path: Path) -> None:
-    """One switchml.cfg, and the same command on each host."""
+    """One switchml.cfg, and the same command on each host, whose ranks train together."""
     with wired(switch, 2, tmp_path) as network:
         config = tmp_path / "switchml.cfg"
         config.write_text(compose(home, network, {}))
         env = cluster.environment(TMPDIR=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"))
         place = ["--require", f"--config={config}", "--nnodes=2", f"--rdzv-endpoint={FIRST}:29400"]
-        program = [plugin.python, cluster.PROGRAM, tmp_path]
+        program = [plugin.python, cluster.TRAINING, tmp_path]
         commands = [
             run_hosts.begin(
                 tmp_path / f"host-{node}", [*place, f"--node-rank={node}"], program,
@@ -60,7 +60,7 @@ def test_run_over_hosts(plugin: Plugin, home: Path, switch: str, tmp_path: Path)
             for node, host in enumerate(network.hosts)
         ]  # fmt: skip
         assert [command.code for command in commands] == [0, 0], [one.err for one in commands]
-    cluster.check_delegated(cluster.read_records(tmp_path, 2), 1)
+    cluster.check_trained(cluster.read_records(tmp_path, 2), 1)
     assert commands[0].report["simulated"] is False
     assert all(worker["summed"] > 0 for worker in network.counters["workers"])
     assert len(network.counters["workers"]) == 2
