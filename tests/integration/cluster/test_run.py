@@ -6,16 +6,16 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from support import cluster, mpirun, run_hosts
 from support.hosts import INTERFACE
-from support.waiting import has_ended, until
+from support.waiting import descendants, has_ended, until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from support.slurm import Slurm
     from support.torch import Plugin
@@ -97,35 +97,44 @@ def test_the_code_of_a_failed_rank_is_that_of_all_hosts(
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(
-    ("end", "codes", "told"),
+    ("ended", "end", "codes", "told"),
     [
-        ("kill", [4, -signal.SIGKILL], "host apollo is gone: "),
-        ("terminate", [143, -signal.SIGTERM], "host apollo was told to end, by SIGTERM"),
-        ("cut", [4, 4], "host apollo is gone: its command was killed, or cannot be reached"),
+        (0, "kill", [-signal.SIGKILL, 4], "host zeus is gone: its command was killed"),
+        (1, "kill", [4, -signal.SIGKILL], "host apollo is gone: its command was killed"),
+        (1, "terminate", [143, -signal.SIGTERM], "host apollo was told to end, by SIGTERM"),
+        (1, "cut", [4, 4], "host apollo is gone: its command was killed, or cannot be reached"),
     ],
 )
 def test_no_process_is_left_where_a_host_ends_or_is_cut_off(
     plugin: Plugin,
     two_hosts: list[cluster.Host],
     tmp_path: Path,
+    ended: int,
     end: str,
     codes: Sequence[int],
     told: str,
 ) -> None:
-    """The ranks wait for nothing of each other, so only the hosts' connection shows the end."""
+    """The ranks wait for nothing of each other, so only the hosts' connection shows the end.
+
+    The process that adds is on the first host.
+    """
     commands = begin(two_hosts, plugin, tmp_path, "--node-rank={node}", arguments=["wait"])
     for command in commands:
         until(lambda: len([*tmp_path.glob("*.pid")]) == 4, command.process)
+    started = [pid for command in commands for pid in descendants(command.process.pid)]
+    names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in started]
+    assert len([name for name in names if "switchml-aggregator".startswith(name)]) == 1
+    assert {path.stem for path in tmp_path.glob("*.pid")} <= {*map(str, started)}
     if end == "cut":
         down = two_hosts[1].command("ip", "link", "set", INTERFACE, "down")
         subprocess.run(down, check=True)
     else:
-        getattr(commands[1].process, end)()
+        getattr(commands[ended].process, end)()
     assert [command.code for command in commands] == codes, [one.err for one in commands]
-    assert commands[0].last.startswith(f"error: {told}")
+    assert commands[1 - ended].last.startswith(f"error: {told}")
     if end == "cut":
         assert commands[1].last.startswith("error: host zeus is gone: ")
-    assert all(has_ended(path.stem) for path in tmp_path.glob("*.pid"))
+    assert all(has_ended(pid) for pid in started)
 
 
 @pytest.mark.cluster
