@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support import command
 from support.one_way import lossy
 from support.serving import serving
 
@@ -224,3 +225,39 @@ def test_the_command(plugin: Plugin, tmp_path: Path) -> None:
     assert sizes[0]["numel"] == 256
     assert all(one["switchml"] > 0 < one["gloo"] for one in sizes)
     assert (tmp_path / "times.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "told"),
+    [
+        (["--workers=1"], 2, "'--workers': 1 is not in the range"),
+        (["--workers=0"], 2, "'--workers': 0 is not in the range"),
+        (["--way=stock"], 2, "'--way': 'stock' is not one of"),
+        (["--config=none"], 2, "none: No such file or directory; give a switchml.cfg"),
+        (["--plot=x.pdf"], 2, "x.pdf: plots are written as PNG"),
+        (["--plot=x.png", "--no-times"], 2, "--plot: draws what is measured; drop --no-times"),
+        (["--plot=none/x.png"], 5, "none/x.png: No such file or directory"),
+        (["--timeout=0"], 2, "'--timeout': 0.0 is not in the range"),
+        (["--timeout=-1"], 2, "'--timeout': -1.0 is not in the range"),
+        (["--timeout=nan"], 2, "'--timeout': 'nan' is not a finite number"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_options_that_are_refused(tmp_path: Path, options: list[str], code: int, told: str) -> None:
+    done = command.run("doctor", *options, "--torch", sys.executable, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (code, "")
+    (line,) = [one for one in done.stderr.splitlines() if one.lower().startswith("error: ")]
+    assert told in line
+    assert "Traceback" not in done.stderr
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "nan", "x"])
+def test_limits_that_a_rank_refuses(plugin: Plugin, limit: str) -> None:
+    done = subprocess.run(
+        [plugin.python, "-m", "torch_switchml.doctor", "--timeout", limit],
+        capture_output=True, text=True, check=False, env={"PATH": "/usr/bin"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith(f": error: argument --timeout: invalid seconds value: '{limit}'")
