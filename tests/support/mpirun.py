@@ -33,9 +33,7 @@ def run(
     if shutil.which("mpirun") is None:
         pytest.skip("needs mpirun: make test-cluster")
     first, second = hosts
-    agent = directory / "agent"
-    agent.write_text(_AGENT.format(way=shlex.join(second.command())))
-    agent.chmod(0o755)
+    agent = make_agent(second, directory)
     env = {**env, **ROOT, "MASTER_ADDR": first.address}
     passed = [word for name in env if name != "HOME" for word in ("-x", name)]
     return subprocess.run(
@@ -47,3 +45,11 @@ def run(
         ),
         cwd=directory, env=env, capture_output=True, text=True, check=False, timeout=ENOUGH,
     )  # fmt: skip
+
+
+def make_agent(host: Host, directory: Path) -> Path:
+    """Makes the program by which mpirun starts its daemon on a host."""
+    agent = directory / "agent"
+    agent.write_text(_AGENT.format(way=shlex.join(host.command())))
+    agent.chmod(0o755)
+    return agent

@@ -17,7 +17,7 @@ def scripts(*, plugin: bool) -> list[Block]:
         block
         for block in all_blocks()
         if block.language == "python"
-        and not block.reason
+        and block.unmarked
         and ("torch_switchml" in block.text) == plugin
     ]
 

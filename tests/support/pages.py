@@ -3,6 +3,10 @@
 A block that no test runs has a comment before it, which says why:
 
     <!-- not run: it needs root -->
+
+One that a test of its own runs names its file:
+
+    <!-- run by: tests/integration/cluster/test_page.py -->
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(
-    r"^(?:<!-- not run: (?P<reason>[^\n]+) -->\n+)?(?:"
+    r"^(?:<!-- (?:not run: (?P<reason>[^\n]+)|run by: (?P<by>[^\n]+)) -->\n+)?(?:"
     r"```(?P<language>\w*)\n(?P<fenced>.*?)^```$|"
     r"(?<=\n\n)(?P<indented>(?: {4}[^\n]*\n|\n(?= {4}))+))",
     re.MULTILINE | re.DOTALL,
@@ -35,9 +39,16 @@ class Block:
     text: str
     reason: str
     """Reason that no test runs it, or nothing."""
+    by: str = ""
+    """File of the test that runs it, or nothing where all blocks of its kind are run."""
 
     def __str__(self) -> str:
         return f"{self.page.name}:{self.line}"
+
+    @property
+    def unmarked(self) -> bool:
+        """True where it is run as all blocks of its kind are."""
+        return not self.reason and not self.by
 
     @property
     def commands(self) -> list[str]:
@@ -56,7 +67,7 @@ def blocks(page: Path) -> Iterator[Block]:
         kind = "indented" if found["fenced"] is None else "fenced"
         line = text.count("\n", 0, found.start(kind)) + 1
         reason, language = found["reason"] or "", found["language"] or ""
-        yield Block(page, line, language, dedent(found[kind]), reason)
+        yield Block(page, line, language, dedent(found[kind]), reason, found["by"] or "")
 
 
 def all_blocks() -> list[Block]:

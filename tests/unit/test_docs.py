@@ -186,7 +186,9 @@ def test_a_command_line_that_does_not_parse(line: str) -> None:
 def test_every_block_is_run_or_says_why_not() -> None:
     """Of Python, or commands of the program: what else it is has a comment before it."""
     for block in all_blocks():
-        if block.reason or block.language == "python":
+        if block.by:
+            assert block.page.name in (ROOT / block.by).read_text(), block
+        if not block.unmarked or block.language == "python":
             continue
         assert not block.language, block
         for line in block.commands:
@@ -214,15 +216,18 @@ def test_a_block_is_found_with_its_reason(tmp_path: Path) -> None:
     page.write_text(
         "Text:\n\n    $ one \\\n      --two\n    output\n\n    $ three\n\n"
         "- item\n    not code\n\n<!-- not run: why -->\n\n    four  # five\n\n"
-        "<!-- not run: how -->\n```python\nsix\n```\n\n```\nseven\n```\n"
+        "<!-- not run: how -->\n```python\nsix\n```\n\n```\nseven\n```\n\n"
+        "<!-- run by: x.py -->\n\n    eight\n"
     )
-    found = [(b.line, b.language, b.reason, b.commands) for b in blocks(page)]
+    found = [(b.line, b.language, b.reason, b.by, b.commands) for b in blocks(page)]
     assert found == [
-        (3, "", "", ["one    --two", "three"]),
-        (14, "", "why", ["four  # five"]),
-        (18, "python", "how", []),
-        (22, "", "", ["seven"]),
+        (3, "", "", "", ["one    --two", "three"]),
+        (14, "", "why", "", ["four  # five"]),
+        (18, "python", "how", "", []),
+        (22, "", "", "", ["seven"]),
+        (27, "", "", "x.py", ["eight"]),
     ]
+    assert [b.unmarked for b in blocks(page)] == [True, False, False, True, False]
 
 
 def test_the_checkout_is_installed_as_editable_only() -> None:
