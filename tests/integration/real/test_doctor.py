@@ -14,15 +14,16 @@ import pytest
 from support import command, run_hosts, switch_program
 from support.hosts import INTERFACE, cabled
 from support.real import LabLauncher, Settings
+from support.torch import built_plugin
 from support.wired import WIRE, Network, on_hosts, wired
 
 from patchgen.ranks import lab
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from support.launcher import Launcher
+    from support.launcher import Launcher, Started
     from support.torch import Plugin
 
 pytestmark = pytest.mark.integration
@@ -92,6 +93,18 @@ class Moved(LabLauncher):
         return text.replace(own, self.socket) if str(values["rank"]) == "1" else text
 
 
+@dataclasses.dataclass(frozen=True)
+class Mixed(LabLauncher):
+    """Lab in which apollo has another plugin."""
+
+    other: Plugin | None = None
+
+    def start(self, command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Started:
+        assert self.other is not None
+        given = [str(self.other.python), *command[1:]] if env["RANK"] == "1" else command
+        return LabLauncher.start(self, given, cwd, env)
+
+
 def changed(launch: LabLauncher, old: str, new: str, both: tuple[str, str] = ("", "")) -> Changed:
     return Changed(**vars(launch), change=(old, new), everywhere=both)
 
@@ -104,6 +117,32 @@ def test_all_legs_hold(launch: LabLauncher) -> None:
     assert report["times"]["sizes"][0]["switchml"] > 0
     for rank in report["ranks"]:
         assert rank["packets"]["sent"] >= rank["packets"]["answers"] > 0
+
+
+def test_a_rank_that_two_hosts_have(launch: LabLauncher) -> None:
+    given = arguments(40, "--no-times")
+    given["arguments"]["twice"] = 1
+    given["rank_env"] = {
+        0: {"SWITCHML_HOST": "zeus"},
+        1: {"SWITCHML_HOST": "zeus"},
+        2: {"SWITCHML_HOST": "apollo", "RANK": "1"},
+    }
+    ranks = launch("doctor_cases:examine", 3, env={"WORLD_SIZE": "2"}, **given)
+    assert [rank.result["code"] for rank in ranks] == [FAILED] * 3, ranks
+    report = read_report(launch)
+    assert (report["leg"], report["hosts"]) == ("ranks", ["apollo", "zeus"])
+    assert "has this rank as well" in words(report, 1)
+
+
+def test_a_library_without_a_mend(
+    launch: LabLauncher, half_batches: Path, torch: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """apollo's plugin was built with a client library that lacks one."""
+    other = built_plugin(torch, half_batches, tmp_path_factory, "half-batch-plugin", "--dpdk")
+    report = examine(Mixed(**vars(launch), other=other))
+    assert (report["leg"], report["hosts"]) == ("software", ["apollo"])
+    own, rank_0 = words(report, 1).removeprefix("mends is ").split(", rank 0 has ")
+    assert {*rank_0.split(",")} - {*own.split(",")} == {"half-batch"}
 
 
 def test_no_controller(launch: LabLauncher) -> None:
