@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from patchgen.ranks.job import Rank, Result, Setup
 
+_FAILOVER = ("failovers", "after a failure", "jobs redone", "seconds", "returns")
+"""Headings of `_failover_cells`."""
+
 
 def data(result: Result) -> dict[str, Any]:
     """Data for scripts."""
@@ -87,7 +90,7 @@ def _table(ranks: Sequence[Rank], result: Result) -> Iterator[str]:
     ]
     fallen = [f"Gloo: {name}" for name in reasons]
     counted = _packets(reports)
-    over = ["after a failure", "jobs redone", "seconds", "returns"] if failed else []
+    over = _FAILOVER if failed else ()
     host = ["host"] if places else []
     titles = ["allreduces delegated", "bytes", *over, *fallen, *counted.values(), *headings]
     rows = [
@@ -130,8 +133,9 @@ def _failover(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _failover_cells(report: Mapping[str, Any]) -> list[str]:
     found = _failover(report)
-    seconds = f"{found['seconds']:.1f}"
-    return [f"{found['calls']:,}", f"{found['redone']:,}", seconds, f"{found['returns']:,}"]
+    times = f"{found['seconds']:.1f}"
+    failovers, calls, redone = (f"{found[name]:,}" for name in ("failovers", "calls", "redone"))
+    return [failovers, calls, redone, times, f"{found['returns']:,}"]
 
 
 def reason(result: Result) -> str:

@@ -50,6 +50,18 @@ tensor = torch.full((4,), dist.get_rank() + 1.0)
 dist.all_reduce(tensor)
 print(tensor.tolist(), flush=True)
 """
+LATE = """
+import time
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+for step in range(3):
+    time.sleep(2 * (step == 1 and dist.get_rank() == 1))
+    tensor = torch.ones(4)
+    dist.all_reduce(tensor)
+    assert tensor.tolist() == [2.0] * 4
+dist.barrier()
+"""
 
 
 @dataclass(frozen=True)
@@ -122,6 +134,21 @@ def test_metrics_of_the_ranks(run: Runner) -> None:
     assert ran.code == 0, ran.err
     for rank in range(2):
         assert f"metrics: rank {rank}: ended, 1 allreduce, 16 bytes, 0 by Gloo, " in ran.err
+
+
+def test_ranks_that_fail_over(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWITCHML_FAILOVER", "1")
+    monkeypatch.setenv("SWITCHML_TIMEOUT_MS", "500")
+    ran = run.grafted(LATE, options=["--json"])
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out) == ran.report
+    assert "  bytes  failovers  after a failure  jobs redone  seconds  returns" in ran.err
+    for rank, report in enumerate(ran.reports):
+        over = report["failover"]
+        assert (report["calls"], over["failovers"], over["calls"], over["returns"]) == (1, 1, 2, 0)
+        row = rf"(?m)^{rank} .*  1 +2 +{over['redone']} +{over['seconds']:.1f} +0\b"
+        assert re.search(row, ran.err)
+    assert "warning: SwitchML failed, and the ranks went on over Gloo: rank 0: " in ran.err
 
 
 def test_a_training_run_with_a_graft_and_without(run: Runner, tmp_path: Path) -> None:
