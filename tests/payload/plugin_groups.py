@@ -188,7 +188,8 @@ def recorded(switchml, backend):
     other = dist.new_group(group_desc="another group")
     some(other)
     some()
-    sequence = default_group()._get_sequence_number_for_group()
+    own = default_group()._get_backend(torch.device("cpu"))
+    sequence, own = own._get_sequence_number_for_group(), None
     seen = entries()
     del other
     return finish(switchml, entries=seen, sequence=sequence)
