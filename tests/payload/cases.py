@@ -4,6 +4,7 @@ import contextlib
 import datetime as dt
 import math
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -680,11 +681,12 @@ def late(switchml, victim):
     return tell(failing_allreduce(switchml))
 
 
-def tardy(switchml, victim, seconds, more=0):
+def tardy(switchml, victim, seconds, more=0, pages=""):
     """A rank is later than the others wait for it. Then the ranks have gone on over Gloo.
 
     Args:
         more: sums after which they have returned. Then as many again, whose packets are counted.
+        pages: directory of the ranks' metrics, of which the result has this rank's of that time.
     """
     start()
     allreduce_and_check(1000, torch.float32)
@@ -692,6 +694,7 @@ def tardy(switchml, victim, seconds, more=0):
         time.sleep(seconds)
     for seed in range(3):
         allreduce_and_check(1000, torch.float32, seed)
+    page = page_over_gloo(pages, 3) if pages else None
     for seed in range(more):
         allreduce_and_check(1000, torch.float32, seed)
     before = switchml.report()["packets"]
@@ -699,7 +702,20 @@ def tardy(switchml, victim, seconds, more=0):
         allreduce_and_check(1000, torch.float32, seed)
     after = switchml.report()["packets"]
     dist.barrier()
-    return dict(finish(switchml), packets={name: after[name] - before[name] for name in after})
+    packets = {name: after[name] - before[name] for name in after}
+    return dict(finish(switchml), packets=packets, page=page)
+
+
+def page_over_gloo(directory, calls):
+    """Metrics of this rank, once they have so many allreduces after a failure."""
+    while True:
+        for name in os.listdir(directory):
+            if name.endswith(f"-{RANK}-{os.getpid()}.prom"):
+                with open(os.path.join(directory, name)) as file:
+                    page = file.read()
+                if re.search(rf"(?m)^switchml_failover_allreduces_total.* {calls}$", page):
+                    return page
+        time.sleep(0.05)
 
 
 def dropped(switchml, victim):

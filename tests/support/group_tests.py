@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support import metrics
 from support.serving import serving
 from support.torch import results
 
@@ -111,6 +112,23 @@ def check_tardy_rank(launch: Launcher, **given: Any) -> None:
         assert (over["failovers"], over["calls"]) == (1, 3)
         assert over["reason"].startswith("rank 0: the allreduce of 1000 float32 elements ")
         assert over["reason"].endswith(" did not finish within 1000 ms")
+
+
+def check_metrics(launch: Launcher, place: Path, **given: Any) -> None:
+    """Checks the ranks' metrics while they go over Gloo, and after they have returned."""
+    arguments = {"victim": 1, "seconds": 2, "more": 70, "pages": str(place)}
+    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "500"}
+    env |= {"SWITCHML_METRICS": str(place), "SWITCHML_METRICS_SECONDS": "1"}
+    told = results(launch("tardy", 2, arguments=arguments, env=env, **given))
+    for rank, (result, page) in enumerate(zip(told, metrics.read(place))):
+        during = metrics.parse(result["page"])
+        assert during.value("switchml_state", state="failover") == 1
+        assert during.value("switchml_failovers_total") == 1
+        assert during.value("switchml_returns_total") == 0
+        assert during.value("switchml_failover_seconds_total") > 0
+        over = result["report"]["failover"]
+        assert (over["failovers"], over["returns"], over["calls"]) == (1, 1, 63)
+        page.check(result["report"], rank=rank, size=2, state="ended")
 
 
 def check_absent_rank(launch: Launcher, **given: Any) -> None:
@@ -259,6 +277,10 @@ class GroupTests:
     @staticmethod
     def test_rank_that_is_late_with_failover(launch: Launcher) -> None:
         check_tardy_rank(launch)
+
+    @staticmethod
+    def test_metrics_of_a_failover(launch: Launcher, tmp_path: Path) -> None:
+        check_metrics(launch, tmp_path)
 
     @staticmethod
     def test_rank_that_never_comes_with_failover(launch: Launcher) -> None:

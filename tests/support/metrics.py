@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -48,6 +50,8 @@ class Metrics:
         assert self.value("switchml_failovers_total") == over["failovers"]
         assert self.value("switchml_returns_total") == over["returns"]
         assert self.value("switchml_failover_allreduces_total") == over["calls"]
+        seconds = self.value("switchml_failover_seconds_total")
+        assert seconds == pytest.approx(over["seconds"], rel=1e-3)
         states = [
             (dict(labels)["state"], value)
             for (name, labels), value in self.samples.items()
