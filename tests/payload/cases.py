@@ -539,15 +539,17 @@ def outlives(switchml, switch, rounds, dies, bits=None, number=signal.SIGKILL):
             mine = tensors[RANK].clone()
             work = dist.all_reduce(mine, op=getattr(dist.ReduceOp, op), async_op=True)
             asked.append((work, mine, tensors, WORLD if op == "AVG" else 1))
+        tensors = everyone(9000, torch.float32, seed=10 * step + 9)
+        mine = tensors[RANK].clone()
+        several = [*mine.split([100, 5000, 3900])]
+        work = dist.distributed_c10d.all_reduce_coalesced(several, async_op=True)
+        asked.append((work, mine, tensors, 1))
         for work, mine, tensors, divisor in asked:
             work.wait()
             check_any_sum(mine, tensors, divisor, bits)
             check_same(mine)
         if BACKEND == "switchml" and not bits:
-            tensors = everyone(WORLD * 4000, torch.float32, seed=step)
-            part = torch.empty(4000)
-            dist.reduce_scatter_tensor(part, tensors[RANK].clone())
-            check_rounded(part, [t.chunk(WORLD)[RANK] for t in tensors], of=tensors)
+            scatter_and_check(step)
         optimizer.zero_grad()
         parallel(values(RANK, 400, torch.float32, step).view(10, 40)).square().sum().backward()
         optimizer.step()
@@ -556,6 +558,20 @@ def outlives(switchml, switch, rounds, dies, bits=None, number=signal.SIGKILL):
         check_same(parameter.detach())
     del parallel, optimizer, parameter  # before the groups: see `backends`
     return finish(switchml)
+
+
+def scatter_and_check(seed):
+    """Scatters sums over the ranks: one alone, then two at once where torch coalesces them."""
+    inputs = [everyone(WORLD * numel, torch.float32, seed) for numel in (4000, 2500, 1700)]
+    parts = [torch.empty(len(tensors[0]) // WORLD) for tensors in inputs]
+    together = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 1)
+    dist.reduce_scatter_tensor(parts[0], inputs[0][RANK].clone())
+    with dist._coalescing_manager() if together else contextlib.nullcontext():
+        for part, tensors in zip(parts[1:], inputs[1:]):
+            dist.reduce_scatter_tensor(part, tensors[RANK].clone())
+    whole = [torch.cat(of_rank) for of_rank in zip(*inputs)]
+    for part, tensors in zip(parts, inputs):
+        check_rounded(part, [t.chunk(WORLD)[RANK] for t in tensors], of=whole)
 
 
 def returns(switchml, switch, address, store, number=signal.SIGKILL):

@@ -154,6 +154,12 @@ def check_silent_rank(launch: Launcher, **given: Any) -> None:
             assert "; the ranks cannot go on over Gloo: rank 2 is gone" in error
 
 
+def in_bits(bits: int | None) -> dict[str, str]:
+    """Variables by which floats are sent in so many bits; None for all."""
+    names = {"SWITCHML_QUANTIZATION_BITS": bits, "SWITCHML_QUANTIZATION_MINIMAL_SIZE": 300}
+    return {name: str(value) for name, value in names.items()} if bits else {}
+
+
 def check_failover(
     launch: Launcher,
     place: Path,
@@ -180,9 +186,7 @@ def check_failover(
         arguments = {"switch": process, "rounds": rounds, "dies": dies, **more}
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "3000"}
         env |= {"SWITCHML_TIMEOUT_MS": "3000"}
-        if more.get("bits"):
-            env |= {"SWITCHML_QUANTIZATION_BITS": str(more["bits"])}
-            env |= {"SWITCHML_QUANTIZATION_MINIMAL_SIZE": "300"}
+        env |= in_bits(more.get("bits"))
         ranks = launch("outlives", world, arguments=arguments, config=config, env=env)
     for result in results(ranks, trained=True):
         report = result["report"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.group_tests import check_absent_rank, check_tardy_rank
+from support.group_tests import check_absent_rank, check_tardy_rank, in_bits
 from support.real import FAULTS, LabLauncher, OneFile, Settings, Stoppable
 from support.table import check_all_summed, differences, run_table
 from support.torch import checked, results
@@ -78,15 +78,20 @@ def test_cases(launch: LabLauncher, case: str, world: int, given: dict[str, Any]
     results(launch(case, world, **given), trained=case == "averaged_sgd")
 
 
-@pytest.mark.parametrize("faults", [lab.Faults(), FAULTS], ids=["sound", "faulty"])
-def test_switch_stopped(launch: LabLauncher, faults: lab.Faults) -> None:
+@pytest.mark.parametrize(
+    ("faults", "bits"),
+    [(lab.Faults(), None), (FAULTS, None), (FAULTS, 4)],
+    ids=["sound", "faulty", "fewer bits"],
+)
+def test_switch_stopped(launch: LabLauncher, faults: lab.Faults, bits: int | None) -> None:
     """The ranks go on over Gloo, also where packets are late, or come twice.
 
     DPDK's driver of memif may read a ring of a switch that has ended, and end the rank.
     """
     chosen = faulty(launch) if faults.loss else launch
     env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "3000", "SWITCHML_CHUNK_NUMEL": "3000"}
-    arguments = {"rounds": 6, "dies": 3, "number": signal.SIGSTOP}
+    arguments = {"rounds": 6, "dies": 3, "number": signal.SIGSTOP, "bits": bits}
+    env |= in_bits(bits)
     ranks = Stoppable(**vars(chosen))("outlives", 2, arguments=arguments, env=env)
     for result in results(ranks):
         report = result["report"]
