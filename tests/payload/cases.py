@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -631,16 +632,30 @@ def arguments_of(process, address):
 
 
 def breaks(switchml, victim, command, goes_on):
-    """A rank runs a command that breaks something; what becomes of the later sums of all."""
+    """A rank breaks something; what becomes of the later sums of all.
+
+    Args:
+        command: that the rank runs, or the port of which its connections break.
+    """
     start()
     flight_of_sums(2, 0)
-    if victim == RANK:
+    if victim == RANK and isinstance(command, int):
+        break_connections(command)
+    elif victim == RANK:
         subprocess.run(command, check=True)
     if not goes_on:
         return failing_allreduce(switchml)
     flight_of_sums(4, 10)
     dist.barrier()
     return finish(switchml)
+
+
+def break_connections(port):
+    """Ends this process's connections to a port, as where a cable is cut."""
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as connection:
+            if connection.getpeername()[1] == port:
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 def flight_of_sums(rounds, seed):

@@ -12,11 +12,18 @@ from support.serving import serving
 from support.torch import results
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from support.launcher import Launcher, Rank
+    from support.torch import Plugin
 
 SIZES = [1, 1_000_003]
+FAILOVER = {"SWITCHML_FAILOVER": "1"}
+EITHER = pytest.mark.parametrize("env", [{}, FAILOVER], ids=["alone", "failover"])
+"""A test of ranks without failover, and with it."""
+OLD_PROTOCOL = ("files/SwitchMLAgreement.hpp", "kProtocol = 2;", "kProtocol = 1;")
+"""Change of the templates that makes a rank speak an older protocol."""
 LARGE = 64 * 2**20 // 4  # of two ranks only, as more of them are slow on few cores
 
 
@@ -87,6 +94,14 @@ def check_no_config_on_one_rank(launch: Launcher, victim: int) -> None:
     assert "warning: " not in ranks[1 - victim].err
 
 
+def check_two_protocols(launch: Launcher, other: Plugin, env: Mapping[str, str]) -> None:
+    """A rank finds another plugin, that `OLD_PROTOCOL` makes."""
+    found = {"PYTHONPATH": str(other.package.parent)}
+    ranks = launch("outcome", 2, rank_env={1: found}, env=env)
+    check_stays_with_gloo(ranks)
+    assert "rank 1: switchml-patch with protocol 1 where rank 0 has 2; take one" in ranks[0].err
+
+
 def check_rank_killed(launch: Launcher, victim: int, **env: str) -> None:
     """Kills a rank. Rank 0 hosts the aggregator, so its death is also that of the switch."""
     ranks = launch("dies", 3, arguments={"victim": victim}, timeout=20, env=env)
@@ -112,6 +127,30 @@ def check_tardy_rank(launch: Launcher, **given: Any) -> None:
         assert (over["failovers"], over["calls"]) == (1, 3)
         assert over["reason"].startswith("rank 0: the allreduce of 1000 float32 elements ")
         assert over["reason"].endswith(" did not finish within 1000 ms")
+
+
+def check_dropped(launch: Launcher, env: Mapping[str, str], told: str) -> None:
+    """A rank has no memory for an allreduce. With failover nobody waits until a time is over.
+
+    Args:
+        launch: of the ranks.
+        env: their variables.
+        told: to the other rank, without failover.
+    """
+    given = env or {"SWITCHML_TIMEOUT_MS": "3000"}
+    mine, other = results(launch("dropped", 2, arguments={"victim": 0}, env=given))
+    assert "memory" in mine["lacking"]
+    assert "was dropped before it was submitted" in mine["first"]
+    if env == FAILOVER:
+        assert "rank 0 is gone" in other["lacking"]
+        assert "rank 0: allreduce number" in other["lacking"]
+        assert "did not finish" not in other["lacking"]
+        assert other["first"] == other["lacking"]
+    else:
+        assert told in other["lacking"]
+    for one in (mine, other):
+        assert one["report"]["calls"] == 1
+        assert "SwitchML allreduce failed" in one["first"]
 
 
 def check_metrics(launch: Launcher, place: Path, **given: Any) -> None:
@@ -166,14 +205,9 @@ def check_failover(
     world: int,
     prepostprocessor: str,
     dies: int,
-    *,
-    controller: bool = False,
     **more: int | None,
 ) -> None:
-    """Ends the switch in the middle of sums: no rank notices anything but a line.
-
-    Where it is the `controller`, the command ends that watches over the switch.
-    """
+    """Ends the switch in the middle of sums: no rank notices anything but a line."""
     cache = place / "cache"
     rounds = dies + 4
     with serving(cache, place / "counters", world) as switch:
@@ -182,8 +216,7 @@ def check_failover(
             "controller_port": int(switch.address.rpartition(":")[2]),
             "process_packets": "true\n[backend.simulator]\nexternal_aggregator = true",
         }
-        process = switch.process.pid if controller else switch.aggregator
-        arguments = {"switch": process, "rounds": rounds, "dies": dies, **more}
+        arguments = {"switch": switch.aggregator, "rounds": rounds, "dies": dies, **more}
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "3000"}
         env |= {"SWITCHML_TIMEOUT_MS": "3000"}
         env |= in_bits(more.get("bits"))

@@ -58,10 +58,6 @@ def test_switch_stopped(launch: Launcher, tmp_path: Path) -> None:
     check_failover(launch, tmp_path, 2, "bypass", 2, number=signal.SIGSTOP)
 
 
-def test_controller_killed(launch: Launcher, tmp_path: Path) -> None:
-    check_failover(launch, tmp_path, 2, "bypass", 2, controller=True)
-
-
 def test_silent_rank(launch: Launcher) -> None:
     check_silent_rank(launch)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.chaos.wired import Wired
+from support.group_tests import EITHER
 from support.torch import results
 from support.wired import LAN, WIRE, HostLauncher, on_hosts, wired_hosts
 
@@ -27,10 +28,8 @@ pytestmark = pytest.mark.integration
 WORLD = 2
 VICTIM = 1
 PATIENCE = 8  # seconds, the timeout of the group
-FAILOVER = {"SWITCHML_FAILOVER": "1"}
 TIMEOUT = 3000  # milliseconds
 HOUR = 3600  # seconds
-EITHER = pytest.mark.parametrize("env", [{}, FAILOVER], ids=["alone", "failover"])
 
 
 @dataclass(frozen=True)

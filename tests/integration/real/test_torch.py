@@ -9,10 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.group_tests import check_absent_rank, check_tardy_rank, in_bits
+from support.group_tests import (
+    EITHER,
+    OLD_PROTOCOL,
+    check_absent_rank,
+    check_dropped,
+    check_tardy_rank,
+    check_two_protocols,
+    in_bits,
+)
 from support.real import FAULTS, LabLauncher, OneFile, Settings, Stoppable
 from support.table import check_all_summed, differences, run_table
-from support.torch import checked, results
+from support.torch import Plugin, built_plugin, checked, results
 
 from patchgen.ranks import lab
 
@@ -179,28 +187,35 @@ def test_run_makes_a_lab(launch: LabLauncher, tmp_path: Path) -> None:
 
 NOWHERE = {"controller_ip": "127.0.0.2"}
 UNKNOWN = {"extra_eal_options": "--no-such-option"}
+SOON = {"SWITCHML_START_TIMEOUT_MS": "5000"}
 
 
+@EITHER
 @pytest.mark.parametrize(
     ("given", "faults", "reason"),
     [
         ({"per_rank": {1: None}}, lab.Faults(), "rank 1: "),
+        ({"per_rank": {1: {"rank": 0}}}, lab.Faults(), "has rank = 0, the process has rank 1"),
         ({"per_rank": {1: {"num_workers": 5}}}, lab.Faults(), "has num_workers = 5, the group"),
         ({"per_rank": {1: {"worker_port": 4100}}}, lab.Faults(), "worker_port=4100"),
         ({"config": NOWHERE}, lab.Faults(), "ranks 0-1: the controller at 127.0.0.2:"),
         (
-            {"per_rank": {1: UNKNOWN}, "env": {"SWITCHML_START_TIMEOUT_MS": "5000"}},
+            {"per_rank": {1: UNKNOWN}, "rank_env": dict.fromkeys(range(2), SOON)},
             lab.Faults(),
             "ranks 0-1: the SwitchML context did not start: see its messages",
         ),
         ({"timeout": 20}, lab.Faults(loss=1), "ranks 0-1: the probe of 33025 int32 elements"),
     ],
-    ids=["no file", "workers", "terms", "no controller", "no start", "no packet"],
+    ids=["no file", "rank", "workers", "terms", "no controller", "no start", "no packet"],
 )
 def test_what_keeps_a_group_with_gloo(
-    launch: LabLauncher, given: dict[str, Any], faults: lab.Faults, reason: str
+    launch: LabLauncher,
+    given: dict[str, Any],
+    faults: lab.Faults,
+    reason: str,
+    env: dict[str, str],
 ) -> None:
-    ranks = dataclasses.replace(launch, faults=faults)("outcome", 2, **given)
+    ranks = dataclasses.replace(launch, faults=faults)("outcome", 2, env=env, **given)
     for result in results(ranks):
         assert result["report"]["calls"] == 0
     assert "stays with Gloo" in ranks[0].err
@@ -276,30 +291,25 @@ def test_a_rank_that_never_comes_with_failover(launch: LabLauncher) -> None:
     check_absent_rank(launch)
 
 
-def test_a_rank_that_is_not_patched(launch: LabLauncher) -> None:
+@EITHER
+def test_ranks_of_two_protocols(
+    by_plugin: LabLauncher,
+    plugin: Plugin,
+    home: Path,
+    env: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    given = (plugin.torch, home, tmp_path_factory, "real-old-plugin", "--dpdk")
+    check_two_protocols(by_plugin, built_plugin(*given, change=OLD_PROTOCOL), env)
+
+
+@EITHER
+def test_a_rank_that_is_not_patched(launch: LabLauncher, env: dict[str, str]) -> None:
     stock = {"SWITCHML_TEST_BACKEND": "gloo", "SWITCHML_TEST_GRAFT": ""}
-    ranks = launch("refused", 2, rank_env={1: stock}, timeout=10)
+    ranks = launch("refused", 2, rank_env={1: stock}, env=env, timeout=10)
     assert "rank 1 of 2 did not answer while the group was made" in ranks[0].result["error"]
 
 
-def test_an_allreduce_that_is_dropped(launch: LabLauncher) -> None:
-    env = {"SWITCHML_TIMEOUT_MS": "5000"}
-    mine, other = results(launch("dropped", 2, arguments={"victim": 0}, env=env))
-    assert "memory" in mine["lacking"]
-    assert "did not finish within 5000 ms" in other["lacking"]
-    for one in (mine, other):
-        assert one["report"]["calls"] == 1
-        assert "SwitchML allreduce failed" in one["first"]
-    assert "was dropped before it was submitted" in mine["first"]
-
-
-def test_an_allreduce_that_is_dropped_with_failover(launch: LabLauncher) -> None:
-    """Nobody waits until a time is over."""
-    env = {"SWITCHML_FAILOVER": "1"}
-    mine, other = results(launch("dropped", 2, arguments={"victim": 0}, env=env))
-    assert "memory" in mine["lacking"]
-    assert "was dropped before it was submitted" in mine["first"]
-    assert "rank 0 is gone" in other["lacking"]
-    assert "rank 0: allreduce number" in other["lacking"]
-    assert "did not finish" not in other["lacking"]
-    assert other["first"] == other["lacking"]
+@EITHER
+def test_an_allreduce_that_is_dropped(launch: LabLauncher, env: dict[str, str]) -> None:
+    check_dropped(launch, env, "did not finish within 3000 ms")

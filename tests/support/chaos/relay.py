@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import socket
 import threading
@@ -28,6 +29,7 @@ class Relay:
         self.port: int = self._server.getsockname()[1]
         self.target = 0
         self.loss = 0.0
+        self._left = math.inf
         self._passing = threading.Event()
         self._passing.set()
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
@@ -44,6 +46,16 @@ class Relay:
             yield
         finally:
             self.loss = 0.0
+            self._passing.set()
+
+    @contextlib.contextmanager
+    def losing_after(self, size: int) -> Iterator[None]:
+        """Loses all that passes after so many bytes while the block lasts."""
+        self._left = size
+        try:
+            yield
+        finally:
+            self._left = math.inf
             self._passing.set()
 
     def close(self) -> None:
@@ -84,6 +96,9 @@ class Relay:
         chance = random.Random(0)
         with contextlib.suppress(OSError):
             while passed := giver.recv(_READ):
+                self._left -= len(passed)
+                if self._left < 0:
+                    self._passing.clear()
                 self._passing.wait()
                 if self.loss and chance.random() < self.loss:
                     time.sleep(chance.uniform(*_AGAIN))

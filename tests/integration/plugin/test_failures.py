@@ -1,0 +1,122 @@
+"""What failures look like with the simulator, row by row of docs/runtime.md, also with failover."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.chaos.relay import Relay
+from support.group_tests import (
+    EITHER,
+    OLD_PROTOCOL,
+    check_dropped,
+    check_stays_with_gloo,
+    check_two_protocols,
+)
+from support.serving import serving
+from support.torch import built_plugin, results
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from support.launcher import Launcher
+    from support.serving import Served
+    from support.torch import Plugin
+
+pytestmark = pytest.mark.integration
+
+TIMEOUT = 2000  # milliseconds
+
+
+def behind(port: int) -> dict[str, object]:
+    """Values of switchml.cfg with which another process is the switch."""
+    external = "true\n[backend.simulator]\nexternal_aggregator = true"
+    return {"controller_port": port, "process_packets": external}
+
+
+@pytest.fixture
+def switch(tmp_path: Path) -> Iterator[Served]:
+    with serving(tmp_path / "cache", tmp_path / "counters", 2) as served:
+        yield served
+
+
+@EITHER
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"per_rank": {1: None}}, "rank 1: no switchml.cfg"),
+        ({"per_rank": {1: {"num_workers": 5}}}, "rank 1: switchml.cfg has num_workers = 5, the"),
+        ({"per_rank": {1: {"rank": 0}}}, "rank 1: switchml.cfg has rank = 0, the process has ra"),
+        ({"config": behind(1), "timeout": 4}, "ranks 0-1: the SwitchML context did not start"),
+    ],
+    ids=["no file", "workers", "rank", "no controller"],
+)
+def test_what_keeps_a_group_with_gloo(
+    launch: Launcher, given: dict[str, Any], reason: str, env: dict[str, str]
+) -> None:
+    ranks = launch("outcome", 2, env=env, **given)
+    check_stays_with_gloo(ranks)
+    assert f"stays with Gloo: {reason}" in ranks[0].err
+
+
+@EITHER
+def test_a_rank_that_is_not_patched(launch: Launcher, env: dict[str, str]) -> None:
+    stock = {"SWITCHML_TEST_BACKEND": "gloo"}
+    ranks = launch("refused", 2, rank_env={1: stock}, env=env, timeout=4)
+    assert "rank 1 of 2 did not answer while the group was made" in ranks[0].result["error"]
+
+
+@EITHER
+def test_ranks_of_two_protocols(
+    launch: Launcher,
+    plugin: Plugin,
+    home: Path,
+    env: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    other = built_plugin(plugin.torch, home, tmp_path_factory, "old-plugin", change=OLD_PROTOCOL)
+    check_two_protocols(launch, other, env)
+
+
+@EITHER
+def test_no_packet_arrives(launch: Launcher, switch: Served, env: dict[str, str]) -> None:
+    """The switch lets the ranks join; the pattern of the probe is longer than what passes."""
+    with contextlib.closing(Relay()) as relay, relay.losing_after(10_000):
+        relay.target = int(switch.address.rpartition(":")[2])
+        ranks = launch("outcome", 2, config=behind(relay.port), env=env, timeout=8)
+    check_stays_with_gloo(ranks)
+    assert "stays with Gloo: ranks 0-1: the probe of 3073 int32 elements" in ranks[0].err
+
+
+@EITHER
+@pytest.mark.parametrize("how", ["killed", "stopped", "controller killed", "cut off"])
+def test_the_switch(launch: Launcher, switch: Served, how: str, env: Mapping[str, str]) -> None:
+    """It is one with its controller here, and a cable of a rank is the rank's connection."""
+    port = int(switch.address.rpartition(":")[2])
+    commands: dict[str, list[str] | int] = {
+        "killed": ["kill", "-KILL", str(switch.aggregator)],
+        "stopped": ["kill", "-STOP", str(switch.aggregator)],
+        "controller killed": ["sh", "-c", f"kill -KILL {switch.process.pid}; sleep 1"],
+        "cut off": port,
+    }
+    arguments = {"victim": 1, "command": commands[how], "goes_on": bool(env)}
+    env = {"SWITCHML_TIMEOUT_MS": str(TIMEOUT), **env}
+    ranks = launch("breaks", 2, arguments=arguments, config=behind(port), env=env)
+    late = f" did not finish within {TIMEOUT} ms"
+    for result in results(ranks):
+        report = result["report"]
+        if arguments["goes_on"]:
+            assert (report["failure"], report["failover"]["failovers"]) == ("", 1)
+            assert report["failover"]["calls"] > 0
+            assert (late in report["failover"]["reason"]) == (how == "stopped")
+        else:
+            assert result["first"].startswith("SwitchML allreduce failed: ")
+            assert (late in result["first"]) == (how == "stopped")
+            assert result["second"] == result["first"]
+
+
+@EITHER
+def test_an_allreduce_that_is_dropped(launch: Launcher, env: dict[str, str]) -> None:
+    check_dropped(launch, env, "SwitchML allreduce failed: ")
