@@ -749,6 +749,37 @@ def page_over_gloo(directory, calls):
         time.sleep(0.05)
 
 
+def overdue(switchml, numel, store):
+    """Sums what takes longer than its limit, twice: later answers are in no memory and in no sum.
+
+    Without failover a new group goes on; with it these ranks do, and return to the switch.
+    """
+    sentinel, kept = -7.5, []
+    start(f"file://{store}/store-0")
+    goes_on = "SWITCHML_FAILOVER" in os.environ
+    for turn in range(2):
+        mine = torch.ones(numel)
+        why = raised(dist.all_reduce, mine)
+        if goes_on:
+            assert why is None, why
+            assert bool((mine == WORLD).all())
+        else:
+            assert " did not finish within " in str(why), why
+        kept.append(mine.fill_(sentinel))
+        time.sleep(1)  # the answers come meanwhile
+        assert all(bool((tensor == sentinel).all()) for tensor in kept), "a late write"
+        if not goes_on:
+            destroy()
+            start(f"file://{store}/store-{turn + 1}")
+        before = calls(switchml)
+        for seed in range(70 if goes_on else 8):
+            allreduce_and_check(300, torch.float32, seed)
+            allreduce_and_check(300, torch.int32, seed)
+        assert calls(switchml) >= before + 16, switchml.report()
+    assert all(bool((tensor == sentinel).all()) for tensor in kept), "a late write"
+    return finish(switchml)
+
+
 def dropped(switchml, victim):
     """Denies a rank memory for a contiguous tensor: none of its later sums is SwitchML's."""
     start()

@@ -27,6 +27,7 @@ from patchgen.ranks import lab
 pytestmark = pytest.mark.integration
 
 SIZES = [1, 257, 12_345, 1_000_003]
+LATE = lab.Faults(loss=0.02, duplicate=0.02, delay=50, seed=1)
 
 
 def faulty(launch: LabLauncher) -> LabLauncher:
@@ -121,6 +122,20 @@ def test_switch_that_comes_back(launch: LabLauncher, faults: lab.Faults, tmp_pat
         over = result["report"]["failover"]
         assert (over["failovers"], over["returns"]) == (2, 1)
     assert ranks[0].err.count("allreduce goes to SwitchML again, from call ") == 1
+
+
+@EITHER
+def test_answers_that_are_late(launch: LabLauncher, env: dict[str, str], tmp_path: Path) -> None:
+    """Packets of the failed session are held, lost and sent again while the next one sums."""
+    held = dataclasses.replace(launch, faults=LATE, settings=Settings(timeout=5))
+    arguments = {"numel": 400_000, "store": str(tmp_path)}
+    env = {"SWITCHML_TIMEOUT_MS": "1000", **env}
+    for result in results(held("overdue", 2, arguments=arguments, env=env)):
+        over = result["report"]["failover"]
+        turns = 2 if "SWITCHML_FAILOVER" in env else 0
+        assert (over["failovers"], over["returns"]) == (turns, turns)
+        assert result["report"]["delegating"] is True
+    assert held.labs[-1].counters["duplicated"] > 0
 
 
 def test_groups_come_and_go(launch: LabLauncher, tmp_path: Path) -> None:
