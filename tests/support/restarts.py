@@ -1,9 +1,10 @@
-"""A job of which a rank is killed, and which its launcher starts again."""
+"""A job of which ranks are killed at random moments, and which its launcher starts again."""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
 PROGRAM = Path(__file__).parents[1] / "payload" / "restarted_rank.py"
 WORLD = 2
-OPTIONS = (f"--nproc-per-node={WORLD}", "--max-restarts=2")
+STEPS, SAVED = 24, 4
+"""Steps of the job, and between two checkpoints."""
+RESTARTS = 3
+OPTIONS = (f"--nproc-per-node={WORLD}", f"--max-restarts={RESTARTS}")
 
 
 def by_run(*options: str | Path) -> list[str]:
@@ -30,19 +34,36 @@ def by_torchrun(python: Path) -> list[str]:
     return [str(python), "-m", "torch.distributed.run", "--standalone", *OPTIONS]
 
 
-def check_goes_on(command: list[str], place: Path, backend: str, victim: int, **env: str) -> None:
+def plan_kills(seed: int, number: int = RESTARTS) -> list[tuple[int, int, float]]:
+    """Chooses a victim, a step and a delay for each attempt but the last."""
+    chance = random.Random(seed)
+    return [
+        (chance.randrange(WORLD), chance.randrange(-1, STEPS), chance.uniform(0, 0.005))
+        for _ in range(number)
+    ]
+
+
+def check_goes_on(
+    command: list[str],
+    place: Path,
+    backend: str,
+    kills: list[tuple[int, int, float]],
+    **env: str,
+) -> None:
     """Runs the job, and checks that it goes on from its checkpoint, right and delegating."""
     environ = {**_environment(), "OMP_NUM_THREADS": "1", **env}
     done = subprocess.run(
-        [*command, str(PROGRAM), str(place), backend, str(victim)],
+        [*command, str(PROGRAM), str(place), backend, json.dumps(kills)],
         cwd=place, env=environ, capture_output=True, text=True, check=False, timeout=ENOUGH,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     for rank in range(WORLD):
         seen = json.loads((place / f"{rank}.json").read_text())
-        assert (seen["attempt"], seen["begin"], seen["right"]) == (1, 4, True), seen
+        assert (seen["attempt"], seen["right"]) == (len(kills), True), seen
+        assert seen["begin"] in range(0, STEPS + 1, SAVED), seen
         report = seen["report"]
-        assert (report["delegating"], report["calls"], report["failure"]) == (True, 8, ""), seen
+        assert report["calls"] == STEPS - seen["begin"], seen
+        assert (report["delegating"], report["failure"]) == (True, ""), seen
 
 
 def _environment() -> Mapping[str, str]:

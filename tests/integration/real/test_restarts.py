@@ -1,4 +1,4 @@
-"""A rank with the real client library is killed in the middle of a sum: the job starts again."""
+"""Ranks with the real client library are killed at any moment: the job starts again."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.real import one_file
-from support.restarts import WORLD, by_run, by_torchrun, check_goes_on
+from support.restarts import WORLD, by_run, by_torchrun, check_goes_on, plan_kills
 from support.sml_controller import controlled_lab
 
 if TYPE_CHECKING:
     from support.real import LabLauncher
 
 pytestmark = pytest.mark.integration
+
+SEED = 4
 
 
 FAILOVER = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "5000"}
@@ -24,7 +26,7 @@ def test_the_labs_switch(by_plugin: LabLauncher, tmp_path: Path) -> None:
     cache = Path(by_plugin.switch).parents[2]
     lab = ("--lab", "--way=plugin", "--dpdk", "--switchml-home", by_plugin.home)
     command = by_run("--torch", by_plugin.python, *lab, "--cache", cache)
-    check_goes_on(command, tmp_path, "gloo", 1, **FAILOVER)
+    check_goes_on(command, tmp_path, "gloo", plan_kills(SEED), **FAILOVER)
 
 
 def test_switchmls_own_controller(by_plugin: LabLauncher, controller: Path, tmp_path: Path) -> None:
@@ -36,7 +38,7 @@ def test_switchmls_own_controller(by_plugin: LabLauncher, controller: Path, tmp_
             by_torchrun(by_plugin.python),
             tmp_path,
             "switchml",
-            1,
+            plan_kills(SEED + 1),
             SWITCHML_CONFIG=str(config),
             SWITCHML_REQUIRE="1",
             TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1",

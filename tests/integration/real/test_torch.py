@@ -128,7 +128,7 @@ def test_switch_that_comes_back(launch: LabLauncher, faults: lab.Faults, tmp_pat
 def test_answers_that_are_late(launch: LabLauncher, env: dict[str, str], tmp_path: Path) -> None:
     """Packets of the failed session are held, lost and sent again while the next one sums."""
     held = dataclasses.replace(launch, faults=LATE, settings=Settings(timeout=5))
-    arguments = {"numel": 400_000, "store": str(tmp_path)}
+    arguments = {"numel": 1_000_000, "store": str(tmp_path)}
     env = {"SWITCHML_TIMEOUT_MS": "1000", **env}
     for result in results(held("overdue", 2, arguments=arguments, env=env)):
         over = result["report"]["failover"]
