@@ -639,15 +639,19 @@ def breaks(switchml, victim, command, goes_on):
     """
     start()
     flight_of_sums(2, 0)
+    dist.barrier()
+    begun = time.monotonic()
     if victim == RANK and isinstance(command, int):
         break_connections(command)
     elif victim == RANK:
         subprocess.run(command, check=True)
     if not goes_on:
         return failing_allreduce(switchml)
+    dist.all_reduce(torch.ones(1000))
+    elapsed = time.monotonic() - begun
     flight_of_sums(4, 10)
     dist.barrier()
-    return finish(switchml)
+    return finish(switchml, elapsed=elapsed)
 
 
 def break_connections(port):

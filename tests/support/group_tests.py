@@ -211,11 +211,7 @@ def check_failover(
     cache = place / "cache"
     rounds = dies + 4
     with serving(cache, place / "counters", world) as switch:
-        config = {
-            "prepostprocessor": prepostprocessor,
-            "controller_port": int(switch.address.rpartition(":")[2]),
-            "process_packets": "true\n[backend.simulator]\nexternal_aggregator = true",
-        }
+        config = {"prepostprocessor": prepostprocessor, **switch.config}
         arguments = {"switch": switch.aggregator, "rounds": rounds, "dies": dies, **more}
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "3000"}
         env |= {"SWITCHML_TIMEOUT_MS": "3000"}
@@ -236,15 +232,11 @@ def check_failover(
 def check_return(launch: Launcher, place: Path, number: int) -> None:
     """Takes the switch away, and gives it back, twice: all sums are right."""
     with serving(place / "cache", place / "counters", 2) as switch:
-        config = {
-            "controller_port": int(switch.address.rpartition(":")[2]),
-            "process_packets": "true\n[backend.simulator]\nexternal_aggregator = true",
-        }
         arguments = {"switch": switch.aggregator, "address": switch.address, "store": str(place)}
         arguments["number"] = number
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "3000"}
         env |= {"SWITCHML_TIMEOUT_MS": "3000"}
-        ranks = launch("returns", 2, arguments=arguments, config=config, env=env)
+        ranks = launch("returns", 2, arguments=arguments, config=switch.config, env=env)
     for result in results(ranks):
         over = result["report"]["failover"]
         assert (over["failovers"], over["returns"]) == (2, 1)

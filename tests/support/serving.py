@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+def behind(port: int) -> dict[str, object]:
+    """Values of a switchml.cfg whose switch is another process, at a port of this machine."""
+    external = "true\n[backend.simulator]\nexternal_aggregator = true"
+    return {"controller_port": port, "process_packets": external}
+
+
 class Served:
     """Command that sums for ranks, and its address."""
 
@@ -25,6 +31,11 @@ class Served:
         self.process = process
         self.address = address
         self.target = target
+
+    @property
+    def config(self) -> dict[str, object]:
+        """Values of the ranks' switchml.cfg."""
+        return behind(int(self.address.rpartition(":")[2]))
 
     @property
     def aggregator(self) -> int:

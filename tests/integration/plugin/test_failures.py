@@ -14,7 +14,7 @@ from support.group_tests import (
     check_stays_with_gloo,
     check_two_protocols,
 )
-from support.serving import serving
+from support.serving import behind, serving
 from support.torch import built_plugin, results
 
 if TYPE_CHECKING:
@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 TIMEOUT = 2000  # milliseconds
-
-
-def behind(port: int) -> dict[str, object]:
-    """Values of switchml.cfg with which another process is the switch."""
-    external = "true\n[backend.simulator]\nexternal_aggregator = true"
-    return {"controller_port": port, "process_packets": external}
+PATIENCE = 20  # seconds, ten times what a failover takes after that
 
 
 @pytest.fixture
@@ -94,16 +89,15 @@ def test_no_packet_arrives(launch: Launcher, switch: Served, env: dict[str, str]
 @pytest.mark.parametrize("how", ["killed", "stopped", "controller killed", "cut off"])
 def test_the_switch(launch: Launcher, switch: Served, how: str, env: Mapping[str, str]) -> None:
     """It is one with its controller here, and a cable of a rank is the rank's connection."""
-    port = int(switch.address.rpartition(":")[2])
     commands: dict[str, list[str] | int] = {
         "killed": ["kill", "-KILL", str(switch.aggregator)],
         "stopped": ["kill", "-STOP", str(switch.aggregator)],
         "controller killed": ["sh", "-c", f"kill -KILL {switch.process.pid}; sleep 1"],
-        "cut off": port,
+        "cut off": int(switch.address.rpartition(":")[2]),
     }
     arguments = {"victim": 1, "command": commands[how], "goes_on": bool(env)}
     env = {"SWITCHML_TIMEOUT_MS": str(TIMEOUT), **env}
-    ranks = launch("breaks", 2, arguments=arguments, config=behind(port), env=env)
+    ranks = launch("breaks", 2, arguments=arguments, config=switch.config, env=env)
     late = f" did not finish within {TIMEOUT} ms"
     for result in results(ranks):
         report = result["report"]
@@ -111,6 +105,7 @@ def test_the_switch(launch: Launcher, switch: Served, how: str, env: Mapping[str
             assert (report["failure"], report["failover"]["failovers"]) == ("", 1)
             assert report["failover"]["calls"] > 0
             assert (late in report["failover"]["reason"]) == (how == "stopped")
+            assert result["elapsed"] < TIMEOUT / 1000 + PATIENCE
         else:
             assert result["first"].startswith("SwitchML allreduce failed: ")
             assert (late in result["first"]) == (how == "stopped")

@@ -8,7 +8,7 @@ import signal
 from typing import TYPE_CHECKING, Protocol
 
 from support.chaos.relay import Relay
-from support.serving import Served, serving
+from support.serving import Served, behind, serving
 from support.waiting import has_ended
 
 if TYPE_CHECKING:
@@ -58,11 +58,7 @@ class Simulated:
     @property
     def config(self) -> Mapping[str, object]:
         """Values of the ranks' switchml.cfg."""
-        return {
-            "prepostprocessor": "cpu_exponent_quantizer",
-            "controller_port": self._relay.port,
-            "process_packets": "true\n[backend.simulator]\nexternal_aggregator = true",
-        }
+        return {"prepostprocessor": "cpu_exponent_quantizer", **behind(self._relay.port)}
 
     @property
     def env(self) -> Mapping[str, str]:
