@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from support.waiting import descendants
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _LISTENS = "0A"  # in /proc/net/tcp
@@ -24,14 +24,16 @@ _SHARED = Path("/dev/shm")  # noqa: S108  # nothing is made there
 class Leftovers:
     """Compares what is there with what there was. Orphans become children of this process."""
 
-    def __init__(self, temporary: Path) -> None:
+    def __init__(self, temporary: Path, networks: Sequence[int] = ()) -> None:
         """Takes note of what is there.
 
         Args:
             temporary: directory of all temporary files.
+            networks: a process in each network namespace that is looked into as well.
         """
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
         self._temporary = temporary
+        self._networks = networks
         self._before = set(self._list(set()))
 
     def find(self, pids: Collection[int]) -> list[str]:
@@ -47,21 +49,52 @@ class Leftovers:
         return sorted(found)
 
     def _list(self, pids: Collection[int]) -> Iterator[str]:
-        own = set()
-        for pid in (os.getpid(), *descendants(os.getpid())):
+        processes = {os.getpid(), *descendants(os.getpid()), *self._list_on_hosts()}
+        for pid in processes:
             with contextlib.suppress(OSError):
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
                 if words:  # else it has ended
                     yield f"process {pid}: {words.decode(errors='replace')[:100]}"
-                for opened in Path(f"/proc/{pid}/fd").iterdir():
-                    with contextlib.suppress(OSError):
-                        own.add(os.readlink(opened))
-        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-            words_of_line = line.split()
-            if words_of_line[3] == _LISTENS and f"socket:[{words_of_line[9]}]" in own:
-                yield f"socket that listens on {words_of_line[1]}"
+        own = {f"socket that listens on {address}" for address in _own_sockets(processes)}
+        yield from own | self._sockets_on_hosts()
         for path in _SHARED.iterdir():
             if any(int(number) in pids for number in re.findall(r"\d+", path.name)):
                 yield f"shared memory {path}"
         for path in self._temporary.rglob("*"):
             yield f"file {path}"
+
+    def _list_on_hosts(self) -> Iterator[int]:
+        networks = {os.readlink(f"/proc/{pid}/ns/net") for pid in self._networks}
+        for place in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if os.readlink(place / "ns" / "net") in networks:
+                    yield int(place.name)
+
+    def _sockets_on_hosts(self) -> set[str]:
+        found = set()
+        for host, pid in enumerate(self._networks):
+            found |= {f"socket on host {host} at {address}" for _, address in _listening(pid)}
+            packet = Path(f"/proc/{pid}/net/packet").read_text().splitlines()[1:]
+            found |= {f"packet socket on host {host}: {line}" for line in packet}
+        return found
+
+
+def _own_sockets(pids: Collection[int]) -> Iterator[str]:
+    """Addresses in this network on which some processes listen."""
+    own = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for opened in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    own.add(os.readlink(opened))
+    for inode, address in _listening(os.getpid()):
+        if f"socket:[{inode}]" in own:
+            yield address
+
+
+def _listening(pid: int) -> Iterator[tuple[str, str]]:
+    """Inodes and addresses of the TCP sockets that listen in the network of a process."""
+    for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        words = line.split()
+        if words[3] == _LISTENS:
+            yield words[9], words[1]

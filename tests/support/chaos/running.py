@@ -96,7 +96,7 @@ class Chaos:
         """Makes the events happen, then lets the training end."""
         begun = time.monotonic()
         self._explain()
-        leftovers = Leftovers(self.temporary)
+        leftovers = Leftovers(self.temporary, self.switch.networks)
         try:
             self.switch.start()
             for number, event in enumerate(events, 1):

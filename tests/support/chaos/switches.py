@@ -12,7 +12,7 @@ from support.serving import Served, behind, serving
 from support.waiting import has_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -26,6 +26,10 @@ class Switch(Protocol):
     @property
     def env(self) -> Mapping[str, str]:
         """Variables of the ranks."""
+
+    @property
+    def networks(self) -> Sequence[int]:
+        """Processes in the network namespaces of the switch and the ranks, if they have such."""
 
     def start(self) -> None:
         """Starts it again, at the same place, if it does not run."""
@@ -64,6 +68,11 @@ class Simulated:
     def env(self) -> Mapping[str, str]:
         """Variables of the ranks: none."""
         return {}
+
+    @property
+    def networks(self) -> Sequence[int]:
+        """Network namespaces: none."""
+        return ()
 
     def start(self) -> None:
         """Starts it again, behind the same relay, if it does not run."""

@@ -11,7 +11,7 @@ from support import sml_controller
 from support.wired import CONTROLLER, PORT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from support.wired import Network
@@ -58,6 +58,11 @@ class Wired:
     def env(self) -> Mapping[str, str]:
         """Variables of the ranks: the client library writes no files."""
         return {"GLOG_logtostderr": "1"}
+
+    @property
+    def networks(self) -> Sequence[int]:
+        """Processes in the network namespaces of the switch and the hosts."""
+        return [site.pid for site in (self._network.hub, *self._network.hosts)]
 
     @property
     def processes(self) -> Mapping[str, int]:
