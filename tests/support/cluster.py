@@ -16,6 +16,8 @@ from support.hosts import INTERFACE, cabled
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from support.hosts import Site
+
 PROGRAM = Path(__file__).parents[1] / "payload" / "cluster_rank.py"
 TRAINING = PROGRAM.with_name("cluster_train.py")
 
@@ -46,16 +48,21 @@ def two_hosts(
     addresses: Mapping[str, str], directory: Path, interface: str = INTERFACE
 ) -> Iterator[list[Host]]:
     """Makes two hosts, by name, with a cable between them; each knows both names."""
+    with cabled(interface, [*addresses.values()]) as sites:
+        yield give_names(sites, addresses, directory)
+
+
+def give_names(sites: Sequence[Site], addresses: Mapping[str, str], directory: Path) -> list[Host]:
+    """Gives sites names of their own, all of which each knows."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to give each host a name of its own")
     names = directory / "hosts"
     lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in addresses.items())]
     names.write_text("\n".join([*lines, ""]))
-    with cabled(interface, [*addresses.values()]) as sites:
-        yield [
-            Host(site.namespaces, name, address, {"/etc/hosts": names})
-            for site, (name, address) in zip(sites, addresses.items())
-        ]
+    return [
+        Host(site.namespaces, name, address, {"/etc/hosts": names})
+        for site, (name, address) in zip(sites, addresses.items())
+    ]
 
 
 def read_records(directory: Path, size: int) -> list[dict[str, Any]]:

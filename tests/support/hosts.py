@@ -25,6 +25,9 @@ STEPS = 4  # of the trainings in payload/hierarchies.py
 INTERFACE = "cable"
 ADDRESS = "10.83.79.1"  # of the first host
 SECOND = "10.83.79.2"
+_NO_FILTER = (
+    "filter=/proc/sys/net/bridge/bridge-nf-call-iptables; [ ! -e $filter ] || echo 0 >$filter"
+)
 
 
 def check_training(ranks: Sequence[Rank], leaders: Collection[int] = (0, 2)) -> None:
@@ -61,6 +64,10 @@ class Site:
             self.ip("address", "add", f"{address}/24", "dev", interface)
         self.ip("link", "set", interface, "up")
 
+    def pass_frames(self) -> None:
+        """Lets bridges pass frames whose IP checksum is left to the card."""
+        subprocess.run([*self.enter, "sh", "-c", _NO_FILTER], check=True)
+
     def connect(self, interface: str, other: Site, end: str) -> None:
         """Makes a cable between an interface here and one at another site."""
         cable = ["link", "add", "name", interface, "type", "veth", "peer", "name", end]
@@ -91,6 +98,22 @@ def cabled(
         for site, address in zip((first, second), addresses):
             site.set_up(interface, address)
         yield first, second
+
+
+@contextlib.contextmanager
+def joined(interface: str, addresses: Sequence[str]) -> Iterator[list[Site]]:
+    """Hosts on one network, with an interface of that name each."""
+    with sites(len(addresses) + 1) as (hub, *found):
+        hub.ip("link", "add", "name", "lan", "type", "bridge")
+        hub.set_up("lan")
+        hub.pass_frames()
+        for number, (site, address) in enumerate(zip(found, addresses)):
+            end = f"lan{number}"
+            site.connect(interface, hub, end)
+            hub.ip("link", "set", end, "master", "lan")
+            hub.set_up(end)
+            site.set_up(interface, address)
+        yield found
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import subprocess
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +28,6 @@ CONTROLLER = "10.83.80.254"
 FIRST = "10.83.80.1"
 """Address of the first host on the LAN."""
 _READY = 30.0  # seconds
-_NO_FILTER = (
-    "filter=/proc/sys/net/bridge/bridge-nf-call-iptables; [ ! -e $filter ] || echo 0 >$filter"
-)
 _EAL = (
     "--no-huge --no-shconf -m 256 --no-pci --no-telemetry --log-level=error "
     f"--vdev=net_af_packet0,iface={WIRE}"
@@ -64,8 +60,7 @@ def wired_hosts(count: int, *, shared: bool = False) -> Iterator[Network]:
         for bridge in bridges.values():
             hub.ip("link", "add", "name", bridge, "type", "bridge")
             hub.set_up(bridge)
-        # Else the bridge drops frames whose IP checksum is left to the card.
-        subprocess.run([*hub.enter, "sh", "-c", _NO_FILTER], check=True)
+        hub.pass_frames()
         hub.set_up("lans", CONTROLLER)
         if shared:
             hub.ip("link", "add", "name", "card", "type", "veth", "peer", "name", "socket")
