@@ -22,8 +22,8 @@ SIZES = [1, 1_000_003]
 FAILOVER = {"SWITCHML_FAILOVER": "1"}
 EITHER = pytest.mark.parametrize("env", [{}, FAILOVER], ids=["alone", "failover"])
 """A test of ranks without failover, and with it."""
-OLD_PROTOCOL = ("files/SwitchMLAgreement.hpp", "kProtocol = 2;", "kProtocol = 1;")
-"""Change of the templates that makes a rank speak an older protocol."""
+OLD_PROTOCOL = ("files/SwitchMLAgreement.hpp", "kProtocol = ", "kProtocol = -1 + ")
+"""Change of the templates that makes a rank speak the protocol before ours."""
 LARGE = 64 * 2**20 // 4  # of two ranks only, as more of them are slow on few cores
 
 
@@ -99,7 +99,9 @@ def check_two_protocols(launch: Launcher, other: Plugin, env: Mapping[str, str])
     found = {"PYTHONPATH": str(other.package.parent)}
     ranks = launch("outcome", 2, rank_env={1: found}, env=env)
     check_stays_with_gloo(ranks)
-    assert "rank 1: switchml-patch with protocol 1 where rank 0 has 2; take one" in ranks[0].err
+    ours = ranks[0].result["report"]["protocol"]
+    told = f"rank 1: switchml-patch with protocol {ours - 1} where rank 0 has {ours}; take one"
+    assert told in ranks[0].err
 
 
 def check_rank_killed(launch: Launcher, victim: int, **env: str) -> None:
