@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 
     from patchgen.ranks.job import Rank, Result, Setup
 
-_FAILOVER = ("failovers", "after a failure", "jobs redone", "seconds", "returns")
-"""Headings of `_failover_cells`."""
+_FAILOVER = {
+    "failovers": ("failovers", ","),
+    "after a failure": ("calls", ","),
+    "jobs redone": ("redone", ","),
+    "seconds": ("seconds", ".1f"),
+    "returns": ("returns", ","),
+}
+"""Columns of ranks that have failed over: the counter in their report, and its format."""
 
 
 def data(result: Result) -> dict[str, Any]:
@@ -90,7 +96,7 @@ def _table(ranks: Sequence[Rank], result: Result) -> Iterator[str]:
     ]
     fallen = [f"Gloo: {name}" for name in reasons]
     counted = _packets(reports)
-    over = _FAILOVER if failed else ()
+    over = _FAILOVER if failed else {}
     host = ["host"] if places else []
     titles = ["allreduces delegated", "bytes", *over, *fallen, *counted.values(), *headings]
     rows = [
@@ -98,7 +104,7 @@ def _table(ranks: Sequence[Rank], result: Result) -> Iterator[str]:
             str(rank.rank) + ("" if rank.final else "*"),
             *(places.get(rank.rank, "") for _ in host),
             *(f"{number:,}" for number in rank.delegated),
-            *(_failover_cells(report) if failed else []),
+            *(format(_failover(report)[name], style) for name, style in over.values()),
             *(f"{report['fallbacks'][name]:,}" for name in reasons),
             *(f"{(report.get('packets') or {}).get(name, 0):,}" for name in counted),
             *packets.get(rank.rank, ["0"] * len(headings)),
@@ -129,13 +135,6 @@ def _failover(report: Mapping[str, Any]) -> Mapping[str, Any]:
     """Counters of a rank whose SwitchML has failed; those of an older torch are 0."""
     none = {"failovers": 0, "returns": 0, "reason": "", "redone": 0, "calls": 0, "seconds": 0}
     return {**none, **report.get("failover", {})}
-
-
-def _failover_cells(report: Mapping[str, Any]) -> list[str]:
-    found = _failover(report)
-    times = f"{found['seconds']:.1f}"
-    failovers, calls, redone = (f"{found[name]:,}" for name in ("failovers", "calls", "redone"))
-    return [failovers, calls, redone, times, f"{found['returns']:,}"]
 
 
 def reason(result: Result) -> str:

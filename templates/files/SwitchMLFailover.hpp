@@ -298,8 +298,6 @@ class Failover {
   enum class State : std::uint8_t { kRunning, kSuspended, kRing, kClosed };
   using Memory = std::unique_ptr<std::uint64_t[]>;
 
-  static constexpr Milliseconds kForever = std::chrono::hours(24 * 365);
-
   struct Slot {
     Memory memory;
     std::size_t capacity = 0;

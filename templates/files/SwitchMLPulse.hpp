@@ -87,8 +87,6 @@ class Pulse {
   }
 
  private:
-  static constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
-
   struct Beat {
     std::int32_t gone = kNobody;
   };

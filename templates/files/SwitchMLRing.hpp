@@ -26,6 +26,8 @@
 
 namespace switchml_torch {
 
+constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
+
 /// Channels of the ring of a group: each has one use.
 enum Channel : unsigned { kWarnings, kRecoveries, kMeasurements, kBeats };
 
@@ -181,7 +183,6 @@ class RingCollectives {
 
  private:
   using Transfers = std::array<Transfer, 2>;
-  static constexpr Milliseconds kForever = std::chrono::hours(24 * 365);
   static constexpr Milliseconds kPassedOn = std::chrono::seconds(2);  // by each rank
 
   struct Part {

@@ -228,7 +228,8 @@ class Launcher:
         )
         return Started(process, cwd)
 
-    def start(self, command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Started:
+    @staticmethod
+    def start(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Started:
         with (cwd / "stdout").open("w") as out, (cwd / "stderr").open("w") as err:
             process = subprocess.Popen(
                 command, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=out, stderr=err

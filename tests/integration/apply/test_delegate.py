@@ -14,7 +14,7 @@ import pytest
 from support import metrics
 from support.delegate import CPP, GROUP_MS, STRICT, compiled, render, run
 from support.relay import delaying
-from support.serving import serving
+from support.serving import behind, serving
 from support.simulator import SANITIZED, SANITIZERS, plain_prefix, sanitized_prefix
 
 from patchgen.system.ports import free_port
@@ -131,11 +131,7 @@ def test_gloo_is_faster_at_all_sizes(program: Path, tmp_path: Path) -> None:
         serving(tmp_path / "cache", tmp_path / "counters", 2) as switch,
         delaying(switch.address, 0.02) as port,
     ):
-        config = {
-            "controller_port": port,
-            "process_packets": "true\n[backend.simulator]\nexternal_aggregator = true",
-        }
-        said = run(program, "refused", 2, tmp_path, env={-1: AUTO}, config=config)
+        said = run(program, "refused", 2, tmp_path, env={-1: AUTO}, config=behind(port))
     why = r"ranks 0-1: SWITCHML_MIN_NUMEL=auto: Gloo is faster at \d+ elements, the most that were"
     assert len(re.findall(f"allreduce stays with Gloo: {why}", said[0])) == 2
 

@@ -20,10 +20,10 @@ from support.wired import WIRE, Network, on_hosts, wired
 from patchgen.ranks import lab
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from support.launcher import Launcher, Started
+    from support.launcher import Launcher
     from support.torch import Plugin
 
 pytestmark = pytest.mark.integration
@@ -56,11 +56,12 @@ def examine(
     *,
     timeout: float = 40,
     code: int = FAILED,
+    env: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Rank 0's report, where apollo's switchml.cfg has other values."""
-    ranks = launch(
-        "doctor_cases:examine", 2, per_rank={1: apollo or {}}, **arguments(timeout, "--no-times")
-    )
+    """Rank 0's report, where apollo's switchml.cfg has other values, and it other variables."""
+    given = arguments(timeout, "--no-times")
+    given["rank_env"][1] |= env or {}
+    ranks = launch("doctor_cases:examine", 2, per_rank={1: apollo or {}}, **given)
     assert [rank.result["code"] for rank in ranks] == [code] * 2, ranks
     return read_report(launch)
 
@@ -91,18 +92,6 @@ class Moved(LabLauncher):
         text = LabLauncher.config(self, values)
         own = f"{self.labs[-1].directory}/port-1"
         return text.replace(own, self.socket) if str(values["rank"]) == "1" else text
-
-
-@dataclasses.dataclass(frozen=True)
-class Mixed(LabLauncher):
-    """Lab in which apollo has another plugin."""
-
-    other: Plugin | None = None
-
-    def start(self, command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Started:
-        assert self.other is not None
-        given = [str(self.other.python), *command[1:]] if env["RANK"] == "1" else command
-        return LabLauncher.start(self, given, cwd, env)
 
 
 def changed(launch: LabLauncher, old: str, new: str, both: tuple[str, str] = ("", "")) -> Changed:
@@ -139,7 +128,7 @@ def test_a_library_without_a_mend(
 ) -> None:
     """apollo's plugin was built with a client library that lacks one."""
     other = built_plugin(torch, half_batches, tmp_path_factory, "half-batch-plugin", "--dpdk")
-    report = examine(Mixed(**vars(launch), other=other))
+    report = examine(launch, env={"PYTHONPATH": str(other.package.parent)})
     assert (report["leg"], report["hosts"]) == ("software", ["apollo"])
     own, rank_0 = words(report, 1).removeprefix("mends is ").split(", rank 0 has ")
     assert {*rank_0.split(",")} - {*own.split(",")} == {"half-batch"}
