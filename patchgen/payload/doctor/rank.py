@@ -26,6 +26,7 @@ _ROUNDS = 4  # of the agreement, each of which may take the group's timeout
 _SILENT = {"ended": "says nothing", "said": []}  # an attempt that is not told
 _ANSWERS = 15.0  # seconds more for the answers of ranks that have waited as long as that
 _REQUIRE = "SWITCHML_REQUIRE"  # raises instead of telling at which step the ranks did not agree
+_FAILURES = ("failure", "failover")  # in a report: all groups of the process
 _FILTERS = ("SWITCHML_MIN_NUMEL", "SWITCHML_DTYPES", "SWITCHML_OPS")  # of what is delegated
 
 
@@ -114,7 +115,8 @@ def _try(job: "dict[str, Any]", module: Any, backend: str) -> "dict[str, Any]":
         sizes = [numel for numel in job["sizes"] if numel >= least]
         with contextlib.suppress(RuntimeError):  # the report tells why
             found["times"] = measure(dist, sizes, job["timeout"])
-        found["report"] = module.report()
+        later = module.report()  # of the other group that was measured
+        report.update((name, later[name]) for name in _FAILURES if name in later)
     return found
 
 

@@ -156,8 +156,8 @@ def _introduce(rendezvous: Rendezvous, exchange: Exchange, *, serves: bool) -> d
         "port": free_port("") if serves else 0,
         "options": {
             "--nnodes": rendezvous.nodes,
-            "--rdzv-backend": rendezvous.elastic.backend,
             "--max-restarts": rendezvous.elastic.restarts,
+            "--rdzv-backend": rendezvous.elastic.backend,  # which depends on it
             "switchml-patch": __version__,
         },
     }
