@@ -771,7 +771,7 @@ std::string hand(Process& state, Submitted& job, const std::string& name, void* 
 
 /// Waits for a job of the library. Returns why it has no sum. `pulse` may be null.
 std::string await(const Submitted& job, const std::string& name, Clock::time_point deadline,
-                  std::chrono::milliseconds limit, const Pulse* pulse) {
+                  std::chrono::milliseconds limit, Pulse* pulse) {
   const auto answered = Clock::now() + kLastAnswers;
   int gone = Pulse::kNobody;
   const auto look = [&] {
@@ -877,7 +877,7 @@ class Flight {
   const std::chrono::milliseconds limit_;
   const std::chrono::milliseconds patience_;
   Failover* const failover_;
-  const Pulse* const pulse_;
+  Pulse* const pulse_;
   const std::uint64_t first_;
   bool redone_ = false;
   Clock::time_point deadline_ = Clock::time_point::max();
@@ -1472,6 +1472,9 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
   const bool warn = !offer.where.empty() && !state.warned;
   state.warned = state.warned || warn;
   if (agreed.able()) {
+    if (group.pulse) {
+      group.pulse->begin();
+    }
     group.firstTicket = state.nextTicket.load();
     state.delegations.push_back(std::make_unique<const Delegation>(std::move(group)));
     state.delegation.store(state.delegations.back().get(), std::memory_order_release);

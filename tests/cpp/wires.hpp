@@ -44,7 +44,7 @@ class Wires {
               checkNeighbour((rank + 1) % size_);
               const auto* const begin = static_cast<const char*>(data);
               auto& lane = lanes_[{rank, channel}];
-              if (!silent_) {
+              if (!silent_ && muted_ != rank) {
                 lane.messages.emplace_back(begin, begin + bytes);
                 deliver(lane);
               }
@@ -66,6 +66,12 @@ class Wires {
   void silence() {
     std::lock_guard<std::mutex> lock(mutex_);
     silent_ = true;
+  }
+
+  /// Loses what the rank sends, until another one is named: -1 for none.
+  void mute(int rank) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    muted_ = rank;
   }
 
   void cut(int rank) {
@@ -151,6 +157,7 @@ class Wires {
   std::map<std::pair<int, unsigned>, Lane> lanes_;
   std::vector<bool> cut_;
   bool silent_ = false;
+  int muted_ = -1;
 };
 
 }  // namespace wires

@@ -15,9 +15,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 HEADER = "SwitchMLPulse.hpp"
+CASES = ("closed", "silent", "back", "alive", "stopped", "left")
 MUTANTS = {
-    "a beat that names nobody": ("said_.gone = gone();", "static_cast<void>(gone());", "closed"),
-    "silence that is no end": ("passed > times_.silence", "false", "silent"),
+    "a beat that names nobody": ("Beat{closed, 1}", "Beat{}", "closed"),
+    "a silence that is not told": ("Beat{silent(), 0}", "Beat{}", "silent"),
+    "silence that is no end": ("kNobody : before_;", "kNobody : kNobody;", "silent"),
+    "a silence that is final": ("Beat{silent(), 0}", "Beat{silent(), silent() != kNobody}", "back"),
+    "a rank that takes itself for gone": ("heard_.gone == rank_ ? kNobody : ", "", "back"),
+    "a stop that counts as silence": ("silence / 6)", "silence * 6)", "stopped"),
     "beats that are not counted": ("heardAt_.store(", "static_cast<void>(", "alive"),
     "a closed connection that is no end": ("note(other);", "static_cast<void>(other);", "closed"),
     "a message that outlives its memory": (
@@ -34,7 +39,7 @@ def run(program: Path, what: str) -> subprocess.CompletedProcess[str]:
 def test_pulse(sanitizer: str, tmp_path: Path) -> None:
     render(tmp_path)
     program = compile_alone("pulse", tmp_path, sanitizer)
-    for what in ("closed", "silent", "alive", "left"):
+    for what in CASES:
         done = run(program, what)
         assert (done.stdout, done.stderr) == ("ok\n", ""), what
 
