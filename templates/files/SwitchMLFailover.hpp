@@ -197,6 +197,10 @@ class Failover {
   /// throw as well.
   void giveUp(const std::string& why) noexcept {
     std::unique_lock<std::mutex> lock(mutex_);
+    if (state_ == State::kRing) {
+      close(lock, why);
+      return;
+    }
     const auto before = std::exchange(state_, State::kClosed);
     why_ = before == State::kClosed ? why_ : why;
     if (before == State::kRunning) {
@@ -204,10 +208,9 @@ class Failover {
     }
     lock.unlock();
     changed_.notify_all();
+    counters_.end();
     if (before == State::kRunning) {
       warnNext();
-    } else if (before == State::kRing) {
-      close(why);
     }
   }
 
@@ -255,25 +258,7 @@ class Failover {
   /// Ends all waiting: nothing is summed any more.
   void close(const std::string& why) noexcept {
     std::unique_lock<std::mutex> lock(mutex_);
-    const auto before = std::exchange(state_, State::kClosed);
-    why_ = before == State::kClosed ? why_ : why;
-    aborted_ = true;
-    for (const auto* transfer : {&hearing_, &warning_}) {
-      if (transfer->abort) {
-        transfer->abort();
-      }
-    }
-    lock.unlock();
-    changed_.notify_all();
-    collectives_.abort();
-    if (before == State::kRing) {
-      counters_.end();
-      if (rank_ == 0) {
-        delegate_.say(text(why, "; ", counters_.calls - callsBefore_,
-                           " allreduces went over Gloo, in ", counters_.seconds() - secondsBefore_,
-                           " s"));
-      }
-    }
+    close(lock, why);
   }
 
   /// Closes it, and lets go of the connections.
@@ -318,6 +303,28 @@ class Failover {
     char stays = 0;
     char why[247] = "";
   };
+
+  void close(std::unique_lock<std::mutex>& lock, const std::string& why) noexcept {
+    const auto before = std::exchange(state_, State::kClosed);
+    why_ = before == State::kClosed ? why_ : why;
+    aborted_ = true;
+    for (const auto* transfer : {&hearing_, &warning_}) {
+      if (transfer->abort) {
+        transfer->abort();
+      }
+    }
+    lock.unlock();
+    changed_.notify_all();
+    collectives_.abort();
+    if (before != State::kClosed) {
+      counters_.end();
+    }
+    if (before == State::kRing && rank_ == 0) {
+      delegate_.say(text(why, "; ", counters_.calls - callsBefore_,
+                         " allreduces went over Gloo, in ", counters_.seconds() - secondsBefore_,
+                         " s"));
+    }
+  }
 
   bool isTry(std::uint64_t call) const {
     const auto first = delegate_.firstTry;
@@ -369,8 +376,10 @@ class Failover {
   /// this one has `limit_` to warn it; else it is gone.
   void awaitRing(std::unique_lock<std::mutex>& lock) {
     if (!changed_.wait_for(lock, limit_, [this] { return state_ != State::kSuspended || all_; })) {
-      missed_ = true;
-      hearing_.abort();
+      missed_ = hears_;
+      if (hears_) {
+        hearing_.abort();
+      }
     }
     changed_.wait(lock, [this] { return state_ != State::kSuspended; });
   }
@@ -381,10 +390,15 @@ class Failover {
     std::unique_lock<std::mutex> lock(mutex_);
     do {
       const auto hearing = hearing_;
+      hears_ = true;
       lock.unlock();
       bool aborted = false;
       try {
         aborted = !hearing.wait(kForever);
+        lock.lock();
+        hears_ = false;
+        missed_ = missed_ && aborted;  // it may have come meanwhile
+        lock.unlock();
         if (!aborted) {
           suspend(heard_);
         }
@@ -568,7 +582,8 @@ class Failover {
   State state_ = State::kRunning;
   bool warned_ = false;   // the next rank is
   bool all_ = false;      // all ranks have failed or are warned
-  bool missed_ = false;   // the warning of the rank before
+  bool hears_ = false;    // waits for the warning of the rank before
+  bool missed_ = false;   // that warning
   bool aborted_ = false;  // nothing is sent or heard any more
   std::string why_;
   std::array<Slot, kWindow + kResults> slots_;

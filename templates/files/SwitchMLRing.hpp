@@ -147,9 +147,12 @@ class RingCollectives {
       Messages messages(*this);
       deaf = deaf || !attempt(before(), [&] { messages.receive({&in, sizeof in}); });
       attempt(next(), [&] { messages.send({&out, sizeof out}); });
-      const Deadline deadline(limit + (step + 1) * kPassedOn, [&messages] { messages.abort(); });
-      deaf = deaf || !attempt(before(), [&] { messages.awaitReceived(kForever); });
-      attempt(next(), [&] { messages.awaitSent(kForever); });
+      const auto end = Clock::now() + limit + (step + 1) * kPassedOn;
+      const auto left = [end] {
+        return std::max(std::chrono::duration_cast<Milliseconds>(end - Clock::now()), kPassedOn);
+      };
+      deaf = deaf || !attempt(before(), [&] { messages.awaitReceivedOpen(left()); });
+      attempt(next(), [&] { messages.awaitSentOpen(left()); });
       gone = std::max(gone, in.gone);
     }
     if (gone != 0) {
@@ -183,6 +186,7 @@ class RingCollectives {
 
  private:
   using Transfers = std::array<Transfer, 2>;
+  using Clock = std::chrono::steady_clock;
   static constexpr Milliseconds kPassedOn = std::chrono::seconds(2);  // by each rank
 
   struct Part {
@@ -227,14 +231,9 @@ class RingCollectives {
     void awaitReceived(Milliseconds limit) const { wait(kReceived, limit); }
     void awaitSent(Milliseconds limit) const { wait(kSent, limit); }
 
-    /// Ends the waits. Called by any thread.
-    void abort() const noexcept {
-      for (const auto& transfer : own_) {
-        if (transfer.abort) {
-          transfer.abort();
-        }
-      }
-    }
+    /// These leave the connections open when the limit has passed.
+    void awaitReceivedOpen(Milliseconds limit) const { waitOpen(kReceived, limit); }
+    void awaitSentOpen(Milliseconds limit) const { waitOpen(kSent, limit); }
 
    private:
     enum Direction : std::size_t { kReceived, kSent };
@@ -255,6 +254,11 @@ class RingCollectives {
       if (transfer.wait && !transfer.wait(limit)) {
         throw std::runtime_error("no answer came");
       }
+    }
+
+    void waitOpen(Direction direction, Milliseconds limit) const {
+      const Deadline deadline(limit, [this, direction] { own_.at(direction).abort(); });
+      wait(direction, kForever);
     }
 
     RingCollectives& ring_;

@@ -717,7 +717,7 @@ void closeInReturn() {
 }
 
 /// A group that ends while its ranks go over the ring says so once, also at the end of a process.
-void endOverRing() {
+void endOverRing(void (Failover::*end)(const std::string&)) {
   Wires wires(2);
   auto ranks = makeRanks(wires, 2, 1);
   auto& first = *ranks[0];
@@ -736,7 +736,8 @@ void endOverRing() {
     thread.join();
   }
   first.counters.calls += 3;
-  first.failover->close("the process is exiting");
+  ((*first.failover).*end)("the process is exiting");
+  check(first.counters.since == 0, "no time is counted any more");
   first.failover->leave();
   const std::string line = "the process is exiting; 3 allreduces went over Gloo, in ";
   const std::string any = "went over Gloo, in ";
@@ -882,7 +883,8 @@ int main(int argc, char** argv) {
   } else if (what == "returns") {
     copySlowly();
     closeInReturn();
-    endOverRing();
+    endOverRing(&Failover::close);
+    endOverRing(&Failover::giveUp);
     tryReturns(static_cast<unsigned>(std::atoi(argv[2])));
   } else if (what == "gone") {
     for (int size = 2; size <= 4; ++size) {
