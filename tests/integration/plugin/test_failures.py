@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.chaos.relay import Relay
+from support.device import check_device_outlives, check_late_device, compile_device
 from support.group_tests import (
     EITHER,
     OLD_PROTOCOL,
@@ -115,3 +116,21 @@ def test_the_switch(launch: Launcher, switch: Served, how: str, env: Mapping[str
 @EITHER
 def test_an_allreduce_that_is_dropped(launch: Launcher, env: dict[str, str]) -> None:
     check_dropped(launch, env, "SwitchML allreduce failed: ")
+
+
+@pytest.fixture(scope="module")
+def device(torch: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_device(torch, tmp_path_factory.mktemp("device"))
+
+
+@pytest.mark.parametrize("dies", [0, 3])
+def test_tensors_of_a_device_outlive_the_switch(
+    launch: Launcher, switch: Served, device: Path, dies: int
+) -> None:
+    arguments = {"switch": switch.aggregator, "dies": dies}
+    check_device_outlives(launch, device, arguments, config=switch.config)
+
+
+@EITHER
+def test_a_device_that_is_late(launch: Launcher, device: Path, env: dict[str, str]) -> None:
+    check_late_device(launch, device, env, timeout=4)
