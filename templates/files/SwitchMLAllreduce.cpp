@@ -1393,7 +1393,10 @@ void join(const std::vector<const void*>& contexts, int rank, int size,
   }
   Ring ring;
   const auto connected = [&] {
-    ring = ring.send ? ring : exchange.connect();
+    if (!ring.send) {
+      ring = exchange.connect();
+      RingCollectives(ring, kRecoveries, rank, size).connect(timeout);
+    }
     return ring;
   };
   Delegation group{contexts,

@@ -207,6 +207,7 @@ def check_failover(
     world: int,
     prepostprocessor: str,
     dies: int,
+    given: Mapping[str, str] | None = None,
     **more: int | None,
 ) -> None:
     """Ends the switch in the middle of sums: no rank notices anything but a line."""
@@ -217,7 +218,7 @@ def check_failover(
         arguments = {"switch": switch.aggregator, "rounds": rounds, "dies": dies, **more}
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "3000"}
         env |= {"SWITCHML_TIMEOUT_MS": "3000"}
-        env |= in_bits(more.get("bits"))
+        env |= in_bits(more.get("bits")) | dict(given or {})
         ranks = launch("outlives", world, arguments=arguments, config=config, env=env)
     for result in results(ranks, trained=True):
         report = result["report"]

@@ -12,6 +12,7 @@ from support.group_tests import (
     EITHER,
     OLD_PROTOCOL,
     check_dropped,
+    check_failover,
     check_stays_with_gloo,
     check_two_protocols,
 )
@@ -111,6 +112,11 @@ def test_the_switch(launch: Launcher, switch: Served, how: str, env: Mapping[str
             assert result["first"].startswith("SwitchML allreduce failed: ")
             assert (late in result["first"]) == (how == "stopped")
             assert result["second"] == result["first"]
+
+
+def test_ranks_that_gloo_connects_at_their_first_message(launch: Launcher, tmp_path: Path) -> None:
+    lazy = {"TORCH_GLOO_LAZY_INIT": "1"}
+    check_failover(launch, tmp_path, 3, "cpu_exponent_quantizer", 2, lazy)
 
 
 @EITHER
