@@ -33,7 +33,7 @@ inline void check(bool fact, const std::string& what) {
 }
 
 /// Messages from each rank to the next one. As Gloo does, they bring a message to the memory of a
-/// transfer as soon as it comes, until that transfer is destroyed.
+/// transfer as soon as it comes, until that transfer is destroyed. It is sent when it has come.
 class Wires {
  public:
   explicit Wires(int size) : size_(size), cut_(static_cast<std::size_t>(size), false) {}
@@ -41,24 +41,23 @@ class Wires {
   Ring of(int rank) {
     return {[this, rank](unsigned channel, const void* data, std::size_t bytes) {
               std::lock_guard<std::mutex> lock(mutex_);
-              checkNeighbour((rank + 1) % size_);
+              const auto to = (rank + 1) % size_;
+              checkNeighbour(to);
               const auto* const begin = static_cast<const char*>(data);
+              const auto message = std::make_shared<Message>(begin, bytes);
               auto& lane = lanes_[{rank, channel}];
-              if (!silent_ && muted_ != rank) {
-                lane.messages.emplace_back(begin, begin + bytes);
-                deliver(lane);
+              if (!silent_) {
+                lane.messages.push_back(message);
+                deliver(rank, lane);
               }
-              return Transfer{[](milliseconds /*limit*/) { return true; }, [] {}};
+              return Transfer{[=](milliseconds limit) { return awaitCome(*message, to, limit); },
+                              [=] { abort(*message); }};
             },
             [this, rank](unsigned channel, void* data, std::size_t bytes) {
               const auto from = (rank + size_ - 1) % size_;
               const auto buffer = std::make_shared<Buffer>(*this, from, channel, data, bytes);
-              return Transfer{[=](milliseconds limit) { return receive(*buffer, limit); },
-                              [=] {
-                                std::lock_guard<std::mutex> lock(mutex_);
-                                buffer->aborted = true;
-                                changed_.notify_all();
-                              }};
+              return Transfer{[=](milliseconds limit) { return awaitCome(*buffer, from, limit); },
+                              [=] { abort(*buffer); }};
             }};
   }
 
@@ -68,10 +67,13 @@ class Wires {
     silent_ = true;
   }
 
-  /// Loses what the rank sends, until another one is named: -1 for none.
+  /// Keeps what the rank sends, until another one is named: -1 for none.
   void mute(int rank) {
     std::lock_guard<std::mutex> lock(mutex_);
     muted_ = rank;
+    for (auto& [place, lane] : lanes_) {
+      deliver(place.first, lane);
+    }
   }
 
   void cut(int rank) {
@@ -81,17 +83,25 @@ class Wires {
   }
 
  private:
+  struct Part {
+    bool come = false;
+    bool aborted = false;
+  };
+  struct Message : Part {
+    Message(const char* begin, std::size_t size) : bytes(begin, begin + size) {}
+    const std::vector<char> bytes;
+  };
   struct Buffer;
   struct Lane {
-    std::deque<std::vector<char>> messages;
+    std::deque<std::shared_ptr<Message>> messages;
     std::deque<Buffer*> buffers;
   };
-  struct Buffer {
+  struct Buffer : Part {
     Buffer(Wires& all, int sender, unsigned channel, void* memory, std::size_t size)
-        : wires(all), from(sender), lane(all.laneOf(sender, channel)), data(memory), bytes(size) {
+        : wires(all), lane(all.laneOf(sender, channel)), data(memory), bytes(size) {
       std::lock_guard<std::mutex> lock(wires.mutex_);
       lane.buffers.push_back(this);
-      wires.deliver(lane);
+      wires.deliver(sender, lane);
     }
     ~Buffer() {
       std::lock_guard<std::mutex> lock(wires.mutex_);
@@ -102,12 +112,9 @@ class Wires {
     Buffer& operator=(const Buffer&) = delete;
 
     Wires& wires;
-    const int from;
     Lane& lane;
     void* const data;
     const std::size_t bytes;
-    bool arrived = false;
-    bool aborted = false;
   };
 
   Lane& laneOf(int from, unsigned channel) {
@@ -121,34 +128,41 @@ class Wires {
     }
   }
 
-  void deliver(Lane& lane) {
-    while (!lane.messages.empty() && !lane.buffers.empty()) {
-      const auto& message = lane.messages.front();
+  void deliver(int from, Lane& lane) {
+    while (from != muted_ && !lane.messages.empty() && !lane.buffers.empty()) {
+      auto& message = *lane.messages.front();
       auto& buffer = *lane.buffers.front();
-      check(message.size() == buffer.bytes, "a message of the size that is expected");
-      std::memcpy(buffer.data, message.data(), buffer.bytes);
-      buffer.arrived = true;
+      check(message.bytes.size() == buffer.bytes, "a message of the size that is expected");
+      std::memcpy(buffer.data, message.bytes.data(), buffer.bytes);
+      message.come = buffer.come = true;
       lane.messages.pop_front();
       lane.buffers.pop_front();
     }
     changed_.notify_all();
   }
 
-  bool receive(const Buffer& buffer, milliseconds limit) {
+  /// `other`: the rank at the other end.
+  bool awaitCome(const Part& part, int other, milliseconds limit) {
     std::unique_lock<std::mutex> lock(mutex_);
     const bool there = changed_.wait_for(lock, limit, [&] {
-      return buffer.aborted || buffer.arrived || cut_[static_cast<std::size_t>(buffer.from)];
+      return part.aborted || part.come || cut_[static_cast<std::size_t>(other)];
     });
     if (!there) {
       throw std::runtime_error("timed out");
     }
-    if (buffer.aborted) {
+    if (part.aborted) {
       return false;
     }
-    if (!buffer.arrived) {
-      checkNeighbour(buffer.from);
+    if (!part.come) {
+      checkNeighbour(other);
     }
     return true;
+  }
+
+  void abort(Part& part) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    part.aborted = true;
+    changed_.notify_all();
   }
 
   const int size_;
