@@ -30,6 +30,7 @@ VICTIM = 1
 PATIENCE = 8  # seconds, the timeout of the group
 TIMEOUT = 3000  # milliseconds
 HOUR = 3600  # seconds
+SOON = 60  # seconds, more than all limits together, and less than where a rank waits without one
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def check_over_gloo(ranks: list[Rank]) -> None:
         assert (result["report"]["failure"], over["failovers"]) == ("", 1)
         assert over["calls"] > 0
         assert over["reason"].endswith(f" did not finish within {TIMEOUT} ms")
-        assert result["elapsed"] < TIMEOUT / 1000 + 20  # ten times what a failover takes after it
+        assert result["elapsed"] < SOON
 
 
 def check_raised(ranks: list[Rank], why: str = "") -> None:
@@ -94,8 +95,8 @@ def check_raised(ranks: list[Rank], why: str = "") -> None:
         assert ": the allreduce of 1000 float32 elements" in result["first"]
         assert f" did not finish within {TIMEOUT} ms{why}" in result["first"]
         assert result["second"] == result["first"]
-        assert TIMEOUT / 1000 <= result["elapsed"] < 20
-        assert result["second_elapsed"] < 1
+        assert TIMEOUT / 1000 <= result["elapsed"] < SOON
+        assert result["second_elapsed"] < TIMEOUT / 1000
         assert result["report"]["failure"]
 
 
@@ -134,7 +135,7 @@ def test_a_rank_dies(around: Around, env: dict[str, str]) -> None:
     assert ranks[VICTIM].code == -signal.SIGKILL
     for rank in (ranks[0], ranks[2]):
         assert f" cannot finish: rank {VICTIM} is gone" in rank.result["first"]
-        assert rank.result["elapsed"] < 60
+        assert rank.result["elapsed"] < SOON
 
 
 @EITHER
