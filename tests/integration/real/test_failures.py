@@ -30,7 +30,6 @@ VICTIM = 1
 PATIENCE = 8  # seconds, the timeout of the group
 TIMEOUT = 3000  # milliseconds
 HOUR = 3600  # seconds
-SOON = 60  # seconds, more than all limits together, and less than where a rank waits without one
 
 
 @dataclass(frozen=True)
@@ -85,18 +84,18 @@ def check_over_gloo(ranks: list[Rank]) -> None:
         assert (result["report"]["failure"], over["failovers"]) == ("", 1)
         assert over["calls"] > 0
         assert over["reason"].endswith(f" did not finish within {TIMEOUT} ms")
-        assert result["elapsed"] < SOON
+        assert result["elapsed"] < TIMEOUT / 1000 + 20  # ten times what a failover takes after it
 
 
-def check_raised(ranks: list[Rank], why: str = "") -> None:
+def check_raised(ranks: list[Rank], why: str = "", most: int = 20) -> None:
     """The first sum took as long as its limit, and the next one no time."""
     for result in results(ranks):
         assert result["first"].startswith("SwitchML allreduce failed: ")
         assert ": the allreduce of 1000 float32 elements" in result["first"]
         assert f" did not finish within {TIMEOUT} ms{why}" in result["first"]
         assert result["second"] == result["first"]
-        assert TIMEOUT / 1000 <= result["elapsed"] < SOON
-        assert result["second_elapsed"] < TIMEOUT / 1000
+        assert TIMEOUT / 1000 <= result["elapsed"] < most
+        assert result["second_elapsed"] < 1
         assert result["report"]["failure"]
 
 
@@ -135,7 +134,7 @@ def test_a_rank_dies(around: Around, env: dict[str, str]) -> None:
     assert ranks[VICTIM].code == -signal.SIGKILL
     for rank in (ranks[0], ranks[2]):
         assert f" cannot finish: rank {VICTIM} is gone" in rank.result["first"]
-        assert rank.result["elapsed"] < SOON
+        assert rank.result["elapsed"] < 60
 
 
 @EITHER
@@ -151,8 +150,11 @@ def test_a_rank_is_late(around: Around, env: dict[str, str]) -> None:
 @EITHER
 def test_no_network_at_all(around: Around, env: dict[str, str]) -> None:
     command = ["sh", "-c", f"ip link set {WIRE} down; ip link set {LAN} down"]
-    why = "; the ranks cannot go on over Gloo: rank " if env else ""
-    check_raised(around.break_by(command, env, goes_on=False), why)
+    ranks = around.break_by(command, env, goes_on=False)
+    if env:  # the other rank has the group's timeout for its warning, and again for its answer
+        check_raised(ranks, "; the ranks cannot go on over Gloo: rank ", 20 + PATIENCE)
+    else:
+        check_raised(ranks)
 
 
 @EITHER
