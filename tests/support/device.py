@@ -7,8 +7,11 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from patchgen.plugin import target
-from patchgen.torch import probe_torch
+from patchgen.torch import Torch, probe_torch
+from support.shared import once
 from support.torch import results
 
 if TYPE_CHECKING:
@@ -17,23 +20,40 @@ if TYPE_CHECKING:
     from support.launcher import Launcher
 
 _TESTS = Path(__file__).parents[1]
+STAGING = _TESTS / "cpp" / "staging"
+"""Sources of the simulated device."""
 
 
-def compile_device(python: Path, directory: Path) -> Path:
-    """Compiles the library that makes torch.ops.simulated in the torch of an interpreter."""
-    torch = probe_torch(str(python), os.environ).require_gloo()
-    library = directory / "device.so"
+def compile_options(torch: Torch) -> list[str]:
+    """Options by which what includes the simulated device and torch is compiled."""
     headers = [*torch.include_dirs, torch.python_include]
-    command = [
-        "clang++", f"-std=c++{target.inspect(torch).standard}", "-O0", "-shared", "-fPIC",
-        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}", f"-I{_TESTS / 'cpp' / 'staging'}",
+    return [
+        f"-std=c++{target.inspect(torch).standard}", "-O0",
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}", f"-I{STAGING}",
         *(option for place in headers for option in ("-isystem", place)),
-        str(_TESTS / "payload" / "device.cpp"), "-o", str(library),
-        "-L", torch.lib_dir, "-ltorch_cpu", "-lc10", f"-Wl,-rpath,{torch.lib_dir}",
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return library
+
+
+def link_options(torch: Torch) -> list[str]:
+    """Options by which it is linked, after its sources."""
+    return ["-L", torch.lib_dir, f"-Wl,-rpath,{torch.lib_dir}", "-ltorch_cpu", "-lc10"]
+
+
+@pytest.fixture(scope="session")
+def device(torch: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Library that makes torch.ops.simulated in the interpreter's torch."""
+
+    def make(directory: Path) -> None:
+        probed = probe_torch(str(torch), os.environ).require_gloo()
+        source = [str(_TESTS / "payload" / "device.cpp"), "-o", str(directory / "device.so")]
+        command = [
+            "clang++", *compile_options(probed), "-shared", "-fPIC", *source,
+            *link_options(probed),
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    return once(tmp_path_factory, "device", make) / "device.so"
 
 
 def check_device_outlives(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.chaos.relay import Relay
-from support.device import check_device_outlives, check_late_device, compile_device
+from support.device import check_device_outlives, check_late_device
 from support.group_tests import (
     EITHER,
     OLD_PROTOCOL,
@@ -122,11 +122,6 @@ def test_ranks_that_gloo_connects_at_their_first_message(launch: Launcher, tmp_p
 @EITHER
 def test_an_allreduce_that_is_dropped(launch: Launcher, env: dict[str, str]) -> None:
     check_dropped(launch, env, "SwitchML allreduce failed: ")
-
-
-@pytest.fixture(scope="module")
-def device(torch: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_device(torch, tmp_path_factory.mktemp("device"))
 
 
 @pytest.mark.parametrize("dies", [0, 3])

@@ -11,11 +11,11 @@ import os
 import subprocess
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from packaging.version import Version
+from support.device import STAGING, compile_options, link_options
 from support.staging_faults import (
     BEHIND,
     EARLY,
@@ -37,11 +37,11 @@ from patchgen.torch import Torch, probe_torch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 
 pytestmark = pytest.mark.integration
 
-CPP = Path(__file__).parents[2] / "cpp" / "staging"
 SANITIZER = os.environ.get("SWITCHML_TEST_SANITIZER")
 # clang is quicker with torch's headers, but its sanitizers are a package of their own in Debian.
 SANITIZED = ["g++", "-g1", f"-fsanitize={SANITIZER}", "-fno-sanitize-recover=all"]
@@ -77,19 +77,14 @@ def compiled(torch: Torch, scratch: Path) -> Path:
             (scratch / name).write_text(varied(name, content.decode()))
     table = ", ".join(f'"{name}"' for name in VARIANTS)
     (scratch / "variants.inc").write_text(f"const std::vector<std::string> kVariants{{{table}}};\n")
-    headers = [*torch.include_dirs, torch.python_include]
     compiler = [
-        *(SANITIZED if SANITIZER else ["clang++"]), f"-std=c++{wanted.standard}",
-        "-O0", "-pthread", "-Wall", "-Wextra", "-Werror",
+        *(SANITIZED if SANITIZER else ["clang++"]), *compile_options(torch),
+        "-pthread", "-Wall", "-Wextra", "-Werror",
     ]  # fmt: skip
-    libraries = (scratch, torch.lib_dir)
-    shared = ["-shared", "-fPIC", str(CPP / "cuda.cpp"), "-o", str(scratch / "libc10_cuda.so")]
+    shared = ["-shared", "-fPIC", str(STAGING / "cuda.cpp"), "-o", str(scratch / "libc10_cuda.so")]
     program = [
-        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}", f"-I{CPP}", f"-I{scratch}",
-        *(option for directory in headers for option in ("-isystem", directory)),
-        str(CPP / "staging.cpp"), "-o", str(scratch / "staging"),
-        *(f"{option}{place}" for place in libraries for option in ("-L", "-Wl,-rpath,")),
-        "-lc10_cuda", "-ltorch_cpu", "-lc10", "-ldl",
+        f"-I{scratch}", str(STAGING / "staging.cpp"), "-o", str(scratch / "staging"),
+        f"-L{scratch}", f"-Wl,-rpath,{scratch}", "-lc10_cuda", *link_options(torch), "-ldl",
     ]  # fmt: skip
     for options in (shared, program):
         done = subprocess.run([*compiler, *options], capture_output=True, text=True, check=False)

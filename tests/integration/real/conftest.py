@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import real_client, switch_program
+from support.device import device
 from support.real import LabLauncher
 from support.shared import once
 from support.sml_controller import make_controller

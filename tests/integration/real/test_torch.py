@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.device import check_device_outlives, check_late_device, compile_device
+from support.device import check_device_outlives, check_late_device
 from support.group_tests import (
     EITHER,
     OLD_PROTOCOL,
@@ -329,11 +329,6 @@ def test_a_rank_that_is_not_patched(launch: LabLauncher, env: dict[str, str]) ->
 @EITHER
 def test_an_allreduce_that_is_dropped(launch: LabLauncher, env: dict[str, str]) -> None:
     check_dropped(launch, env, "did not finish within 3000 ms")
-
-
-@pytest.fixture(scope="module")
-def device(torch: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_device(torch, tmp_path_factory.mktemp("device"))
 
 
 def test_tensors_of_a_device_outlive_the_switch(by_plugin: LabLauncher, device: Path) -> None:
