@@ -316,9 +316,7 @@ class Failover {
     lock.unlock();
     changed_.notify_all();
     collectives_.abort();
-    if (before != State::kClosed) {
-      counters_.end();
-    }
+    counters_.end();
     if (before == State::kRing && rank_ == 0) {
       delegate_.say(text(why, "; ", counters_.calls - callsBefore_,
                          " allreduces went over Gloo, in ", counters_.seconds() - secondsBefore_,

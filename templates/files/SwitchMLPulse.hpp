@@ -31,12 +31,12 @@ class Pulse {
 
   struct Times {
     std::chrono::milliseconds beat;
-    std::chrono::milliseconds silence;  // of a rank that is gone
+    std::chrono::milliseconds silence;  // after which a rank is gone
   };
 
   static constexpr int kNobody = -1;
 
-  /// The beats start with begin().
+  /// Sends nothing before begin().
   Pulse(Ring ring, int rank, int size, Times times)
       : rank_(rank),
         next_((rank + 1) % size),
@@ -56,7 +56,7 @@ class Pulse {
   Pulse(const Pulse&) = delete;
   Pulse& operator=(const Pulse&) = delete;
 
-  /// Starts the beats, when all ranks have one of these.
+  /// Starts the beats, when all ranks have a Pulse.
   void begin() noexcept {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
