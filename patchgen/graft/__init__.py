@@ -96,7 +96,7 @@ def build(  # noqa: PLR0913  # each is an option of the command
         _LOGGER.info("CUDA tensors too" if takes else cudas.advice(torch))
     made = identities.identify(torch, pin, options, cuda=takes)
     texts = project.files(options, pin, torch, cuda=cuda, identity=made, sources=sources)
-    what = "ProcessGroupGloo.cpp and SwitchMLAllreduce.cpp"
+    what = "ProcessGroupGloo.cpp and the delegate"
 
     def try_graft(library: str) -> None:
         _LOGGER.info("trying it: a process group in torch %s", torch.version)

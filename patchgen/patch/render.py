@@ -28,20 +28,37 @@ SOURCES = (
     "SwitchMLCodec.hpp",
     "SwitchMLConfig.hpp",
     "SwitchMLCrossover.hpp",
+    "SwitchMLDelegate.cpp",
+    "SwitchMLDelegate.hpp",
     "SwitchMLFailover.hpp",
     "SwitchMLHost.hpp",
-    "SwitchMLJobs.hpp",
+    "SwitchMLJoining.cpp",
+    "SwitchMLJoining.hpp",
+    "SwitchMLLibrary.cpp",
+    "SwitchMLLibrary.hpp",
     "SwitchMLMetrics.hpp",
-    "SwitchMLPackets.hpp",
+    "SwitchMLOrder.cpp",
+    "SwitchMLOrder.hpp",
     "SwitchMLProbe.hpp",
     "SwitchMLPulse.hpp",
     "SwitchMLQuantize.hpp",
+    "SwitchMLReduction.cpp",
+    "SwitchMLReduction.hpp",
+    "SwitchMLReport.cpp",
+    "SwitchMLReport.hpp",
     "SwitchMLRing.hpp",
+    "SwitchMLSaturation.cpp",
+    "SwitchMLSaturation.hpp",
+    "SwitchMLSettings.hpp",
     "SwitchMLTemplate.hpp",
     "SwitchMLThreads.hpp",
+    "SwitchMLVerdict.cpp",
+    "SwitchMLVerdict.hpp",
     "switchml.cmake",
 )
 """The files beside the process group, which the plugin compiles as well."""
+DELEGATE = tuple(name for name in SOURCES if name.endswith(".cpp"))
+"""Those of them that are compiled, each by itself."""
 
 _FLAGS = "switchml.cmake"
 _PYTHON = "torch/distributed/switchml.py"
@@ -74,7 +91,9 @@ def _environment() -> Environment:
         loader=FileSystemLoader(DIRECTORY),
     )
     environment.filters.update(cmake=quoting.cmake, cxx=quoting.cxx, py=quoting.py)
-    environment.globals.update(FLAGS=FLAGS, BACKENDS=BACKENDS, MARKS=_match_backends())
+    environment.globals.update(
+        FLAGS=FLAGS, BACKENDS=BACKENDS, MARKS=_match_backends(), DELEGATE=DELEGATE
+    )
     return environment
 
 

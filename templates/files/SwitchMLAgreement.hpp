@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iomanip>
@@ -42,6 +43,8 @@ std::string text(const Parts&... parts) {
   (out << ... << parts);
   return out.str();
 }
+
+inline void say(const std::string& line) { std::fprintf(stderr, "switchml: %s\n", line.c_str()); }
 
 /// Reads a variable that is a whole number; leaves `value` as it is where it is not set. Returns
 /// what is wrong with it.

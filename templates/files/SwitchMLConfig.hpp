@@ -2,7 +2,6 @@
 /// must be the same on every rank.
 #pragma once
 
-#include <strings.h>
 #include <switchml/context.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -25,8 +24,7 @@
 
 #include "SwitchMLAgreement.hpp"
 #include "SwitchMLHost.hpp"
-#include "SwitchMLMetrics.hpp"
-#include "SwitchMLQuantize.hpp"
+#include "SwitchMLSettings.hpp"
 #include "SwitchMLTemplate.hpp"
 
 namespace switchml_torch {
@@ -93,148 +91,6 @@ inline std::string writableByOthers(const std::string& path) {
   }
   return "";
 }
-
-/// Some of the values of an enumeration, which are counted from 0 and have names.
-class Choice {
- public:
-  template <std::size_t N>
-  explicit constexpr Choice(const std::array<const char*, N>& names)
-      : names_(names.data()), count_(N), bits_((1U << N) - 1) {}
-
-  template <typename Value>
-  bool has(Value value) const noexcept {
-    const auto i = static_cast<std::size_t>(value);
-    return i < count_ && (bits_ >> i & 1U) != 0;
-  }
-
-  std::string names(const char* between) const {
-    std::string out;
-    for (std::size_t i = 0; i < count_; ++i) {
-      out += has(i) ? text(out.empty() ? "" : between, names_[i]) : "";
-    }
-    return out;
-  }
-
-  /// Reads a variable that is a list of names with commas; all are chosen where it is not set.
-  /// Returns what is wrong with it.
-  std::string read(const char* name) {
-    const char* given = std::getenv(name);
-    if (given == nullptr || *given == '\0') {
-      return "";
-    }
-    const auto all = names(", ");
-    bits_ = 0;
-    std::istringstream parts(given);
-    for (std::string part; std::getline(parts, part, ',');) {
-      const auto* const found = std::find_if(names_, names_ + count_, [&](const char* known) {
-        return strcasecmp(known, part.c_str()) == 0;
-      });
-      if (found == names_ + count_) {
-        return text(name, " is '", given, "', not a list of ", all);
-      }
-      bits_ |= 1U << (found - names_);
-    }
-    return "";
-  }
-
- private:
-  const char* const* names_;
-  std::size_t count_;
-  unsigned bits_;
-};
-
-constexpr std::array<const char*, 4> kDtypes{"float32", "int32", "bfloat16", "float16"};
-constexpr std::array<const char*, 2> kOps{"SUM", "AVG"};
-static_assert(kDtypes.size() == static_cast<std::size_t>(Element::kOther) &&
-                  kOps.size() == static_cast<std::size_t>(Op::kOther),
-              "a name for each value");
-
-/// How the float sums of a group are sent in fewer bits.
-struct Quantization {
-  static constexpr std::uint64_t kWhole = 32;  // bits of a value that is sent as it is
-  std::uint64_t bits = kWhole;
-  std::uint64_t bucket = 512;  // values that share a scale
-  std::uint64_t minNumel = 1024;
-  bool skipIncomplete = false;  // a bucket that is not full is sent as it is
-
-  /// Returns what is wrong.
-  std::string read() {
-    constexpr const char* kBits = "SWITCHML_QUANTIZATION_BITS";
-    for (const auto& wrong :
-         {readNumber(kBits, "bits", bits),
-          readNumber("SWITCHML_QUANTIZATION_BUCKET_SIZE", "values", bucket),
-          readNumber("SWITCHML_QUANTIZATION_MINIMAL_SIZE", "elements", minNumel)}) {
-      if (!wrong.empty()) {
-        return wrong;
-      }
-    }
-    skipIncomplete = isSet("SWITCHML_QUANTIZATION_SKIP_INCOMPLETE_BUCKETS");
-    return bits <= quantize::kMostBits || bits == kWhole
-               ? ""
-               : text(kBits, " is '", bits, "', not 1 to ", quantize::kMostBits, ", or ", kWhole);
-  }
-
-  /// How many of so many elements are sent in fewer bits: the first ones.
-  std::uint64_t numel(std::uint64_t all) const noexcept {
-    return bits == kWhole || all < minNumel ? 0 : skipIncomplete ? all - all % bucket : all;
-  }
-
-  std::string terms() const {
-    return bits == kWhole ? ""
-                          : text(" SWITCHML_QUANTIZATION_BUCKET_SIZE=", bucket,
-                                 " SWITCHML_QUANTIZATION_MINIMAL_SIZE=", minNumel,
-                                 " SWITCHML_QUANTIZATION_SKIP_INCOMPLETE_BUCKETS=", skipIncomplete);
-  }
-};
-
-/// Reads a variable that is 0 or 1; leaves `value` as it is where it is not set. Returns what is
-/// wrong with it.
-inline std::string readSwitch(const char* name, bool& value) {
-  const char* const given = std::getenv(name);
-  if (given == nullptr || *given == '\0') {
-    return "";
-  }
-  const std::string read = given;
-  value = read == "1";
-  return value || read == "0" ? "" : text(name, " is '", read, "', not 0 or 1");
-}
-
-/// Settings of the environment for the jobs of a group.
-struct Settings {
-  Quantization quantization;
-  Choice dtypes{kDtypes};
-  Choice ops{kOps};
-  std::uint64_t minNumel = 1;
-  bool measures = false;                              // the ranks find minNumel
-  std::uint64_t chunkNumel = std::uint64_t{1} << 20;  // elements of a job at most
-  std::uint64_t timeoutMs = UINT64_MAX;  // the limit of a job; the group's is another one
-  bool failsOver = false;                // the ranks go on over Gloo when the context fails
-  metrics::Target counters;
-
-  /// Returns what is wrong.
-  std::string read() {
-    for (const auto& wrong :
-         {readMinNumel(), readNumber("SWITCHML_CHUNK_NUMEL", "elements", chunkNumel),
-          readNumber("SWITCHML_TIMEOUT_MS", "milliseconds", timeoutMs),
-          readSwitch("SWITCHML_FAILOVER", failsOver), dtypes.read("SWITCHML_DTYPES"),
-          ops.read("SWITCHML_OPS"), quantization.read(), counters.read()}) {
-      if (!wrong.empty()) {
-        return wrong;
-      }
-    }
-    return "";
-  }
-
-  std::string minNumelTerm() const { return measures ? kAuto : text(minNumel); }
-
- private:
-  std::string readMinNumel() {
-    constexpr const char* kName = "SWITCHML_MIN_NUMEL";
-    const char* const given = std::getenv(kName);
-    measures = given != nullptr && given == std::string(kAuto);
-    return measures ? "" : readNumber(kName, "elements, or auto", minNumel);
-  }
-};
 
 /// One worker alone has nothing to sum, the dummy backend talks to nobody, bypass does not convert
 /// for the switch, and instant jobs do nothing. In the simulator dummy and bypass do sum.

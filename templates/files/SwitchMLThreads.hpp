@@ -1,4 +1,5 @@
-/// Threads that stay, and take parts of a row off the one who works on it.
+/// Threads that stay, and take parts of a row off the one who works on it; and threads that are
+/// left alone.
 #pragma once
 
 #include <sched.h>
@@ -6,10 +7,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <future>
+#include <memory>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -21,11 +27,49 @@ inline unsigned processors() noexcept {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : 1;
 }
 
+/// Threads for one row, the caller's among them. The library's own have a processor each, which
+/// they may poll on. Of what they leave, four are enough for what memory has to give.
+inline unsigned threadsFor(unsigned processors, unsigned library) noexcept {
+  constexpr unsigned kMost = 4;
+  return processors > library ? std::min(processors - library, kMost) : 1;
+}
+
+/// Runs where it may block for ever: a backend's start and stop have no timeout.
+template <typename Function>
+void detach(Function function) {
+  std::thread(std::move(function)).detach();
+}
+
+/// Result or error of `function`, or null where it takes longer than `limit`. It goes on then.
+template <typename Function>
+std::unique_ptr<std::string> resultWithin(std::chrono::milliseconds limit, Function function) {
+  const auto promise = std::make_shared<std::promise<std::string>>();
+  auto answer = promise->get_future();
+  try {
+    detach([promise, own = std::move(function)]() mutable {
+      try {
+        promise->set_value(own());
+      } catch (const std::exception& error) {
+        promise->set_value(error.what());
+      }
+    });
+  } catch (const std::system_error& error) {
+    return std::make_unique<std::string>(error.what());
+  }
+  return answer.wait_for(limit) == std::future_status::ready
+             ? std::make_unique<std::string>(answer.get())
+             : nullptr;
+}
+
 /// Never destroyed: the end of a process does not wait for the threads.
 class Threads {
  public:
-  /// Called once, before the first share(). Where no more threads can be had, there are fewer.
+  /// Called before the first share(); does nothing later. Where no more threads can be had, there
+  /// are fewer.
   void start(unsigned count) noexcept {
+    if (pid_ != 0) {
+      return;
+    }
     pid_ = getpid();
     try {
       for (; count_ < count; ++count_) {

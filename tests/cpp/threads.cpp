@@ -1,13 +1,15 @@
-// The delegate, and scenarios of the threads that take parts of a row.
+// Scenarios of the threads that take parts of a row.
 #include "threads.hpp"
 
 #include <pthread.h>
 #include <sys/wait.h>
 
-#include <cstring>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <vector>
 
-#include "SwitchMLAllreduce.cpp"
+#include "SwitchMLSaturation.hpp"
 
 namespace {
 
@@ -89,7 +91,7 @@ void chunkIsShared() {
   Meeting both(2);
   const auto caller = std::this_thread::get_id();
   std::atomic<bool> helped{false};
-  process().threads.start(1);
+  helpers().start(1);
   inParts(kChunk, 1, [&](std::uint64_t first, std::uint64_t last) noexcept {
     check(last - first < kChunk, "several parts");
     check(both.join(), "two threads at once");
@@ -162,7 +164,7 @@ void rule() {
 }  // namespace
 
 void checkThreads(bool forks) {
-  auto& threads = process().threads;
+  auto& threads = helpers();
   rule();
   chunkIsShared();
   countedOnce(threads);

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 MAKERS = {"Ninja": "ninja", "Unix Makefiles": "make"}
 SOURCES = ("Store.cpp", "Utils.cpp", "ProcessGroupGloo.cpp")
-OURS = "SwitchMLAllreduce.cpp"
+OURS = "SwitchMLLibrary.cpp"
+SEEING = ("SwitchMLJoining.cpp", OURS)  # what SwitchML's headers are for
 
 # As PyTorch has it, and stricter: the linker drops libraries that stand before their user, and
 # tells of undefined symbols at once.
@@ -201,7 +202,8 @@ def project(root: Path, pin: Pin, options: Options, *, whole: bool = False) -> P
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(new)
     if not whole:
-        (root / pin.source_dir / OURS).write_text(SMALL.read_text())
+        for name in render.DELEGATE:
+            (root / pin.source_dir / name).write_text(SMALL.read_text() if name == OURS else "")
     return Project(root, pin)
 
 

@@ -46,6 +46,13 @@ def compiled(
     return out
 
 
+def unite(directory: Path) -> Path:
+    """One source of all of the delegate's, which compiles in half the time of them apart."""
+    unit = directory / "unit.cpp"
+    unit.write_text("".join(f'#include "{name}"\n' for name in rendering.DELEGATE))
+    return unit
+
+
 def compile_alone(name: str, directory: Path, sanitizer: str) -> Path:
     """A program of one source, without a library, in the directory where the C++ is."""
     out = directory / name

@@ -83,7 +83,7 @@ def run(options: Options, pin: Pin, tools: Tools, directory: str) -> Configurati
     project = {
         "CMakeLists.txt": render.text("check/CMakeLists.txt", blas=blas).encode(),
         "blas.cmake": render.text("check/blas.cmake").encode(),
-        "SwitchMLAllreduce.cpp": b"",
+        **dict.fromkeys(render.DELEGATE, b""),
         "switchml.cmake": render.flags_file(options, pin),
     }
     cmake.write_project(project, directory)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import metrics
-from support.delegate import CPP, GROUP_MS, STRICT, compiled, render, run
+from support.delegate import CPP, GROUP_MS, STRICT, compiled, render, run, unite
 from support.relay import delaying
 from support.serving import behind, serving
 from support.simulator import SANITIZED, SANITIZERS, plain_prefix, sanitized_prefix
@@ -45,7 +45,7 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     shutil.copy(prefix / "switchml.cfg", directory)
     render(directory)
     # The linker takes functions of both from the first, as in a torch.
-    sources = [CPP / "delegate.cpp", CPP / "threads.cpp"]
+    sources = [CPP / "delegate.cpp", CPP / "threads.cpp", unite(directory)]
     return compiled("delegate", sources, prefix, directory, *BUILDS[request.param])
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import metrics
 from support.configs import with_values
-from support.delegate import CPP, compiled, environment, render, run
+from support.delegate import CPP, compiled, environment, render, run, unite
 from support.shared import once
 
 from patchgen.accuracy.fixed_point import may_overflow
@@ -71,8 +71,8 @@ def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Pat
             '-DSWITCHML_TORCH_CLIENT=std::getenv("MARK")',
         )
         wraps = [f"-Wl,--wrap={name}" for name in WRAPPED]
-        delegate = [CPP / name for name in ("threads.cpp", "delegate.cpp", "faults.cpp")]
-        compiled("delegate", delegate, home, directory, "g++", *macros, *wraps)
+        sources = [CPP / name for name in ("threads.cpp", "delegate.cpp", "faults.cpp")]
+        compiled("delegate", [*sources, unite(directory)], home, directory, "g++", *macros, *wraps)
         compiled("objection", [CPP / "objection.cpp"], home, directory, "g++", *macros)
 
     return once(tmp_path_factory, "delegate-real", make)

@@ -13,6 +13,7 @@ import pytest
 from support import cmake as support
 
 from patchgen.errors import OptionsError
+from patchgen.patch import render
 
 if TYPE_CHECKING:
     from patchgen.options import Options
@@ -101,22 +102,24 @@ def test_the_library_loads_and_tells_its_flags(built: Built) -> None:
     assert told["simulator"] is True
 
 
-def test_only_our_file_sees_switchml(built: Built) -> None:
-    ours = built.project.command(support.OURS)
-    standards = [argument for argument in ours if argument.startswith("-std=")]
-    assert standards[-1] == "-std=c++17"
-    assert f"-I{built.home / 'include'}" in ours
-    assert "-DTIMEOUTS" in ours
+def test_only_files_of_the_delegate_see_switchml(built: Built) -> None:
+    for source in render.DELEGATE:
+        ours = built.project.command(source)
+        standards = [argument for argument in ours if argument.startswith("-std=")]
+        assert standards[-1] == "-std=c++17"
+        sees = source in support.SEEING
+        assert (f"-I{built.home / 'include'}" in ours, "-DTIMEOUTS" in ours) == (sees, sees)
     for source in support.SOURCES:
         others = built.project.command(source)
         assert [argument for argument in others if argument.startswith("-std=")] == ["-std=gnu++14"]
         assert not [a for a in others if str(built.home) in a or "SWITCHML" in a or "TIMEOUTS" in a]
 
 
-def test_debug_is_for_our_file_only(built: Built) -> None:
+def test_debug_is_for_the_delegate_only(built: Built) -> None:
     debug = "debug" in built.build.flags
-    ours = built.project.command(support.OURS)
-    assert ("-O0" in ours, "-g" in ours) == (debug, debug)
+    for source in render.DELEGATE:
+        ours = built.project.command(source)
+        assert ("-O0" in ours, "-g" in ours) == (debug, debug)
     assert (b"debug: " in built.project.built.read_bytes()) == debug
     for source in support.SOURCES:
         assert not {"-O0", "-g"} & {*built.project.command(source)}
@@ -159,7 +162,7 @@ def test_a_precompiled_header_does_not_meet_switchml(simulator: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("name", [name for name in BUILDS if "ninja" in name])
-def test_another_home_compiles_one_file_and_links_one_library(
+def test_another_home_compiles_what_sees_it_and_links_one_library(
     builds: Callable[[str], Built], tmp_path: Path, name: str
 ) -> None:
     built = builds(name)
@@ -174,8 +177,8 @@ def test_another_home_compiles_one_file_and_links_one_library(
         project.patch(support.options(built.home, *flags))
         project.configure()
     compiled = [step for step in steps if " CXX object " in step]
-    assert len(compiled) == 1
-    assert support.OURS in compiled[0]
+    assert len(compiled) == len(support.SEEING)
+    assert all(any(name in step for step in compiled) for name in support.SEEING)
     linked = [step for step in steps if " shared library " in step]
     assert len(linked) == 1
     # The rest is c10d's own archive, which takes the object in.

@@ -1,0 +1,140 @@
+#include "SwitchMLDelegate.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+
+namespace switchml_torch {
+namespace {
+
+constexpr std::chrono::milliseconds kStopAtExit = std::chrono::seconds(5);
+
+std::atomic<Delegate*> newest{nullptr};
+std::atomic<Delegate*> before{nullptr};  // of the process that this one was forked from
+
+[[maybe_unused]] const int forks = pthread_atfork(nullptr, nullptr, [] {
+  if (auto* const parent = newest.exchange(nullptr); parent != nullptr) {
+    before = parent;
+  }
+});
+
+}  // namespace
+
+Board board;
+
+std::uint64_t Delegation::quantizedNumel(const Request& request) const {
+  return request.element == Element::kInt32 ? 0 : settings.quantization.numel(request.numel);
+}
+
+std::uint64_t Delegation::jobsOf(const Request& request) const {
+  const auto quantized = quantizedNumel(request);
+  const auto rest = request.numel - quantized;
+  return (quantized == 0 ? 0 : 2) + rest / settings.chunkNumel +
+         (rest % settings.chunkNumel == 0 ? 0 : 1);
+}
+
+Delegate::Delegate(const Delegate* parent)
+    : library(parent == nullptr ? nullptr : &parent->library),
+      verdict(parent == nullptr ? nullptr : &parent->verdict) {}
+
+Delegate& Delegate::get() {
+  auto* found = newest.load(std::memory_order_acquire);
+  if (found == nullptr) {
+    std::unique_ptr<Delegate> made(new Delegate(before));
+    if (newest.compare_exchange_strong(found, made.get())) {
+      found = made.release();
+    }
+  }
+  return *found;
+}
+
+Offer Delegate::start(const switchml::Config& config, std::chrono::milliseconds limit) {
+  const bool first = library.epoch() == 0;
+  const auto why = library.start(config, limit);
+  if (first && library.epoch() != 0) {
+    // After the context was made, so it runs before the context is destroyed.
+    on_exit(atExit, nullptr);
+  }
+  if (verdict.broken()) {
+    library.stop(library.epoch());  // the group, or the process, has ended meanwhile
+  }
+  return why.empty() ? Offer() : Offer::refuse(why);
+}
+
+/// `end` comes before the stop, which wakes those that wait for the library: their reason would be
+/// another.
+void Delegate::disable(const std::string& why, std::uint64_t epoch,
+                       const std::function<void()>& tell,
+                       void (Failover::*end)(const std::string&)) {
+  const bool first = verdict.fail(why, tell);
+  const auto* const group = board.delegation.load();
+  if (group != nullptr && group->failover && !library.lost()) {
+    ((*group->failover).*end)(why);
+  }
+  if (first) {
+    library.stop(epoch);
+    order.wake();
+  }
+}
+
+void Delegate::fail(const std::string& why, std::uint64_t epoch) {
+  if (epoch != library.epoch()) {
+    return;
+  }
+  const auto tell = [&] {
+    const auto counted = library.packets().words();
+    say(text("error: ", why, counted.empty() ? "" : " (" + counted + ")",
+             "; this rank uses SwitchML no more"));
+  };
+  disable(why, epoch, tell, &Failover::giveUp);
+}
+
+void Delegate::suspend(const std::string& why) {
+  verdict.suspend(why);
+  library.stop(library.epoch());
+}
+
+Offer Delegate::usable(Offer offer) {
+  if (!offer.able()) {
+    fail(offer.words);
+  }
+  return offer;
+}
+
+void Delegate::throwIfBroken() const {
+  if (verdict.broken()) {
+    throw std::runtime_error("SwitchML allreduce failed: " + verdict.get().why);
+  }
+}
+
+void Delegate::raise(const std::string& why, std::uint64_t epoch) {
+  fail(why, epoch);
+  throwIfBroken();
+  throw std::runtime_error("SwitchML allreduce failed: " + why);  // of an earlier group
+}
+
+/// The process ends here where that would hang, and in a forked child, which has none of the
+/// library's threads.
+void Delegate::atExit(int status, void* /*argument*/) {
+  auto& delegate = get();
+  delegate.report.end();
+  if (!delegate.library.lost()) {
+    const auto epoch = delegate.library.epoch();
+    delegate.disable(
+        "the process is exiting", epoch, [] {}, &Failover::close);
+    if (const auto* const group = board.delegation.load(); group != nullptr && group->pulse) {
+      group->pulse->close();
+    }
+    if (delegate.library.stoppedWithin(kStopAtExit, epoch)) {
+      return;
+    }
+    say("warning: the SwitchML context did not stop");
+  }
+  std::fflush(nullptr);
+  _exit(status);
+}
+
+}  // namespace switchml_torch

@@ -1,0 +1,492 @@
+#include "SwitchMLJoining.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "SwitchMLConfig.hpp"
+#include "SwitchMLDelegate.hpp"
+#include "SwitchMLProbe.hpp"
+#include "SwitchMLReduction.hpp"
+#include "SwitchMLSaturation.hpp"
+
+namespace switchml_torch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLongest = std::chrono::hours(24 * 365);
+constexpr milliseconds kController = std::chrono::seconds(3);
+constexpr milliseconds kProbe = std::chrono::seconds(30);
+constexpr milliseconds kMeasured = std::chrono::seconds(1);
+constexpr milliseconds kStopForOthers = std::chrono::seconds(5);
+constexpr milliseconds kStartAgain = std::chrono::seconds(45);
+constexpr milliseconds kQuiet = std::chrono::seconds(1);
+constexpr Pulse::Times kBeating{std::chrono::seconds(5), std::chrono::minutes(1)};
+constexpr const char* kOther = "another process group delegates";
+
+/// Limit of something that a rank does between two answers to the others, who wait for each answer
+/// as long as the group's timeout. It does three such things at most.
+milliseconds between(milliseconds limit, milliseconds timeout) {
+  return std::min(limit, timeout / 4);
+}
+
+/// Steps that bring the context into use, for a new group and for one that returns.
+struct Entry {
+  switchml::Config config;
+  std::string place;     // of the configuration
+  milliseconds timeout;  // of the group
+  milliseconds probing;  // of each sum of the probe; the others wait for both
+
+  Delegate& delegate() const { return Delegate::get(); }
+
+  /// The library ends the process, or waits for ever, where its controller cannot be reached.
+  Offer reachController() const {
+    const auto& general = config.general_;
+    const auto limit = between(kController, timeout);
+    const auto why = resultWithin(
+        limit + limit / 4,
+        [host = general.controller_ip_str, port = general.controller_port,
+         deadline = Clock::now() + limit] { return unreachable(host, port, deadline); });
+    return why && why->empty()
+               ? Offer()
+               : Offer::refuse(text("the controller at ", general.controller_ip_str, ":",
+                                    general.controller_port, " cannot be reached: ",
+                                    why ? *why : text("no answer within ", limit.count(), " ms")),
+                               place);
+  }
+
+  /// Called when the context has stopped, before it is started anew. No packet of it is on its way
+  /// to the switch any more when this returns.
+  void awaitQuiet() const {
+    if (usesSwitch(config.general_)) {
+      std::this_thread::sleep_for(between(kQuiet, timeout));
+    }
+  }
+
+  Offer start(milliseconds limit) const {
+    auto offer = delegate().start(config, limit);
+    if (offer.able()) {
+      helpers().start(threadsFor(processors(), config.general_.num_worker_threads) - 1);
+    }
+    return offer;
+  }
+
+  /// Sums a known pattern of each type with the other ranks. That a context has started does not
+  /// say that its packets arrive, nor that their sums are right. `step` becomes kSums once there
+  /// are any.
+  Offer probe(std::uint64_t seed, Step& step) const {
+    const auto& general = config.general_;
+    const Probe pattern(general.rank, general.num_workers, general.packet_numel, seed);
+    const auto slots = kSimulator ? 0 : outstanding(config);  // it has none
+    const auto numel = probeNumel(slots, general.num_worker_threads, messageNumel(config));
+    const auto check = [&](auto zero, Element element) {
+      const auto values = std::make_shared<std::vector<decltype(zero)>>(numel);
+      pattern.fill(*values);
+      sumAlone({"probe", values->data(), numel, element, values}, probing);
+      return pattern.objection(*values);
+    };
+    std::string why;
+    try {
+      // Both in any case: the sums of this rank alone may be wrong, and the others wait for it.
+      why = check(std::int32_t{}, Element::kInt32);
+      const auto floats = check(float{}, Element::kFloat32);
+      step = Step::kSums;
+      why = why.empty() ? floats : why;
+    } catch (const std::exception& error) {
+      why = error.what();
+    }
+    return why.empty() ? Offer() : Offer::refuse(why, delegate().library.packets().words());
+  }
+
+  /// Steps by which a group uses it again after a failure.
+  std::vector<Failover::Step> stepsBack() const {
+    const auto obstacle = [](const Offer& offer) { return Failover::Obstacle{offer.words}; };
+    return {[own = *this, obstacle](std::uint64_t /*seed*/) {
+              auto& library = own.delegate().library;
+              static_cast<void>(
+                  library.stoppedWithin(between(kStopAfterFailure, own.timeout), library.epoch()));
+              if (const auto why = library.obstacle(); !why.empty()) {
+                return Failover::Obstacle{why, !startsAgain(own.config.general_)};
+              }
+              const auto offer = hasController(own.config) ? own.reachController() : Offer();
+              if (offer.able()) {
+                own.awaitQuiet();
+              }
+              return obstacle(offer);
+            },
+            [own = *this, obstacle](std::uint64_t /*seed*/) {
+              return obstacle(own.start(std::min(own.timeout / 2, kStartAgain)));
+            },
+            [own = *this, obstacle](std::uint64_t seed) {
+              auto step = Step::kProbe;
+              return obstacle(sumsAreFake(own.config.general_) ? Offer() : own.probe(seed, step));
+            }};
+  }
+};
+
+/// A new group of this rank. It has the claim on SwitchML from its offer on, and gives it back
+/// unless the group delegates.
+class Joining {
+ public:
+  Joining(const std::vector<const void*>& contexts, int rank, int size, milliseconds timeout,
+          const Exchange& exchange)
+      : exchange_(exchange),
+        rank_(rank),
+        size_(size),
+        timeout_(std::min(timeout, kLongest)),
+        negotiation_(exchange, rank, size, timeout_) {
+    group_.contexts = contexts;
+  }
+  ~Joining() {
+    if (claims_) {
+      delegate_.claimed = false;
+    }
+  }
+  Joining(const Joining&) = delete;
+  Joining& operator=(const Joining&) = delete;
+
+  void run() {
+    const bool agreed =
+        take(Step::kOffer, &Joining::offer) &&
+        (all_.context != Offer::kBoth || take(Step::kStop, &Joining::stop)) &&
+        take(Step::kStart, &Joining::start) && (fake() || take(Step::kProbe, &Joining::probe)) &&
+        (fake() || !settings_.measures || take(Step::kMeasure, &Joining::measure)) &&
+        (!connects() || take(Step::kConnect, &Joining::connect));
+    conclude(agreed);
+  }
+
+ private:
+  /// Takes a step, and tells the others how it has ended. True where all are able to go on.
+  bool take(Step step, Offer (Joining::*function)()) {
+    step_ = step;
+    own_ = (this->*function)();
+    all_ = negotiation_.round(nameOf(step), own_);
+    return all_.able();
+  }
+
+  const switchml::GeneralConfig& general() const { return loaded_.config.general_; }
+  bool fake() const { return sumsAreFake(general()); }
+  bool connects() const { return size_ > 1 && (settings_.failsOver || usesSwitch(general())); }
+  Entry entry() const {
+    return {loaded_.config, loaded_.place, timeout_, std::min(kProbe, timeout_ / 4)};
+  }
+
+  Offer offer() {
+    auto& library = delegate_.library;
+    if (library.state() == Library::State::kStopping && !delegate_.claimed) {
+      static_cast<void>(
+          library.stoppedWithin(between(kStopAfterFailure, timeout_), library.epoch()));
+    }
+    std::unique_lock<std::mutex> lock(delegate_.offering);
+    offer_ = makeOffer();
+    claims_ = offer_.able();
+    delegate_.claimed = delegate_.claimed || claims_;
+    first_ = library.epoch() == 0;
+    const bool starts = claims_ && library.state() != Library::State::kRunning;
+    lock.unlock();
+    if (starts && usesSwitch(general())) {
+      if (auto reached = entry().reachController(); !reached.able()) {
+        offer_ = std::move(reached);
+        step_ = Step::kController;
+      }
+    }
+    if (starts && !first_) {
+      entry().awaitQuiet();
+    }
+    return offer_;
+  }
+
+  Offer makeOffer() {
+    auto& library = delegate_.library;
+    const auto& verdict = delegate_.verdict.get();
+    auto& config = loaded_.config;
+    const bool started = library.epoch() != 0;
+    const bool claimed = delegate_.claimed;
+    if (isSet("SWITCHML_DISABLE")) {
+      return Offer::refuse("SWITCHML_DISABLE is set");
+    }
+    if (library.lost()) {
+      return Offer::refuse(kForked);
+    }
+    if (claimed && verdict.kind == Verdict::Kind::kSuspended) {
+      return Offer::busy(kOther);  // which returns
+    }
+    if (verdict.kind != Verdict::Kind::kDelegating) {
+      const auto stays = claimed ? "" : library.obstacle();
+      if (claimed || !stays.empty()) {
+        return Offer::refuse(
+            text("SwitchML was given up: ", verdict.why, stays.empty() ? "" : "; ", stays));
+      }
+    }
+    if (started) {
+      config = Library::config();
+      if (config.general_.num_workers > size_) {
+        const auto why =
+            text("the group has ", size_, " of the ", config.general_.num_workers, " workers");
+        return claimed ? Offer::busy(why) : Offer::refuse(why);
+      }
+    }
+    if (claimed) {
+      return Offer::busy(kOther);
+    }
+    if (group_.contexts.empty()) {
+      return Offer::refuse("the group has no Gloo device");
+    }
+    if (const auto wrong = settings_.read(); !wrong.empty()) {
+      return Offer::refuse(wrong, "in the environment");
+    }
+    if (!started) {
+      if (auto offer = loadConfig(loaded_, rank_, size_); !offer.able()) {
+        return offer;
+      }
+    }
+    const auto* const source = started ? "SwitchML runs with" : "switchml.cfg has";
+    if (general().num_workers != size_) {
+      return Offer::refuse(text(source, " num_workers = ", general().num_workers,
+                                ", the group has ", size_, size_ == 1 ? " rank" : " ranks"),
+                           loaded_.place);
+    }
+    if (general().rank != rank_) {
+      return Offer::refuse(
+          text(source, " rank = ", general().rank, ", the process has rank ", rank_),
+          loaded_.place);
+    }
+    if (!started) {
+      if (auto offer = fillInHost(loaded_); !offer.able()) {
+        return offer;
+      }
+    }
+    if (const auto wrong = objection(config); !wrong.empty()) {
+      return Offer::refuse(wrong, loaded_.place);
+    }
+    return {'y', termsOf(config, settings_), "",
+            library.state() == Library::State::kRunning ? Offer::kRuns : Offer::kStopped};
+  }
+
+  /// Stops a context that runs, before it is started anew with those of the other ranks.
+  Offer stop() {
+    auto& library = delegate_.library;
+    if (library.state() == Library::State::kRunning) {
+      if (!startsAgain(general())) {
+        return Offer::refuse("its SwitchML context runs, and those of other ranks do not");
+      }
+      const auto epoch = library.epoch();
+      library.stop(epoch);
+      if (!library.stoppedWithin(between(kStopForOthers, timeout_), epoch)) {
+        return Offer::refuse("the SwitchML context has not stopped");
+      }
+      entry().awaitQuiet();
+    }
+    return {};
+  }
+
+  /// The failure of an earlier group is forgotten, and tickets that were lost are nobody's any
+  /// more.
+  Offer start() {
+    if (first_) {
+      loaded_.cores.keep();
+      if (!loaded_.filled.words().empty()) {
+        board.filled.set(loaded_.filled.words());
+      }
+    }
+    delegate_.verdict.renew();
+    delegate_.order.skip();
+    // The other ranks wait for the answer of this one as long as the group's timeout.
+    return delegate_.usable(entry().start(timeout_ / 2));
+  }
+
+  Offer probe() { return delegate_.usable(entry().probe(negotiation_.seed(), step_)); }
+
+  const Ring& connected() {
+    if (!ring_.send) {
+      ring_ = exchange_.connect();
+      RingCollectives(ring_, kRecoveries, rank_, size_).connect(timeout_);
+    }
+    return ring_;
+  }
+
+  /// Measures with the other ranks from how many elements on SwitchML is faster than Gloo, and
+  /// takes that number into the settings of the group.
+  Offer measure() {
+    const auto limit = std::min(kProbe, timeout_ / 4);  // of a message, or of an allreduce
+    const auto row = std::make_shared<std::vector<float>>();
+    const auto timed = [&row](std::uint64_t numel, const auto& allreduce) {
+      row->assign(numel, 1);
+      const auto begun = Clock::now();
+      allreduce();
+      return Crossover::Nanoseconds(Clock::now() - begun);
+    };
+    const Steps steps{{}, [](std::int64_t /*first*/, std::int64_t /*last*/) {}};
+    describe();
+    try {
+      RingCollectives ring(connected(), kMeasurements, rank_, size_);
+      Crossover::Collectives collectives;
+      collectives.switchml = [&](std::uint64_t numel) {
+        const Request request{Element::kFloat32, Op::kSum, 1, numel};
+        return timed(numel, [&] {
+          const auto ticket = delegate_.order.take(group_.jobsOf(request));
+          sumOverRanks(group_, ticket, request, row->data(), row, {limit, limit}, steps);
+        });
+      };
+      collectives.gloo = [&](std::uint64_t numel) {
+        return timed(numel, [&] { ring.sum(row->data(), numel, limit); });
+      };
+      collectives.largest = [&](std::uint64_t number) {
+        const auto all = ring.gather(number, limit);
+        return *std::max_element(all.begin(), all.end());
+      };
+      outcome_.timings = Crossover::measure(collectives, std::min(kMeasured, timeout_ / 16));
+    } catch (const std::exception& error) {
+      delegate_.fail(text("SwitchML could not be compared with Gloo: ", error.what()));
+      return Offer::refuse(delegate_.verdict.get().why);
+    }
+    const auto least = settings_.minNumel = Crossover::find(outcome_.timings);
+    if (least == Crossover::kNever) {
+      return Offer::refuse(text("SWITCHML_MIN_NUMEL=auto: Gloo is faster at ",
+                                outcome_.timings.back().numel,
+                                " elements, the most that were measured"));
+    }
+    return {'y', text("SWITCHML_MIN_NUMEL=", least), ""};
+  }
+
+  Offer connect() {
+    try {
+      if (settings_.failsOver) {
+        auto back = entry();
+        back.probing = std::min(back.probing, longest());
+        group_.failover = std::make_shared<Failover>(connected(), rank_, size_, timeout_,
+                                                     delegateOf(back), board.failover);
+      }
+      if (usesSwitch(general())) {
+        group_.pulse = std::make_shared<Pulse>(connected(), rank_, size_, kBeating);
+      }
+    } catch (const std::exception& error) {
+      return Offer::refuse(text("the ranks cannot be connected: ", error.what()));
+    }
+    return {};
+  }
+
+  static Failover::Delegate delegateOf(const Entry& back) {
+    auto& delegate = back.delegate();
+    Failover::Delegate out;
+    out.stop = [&delegate](const std::string& why) { delegate.suspend(why); };
+    out.copy = [](void* to, const void* from, std::size_t bytes) {
+      constexpr auto kWord = sizeof(std::int32_t);
+      inParts(bytes / kWord, 1, [=](std::uint64_t first, std::uint64_t last) noexcept {
+        std::memcpy(static_cast<char*>(to) + first * kWord,
+                    static_cast<const char*>(from) + first * kWord, (last - first) * kWord);
+      });
+    };
+    out.say = say;
+    out.steps = back.stepsBack();
+    out.resume = [&delegate] { delegate.verdict.resume(); };
+    return out;
+  }
+
+  milliseconds longest() const {
+    return milliseconds(
+        std::min(static_cast<std::uint64_t>(kLongest.count()), settings_.timeoutMs));
+  }
+
+  /// Takes what has been agreed on into the group.
+  void describe() {
+    group_.settings = settings_;
+    group_.timeout = timeout_;
+    group_.longest = longest();
+    group_.workers = general().num_workers;
+    group_.saturates = !kSimulator && general().prepostprocessor == "cpu_exponent_quantizer";
+    group_.rank = static_cast<std::size_t>(rank_);
+  }
+
+  void conclude(bool agreed) {
+    outcome_.size = size_;
+    outcome_.offer = offer_.able() ? offer_.words : "";
+    if (agreed) {
+      settings_.measures = false;
+      describe();
+      const auto bits = settings_.quantization.bits;
+      const auto& filled = board.filled.get();
+      outcome_.terms = termsOf(loaded_.config, settings_);
+      outcome_.decision =
+          text(fake() ? "WARNING: NOT REAL SUMS: " : "", "allreduce(", settings_.ops.names(", "),
+               ") of ", settings_.dtypes.names(", "), " goes to SwitchML",
+               bits == Quantization::kWhole ? "" : text(" in ", bits, " bits"), " (",
+               outcome_.terms, filled.empty() ? "" : "; filled in: ", filled, ")");
+    } else {
+      outcome_.decision = "allreduce stays with Gloo: " + all_.words;
+      outcome_.reason = all_.words;
+      outcome_.step = step_;
+      outcome_.objection = own_.able()          ? ""
+                           : own_.where.empty() ? own_.words
+                                                : text(own_.words, " (", own_.where, ")");
+    }
+    const auto line = outcome_.line();
+    board.group.set(outcome_);
+    const bool firstGroup = !delegate_.joined.exchange(true);
+    // Counters are those of the process; a group that delegates says most about them.
+    if (firstGroup || agreed) {
+      board.labels.set({{"host", hostName()},
+                        {"rank", std::to_string(rank_)},
+                        {"world_size", std::to_string(size_)},
+                        {"group", negotiation_.name()}});
+    }
+    const bool warns = !offer_.where.empty() && !delegate_.warned.exchange(true);
+    if (agreed) {
+      if (group_.pulse) {
+        group_.pulse->begin();
+      }
+      group_.firstTicket = delegate_.order.next();
+      board.delegations.set(std::move(group_));
+      board.delegation.store(&board.delegations.get(), std::memory_order_release);
+      claims_ = false;
+    }
+    delegate_.report.start(rank_);
+    if (rank_ == 0) {
+      say(line);
+    }
+    // Not every torch shares it: some have keys of each attempt.
+    if (firstGroup && negotiation_.again() && isSet("TORCHELASTIC_RESTART_COUNT") &&
+        !isSet("TORCH_DISABLE_SHARE_RDZV_TCP_STORE")) {
+      say("warning: this is a restart with the Store of the attempt before, in which Gloo may find "
+          "addresses of processes that have ended, and hang; set "
+          "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun with --rdzv-backend=c10d");
+    }
+    const auto where = offer_.where.empty() ? "" : text(" (", offer_.where, ")");
+    if (warns) {
+      say(text("warning: rank ", rank_, ": ", offer_.words, where, "; allreduce stays with Gloo"));
+    }
+    if (!agreed && all_.kind != 'b' && all_.required) {
+      throw std::runtime_error(text("SWITCHML_REQUIRE is set, but in this ", line, where));
+    }
+  }
+
+  Delegate& delegate_ = Delegate::get();
+  const Exchange& exchange_;
+  const int rank_;
+  const int size_;
+  const milliseconds timeout_;
+  Negotiation<Clock> negotiation_;
+  Loaded loaded_;
+  Settings settings_;
+  Offer offer_;  // of this rank, with which it has begun
+  Offer own_;    // what it has told in the newest step
+  Message all_;  // what all have made of that
+  Step step_ = Step::kOffer;
+  bool claims_ = false;
+  bool first_ = false;  // the context was never started
+  Ring ring_;
+  Delegation group_;
+  Outcome outcome_;
+};
+
+}  // namespace
+
+void join(const std::vector<const void*>& contexts, int rank, int size,
+          std::chrono::milliseconds timeout, const Exchange& exchange) {
+  Joining(contexts, rank, size, timeout, exchange).run();
+}
+
+}  // namespace switchml_torch

@@ -1,0 +1,44 @@
+/// Steps by which the ranks of a new group agree, and their outcome.
+///
+/// All ranks take the same steps in the same order, and begin none before all have told how the one
+/// before has ended. So all of them delegate, or none.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "SwitchMLAgreement.hpp"
+#include "SwitchMLCrossover.hpp"
+
+namespace switchml_torch {
+
+/// kController is a part of kOffer, and kSums the end of kProbe, on this rank alone.
+enum class Step { kOffer, kController, kStop, kStart, kProbe, kSums, kMeasure, kConnect, kAgreed };
+
+/// Names of the steps in keys of the Store, in reports, and for the doctor.
+constexpr std::array<const char*, 9> kStepNames{"offer", "controller", "stop",    "start", "probe",
+                                                "sums",  "measure",    "connect", ""};
+
+constexpr const char* nameOf(Step step) noexcept {
+  return kStepNames[static_cast<std::size_t>(step)];
+}
+
+struct Outcome {
+  int size = 0;
+  std::string decision;         // where allreduces go, and why
+  std::string reason;           // for which they stay with Gloo; empty where they do not
+  std::string terms;            // empty where they stay with Gloo
+  Step step = Step::kAgreed;    // that was refused: the first on this rank, or on any
+  std::string objection;        // of this rank itself
+  std::string offer;            // the terms of this rank, where it was able
+  std::vector<Timing> timings;  // that the ranks have measured
+
+  std::string line() const {
+    return size == 0
+               ? ""
+               : text("process group of ", size, size == 1 ? " rank: " : " ranks: ", decision);
+  }
+};
+
+}  // namespace switchml_torch

@@ -1,0 +1,330 @@
+#include "SwitchMLLibrary.hpp"
+
+#include <switchml/context.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+
+#include "SwitchMLConfig.hpp"
+#include "SwitchMLThreads.hpp"
+
+#ifndef SWITCHML_TORCH_FLAGS
+#define SWITCHML_TORCH_FLAGS ""
+#endif
+
+namespace switchml_torch {
+namespace {
+
+switchml::Context& context() { return switchml::Context::GetInstance(); }
+
+void stopContext(bool idle) {
+  if (context().GetContextState() != switchml::Context::RUNNING) {
+    return;
+  }
+  if (idle) {
+    // The library's stop hangs or aborts when it meets a worker thread between the end of a job and
+    // its wait for the next one.
+    context().WaitForAllJobs();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  context().Stop();
+}
+
+/// Memory that is registered with the card must not part from it in a process that forks.
+void makeForksSafe(const switchml::GeneralConfig& config) {
+  if (usesSwitch(config) && config.backend == "rdma") {
+    for (const char* name : {"RDMAV_FORK_SAFE", "RDMAV_HUGEPAGES_SAFE"}) {
+      setenv(name, "1", /*overwrite=*/0);
+    }
+  }
+}
+
+/// A library that is built without timeouts does not count them.
+template <typename Stats>
+auto timeoutsOf(const Stats& stats, int /*preferred*/) -> decltype(stats.Timeouts()) {
+  return stats.Timeouts();
+}
+
+template <typename Stats>
+std::uint64_t timeoutsOf(const Stats& /*stats*/, long /*otherwise*/) {
+  return 0;
+}
+
+/// The counters of the simulator, and of the real library with the mend `counts`.
+template <typename Stats>
+auto packetsOf(const Stats& stats, int /*preferred*/)
+    -> decltype(static_cast<void>(stats.TotalPktsSent()), Packets()) {
+  return {true, stats.TotalPktsSent(), stats.CorrectPktsReceived(), stats.WrongPktsReceived(),
+          timeoutsOf(stats, 0)};
+}
+
+template <typename Stats>
+Packets packetsOf(const Stats& /*stats*/, long /*otherwise*/) {
+  return {};
+}
+
+}  // namespace
+
+Build Build::get() { return {SWITCHML_TORCH_FLAGS, clientMark(), kSimulator}; }
+
+struct Library::Job {
+  std::shared_ptr<Jobs> jobs;
+  std::shared_ptr<switchml::Job> given{};
+  JobPtr next{};
+  Clock::time_point turn = Clock::time_point::max();
+  bool ended = false;
+};
+
+/// Jobs of one start of the context, and the waiting for them, with a limit.
+///
+/// The library's own wait has no limit, and to poll costs time or a core. Jobs end in the order in
+/// which they were submitted, so one thread waits for each in turn and tells the one who waits. It
+/// keeps this until all are given up and none is left. A job that never ends keeps the thread, and
+/// the end of a process does not wait for it.
+class Library::Jobs {
+ public:
+  explicit Jobs(std::uint64_t number) : epoch(number) {}
+
+  const std::uint64_t epoch;
+  /// Number of jobs that have not finished.
+  std::atomic<std::uint64_t> unfinished{0};
+
+  /// Called in the order in which jobs are submitted. Needs no memory: nothing may fail once a job
+  /// is submitted.
+  void add(const JobPtr& job, std::shared_ptr<switchml::Job> given) noexcept {
+    job->given = std::move(given);
+    ++unfinished;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      (first_ ? last_->next : first_) = job;
+      last_ = job.get();
+    }
+    added_.notify_one();
+  }
+
+  Clock::time_point turn(const Job& job) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return job.turn != Clock::time_point::max() || givenUp_; });
+    return std::min(job.turn, Clock::now());
+  }
+
+  End wait(const Job& job, Clock::time_point deadline, const std::function<bool()>& isLost) {
+    constexpr auto kLook = std::chrono::seconds(1);
+    const auto isOver = [&] { return job.ended || givenUp_; };
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (auto now = Clock::now();
+         !changed_.wait_until(lock, std::min(deadline, now + kLook), isOver);) {
+      now = Clock::now();
+      if (now >= deadline || isLost()) {
+        break;
+      }
+    }
+    const auto status = job.ended ? job.given->GetJobStatus() : switchml::RUNNING;
+    return status == switchml::FINISHED ? End::kFinished
+           : status == switchml::FAILED ? End::kFailed
+                                        : End::kNone;
+  }
+
+  /// Nobody waits any more.
+  void giveUp() noexcept {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      givenUp_ = true;
+    }
+    added_.notify_all();
+    changed_.notify_all();
+  }
+
+  void run() {
+    for (;;) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      added_.wait(lock, [this] { return first_ != nullptr || givenUp_; });
+      if (first_ == nullptr) {
+        return;
+      }
+      const auto job = std::exchange(first_, nullptr);
+      first_ = std::move(job->next);
+      job->turn = Clock::now();
+      lock.unlock();
+      changed_.notify_all();
+      job->given->WaitToComplete();
+      unfinished -= job->given->GetJobStatus() == switchml::FINISHED ? 1 : 0;
+      lock.lock();
+      job->ended = true;
+      lock.unlock();
+      changed_.notify_all();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable added_;
+  std::condition_variable changed_;  // a job's turn has come, or it has ended
+  JobPtr first_;                     // of those that nobody waits for yet
+  Job* last_ = nullptr;              // of them, if there is one
+  bool givenUp_ = false;
+};
+
+Library::Clock::time_point Library::turn(const JobPtr& job) { return job->jobs->turn(*job); }
+
+Library::End Library::wait(const JobPtr& job, Clock::time_point deadline,
+                           const std::function<bool()>& isLost) {
+  return job->jobs->wait(*job, deadline, isLost);
+}
+
+std::uint64_t Library::epochOf(const JobPtr& job) { return job->jobs->epoch; }
+
+Library::Library(const Library* before)
+    : state_(before != nullptr && before->state_ != State::kNotStarted ? State::kLost
+                                                                       : State::kNotStarted),
+      jobs_(std::make_shared<Jobs>(0)) {}
+
+Library::State Library::state() {
+  auto stopping = State::kStopping;
+  if (state_ == stopping && context().GetContextState() == switchml::Context::STOPPED) {
+    state_.compare_exchange_strong(stopping, State::kStopped);
+  }
+  return state_;
+}
+
+std::uint64_t Library::epoch() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return jobs_->epoch;
+}
+
+const switchml::Config& Library::config() { return context().GetConfig(); }
+
+std::string Library::obstacle() {
+  const auto now = state();
+  if (now == State::kNotStarted) {
+    return "";
+  }
+  if (!startsAgain(config().general_)) {
+    return "the client library starts once in a process, without its mend `restart`";
+  }
+  return now == State::kStopped ? "" : "the SwitchML context has not stopped";
+}
+
+std::string Library::start(const switchml::Config& config, std::chrono::milliseconds limit) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (state_ == State::kRunning) {
+    return "";
+  }
+  if (auto why = obstacle(); !why.empty()) {
+    return why;
+  }
+  if (state_.exchange(State::kStarting) == State::kNotStarted &&
+      context().GetContextState() != switchml::Context::CREATED) {
+    state_ = State::kStopping;
+    return "other code of this process has used the SwitchML context";
+  }
+  const auto jobs = std::make_shared<Jobs>(jobs_->epoch + 1);
+  auto kept = std::exchange(kept_, {});
+  lock.unlock();
+  kept.clear();
+  makeForksSafe(config.general_);
+  // Whoever comes second, the start or the end of its time, ends what was started: a context that
+  // starts says that it runs before it does, and one that is stopped then ends the process.
+  const auto answer = resultWithin(limit, [this, jobs, own = config]() mutable {
+    detach([jobs] { jobs->run(); });
+    if (!context().Start(&own)) {
+      return "see its messages";
+    }
+    if (!begin(jobs)) {
+      stopContext(/*idle=*/true);
+    }
+    return "";
+  });
+  const auto why = !answer
+                       ? text("the SwitchML context did not start within ", limit.count(), " ms")
+                   : answer->empty() ? ""
+                                     : "the SwitchML context did not start: " + *answer;
+  if (!why.empty()) {
+    lock.lock();
+    if (state_ == State::kStarting) {
+      state_ = State::kStopping;
+      jobs_ = answer ? jobs_ : jobs;
+    }
+    jobs->giveUp();
+  }
+  return why;
+}
+
+/// False where its time has ended.
+bool Library::begin(const std::shared_ptr<Jobs>& jobs) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const bool inTime = state_ == State::kStarting;
+  if (inTime) {
+    state_ = State::kRunning;
+    jobs_ = jobs;
+    counts_ = true;
+  }
+  return inTime;
+}
+
+void Library::stop(std::uint64_t epoch) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (jobs_->epoch != epoch) {
+    return;
+  }
+  jobs_->giveUp();
+  if (state_ == State::kRunning) {
+    state_ = State::kStopping;
+    try {
+      detach([this, epoch, idle = jobs_->unfinished == 0] {
+        if (this->epoch() == epoch) {
+          stopContext(idle);
+        }
+      });
+    } catch (const std::system_error&) {  // no thread can be had: the process ends without the stop
+    }
+  }
+}
+
+bool Library::stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch) {
+  const auto deadline = Clock::now() + limit;
+  while (this->epoch() == epoch && state() != State::kStopped) {
+    if (Clock::now() >= deadline) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+std::string Library::submit(const std::string& name, void* data, std::uint64_t numel,
+                            Element element, JobPtr& job) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (state_ != State::kRunning) {
+    return "the SwitchML context is being stopped";
+  }
+  if (context().GetContextState() != switchml::Context::RUNNING) {
+    return "the SwitchML context was stopped by other code of this process";
+  }
+  const auto type = element == Element::kFloat32 ? switchml::FLOAT32 : switchml::INT32;
+  const auto made = std::make_shared<Job>(Job{jobs_});
+  try {
+    jobs_->add(made, context().AllReduceAsync(data, data, numel, type, switchml::SUM));
+  } catch (const std::exception& error) {
+    return text(name, " could not be submitted: ", error.what());
+  }
+  job = made;
+  return "";
+}
+
+void Library::keep(std::shared_ptr<void> owner) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  kept_.push_back(std::move(owner));
+}
+
+Packets Library::packets() const {
+  if (counts_) {
+    return packetsOf(context().GetStats(), 0);
+  }
+  Packets none;
+  none.known = packetsOf(switchml::Stats(), 0).known;
+  return none;
+}
+
+}  // namespace switchml_torch

@@ -1,0 +1,43 @@
+/// Order in which the jobs of this process go to the library.
+///
+/// SwitchML matches the jobs of the ranks by their order alone. So each job has a ticket, taken
+/// where the call is made, and one ticket at a time has its turn, in the order of their numbers.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "SwitchMLVerdict.hpp"
+
+namespace switchml_torch {
+
+class Order {
+ public:
+  /// Takes tickets, and returns the first of them. Lock-free.
+  std::uint64_t take(std::uint64_t tickets) noexcept { return next_.fetch_add(tickets); }
+
+  /// The ticket that is taken next.
+  std::uint64_t next() const noexcept { return next_.load(); }
+
+  /// Returns when the ticket's turn has come, or the verdict is broken.
+  void await(std::uint64_t ticket, const Verdict& verdict);
+
+  /// Ends the turn that has been awaited.
+  void pass();
+
+  /// Called when the verdict has changed.
+  void wake() noexcept;
+
+  /// All tickets that have been taken are nobody's any more.
+  void skip() noexcept;
+
+ private:
+  std::atomic<std::uint64_t> next_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t turn_ = 0;
+};
+
+}  // namespace switchml_torch

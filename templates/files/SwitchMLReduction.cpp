@@ -1,0 +1,340 @@
+#include "SwitchMLReduction.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <stdexcept>
+
+#include "SwitchMLQuantize.hpp"
+#include "SwitchMLSaturation.hpp"
+
+namespace switchml_torch {
+namespace {
+
+using Clock = Library::Clock;
+
+// The switch's answers to the last packets of a rank that has ended are there by then.
+constexpr std::chrono::milliseconds kLastAnswers = std::chrono::seconds(10);
+
+template <typename... Parts>
+void debug([[maybe_unused]] const Parts&... parts) {
+#ifdef SWITCHML_TORCH_DEBUG
+  say(text("debug: ", parts...));
+#endif
+}
+
+/// Waits for a job of the library. Returns why it has no sum. `pulse` may be null.
+std::string await(const Library::JobPtr& job, const std::string& name, Clock::time_point deadline,
+                  std::chrono::milliseconds limit, Pulse* pulse) {
+  const auto answered = Clock::now() + kLastAnswers;
+  int gone = Pulse::kNobody;
+  const auto look = [&] {
+    const auto before = gone;
+    gone = pulse == nullptr ? Pulse::kNobody : pulse->gone();
+    return gone != Pulse::kNobody && gone == before && Clock::now() >= answered;
+  };
+  const auto end = Library::wait(job, deadline, look);
+  if (end != Library::End::kNone) {
+    return end == Library::End::kFinished ? "" : "SwitchML failed " + name;
+  }
+  look();
+  const auto who = gone == Pulse::kNobody ? "" : text(": rank ", gone, " is gone");
+  return Clock::now() >= deadline || who.empty()
+             ? text(name, " did not finish within ", limit.count(), " ms", who)
+             : text(name, " cannot finish", who);
+}
+
+/// The jobs of one call. Where the group fails over, the library works on copies.
+class Flight {
+ public:
+  Flight(const Delegation& group, std::uint64_t ticket, std::uint64_t jobs, Limits limits)
+      : group_(group),
+        failover_(group.failover.get()),
+        call_(ticket),
+        next_(ticket),
+        end_(ticket + jobs),
+        limits_(limits) {}
+
+  ~Flight() {
+    if (next_ != end_) {
+      abandon(next_);
+    }
+    if (submitted_.empty()) {
+      return;
+    }
+    const auto& newest = submitted_.rbegin()->second.job;
+    auto& library = delegate_.library;
+    const auto epoch = newest ? Library::epochOf(newest) : library.epoch();
+    delegate_.fail(text(what(*submitted_.begin()), " was dropped before it was finished"), epoch);
+    if (!library.stoppedWithin(kStopAfterFailure, epoch)) {
+      for (const auto& job : submitted_) {
+        library.keep(job.second.sum.owner);
+      }
+    }
+  }
+  Flight(const Flight&) = delete;
+  Flight& operator=(const Flight&) = delete;
+
+  std::size_t size() const { return submitted_.size(); }
+
+  /// True where a job was summed over Gloo.
+  bool redone() const { return redone_; }
+
+  /// Returns when the ticket's turn has come and the library has the job.
+  void submit(Sum sum) {
+    SubmittedJobs made;
+    auto& job = *made.emplace(next_, Submitted{std::move(sum)}).first;
+    const auto& given = job.second.sum;
+    delegate_.order.await(next_, delegate_.verdict);
+    auto* data = given.data;
+    if (failover_ != nullptr) {
+      data = failover_->admit(numberOf(job), next_ == call_, data, given.numel * kWord);
+    }
+    std::string why;
+    if (!delegate_.verdict.broken() && data != nullptr) {
+      why = delegate_.library.submit(what(job), data, given.numel, given.element, job.second.job);
+      if (!why.empty() && failover_ == nullptr) {
+        delegate_.raise(why, delegate_.library.epoch());
+      }
+    }
+    delegate_.throwIfBroken();
+    submitted_.merge(made);
+    ++next_;
+    delegate_.order.pass();
+    if (!why.empty()) {
+      failover_->suspend(why);
+    }
+    debug("submitted ", what(job));
+  }
+
+  /// Returns when the oldest job is finished.
+  void finish() {
+    auto& job = *submitted_.begin();
+    if (!take(job)) {
+      redo(job);
+    }
+    debug("finished ", what(job));
+    const auto then = std::move(job.second.sum.then);
+    submitted_.erase(submitted_.begin());
+    if (then) {
+      then();
+    }
+  }
+
+ private:
+  struct Submitted {
+    Sum sum;
+    Library::JobPtr job{};  // null where the library does not have it
+  };
+  // By their tickets. A list has another layout in each ABI of the C++ library, and the linker
+  // would mix its functions with those of torch's.
+  using SubmittedJobs = std::map<std::uint64_t, Submitted>;
+
+  static constexpr auto kWord = sizeof(std::int32_t);
+
+  static std::string what(const SubmittedJobs::value_type& job) {
+    return text(job.second.sum.name(), " (number ", job.first, ")");
+  }
+
+  /// Number of a job in its group.
+  std::uint64_t numberOf(const SubmittedJobs::value_type& job) const {
+    return job.first - group_.firstTicket;
+  }
+
+  /// True where the caller has the sum of the library. False where the group fails over.
+  bool take(const SubmittedJobs::value_type& submitted) {
+    const auto& job = submitted.second.job;
+    if (job == nullptr) {
+      return false;
+    }
+    const auto begun = Clock::now();
+    deadline_ = std::min(deadline_, Library::turn(job) + limits_.each);
+    const auto why = await(job, what(submitted), deadline_, limits_.each, group_.pulse.get());
+    board.waited.fetch_add(metrics::Times::nanoseconds(Clock::now() - begun),
+                           std::memory_order_relaxed);
+    if (failover_ != nullptr) {
+      if (!why.empty()) {
+        failover_->suspend(why);
+        return false;
+      }
+      return failover_->take(numberOf(submitted), submitted.second.sum.data);
+    }
+    if (!why.empty()) {
+      delegate_.raise(why, Library::epochOf(job));
+    }
+    return true;
+  }
+
+  void redo(const SubmittedJobs::value_type& job) {
+    const auto& sum = job.second.sum;
+    if (sum.saturated) {
+      Saturation(static_cast<float*>(sum.data)).undo(sum.numel);
+    }
+    try {
+      failover_->redo(numberOf(job), sum.element, sum.data, sum.numel, limits_.patience);
+    } catch (const std::exception& error) {
+      delegate_.raise(error.what(), delegate_.library.epoch());
+    }
+    redone_ = true;
+  }
+
+  Delegate& delegate_ = Delegate::get();
+  const Delegation& group_;
+  Failover* const failover_;
+  const std::uint64_t call_;
+  std::uint64_t next_;
+  const std::uint64_t end_;
+  const Limits limits_;
+  bool redone_ = false;
+  Clock::time_point deadline_ = Clock::time_point::max();
+  SubmittedJobs submitted_;
+};
+
+/// An allreduce in the parts, and the number of bits, that its group has agreed on.
+class Reduction {
+ public:
+  Reduction(const Delegation& group, const Request& request, void* data,
+            std::shared_ptr<void> owner, const Steps& steps, Flight& flight)
+      : group_(group),
+        request_(request),
+        element_(request.element == Element::kInt32 ? Element::kInt32 : Element::kFloat32),
+        values_(static_cast<float*>(data)),
+        owner_(std::move(owner)),
+        steps_(steps),
+        flight_(flight) {}
+
+  /// Returns the bytes that were sent.
+  std::uint64_t run() {
+    const auto quantized = group_.quantizedNumel(request_);
+    const auto bytes = quantized == 0 ? 0 : sumQuantized(quantized);
+    sumWhole(quantized);
+    return bytes + 4 * (request_.numel - quantized);
+  }
+
+ private:
+  /// Jobs in the library at once: enough for the next to be there when one ends. More would only
+  /// delay the jobs of other calls.
+  static constexpr std::size_t kAhead = 2;
+
+  /// Sums the first `numel` values in fewer bits; returns the bytes that were sent.
+  ///
+  /// A maximum is nothing that a switch finds. So each rank writes its scales beside those of the
+  /// others, where these write 0, and the sum has all of them. They are a job before the job of the
+  /// values, so their order is that of the tickets.
+  std::uint64_t sumQuantized(std::uint64_t numel) {
+    const auto& quantization = group_.settings.quantization;
+    const quantize::Format format{static_cast<unsigned>(quantization.bits), group_.workers,
+                                  static_cast<std::size_t>(quantization.bucket), false};
+    const auto buckets = format.buckets(numel);
+    const auto inBuckets = [&](const auto& function) {
+      inParts(buckets, format.bucket, [&](std::uint64_t first, std::uint64_t last) noexcept {
+        function(quantize::Range{first, last});
+      });
+    };
+    const auto scales = std::make_shared<std::vector<std::int32_t>>(buckets * group_.workers);
+    const auto words = std::make_shared<std::vector<std::uint32_t>>(format.words(numel));
+    auto* const own = scales->data() + buckets * group_.rank;
+    before(0, numel, /*saturates=*/false);
+    inBuckets([&](auto range) { quantize::largest(format, values_, numel, own, range); });
+    flight_.submit({"scales", scales->data(), scales->size(), Element::kInt32, scales});
+    flight_.finish();
+    for (std::size_t i = 0; i < buckets; ++i) {
+      for (std::size_t other = i; other < scales->size(); other += buckets) {
+        own[i] = std::max(own[i], (*scales)[other]);
+      }
+    }
+    inBuckets([&](auto range) {
+      quantize::encode<const float>(format, values_, numel, own, 0, words->data(), range);
+    });
+    flight_.submit({"allreduce", words->data(), words->size(), Element::kInt32, words});
+    flight_.finish();
+    inBuckets([&](auto range) {
+      quantize::decode(format, words->data(), own, 1, values_, numel, range);
+    });
+    after(0, numel);
+    return 4 * (scales->size() + words->size());
+  }
+
+  /// Sums the values from `first` on as they are.
+  void sumWhole(std::uint64_t first) {
+    const bool saturates = element_ == Element::kFloat32 && group_.saturates;
+    for (std::uint64_t last = first; first < request_.numel; first = last) {
+      last += std::min(group_.settings.chunkNumel, request_.numel - first);
+      const bool lost = before(first, last, saturates) && group_.workers == 1;
+      const auto then = [=] {
+        if (lost) {
+          std::fill(values_ + first, values_ + last, std::numeric_limits<float>::quiet_NaN());
+        }
+        after(first, last);
+      };
+      flight_.submit(
+          {"allreduce", values_ + first, last - first, element_, owner_, then, saturates});
+      if (flight_.size() == kAhead) {
+        flight_.finish();
+      }
+    }
+    while (flight_.size() > 0) {
+      flight_.finish();
+    }
+  }
+
+  /// True where some of the values, which `saturates` asks for, were too large.
+  bool before(std::uint64_t first, std::uint64_t last, bool saturates) {
+    const auto from = static_cast<std::int64_t>(first);
+    const auto to = static_cast<std::int64_t>(last);
+    if (steps_.before) {
+      steps_.before(from, to);
+    }
+    if (saturates) {
+      return Saturation(values_).apply(first, last, steps_.fill);
+    }
+    if (steps_.fill) {
+      steps_.fill(from, to);
+    }
+    return false;
+  }
+
+  void after(std::uint64_t first, std::uint64_t last) const {
+    if (request_.op == Op::kAvg) {
+      const auto workers = static_cast<float>(group_.workers);
+      inParts(last - first, 1, [&](std::uint64_t begin, std::uint64_t end) noexcept {
+        std::for_each(values_ + first + begin, values_ + first + end,
+                      [workers](float& value) { value /= workers; });
+      });
+    }
+    steps_.after(static_cast<std::int64_t>(first), static_cast<std::int64_t>(last));
+  }
+
+  const Delegation& group_;
+  const Request& request_;
+  const Element element_;
+  float* const values_;  // or int32, which is as large
+  const std::shared_ptr<void> owner_;
+  const Steps& steps_;
+  Flight& flight_;
+};
+
+}  // namespace
+
+void sumAlone(const Sum& sum, std::chrono::milliseconds limit) {
+  auto& library = Delegate::get().library;
+  Library::JobPtr job;
+  const auto name = sum.name();
+  auto why = library.submit(name, sum.data, sum.numel, sum.element, job);
+  if (why.empty()) {
+    why = await(job, name, Library::turn(job) + limit, limit, nullptr);
+  }
+  if (!why.empty()) {
+    library.keep(sum.owner);
+    throw std::runtime_error(why);
+  }
+}
+
+Reduced sumOverRanks(const Delegation& group, std::uint64_t ticket, const Request& request,
+                     void* data, std::shared_ptr<void> owner, Limits limits, const Steps& steps) {
+  Flight flight(group, ticket, group.jobsOf(request), limits);
+  const auto bytes = Reduction(group, request, data, std::move(owner), steps, flight).run();
+  return {bytes, flight.redone()};
+}
+
+}  // namespace switchml_torch

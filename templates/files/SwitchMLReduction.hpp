@@ -1,0 +1,58 @@
+/// An allreduce that the group delegates, as jobs of the library.
+///
+/// The jobs of a call are submitted in the order of its tickets, and finished in that order. Memory
+/// that was given to the library is the caller's again when the job has ended, or the context has
+/// stopped.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "SwitchMLDelegate.hpp"
+
+namespace switchml_torch {
+
+/// The sum of `data` over all ranks in place of it. `owner` keeps the memory for as long as the
+/// library may write to it. `then` is called with the sum.
+struct Sum {
+  const char* what;
+  void* data;
+  std::uint64_t numel;
+  Element element;
+  std::shared_ptr<void> owner;
+  std::function<void()> then{};
+  bool saturated = false;  // what the library has no numbers for was replaced
+
+  std::string name() const {
+    return text("the ", what, " of ", numel,
+                element == Element::kFloat32 ? " float32 elements" : " int32 elements");
+  }
+};
+
+/// A sum without a ticket, while nobody else has the library. Throws std::runtime_error where there
+/// is none.
+void sumAlone(const Sum& sum, std::chrono::milliseconds limit);
+
+/// Limits of a call: `each` for its jobs in the library, of which all are to be finished when it
+/// has passed since the first was submitted and the jobs of other calls before it have ended. Those
+/// have limits of their own, and what fails one of them gives up all. Where the group fails over, a
+/// job that the library did not finish is summed over Gloo, with `patience`.
+struct Limits {
+  std::chrono::milliseconds each;
+  std::chrono::milliseconds patience;
+};
+
+/// How an allreduce was done.
+struct Reduced {
+  std::uint64_t bytes;  // that were sent
+  bool overGloo;        // a job of it was
+};
+
+/// An allreduce that `group` delegates; its jobs have the tickets from `ticket` on.
+Reduced sumOverRanks(const Delegation& group, std::uint64_t ticket, const Request& request,
+                     void* data, std::shared_ptr<void> owner, Limits limits, const Steps& steps);
+
+}  // namespace switchml_torch

@@ -1,0 +1,60 @@
+#include "SwitchMLSaturation.hpp"
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+#include "SwitchMLQuantize.hpp"
+
+namespace switchml_torch {
+namespace {
+
+/// The least magnitude that the library has no numbers for.
+constexpr float kMost = 0x1p126F;
+
+bool hasNoPlace(float value) noexcept { return !(std::fabs(value) < kMost); }
+
+}  // namespace
+
+Threads& helpers() {
+  static auto* const threads = new Threads;
+  return *threads;
+}
+
+bool Saturation::apply(std::uint64_t begin, std::uint64_t end) const {
+  constexpr std::uint64_t kBlock = 4096;
+  std::atomic<bool> found{false};
+  inParts(end - begin, 1, [&](std::uint64_t first, std::uint64_t last) noexcept {
+    for (auto from = begin + first; from < begin + last; from += kBlock) {
+      const auto to = std::min(from + kBlock, begin + last);
+      if (!(quantize::largest(values_ + from, to - from) < kMost)) {
+        found.store(true, std::memory_order_relaxed);
+        std::replace_if(values_ + from, values_ + to, hasNoPlace, kMost);
+      }
+    }
+  });
+  return found;
+}
+
+bool Saturation::apply(std::uint64_t first, std::uint64_t last, const Steps::Step& fill) const {
+  constexpr std::uint64_t kPiece = 1U << 18U;
+  const auto size = fill ? kPiece : last - first;
+  bool found = false;
+  for (auto begin = first; begin < last; begin += size) {
+    const auto end = std::min(begin + size, last);
+    if (fill) {
+      fill(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
+    }
+    found = apply(begin, end) || found;
+  }
+  return found;
+}
+
+void Saturation::undo(std::uint64_t numel) const {
+  inParts(numel, 1, [&](std::uint64_t first, std::uint64_t last) noexcept {
+    std::replace_if(values_ + first, values_ + last, hasNoPlace,
+                    std::numeric_limits<float>::quiet_NaN());
+  });
+}
+
+}  // namespace switchml_torch

@@ -1,0 +1,47 @@
+/// Passes over a row that several threads share, and what SwitchML's fixed point has no place for.
+///
+/// The fixed point has no inf and no NaN, and makes finite numbers of them. A packet that holds
+/// 2^126 gets the exponent 127, which every worker turns into a scale of 0 and NaN for the whole
+/// packet. So no value of that magnitude or more but 2^126 itself goes to the library.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "SwitchMLAllreduce.hpp"
+#include "SwitchMLThreads.hpp"
+
+namespace switchml_torch {
+
+/// Threads of this process that take parts of its rows.
+Threads& helpers();
+
+/// Calls `function` with the begins and ends of parts of a row, some of them at once where the row
+/// is long. `numel` counts what is `weight` elements each.
+template <typename Function>
+void inParts(std::uint64_t numel, std::uint64_t weight, const Function& function) {
+  constexpr std::uint64_t kPart = 1U << 16U;   // the part that a core's own cache has room for
+  constexpr std::uint64_t kShort = 4 * kPart;  // to wake a thread takes longer
+  const auto size = numel * weight < kShort ? numel : std::max<std::uint64_t>(kPart / weight, 1);
+  helpers().share(numel, size, function);
+}
+
+/// Saturation of a row of floats.
+class Saturation {
+ public:
+  explicit Saturation(float* values) noexcept : values_(values) {}
+
+  /// Replaces what has no place by 2^126, from `first` to before `last`. Values that `fill` has to
+  /// copy to the row are looked at while they are in the cache. True where there was such a value.
+  bool apply(std::uint64_t first, std::uint64_t last, const Steps::Step& fill) const;
+
+  /// What the library would have made NaN is NaN in a sum of floats as well.
+  void undo(std::uint64_t numel) const;
+
+ private:
+  bool apply(std::uint64_t begin, std::uint64_t end) const;
+
+  float* values_;
+};
+
+}  // namespace switchml_torch

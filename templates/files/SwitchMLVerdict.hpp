@@ -1,0 +1,68 @@
+/// Verdict on SwitchML in this process: its group delegates, goes on over Gloo, or fails.
+///
+/// A verdict is one immutable value behind one atomic pointer: whoever reads it takes no lock, and
+/// gets facts of one moment. A broken one stays until the ranks of a new group renew it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace switchml_torch {
+
+/// The newest of some values, which is read without a lock. Each value stays for good: a reader may
+/// still look at it.
+template <typename Value>
+class Newest {
+ public:
+  const Value& get() const noexcept {
+    static const auto& none = *new Value{};
+    const auto* const link = link_.load(std::memory_order_acquire);
+    return link == nullptr ? none : link->value;
+  }
+  void set(Value value) {
+    link_.store(new const Link{std::move(value), link_.load()}, std::memory_order_release);
+  }
+
+ private:
+  struct Link {
+    Value value;
+    const Link* earlier;
+  };
+  std::atomic<const Link*> link_{nullptr};
+};
+
+class Verdict {
+ public:
+  enum class Kind : std::uint8_t { kDelegating, kSuspended, kBroken };
+  struct Value {
+    Kind kind = Kind::kDelegating;
+    std::string why;      // it is suspended or broken
+    std::string failure;  // the newest after which a group went over Gloo
+  };
+
+  explicit Verdict(const Verdict* before) {
+    value_.set(before == nullptr ? Value{} : before->get());
+  }
+
+  const Value& get() const noexcept { return value_.get(); }
+  bool broken() const noexcept { return get().kind == Kind::kBroken; }
+
+  /// Breaks it, and calls `say` before anybody can see that. False where it was broken already.
+  bool fail(const std::string& why, const std::function<void()>& say);
+  /// Called when the group goes on over Gloo.
+  void suspend(const std::string& why);
+  /// Called when the group has returned. A broken verdict stays.
+  void resume();
+  /// Forgets the failure of an earlier group, whose context is about to be started anew.
+  void renew();
+
+ private:
+  std::mutex mutex_;  // of those who change it
+  Newest<Value> value_;
+};
+
+}  // namespace switchml_torch
