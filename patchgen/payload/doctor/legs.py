@@ -5,7 +5,7 @@ from typing import Any, Callable, NamedTuple
 from .machine import BAD, DOUBTFUL, GOOD, Finding
 
 UNKNOWN = ""
-_STEPS = ("offer", "controller", "stop", "start", "probe", "sums", "measure", "connect", "")
+STEPS = ("offer", "controller", "stop", "start", "probe", "sums", "measure", "connect", "")
 """Steps of the agreement, in their order; the empty one is its end."""
 _WAITED = "did not start within"  # words of the delegate
 _DELEGATE = "switchml: "  # beginning of its lines
@@ -37,7 +37,7 @@ def _step(rank: Any) -> "str | None":
 
 def _is_past(rank: Any, step: str) -> bool:
     reached = _step(rank)
-    return reached is not None and _STEPS.index(reached) > _STEPS.index(step)
+    return reached is not None and STEPS.index(reached) > STEPS.index(step)
 
 
 def look_at_ranks(rank: Any, ranks: "list[Any]") -> Finding:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import socket
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from patchgen.patch import render
 from patchgen.payload.doctor import config, legs, machine, measure, table
 from patchgen.payload.doctor import rank as of_rank
 from patchgen.payload.doctor.meeting import find_problem
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+DOCS = Path(__file__).parents[3] / "docs"
 MOUNTED = "hugetlbfs /dev/hugepages hugetlbfs rw 0 0\n"
 DPDK = {"general.backend": "dpdk", "backend.dpdk.extra_eal_options": "--no-huge"}
 SOFTWARE = {
@@ -349,3 +350,17 @@ def test_a_limit_that_nobody_means(value: str, capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit, match="2"):
         of_rank._parse(["--timeout", value])
     assert f"argument --timeout: invalid seconds value: '{value}'" in capsys.readouterr().err
+
+
+def test_steps_are_those_of_the_delegate() -> None:
+    """The pages and the report's help name them as the delegate's one table, in its order."""
+    table = re.search(r"kStepNames\{([^}]*)\}", render.text("files/SwitchMLJoining.hpp"))
+    assert table is not None
+    names = re.findall('"([^"]*)"', table[1])
+    assert tuple(names) == legs.STEPS
+    lines = (DOCS / "runtime.md").read_text().splitlines()
+    (row,) = [line for line in lines if line.startswith("| `step` |")]
+    assert re.findall(r"`(\w+)`", row)[1:] == names[:-1]
+    told = render.text("files/switchml.py").partition("did not agree: ")[2].partition(";")[0]
+    words = re.sub(r"\([^)]*\)|\bor\b", ",", told)
+    assert re.findall(r"\w+", words) == names[:-1]
