@@ -139,6 +139,8 @@ class Joining {
         timeout_(std::min(timeout, kLongest)),
         negotiation_(exchange, rank, size, timeout_) {
     group_.contexts = contexts;
+    group_.timeout = timeout_;
+    group_.rank = static_cast<std::size_t>(rank);
   }
   ~Joining() {
     if (claims_) {
@@ -292,8 +294,12 @@ class Joining {
         board.filled.set(loaded_.filled.words());
       }
     }
-    delegate_.verdict.renew();
+    group_.longest =
+        milliseconds(std::min(static_cast<std::uint64_t>(kLongest.count()), settings_.timeoutMs));
+    group_.workers = general().num_workers;
+    group_.saturates = !kSimulator && general().prepostprocessor == "cpu_exponent_quantizer";
     delegate_.order.skip();
+    delegate_.verdict.renew();
     // The other ranks wait for the answer of this one as long as the group's timeout.
     return delegate_.usable(entry().start(timeout_ / 2));
   }
@@ -320,7 +326,6 @@ class Joining {
       return Crossover::Nanoseconds(Clock::now() - begun);
     };
     const Steps steps{{}, [](std::int64_t /*first*/, std::int64_t /*last*/) {}};
-    describe();
     try {
       RingCollectives ring(connected(), kMeasurements, rank_, size_);
       Crossover::Collectives collectives;
@@ -356,7 +361,7 @@ class Joining {
     try {
       if (settings_.failsOver) {
         auto back = entry();
-        back.probing = std::min(back.probing, longest());
+        back.probing = std::min(back.probing, group_.longest);
         group_.failover = std::make_shared<Failover>(connected(), rank_, size_, timeout_,
                                                      delegateOf(back), board.failover);
       }
@@ -386,27 +391,11 @@ class Joining {
     return out;
   }
 
-  milliseconds longest() const {
-    return milliseconds(
-        std::min(static_cast<std::uint64_t>(kLongest.count()), settings_.timeoutMs));
-  }
-
-  /// Takes what has been agreed on into the group.
-  void describe() {
-    group_.settings = settings_;
-    group_.timeout = timeout_;
-    group_.longest = longest();
-    group_.workers = general().num_workers;
-    group_.saturates = !kSimulator && general().prepostprocessor == "cpu_exponent_quantizer";
-    group_.rank = static_cast<std::size_t>(rank_);
-  }
-
   void conclude(bool agreed) {
     outcome_.size = size_;
     outcome_.offer = offer_.able() ? offer_.words : "";
     if (agreed) {
       settings_.measures = false;
-      describe();
       const auto bits = settings_.quantization.bits;
       const auto& filled = board.filled.get();
       outcome_.terms = termsOf(loaded_.config, settings_);
@@ -470,7 +459,6 @@ class Joining {
   const milliseconds timeout_;
   Negotiation<Clock> negotiation_;
   Loaded loaded_;
-  Settings settings_;
   Offer offer_;  // of this rank, with which it has begun
   Offer own_;    // what it has told in the newest step
   Message all_;  // what all have made of that
@@ -479,6 +467,7 @@ class Joining {
   bool first_ = false;  // the context was never started
   Ring ring_;
   Delegation group_;
+  Settings& settings_ = group_.settings;
   Outcome outcome_;
 };
 

@@ -1019,6 +1019,8 @@ int main(int argc, char** argv) {
     forked(me);
   } else if (scenario == "midway") {
     midway(me);
+  } else if (scenario == "states") {
+    checkStates();
   } else if (scenario == "attempt") {
     attempt(me);
   } else {

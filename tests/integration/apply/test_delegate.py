@@ -45,8 +45,10 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     shutil.copy(prefix / "switchml.cfg", directory)
     render(directory)
     # The linker takes functions of both from the first, as in a torch.
-    sources = [CPP / "delegate.cpp", CPP / "threads.cpp", unite(directory)]
-    return compiled("delegate", sources, prefix, directory, *BUILDS[request.param])
+    sources = [CPP / name for name in ("delegate.cpp", "threads.cpp", "states.cpp")]
+    return compiled(
+        "delegate", [*sources, unite(directory)], prefix, directory, *BUILDS[request.param]
+    )
 
 
 def delegated(program: Path, scenario: str, size: int, limit_ms: int, scratch: Path) -> list[str]:
@@ -62,6 +64,11 @@ def test_delegate(program: Path, scenario: str, size: int, tmp_path: Path) -> No
     said = delegated(program, scenario, size, GROUP_MS, tmp_path)
     assert "goes to SwitchML" in said[0] or scenario == "race"
     assert "backend=" not in said[0], "the simulator has none"
+
+
+def test_states(program: Path, tmp_path: Path) -> None:
+    """Of the verdict, the order and the library, of which each start has a number."""
+    run(program, "states", 1, tmp_path)
 
 
 def test_limits(program: Path, tmp_path: Path) -> None:

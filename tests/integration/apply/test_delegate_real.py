@@ -71,7 +71,9 @@ def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Pat
             '-DSWITCHML_TORCH_CLIENT=std::getenv("MARK")',
         )
         wraps = [f"-Wl,--wrap={name}" for name in WRAPPED]
-        sources = [CPP / name for name in ("threads.cpp", "delegate.cpp", "faults.cpp")]
+        sources = [
+            CPP / name for name in ("threads.cpp", "states.cpp", "delegate.cpp", "faults.cpp")
+        ]
         compiled("delegate", [*sources, unite(directory)], home, directory, "g++", *macros, *wraps)
         compiled("objection", [CPP / "objection.cpp"], home, directory, "g++", *macros)
 

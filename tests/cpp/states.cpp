@@ -1,0 +1,102 @@
+// States of the delegate's classes, one by one, with a context of one rank.
+#include <switchml/context.h>
+
+#include <future>
+#include <string>
+
+#include "SwitchMLLibrary.hpp"
+#include "SwitchMLOrder.hpp"
+#include "SwitchMLVerdict.hpp"
+#include "threads.hpp"
+
+namespace {
+
+using namespace switchml_torch;
+using State = Library::State;
+
+constexpr auto kEnough = std::chrono::minutes(1);
+
+void check(bool fact, const std::string& what) {
+  if (!fact) {
+    std::fprintf(stderr, "FAILED: %s\n", what.c_str());
+    std::_Exit(1);
+  }
+}
+
+void verdicts() {
+  Verdict verdict(nullptr);
+  const auto is = [&verdict](Verdict::Kind kind, const std::string& why,
+                             const std::string& newest) {
+    const auto& now = verdict.get();
+    return now.kind == kind && now.why == why && now.failure == newest;
+  };
+  verdict.suspend("hung");
+  check(is(Verdict::Kind::kSuspended, "hung", "hung"), "a group goes over Gloo");
+  verdict.resume();
+  check(is(Verdict::Kind::kDelegating, "", "hung"), "it has returned");
+  check(verdict.fail("lost", [&] { check(!verdict.broken(), "said before it is seen"); }), "first");
+  check(!verdict.fail("late", [] { check(false, "said once"); }), "second");
+  verdict.resume();
+  check(is(Verdict::Kind::kBroken, "lost", "hung"), "only a suspended one resumes");
+  const Verdict child(&verdict);
+  check(child.broken(), "that of the parent");
+  verdict.renew();
+  check(is(Verdict::Kind::kDelegating, "", "hung"), "a new group");
+}
+
+void turns() {
+  Order order;
+  Verdict verdict(nullptr);
+  check(order.take(3) == 0 && order.take(1) == 3, "tickets");
+  auto second = std::async(std::launch::async, [&] { order.await(1, verdict); });
+  order.await(0, verdict);
+  order.pass();
+  check(second.wait_for(kEnough) == std::future_status::ready, "its turn");
+  auto last = std::async(std::launch::async, [&] { order.await(3, verdict); });
+  verdict.fail("lost", [] {});
+  order.wake();
+  check(last.wait_for(kEnough) == std::future_status::ready, "it will have none");
+  verdict.renew();
+  order.skip();
+  order.await(order.take(1), verdict);
+}
+
+void starts() {
+  switchml::Config config;
+  check(config.LoadFromFile("switchml.cfg"), "a configuration");
+  auto& library = *new Library(nullptr);  // as the delegate's, which its threads outlive
+  check(library.state() == State::kNotStarted && library.epoch() == 0, "not started");
+  check(library.obstacle().empty() && !library.lost(), "nothing is in its way");
+  check(library.start(config, kEnough).empty() && library.epoch() == 1, "started");
+  library.stop(0);
+  check(library.state() == State::kRunning, "a stop for no start");
+  check(Library(&library).lost(), "a child has lost it");
+  auto memory = std::make_shared<int>(0);
+  const std::weak_ptr<int> kept = memory;
+  library.keep(std::move(memory));
+  library.stop(1);
+  Library::JobPtr job;
+  int word = 0;
+  check(!library.submit("it", &word, 1, Element::kInt32, job).empty(), "it takes no more jobs");
+  check(library.stoppedWithin(kEnough, 1) && library.state() == State::kStopped, "stopped");
+  check(!kept.expired() && library.start(config, kEnough).empty(), "started again");
+  check(kept.expired(), "memory is let go once it has stopped");
+  library.stop(1);
+  check(library.state() == State::kRunning && library.epoch() == 2, "a stop that comes late");
+  check(library.stoppedWithin(std::chrono::milliseconds(0), 1), "the first start has stopped");
+  check(library.submit("it", &word, 1, Element::kInt32, job).empty(), "a job");
+  check(Library::wait(job, Library::Clock::now() + kEnough, [] { return false; }) ==
+                Library::End::kFinished &&
+            Library::epochOf(job) == 2,
+        "its end");
+  library.stop(2);
+  check(library.stoppedWithin(kEnough, 2), "stopped again");
+}
+
+}  // namespace
+
+void checkStates() {
+  verdicts();
+  turns();
+  starts();
+}
