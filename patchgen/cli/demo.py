@@ -65,10 +65,10 @@ def demo(  # noqa: PLR0913  # one for each option
     an earlier run. Fails where nothing was delegated, or the weights differ by more than rounding
     explains.
     """
-    from patchgen import plots  # no other command needs them
+    from patchgen.system import plots  # no other command needs them
 
     plots.require()
-    from patchgen.ranks.demo import Request, picture, report, run_demo  # imports numpy
+    from patchgen.extras.train.demo import Request, picture, report, run_demo  # imports numpy
 
     request = Request(
         output=os.path.normpath(os.path.join(os.getcwd(), output)),

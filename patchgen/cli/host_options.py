@@ -12,7 +12,7 @@ from patchgen.cli.params import gather
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchgen.ranks.hosts.rendezvous import Request
+    from patchgen.extras.train.hosts.rendezvous import Request
 
 HOSTS = "Several hosts, as torchrun"
 MOST_HOSTS = 4096
@@ -85,6 +85,6 @@ def host_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _read_request(given: Mapping[str, Any]) -> Request:
-    from patchgen.ranks.hosts.rendezvous import Request  # no other command needs it
+    from patchgen.extras.train.hosts.rendezvous import Request  # no other command needs it
 
     return Request(**{_FIELDS[name]: value for name, value in given.items()})

@@ -14,8 +14,8 @@ from patchgen.errors import OptionsError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from patchgen.ranks.configs import Configs
-    from patchgen.ranks.lab import Faults
+    from patchgen.extras.lab.lab import Faults
+    from patchgen.extras.train.configs import Configs
 
 CONFIG = "SWITCHML_CONFIG"
 """Variable that names a switchml.cfg."""
@@ -36,7 +36,7 @@ class LabRequest:
         Raises:
             OptionsError: one cannot be read, or the lab makes them.
         """
-        from patchgen.ranks import configs
+        from patchgen.extras.train import configs
 
         if self.wanted and named:
             raise OptionsError("--lab: it makes the configurations; drop --config")
@@ -63,7 +63,7 @@ def lab_options(default: str) -> Callable[[Command], Command]:
 
 
 def _read_request(given: Mapping[str, Any]) -> LabRequest:
-    from patchgen.ranks.lab import Faults
+    from patchgen.extras.lab.lab import Faults
 
     lab, faults = given["connected"], given["faults"]
     named = {name: faults[name] for name in FAULTS if faults[name] is not None}

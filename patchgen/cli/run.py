@@ -19,7 +19,7 @@ from patchgen.cli.host_options import host_options
 from patchgen.cli.lab_options import CONFIG, lab_options
 from patchgen.cli.params import json_option, simulating_options
 from patchgen.errors import file_errors
-from patchgen.ranks.ways import AUTO, WAYS
+from patchgen.extras.train.ways import AUTO, WAYS
 from patchgen.system import files
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from patchgen.cli.lab_options import LabRequest
     from patchgen.cli.params import Variables
-    from patchgen.ranks.hosts.rendezvous import Rendezvous, Request
-    from patchgen.ranks.job import Job, Line, Result, Setup
+    from patchgen.extras.train.hosts.rendezvous import Rendezvous, Request
+    from patchgen.extras.train.job import Job, Line, Result, Setup
 
     Output = Callable[[Line], None]
     Printing = Callable[[Job], AbstractContextManager[tuple[Job, Output]]]
@@ -118,9 +118,9 @@ def run(asked: _Run) -> None:
     Without SWITCHML_HOME the switch is simulated. With a client library that has DPDK, its packets
     go through a switch in software.
     """
-    from patchgen.ranks import launchers  # no other command needs them
-    from patchgen.ranks.hosts.exchange import HostLost
-    from patchgen.ranks.hosts.rendezvous import plan_rendezvous
+    from patchgen.extras.train import launchers  # no other command needs them
+    from patchgen.extras.train.hosts.exchange import HostLost
+    from patchgen.extras.train.hosts.rendezvous import plan_rendezvous
 
     rendezvous = plan_rendezvous(asked.hosts, os.environ)
     make_job, workers = _read_job(asked)
@@ -145,8 +145,8 @@ def _read_job(asked: _Run) -> tuple[Callable[..., Job], int]:
     Raises:
         OptionsError: one is refused.
     """
-    from patchgen.ranks.command import resolve_command
-    from patchgen.ranks.job import DEFAULT_WORKERS, Job
+    from patchgen.extras.train.command import resolve_command
+    from patchgen.extras.train.job import DEFAULT_WORKERS, Job
 
     hosts = asked.hosts
     configs = asked.lab.read_configs(asked.configs)
@@ -175,7 +175,7 @@ def _read_job(asked: _Run) -> tuple[Callable[..., Job], int]:
 
 def _run_alone(job: Job, show: Callable[[Result], None], printing: Printing) -> int:
     """Runs a job on this machine; returns its exit code."""
-    from patchgen.ranks.setup import prepare
+    from patchgen.extras.train.setup import prepare
 
     with progress():
         setup = prepare(job)
@@ -191,8 +191,8 @@ def _run_together(
     printing: Printing,
 ) -> int:
     """Runs this host's part of a job; returns the job's exit code."""
-    from patchgen.ranks.hosts.party import met
-    from patchgen.ranks.setup import prepare
+    from patchgen.extras.train.hosts.party import met
+    from patchgen.extras.train.setup import prepare
 
     with contextlib.ExitStack() as stack:
         with progress():
@@ -213,8 +213,8 @@ def _start(
     printing: Printing,
     over: Event | None = None,
 ) -> Result:
-    from patchgen.ranks.job import Interrupted
-    from patchgen.ranks.start import start_ranks
+    from patchgen.extras.train.job import Interrupted
+    from patchgen.extras.train.start import start_ranks
 
     say_all(setup.notes)
     try:
@@ -227,7 +227,7 @@ def _start(
 
 def _show_result(result: Result, path: str | None, *, as_json: bool, brief: bool = False) -> None:
     """Shows a result; `brief` where another host shows the table of all ranks."""
-    from patchgen.ranks import report
+    from patchgen.extras.train import report
 
     say_all(["", *(report.failures(result) if brief else report.lines(result))])
     data = report.data(result)

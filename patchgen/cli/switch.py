@@ -69,8 +69,8 @@ def switch(request: _Request) -> None:
     It does what a Tofino does with SwitchML's program, for workers on this machine. What it has
     counted is told at the end, and the exit code is 0.
     """
-    from patchgen import switch as builder  # no other command needs it
-    from patchgen.switch import report
+    from patchgen.extras.lab import switch as builder  # no other command needs it
+    from patchgen.extras.lab.switch import report
 
     with progress():
         program = builder.build(params.cache(request.cache), os.environ)

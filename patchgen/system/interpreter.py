@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import OptionsError, ToolError
-from patchgen.payload import probe
 from patchgen.system import paths
+from patchgen.system.payload import probe
 from patchgen.system.process import (
     ERR,
     KEPT,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from patchgen.errors import ToolError
-from patchgen.payload import supervisor
+from patchgen.system.payload import supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

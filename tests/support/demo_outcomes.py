@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from patchgen.ranks.access import Access
-from patchgen.ranks.demo.outcome import Outcome
-from patchgen.ranks.demo.training import Training
-from patchgen.ranks.job import Rank, Result, Setup
-from patchgen.torch import Torch
+from patchgen.core.torch import Torch
+from patchgen.extras.train.access import Access
+from patchgen.extras.train.demo.outcome import Outcome
+from patchgen.extras.train.demo.training import Training
+from patchgen.extras.train.job import Rank, Result, Setup
 
 STEPS, EPOCHS = 40, 4
 CALLS, BYTES = 40, 1_000_000

@@ -9,9 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchgen.client import config
-from patchgen.payload.rank_hook import CPUS_MARK, PORT_MARK, RANK_MARK, WORLD_MARK, filled
-from patchgen.ranks import lab
+from patchgen.core.library import config
+from patchgen.core.verify.payload.rank_hook import (
+    CPUS_MARK,
+    PORT_MARK,
+    RANK_MARK,
+    WORLD_MARK,
+    filled,
+)
+from patchgen.extras.lab import lab
 from patchgen.system.process import CompletedRun, Program, side_by_side
 from support import real_client
 from support.configs import with_values

@@ -8,8 +8,8 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from patchgen import switch
-from patchgen.native import cmake
+from patchgen.extras.lab import switch
+from patchgen.system.native import cmake
 from support.shared import once
 from support.switch_clients import Controller, MemifClient
 

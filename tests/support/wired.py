@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from patchgen.ranks import lab
+from patchgen.extras.lab import lab
 from patchgen.system.companion import beside
 from patchgen.system.process import Program
 from support.configs import with_values

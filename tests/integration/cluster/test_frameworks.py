@@ -17,7 +17,7 @@ from support.serving import serving
 from support.torch import REPOSITORY
 from support.waiting import ENOUGH, until
 
-from patchgen.client.config import compose_simulated
+from patchgen.core.library.config import compose_simulated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

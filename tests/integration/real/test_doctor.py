@@ -17,7 +17,7 @@ from support.real import LabLauncher, Settings
 from support.torch import built_plugin
 from support.wired import WIRE, Network, on_hosts, wired
 
-from patchgen.ranks import lab
+from patchgen.extras.lab import lab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -17,7 +17,7 @@ from support import programs, quick_torch
 from support.disks import small
 from support.waiting import ENOUGH, has_ended, until
 
-from patchgen.client.config import compose_simulated
+from patchgen.core.library.config import compose_simulated
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:

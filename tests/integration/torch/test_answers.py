@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 import pytest
 from support import graft as graft_support
 
-from patchgen import graft
+from patchgen.core.torch import GRAFT, PLUGIN, TORCH, probe_torch
 from patchgen.errors import ToolError
-from patchgen.payload import graft_hook
-from patchgen.torch import GRAFT, PLUGIN, TORCH, probe_torch
+from patchgen.extras.install import graft
+from patchgen.extras.install.payload import graft_hook
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from support.graft import Site
 
-    from patchgen.torch import Installed
+    from patchgen.core.torch import Installed
 
 pytestmark = pytest.mark.integration
 

@@ -15,8 +15,8 @@ import pytest
 from support.waiting import ENOUGH, has_ended, read_rest, until
 
 from patchgen.errors import ToolError
-from patchgen.payload import supervisor
-from patchgen.system.process import (
+from patchgen.system.payload import supervisor
+from patchgen.system.process import (  # fmt: skip
     ERR,
     LIMIT,
     OUT,
@@ -27,7 +27,7 @@ from patchgen.system.process import (
     side_by_side,
     stream,
     without_git,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
