@@ -11,7 +11,7 @@ import click
 
 from patchgen.cli import params, path_types
 from patchgen.cli.compare import show
-from patchgen.cli.console import Command, data, option, print_json, progress, say, show_checks
+from patchgen.cli.console import Command, data, end, option, print_json, progress, say, show_checks
 from patchgen.errors import CheckError
 from patchgen.system import paths, tables
 
@@ -130,7 +130,7 @@ def rebuild(request: _Rebuild) -> None:
     else:
         _show(outcome)
     if outcome.differences:
-        click.get_current_context().exit(CheckError.exit_code)
+        end(CheckError.exit_code)
 
 
 def _show(outcome: Outcome) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen.cli import deprecated, params, path_types
-from patchgen.cli.console import Command, print_json, progress, say, say_all, write_bytes
+from patchgen.cli.console import Command, end, print_json, progress, say, say_all, write_bytes
 from patchgen.cli.host_options import host_options
 from patchgen.cli.lab_options import CONFIG, lab_options
 from patchgen.cli.params import json_option, simulating_options
@@ -128,12 +128,12 @@ def run(asked: _Run) -> None:
     printing = functools.partial(_printing, quiet=asked.as_json, metrics=asked.metrics)
     if rendezvous is None:
         notes = [*launchers.warnings(os.environ, workers)]
-        sys.exit(_run_alone(make_job(workers=workers, notes=notes), show, printing))
+        end(_run_alone(make_job(workers=workers, notes=notes), show, printing))
     try:
-        sys.exit(_run_together(rendezvous, make_job, show, printing))
+        end(_run_together(rendezvous, make_job, show, printing))
     except HostLost as error:
         say(f"error: {error}")
-        sys.exit(error.code)
+        end(error.code)
 
 
 def _read_job(asked: _Run) -> tuple[Callable[..., Job], int]:

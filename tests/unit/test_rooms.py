@@ -241,13 +241,13 @@ def test_a_command_is_in_the_file_of_its_name() -> None:
     names = [name for names in SECTIONS.values() for name in names]
     files = {path.stem for path in (PACKAGE / "cli").glob("*.py")}
     shared = [
-        *("__init__", "console", "deprecated", "host_options", "lab_options", "number_types"),
-        *("packet_faults", "params", "path_types", "program", "serving", "steps", "watching"),
+        *("__init__", "console", "deprecated", "host_options", "lab_options"),
+        *("params", "path_types", "serving", "steps", "watching"),
     ]
     assert sorted([*names, *shared]) == sorted(files)
 
 
-def test_no_command_looks_its_options_up_by_name() -> None:
+def test_a_command_takes_one_request() -> None:
     commands = {
         f"{path.stem}.{node.name}": node
         for path in (PACKAGE / "cli").glob("*.py")
@@ -256,7 +256,18 @@ def test_no_command_looks_its_options_up_by_name() -> None:
         if any(re.search(r"\.command\b", ast.unparse(one)) for one in node.decorator_list)
     }
     assert {"build.build", "env.lock", "run.run"} <= {*commands}
-    assert [name for name, node in commands.items() if node.args.kwarg] == []
+    for name, node in commands.items():
+        assert len([one for one in ast.walk(node.args) if isinstance(one, ast.arg)]) == 1, name
+        assert re.search(r"\binto\(", ast.unparse(node.decorator_list[-1])), name
+
+
+@pytest.mark.parametrize("module", sorted(name for name in MODULES if room(name) == "cli"))
+def test_a_command_ends_in_one_way(module: str) -> None:
+    """By an error of ours, or by `console.end`; the group of all commands ends the program."""
+    calls = {ast.unparse(node.func) for node in nodes(module) if isinstance(node, ast.Call)}
+    exits = {name for name in calls if re.search(r"\bexit$|\bExit$|\b_exit$", name)}
+    allowed = {"cli.console": {"click.exceptions.Exit"}, "cli.__init__": {"sys.exit"}}
+    assert exits == allowed.get(module, set())
 
 
 def test_no_room_of_the_tests_is_left_out(pytestconfig: pytest.Config) -> None:
