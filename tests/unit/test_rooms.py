@@ -1,4 +1,4 @@
-"""The rules of the house that docs/design.md states, read from the imports and calls themselves."""
+"""The rules of the house, by the map in docs/design.md and the imports and calls themselves."""
 
 from __future__ import annotations
 
@@ -21,23 +21,17 @@ MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
     for path in sorted(PACKAGE.rglob("*.py"))
 }
-FLOORS = (
-    {"__init__", "errors", "templates"},
-    {"system"},
-    {"options"},
-    {"core/patch"},
-    {"core/library", "core/source", "core/torch"},
-    {"core/verify"},
-    {"core/wheel"},
-    {"extras/accuracy", "extras/lab"},
-    {"extras/install"},
-    {"extras/train"},
-    {"cli"},
-    {"__main__"},
-)
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-BESIDE = {"extras/install": {"extras/lab"}, "extras/train": {"extras/install", "extras/lab"}}
-"""Extras that an extra imports."""
+PAGE = Path(__file__).parents[2] / "docs" / "design.md"
+NAME = re.compile(r"`([^`]+)`")
+ROWS = [
+    (int(floor), NAME.findall(rooms), {*NAME.findall(extras)})
+    for floor, rooms, extras in re.findall(
+        r"^\| (\d+) \| ((?:`[^`]+`[, ]*)+)(?:imports ([^|]*))?\|", PAGE.read_text(), re.MULTILINE
+    )
+]
+FLOOR = {room: floor for floor, rooms, _ in ROWS for room in rooms}
+BESIDE = {room: extras for _, rooms, extras in ROWS for room in rooms}
+"""Extras that a room imports."""
 TO_MEND = {
     ("core.library.config", "core.verify.payload.rank_hook"),
     ("core.library.settings", "core.verify.payload.rank_hook"),
@@ -115,6 +109,7 @@ def test_the_house_is_small() -> None:
     assert inside == {"cli", "core", "extras", "system", *modules}
     faces = {"core/__init__", "extras/__init__"}
     assert {room(module) for module in MODULES} <= {*FLOOR, *faces}
+    assert len(ROWS) > 10, "the map is read"
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
