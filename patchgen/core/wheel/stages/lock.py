@@ -42,8 +42,6 @@ def make(session: Session) -> Lock:
         platform=env.platform(),
         channels=(),
         virtual="",
-        program=None,
         cache=request.cache,
-        environ=request.environ,
     )
     return lockfile.read(request.lock)
