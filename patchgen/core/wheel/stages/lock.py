@@ -41,7 +41,6 @@ def make(session: Session) -> Lock:
         request.lock,
         platform=env.platform(),
         channels=(),
-        virtual="",
         cache=request.cache,
     )
     return lockfile.read(request.lock)
