@@ -11,7 +11,7 @@ import sys
 
 import click
 
-from patchgen.cli import deprecated, params, path_types
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, print_json, progress
 from patchgen.cli.params import json_option
 from patchgen.errors import file_errors
@@ -47,7 +47,6 @@ _PICTURE, _DATA = "loss.png", "demo.json"
     metavar="N",
     help="Passes over the training images.",
 )
-@deprecated.option("--python", "torch", "--torch", metavar="PYTHON")
 @click.option(
     "--torch",
     metavar="PYTHON",

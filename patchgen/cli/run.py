@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchgen.cli import deprecated, params, path_types
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, print_json, progress, say, say_all, write_bytes
 from patchgen.cli.host_options import host_options
 from patchgen.cli.lab_options import CONFIG, lab_options
@@ -66,7 +66,6 @@ class _Run:
 )
 @host_options
 @click.option("--once", is_flag=True, help="Start COMMAND once; it starts its ranks itself.")
-@deprecated.option("--python", "torch", "--torch", metavar="PYTHON")
 @click.option(
     "--torch",
     metavar="PYTHON",

@@ -241,7 +241,7 @@ def test_a_command_is_in_the_file_of_its_name() -> None:
     names = [name for names in SECTIONS.values() for name in names]
     files = {path.stem for path in (PACKAGE / "cli").glob("*.py")}
     shared = [
-        *("__init__", "console", "deprecated", "host_options", "lab_options", "number_types"),
+        *("__init__", "console", "host_options", "lab_options", "number_types"),
         *("packet_faults", "params", "path_types", "program", "serving", "steps", "watching"),
     ]
     assert sorted([*names, *shared]) == sorted(files)

@@ -58,7 +58,7 @@ def test_a_seed_is_where_its_choices_are(command: str) -> None:
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_many_options_are_in_groups(name: str) -> None:
     text, command = said(*name.split()), COMMANDS[name]
-    options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    options = [one for one in command.params if isinstance(one, click.Option)]
     for option in options:
         assert option.opts[-1] in text
     groups = {getattr(option, "group", None) for option in options} - {None}
@@ -69,7 +69,7 @@ def test_many_options_are_in_groups(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_a_line_of_help_says_what_it_is_first(name: str) -> None:
     for option in COMMANDS[name].params:
-        if isinstance(option, click.Option) and not option.hidden:
+        if isinstance(option, click.Option):
             assert option.help
             assert option.help[0].isupper()
             assert option.help.split()[0] not in {"Of", "As", "That", "Whose", "Where", "Instead"}
@@ -94,3 +94,10 @@ def test_the_time_left_is_in_lines_too(capsys: pytest.CaptureFixture[str]) -> No
             LOGGER.info("", extra={"done": 1, "total": 10, "left": left})
     said = capsys.readouterr().err.splitlines()[1::2]
     assert said == ["  1 of 10, about 60 min left", "  1 of 10, about 45 s left", "  1 of 10"]
+
+
+@pytest.mark.parametrize("command", ["simulator install", "env create", "source"])
+def test_output_that_is_required(command: str) -> None:
+    done = CliRunner().invoke(main, command.split())
+    assert done.exit_code == 2
+    assert "Missing option '-o' / '--output'." in done.output
