@@ -13,8 +13,7 @@ from patchgen.system import files
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchgen.core.torch import Installed
-    from patchgen.core.torch.installed import Report
+    from patchgen.core.torch import Installed, Report
     from patchgen.extras.train.job import Job
 
 NO_GRAFT = {"SWITCHML_GRAFT": "0"}
@@ -55,8 +54,7 @@ def probe_access(job: Job, access: Access) -> Installed:
     """
     with files.scratch("try") as directory:
         environ = access.extend(job.environ, directory)
-        # The path of a graft's hook is another each time.
-        return probe_torch(job.python, environ, cache=None if access.graft else job.cache)
+        return probe_torch(job.python, environ)
 
 
 def probe_graft(job: Job, access: Access) -> Installed:

@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from patchgen.core.torch.probing import IMPORT_LIMIT
+from patchgen.core.torch import IMPORT_LIMIT
 from patchgen.errors import ToolError
 from patchgen.extras.install.graft.installing import place
 from patchgen.extras.install.payload import graft_trial
