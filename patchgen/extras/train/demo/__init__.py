@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.errors import CheckError, file_errors
-from patchgen.extras.train.demo import training
+from patchgen.extras.train.demo import payload, training
 from patchgen.extras.train.demo.outcome import Outcome
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.report import reason
 from patchgen.extras.train.setup import prepare, stock_setup
 from patchgen.extras.train.ways import AUTO
-from patchgen.system import files, lock, paths, payload
+from patchgen.system import files, lock, paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
