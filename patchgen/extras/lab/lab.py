@@ -15,6 +15,7 @@ from patchgen.errors import OptionsError, ToolError
 from patchgen.extras.lab import switch as switches
 from patchgen.system import files
 from patchgen.system.companion import beside
+from patchgen.system.ports import split_address
 from patchgen.system.process import Program
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ NO_DPDK = (
 """Message for a client library that cannot be connected to a switch."""
 
 _READY, _GRACE = 30.0, 10.0  # seconds
-_LISTENING = re.compile(r"listening on (.+):(\d+)")
 # Milliseconds: a busy machine is late as well, and what is only late need not be sent again.
 _LOSSY, _PATIENT = 10, 200
 _SHOWN = 3  # last lines of a switch that has ended
@@ -183,11 +183,9 @@ def running(
         if network:
             command += ["--port", f"packet:{network.interface}"]
         with beside(Program(command, grace=_GRACE), limit=_READY) as companion:
-            listening = _LISTENING.fullmatch(companion.line)
-            if listening is None:
-                raise ToolError(f"{switch}: says {companion.line!r}, not where it listens")
+            _, port = split_address(json.loads(companion.line)["listening"])
             timeout = _LOSSY if faults.loss else _PATIENT
-            lab = Lab(directory, sockets, int(listening[2]), companion, timeout, address)
+            lab = Lab(directory, sockets, port, companion, timeout, address)
             yield lab
         with contextlib.suppress(FileNotFoundError), open(counters, encoding="ascii") as file:
             lab.counters = json.load(file)

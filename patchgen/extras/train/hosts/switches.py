@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 from typing import TYPE_CHECKING
 
-from patchgen.errors import OptionsError, ToolError
+from patchgen.errors import OptionsError
 from patchgen.extras.lab.lab import Faults, Network, running
 from patchgen.extras.lab.simulator import aggregator
 from patchgen.system.companion import beside
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from patchgen.extras.train.job import Hosts, Job
 
 _READY, _GRACE = 30.0, 10.0  # seconds of the aggregator
-_LISTENING = "listening on "
 
 
 @contextlib.contextmanager
@@ -35,9 +35,7 @@ def run_aggregator(job: Job, hosts: Hosts) -> Iterator[str]:
     place = f"[{address}]:0" if ":" in address else f"{address}:0"
     command = [program, f"--listen={place}", f"--workers={hosts.size}"]
     with beside(Program(command, grace=_GRACE), limit=_READY) as companion:
-        if not companion.line.startswith(_LISTENING):
-            raise ToolError(f"{program}: says {companion.line!r}, not where it listens")
-        yield companion.line[len(_LISTENING) :]
+        yield json.loads(companion.line)["listening"]
 
 
 @contextlib.contextmanager
