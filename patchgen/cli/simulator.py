@@ -101,9 +101,9 @@ def serve(listen: str, workers: int, target: str | None, cache: str | None) -> N
     It is the switch instead of rank 0, for ranks whose switchml.cfg says so; `simulator install
     --aggregator` writes such files. What was counted is told at the end, and the exit code is 0.
     """
-    from patchgen.extras.lab.simulator import aggregator, report
+    from patchgen.extras.lab.simulator import aggregator, counters
 
     with progress():
         program = aggregator.build(params.cache(cache), os.environ)
     command = [program, f"--listen={listen}", f"--workers={workers}"]
-    run(command, target, report.lines, "the aggregator")
+    run(command, target, counters.lines, "the aggregator")

@@ -1,4 +1,4 @@
-"""A torch that is installed, and its support of SwitchML by way."""
+"""SwitchML in an installed torch: what an interpreter's torch is, and which support it has."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import ToolError
+from patchgen.system import interpreter
 from patchgen.system.native import cache
 from patchgen.system.payload import probe
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 TORCH, GRAFT, PLUGIN = "torch", "graft", "plugin"
 """Ways by which SwitchML is in a torch: a patched torch, a graft, the plugin."""
+IMPORT_LIMIT = 600.0
+"""Seconds for the first import of a large torch, which reads gigabytes."""
 LIBRARIES = ("libc10.so", "libtorch_cpu.so", "libtorch_python.so")
 """Libraries of torch that a module for it links with."""
 
@@ -105,13 +108,6 @@ class Installed:
         return self.root is None and probe.WHERE not in self.interpreter.problems
 
     @property
-    def is_complete(self) -> bool:
-        """True where torch could be imported, and nothing failed."""
-        return self.torch is not None and not (
-            self.interpreter.problems or any(part.problem for part in self._support.values())
-        )
-
-    @property
     def reports(self) -> dict[str, Report]:
         """Reports of the support that is there, by way; the one to prefer first."""
         parts = self._support.items()
@@ -182,3 +178,22 @@ def _read_torch(asked: Interpreter) -> Torch | None:
         suffix=asked.suffix or "",
         **asked.found[probe.TORCH],
     )
+
+
+def probe_torch(
+    python: str, environ: Mapping[str, str], *, limit: float = IMPORT_LIMIT
+) -> Installed:
+    """Imports the torch of an interpreter, and asks it for its support of SwitchML.
+
+    The interpreter first answers without torch, so that a program that never answers is found soon.
+
+    Args:
+        python: path of the interpreter.
+        environ: all of its environment.
+        limit: seconds for the import.
+
+    Raises:
+        ToolError: the program cannot be started, or is no Python interpreter.
+    """
+    interpreter.ask(python, environ, limit=limit)
+    return read_answers(interpreter.ask(python, environ, torch=True, flags=("-B",), limit=limit))
