@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from patchgen.cli.params import Sources, Variables
     from patchgen.core.wheel import Plan, Request
     from patchgen.core.wheel.delivery import Delivered
-    from patchgen.core.wheel.place import Place
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     yield f"  options      {options_line(request.options)}"
     yield f"  work         {shlex.quote(request.work)}"
     yield f"  output       {shlex.quote(request.output)}"
-    yield f"  seen at      {_place_line(plan.place)}"
+    yield f"  seen at      {_place_line(plan)}"
     yield f"  built with   {shlex.quote(request.python or request.lock)}"
     yield f"  variables    {' '.join(variables)}"
     yield f"  jobs         {request.workers}, {request.launcher or 'no ccache'}"
@@ -148,10 +147,11 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     yield from (f"  [{'x' if done else ' '}] {name}" for name, done in plan.stages)
 
 
-def _place_line(place: Place) -> str:
+def _place_line(plan: Plan) -> str:
     """Path under which programs see the work directory, and the network that they have."""
+    place, remote = plan.place, plan.request.remote_cache
     if place.fixed:
-        return f"{place.seen}, without network"
+        return f"{place.seen}, {f'with your network for {remote}' if remote else 'without network'}"
     return f"{place.seen}: its path will be in the wheel; no namespaces: {place.reason}"
 
 

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.core.wheel import setup_py, variables
-from patchgen.core.wheel.forecast import Forecast
 from patchgen.core.wheel.values import Configured, Objects
 from patchgen.system import process
 from patchgen.system.files import digest
@@ -71,9 +70,7 @@ def make(session: Session) -> Objects:
     inputs = _digest_inputs(session)
     session.journal.drop(Objects)
     _prepare(session, inputs.configured)
-    build = os.path.join(session.request.source, "build")
-    follow = Forecast(build, session.request.workers).read
-    objects = Objects(inputs.whole, setup_py.run_setup(session, ["build"], follow))
+    objects = Objects(inputs.whole, setup_py.run_setup(session, ["build"]))
     session.journal.put(objects, inputs.whole)
     return objects
 

@@ -24,7 +24,9 @@ def attempt(tmp_path: Path) -> Callable[[str], str]:
     source.mkdir()
     logs.mkdir()
     session: Any = SimpleNamespace(
-        request=SimpleNamespace(source=str(source), logs=str(logs), workers=1, version="1"),
+        request=SimpleNamespace(
+            source=str(source), logs=str(logs), workers=1, version="1", remote_cache=None
+        ),
         source=SimpleNamespace(epoch=0),
         env=SimpleNamespace(python="/usr/bin/python3", environ={}),
         guard=None,
