@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from patchgen.cli.params import Sources, Variables
-    from patchgen.core.wheel import Plan, Request
+    from patchgen.core.wheel import BuildRequest, Plan
     from patchgen.core.wheel.delivery import Delivered
 
 
@@ -100,18 +100,18 @@ def build(asked: _Build) -> None:
     print_json(_data(made)) if asked.as_json else say_all(_lines(made, installed=asked.install))
 
 
-def _read_request(asked: _Build) -> Request:
+def _read_request(asked: _Build) -> BuildRequest:
     """Resolves names and paths of the command line, and the environment.
 
     Raises:
         OptionsError: one is refused.
     """
-    from patchgen.core.wheel import Request, env, variables
+    from patchgen.core.wheel import BuildRequest, env, variables
 
     options = asked.variables.read()
     pin = chosen_pin(asked.pytorch)
     cwd = os.getcwd()
-    return Request(
+    return BuildRequest(
         pin=pin,
         options=options,
         work=params.work(asked.work, pin),

@@ -5,25 +5,24 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING
 
 from patchgen.core.wheel import check as preflight
 from patchgen.core.wheel import delivery, place, sbom, session, stages
 from patchgen.core.wheel.journal import Journal
-from patchgen.core.wheel.request import Request
+from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.session import Session
 from patchgen.core.wheel.stages import environment
 from patchgen.errors import CheckError, InterruptedRun, file_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from patchgen.core.wheel.delivery import Delivered
     from patchgen.core.wheel.place import Place
-    from patchgen.core.wheel.stages import Stage
     from patchgen.system.checks import Check
 
-__all__ = ["Plan", "Request", "build", "find_missing", "plan", "refuse_missing"]
+__all__ = ["BuildRequest", "Plan", "build", "find_missing", "plan", "refuse_missing"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -32,29 +31,44 @@ _LOGGER = logging.getLogger(__name__)
 class Plan:
     """Stages of a run, and those of them that are done."""
 
-    request: Request
+    request: BuildRequest
     place: Place
     stages: tuple[tuple[str, bool], ...]
     """Name of each stage, and True where it is done."""
     variables: Mapping[str, str]
     """Variables of the build, as far as they are known before there is an environment."""
-    checked: bool
-    """True where the run begins only if nothing that is needed is missing."""
+
+    @property
+    def checked(self) -> bool:
+        """True where the run begins only if nothing that is needed is missing."""
+        return any(name in stages.CHECKED for name, done in self.stages if not done)
 
 
-def plan(request: Request) -> Plan:
+class _UndoneError(Exception):
+    """The first stage that is not done, where only a plan is asked for."""
+
+
+def plan(request: BuildRequest) -> Plan:
     """Looks for what is done already. Changes nothing.
 
     Raises:
         TreeError: the source is not what it must be; each path is named.
         ToolError: the interpreter or the compiler does not run.
     """
+    found = place.find(request.work)
+
+    def stop(stage: str) -> None:
+        raise _UndoneError(stage)
+
     with file_errors():
-        begun = Session(request, Journal(request.work), place.find(request.work))
-        return _plan(begun, _look(begun))
+        try:
+            stages.run(Session(request, found, Journal(request.work), stop))
+        except _UndoneError as first:
+            return _make_plan(request, found, str(first))
+        return _make_plan(request, found)
 
 
-def build(request: Request, announce: Callable[[Plan], None]) -> Delivered:
+def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
     """Makes the wheel, from wherever an earlier run was stopped. Logs each step.
 
     Where the system gives namespaces, this process has mounts of its own afterwards, and no
@@ -71,58 +85,46 @@ def build(request: Request, announce: Callable[[Plan], None]) -> Delivered:
         FileError: the file system refused.
         InterruptedRun: Ctrl-C.
     """
-    with session.start(request) as begun:
-        rest = _look(begun)
-        announce(_plan(begun, rest))
-        _make(begun, rest)
-        return delivery.deliver(begun)
+    found = place.find(request.work)
+    names = stages.list_names(request)
+    begun: list[str] = []
+
+    def begin(stage: str) -> None:
+        if not begun:
+            announce(_make_plan(request, found, stage))
+        if stage in stages.CHECKED and stages.CHECKED.isdisjoint(begun):
+            refuse_missing(find_missing(request))
+        sbom.require()  # rather now than at the end
+        _LOGGER.info("[%d/%d] %s", names.index(stage) + 1, len(names), stage)
+        begun.append(stage)
+
+    with session.start(request, found, begin) as started:
+        try:
+            built = stages.run(started)
+        except KeyboardInterrupt:
+            if not begun:
+                raise
+            raise InterruptedRun(
+                f"interrupted in stage {begun[-1]}; the same command goes on from there"
+            ) from None
+        if not begun:
+            announce(_make_plan(request, found))
+        return delivery.deliver(started, built)
 
 
-def _look(begun: Session) -> Sequence[Stage]:
-    """Reads the results of stages in order, and returns those from the first that is not done."""
-    selected = stages.select(begun.request)
-    for number, stage in enumerate(selected):
-        result = stage.look(begun)
-        if result is None:
-            return selected[number:]
-        setattr(begun, stage.name, result)
-    return ()
-
-
-def _make(begun: Session, rest: Sequence[Stage]) -> None:
-    """Makes the results of the other stages; the first is known not to be done."""
-    checked = False
-    names = [stage.name for stage in stages.select(begun.request)]
-    for stage in rest:
-        result = None if stage is rest[0] else stage.look(begun)
-        if result is None:
-            if stage.checked and not checked:
-                refuse_missing(find_missing(begun.request))
-                checked = True
-            sbom.require()  # rather now than at the end
-            _LOGGER.info("[%d/%d] %s", names.index(stage.name) + 1, len(names), stage.name)
-            try:
-                result = stage.make(begun)
-            except KeyboardInterrupt:
-                raise InterruptedRun(
-                    f"interrupted in stage {stage.name}; the same command goes on from there"
-                ) from None
-        setattr(begun, stage.name, result)
-
-
-def _plan(begun: Session, rest: Sequence[Stage]) -> Plan:
-    request = begun.request
-    known = hasattr(begun, "env")
+def _make_plan(request: BuildRequest, found: Place, first: str | None = None) -> Plan:
+    """Plan of a run whose stages are done before the first that is named, or all of them."""
+    names = stages.list_names(request)
+    done = len(names) if first is None else names.index(first)
     return Plan(
         request,
-        begun.place,
-        tuple((stage.name, stage not in rest) for stage in stages.select(request)),
-        begun.env.variables if known else environment.variables_of(begun),
-        checked=any(stage.checked for stage in rest),
+        found,
+        tuple((name, number < done) for number, name in enumerate(names)),
+        environment.read_variables(request, found),
     )
 
 
-def find_missing(request: Request) -> list[Check]:
+def find_missing(request: BuildRequest) -> list[Check]:
     """Finds what a build cannot do without and does not have. Changes nothing.
 
     Raises:

@@ -24,7 +24,7 @@ _LAUNCHERS = ("sccache", "ccache")
 
 
 @dataclass(frozen=True)
-class Request:
+class BuildRequest:
     """Request for one build. Paths are absolute, as `os` takes them."""
 
     pin: Pin

@@ -20,8 +20,10 @@ from patchgen.system.progress import log_count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from patchgen.core.source import Source
     from patchgen.core.wheel.place import Place
     from patchgen.core.wheel.session import Session
+    from patchgen.core.wheel.values import Environment
 
 _LOGGER = logging.getLogger(__name__)
 LOG = "build.log"
@@ -42,11 +44,13 @@ class _Attempt:
     online: bool
 
 
-def run_setup(session: Session, arguments: Sequence[str]) -> str:
+def run_setup(session: Session, source: Source, env: Environment, arguments: Sequence[str]) -> str:
     """Runs setup.py to its end, without a network where that can be had, and logs ninja's count.
 
     Args:
-        session: the build, with its source and its environment.
+        session: the build.
+        source: has the time of all files.
+        env: the environment.
         arguments: a command of `_STAGES`, and its own arguments.
 
     Returns:
@@ -59,15 +63,15 @@ def run_setup(session: Session, arguments: Sequence[str]) -> str:
     request, place = session.request, session.place
     online = not place.fixed or request.remote_cache is not None
     environ = {
-        **session.env.environ,
-        **caches.list_variables(session.env.environ, place),
+        **env.environ,
+        **caches.list_variables(env.environ, place),
         "MAX_JOBS": str(request.workers),
         "PYTORCH_BUILD_NUMBER": "1",
         "PYTORCH_BUILD_VERSION": request.version,
-        "SOURCE_DATE_EPOCH": str(session.source.epoch),
+        "SOURCE_DATE_EPOCH": str(source.epoch),
     }
     passed = () if session.guard is None else (session.guard,)
-    stage, command = _STAGES[arguments[0]], [session.env.python, "setup.py", *arguments]
+    stage, command = _STAGES[arguments[0]], [env.python, "setup.py", *arguments]
     path = os.path.join(request.logs, LOG)
     # A compiler that is killed leaves its temporary files behind.
     with files.scratch("build") as temporary, open(path, "a+b") as log:

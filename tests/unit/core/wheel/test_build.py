@@ -11,8 +11,7 @@ from patchgen.cli.build import build as command
 from patchgen.core import wheel as building
 from patchgen.core.patch import pins
 from patchgen.core.wheel.check.accepted import ACCEPTABLE
-from patchgen.core.wheel.stages import STAGES, Stage
-from patchgen.errors import CheckError
+from patchgen.errors import CheckError, InterruptedRun
 from patchgen.options import resolve
 from patchgen.system.checks import Check
 
@@ -21,20 +20,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchgen.core.wheel.check import Site
+    from patchgen.core.wheel.session import Session
 
-NAMES = [stage.name for stage in STAGES if stage.name != "lock"]  # with an interpreter of the user
+FUNCTIONS = {
+    "lock.make_lock": "lock",
+    "source.fetch_source": "source",
+    "environment.make_environment": "env",
+    "patch.apply_patch": "patch",
+    "objects.compile_objects": "compile",
+    "archive.pack_wheel": "wheel",
+    "verification.verify_wheel": "verify",
+}
+NAMES = [*FUNCTIONS.values()][1:]  # with an interpreter of the user
 
 
-class Stand:
-    """Result of a stage, as far as anybody looks into it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.variables: dict[str, str] = {}
-
-
-def request(directory: Path) -> building.Request:
-    return building.Request(
+def request(directory: Path) -> building.BuildRequest:
+    return building.BuildRequest(
         pin=pins.find(pins.DEFAULT, pins.shipped()),
         options=resolve({}, {}, str(directory)),
         work=f"{directory}/work",
@@ -48,31 +49,29 @@ def request(directory: Path) -> building.Request:
 
 
 def note(monkeypatch: pytest.MonkeyPatch, done: Sequence[str]) -> list[str]:
-    """Replaces all stages by ones that take notes; those that are `done` say so."""
+    """Replaces all stages by ones that take notes; those that are `done` make nothing.
+
+    The result of each is its name.
+    """
     notes: list[str] = []
 
-    def noting(what: str, name: str, made: Stand | None) -> Callable[..., Stand | None]:
-        def stand_in(*_: object) -> Stand | None:
-            notes.append(f"{what} {name}")
-            return made
+    def noting(name: str) -> Callable[..., str]:
+        def stand_in(session: Session, *results: object) -> str:
+            notes.append(f"look {' '.join([name, *map(str, results)])}")
+            if name not in done:
+                session.begin(name)
+                notes.append(f"make {name}")
+            return name
 
         return stand_in
 
-    stages = tuple(
-        Stage(
-            stage.name,
-            noting("look", stage.name, Stand(stage.name) if stage.name in done else None),
-            noting("make", stage.name, Stand(stage.name)),
-            checked=stage.checked,
-        )
-        for stage in STAGES
-    )
-    monkeypatch.setattr("patchgen.core.wheel.stages.STAGES", stages)
+    for function, name in FUNCTIONS.items():
+        monkeypatch.setattr(f"patchgen.core.wheel.stages.{function}", noting(name))
     for name, stand_in in {
         "find_missing": lambda _: notes.append("check"),
         "sbom.require": lambda: None,
-        "environment.variables_of": lambda *_: {},
-        "delivery.deliver": lambda session: notes.append(f"deliver {session.wheel.name}"),
+        "environment.read_variables": lambda *_: {},
+        "delivery.deliver": lambda _, built: notes.append(f"deliver {built.wheel}"),
     }.items():
         monkeypatch.setattr(f"patchgen.core.wheel.{name}", stand_in)
     return notes
@@ -84,17 +83,24 @@ def build(monkeypatch: pytest.MonkeyPatch, directory: Path, done: Sequence[str])
     return notes
 
 
-def test_each_stage_is_looked_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    first, rest = NAMES[0], NAMES[1:]
-    made = [note for name in rest for note in (f"look {name}", f"make {name}")]
+def test_each_stage_gets_the_results_that_it_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert build(monkeypatch, tmp_path, []) == [
-        f"look {first}", "plan", "check", f"make {first}", *made, "deliver wheel"
+        "look source", "plan", "check", "make source",
+        "look env None", "make env",
+        "look patch", "make patch",
+        "look compile source env patch", "make compile",
+        "look wheel source env compile", "make wheel",
+        "look verify env wheel", "make verify",
+        "deliver wheel",
     ]  # fmt: skip
 
 
-def test_what_is_done_is_looked_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    looks = [f"look {name}" for name in NAMES]
-    assert build(monkeypatch, tmp_path, NAMES) == [*looks, "plan", "deliver wheel"]
+def test_what_is_done_is_not_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    notes = build(monkeypatch, tmp_path, NAMES)
+    assert len(notes) == len(NAMES) + 2
+    assert notes[-2:] == ["plan", "deliver wheel"]
 
 
 def test_a_later_stage_that_is_done_is_not_made(
@@ -105,13 +111,24 @@ def test_a_later_stage_that_is_done_is_not_made(
     assert [note for note in notes if note.startswith("make")] == [
         "make env", "make compile", "make wheel", "make verify"
     ]  # fmt: skip
-    assert len([note for note in notes if note.startswith("look")]) == len(NAMES)
 
 
 def test_what_needs_no_check_is_not_checked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert "check" not in build(monkeypatch, tmp_path, ["source", "env", "patch", "compile"])
+
+
+def test_an_interrupted_stage_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    note(monkeypatch, ["source"])
+
+    def interrupt(session: Session) -> None:
+        session.begin("patch")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("patchgen.core.wheel.stages.patch.apply_patch", interrupt)
+    with pytest.raises(InterruptedRun, match="interrupted in stage patch; the same command goes"):
+        building.build(request(tmp_path), lambda _: None)
 
 
 def test_without_a_lock_the_first_stage_makes_one_and_the_check_comes_after(
