@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel import check as preflight
 from patchgen.core.wheel import delivery, place, sbom, session, stages
+from patchgen.core.wheel.check import CheckRequest, check_build
 from patchgen.core.wheel.journal import Journal
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.session import Session
@@ -130,7 +130,9 @@ def find_missing(request: BuildRequest) -> list[Check]:
     Raises:
         FileError: there is no room for a scratch directory.
     """
-    site = preflight.Site(
+    asked = CheckRequest(
+        options=request.options,
+        pin=request.pin,
         work=request.work,
         python=request.python,
         lock=request.lock if request.python is None else None,
@@ -139,8 +141,7 @@ def find_missing(request: BuildRequest) -> list[Check]:
         accepted=frozenset(request.accepted),
         environment=request.environment,
     )
-    found = preflight.run(request.options, request.pin, site)
-    return [check for check in found if check.required and not check.ok]
+    return [check for check in check_build(asked) if check.required and not check.ok]
 
 
 def refuse_missing(rows: Sequence[Check]) -> None:

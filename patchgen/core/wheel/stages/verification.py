@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel.check.accepted import CRASH
+from patchgen.core.wheel.check import CRASH
 from patchgen.core.wheel.place import HOST
 from patchgen.core.wheel.values import Verified
 from patchgen.errors import CheckError

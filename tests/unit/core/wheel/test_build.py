@@ -10,7 +10,7 @@ import pytest
 from patchgen.cli.build import build as command
 from patchgen.core import wheel as building
 from patchgen.core.patch import pins
-from patchgen.core.wheel.check.accepted import ACCEPTABLE
+from patchgen.core.wheel.check import ACCEPTABLE
 from patchgen.errors import CheckError, InterruptedRun
 from patchgen.options import resolve
 from patchgen.system.checks import Check
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from patchgen.core.wheel.check import Site
+    from patchgen.core.wheel.check import CheckRequest
     from patchgen.core.wheel.session import Session
 
 FUNCTIONS = {
@@ -157,18 +157,18 @@ def test_a_plan_is_whole_though_nothing_is_made(
 def test_what_the_user_accepts_is_handed_to_check(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    sites = []
+    requests = []
 
-    def run(_options: object, _pin: object, site: Site) -> list[Check]:
-        sites.append(site)
-        return [Check("BLAS and LAPACK", ("none",), required="no-blas" not in site.accepted)]
+    def check(request: CheckRequest) -> list[Check]:
+        requests.append(request)
+        return [Check("BLAS and LAPACK", ("none",), required="no-blas" not in request.accepted)]
 
-    monkeypatch.setattr("patchgen.core.wheel.preflight.run", run)
+    monkeypatch.setattr("patchgen.core.wheel.check_build", check)
     asked = request(tmp_path)
     with pytest.raises(CheckError, match="BLAS and LAPACK: none"):
         building.refuse_missing(building.find_missing(asked))
     assert building.find_missing(replace(asked, accepted=("no-blas",))) == []
-    assert [sorted(site.accepted) for site in sites] == [[], ["no-blas"]]
+    assert [sorted(request.accepted) for request in requests] == [[], ["no-blas"]]
 
 
 def test_all_that_can_be_accepted_is_an_option() -> None:
