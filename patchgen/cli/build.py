@@ -85,19 +85,22 @@ def build(asked: _Build) -> None:
 
     request = _read_request(asked)
     if asked.dry_run:
-        planned = wheel.plan(request)
-        missing = wheel.find_missing(request) if planned.checked else []
+        plan = wheel.plan(request)
         if asked.as_json:
-            print_json({**_plan_data(planned), "missing": [data(row) for row in missing]})
+            print_json(_plan_data(plan))
         else:
-            click.echo("\n".join(_plan_lines(planned)))
-        wheel.refuse_missing(missing)
+            click.echo("\n".join(_plan_lines(plan)))
+        wheel.refuse_missing(plan.missing)
         return
     with progress():
-        made = wheel.build(request, lambda plan: say_all(_plan_lines(plan)))
+        made = wheel.build(request, _announce)
         if asked.install:
             delivery.install(made)
     print_json(_data(made)) if asked.as_json else say_all(_lines(made, installed=asked.install))
+
+
+def _announce(plan: Plan) -> None:
+    say_all(_plan_lines(plan))
 
 
 def _read_request(asked: _Build) -> BuildRequest:
@@ -109,17 +112,17 @@ def _read_request(asked: _Build) -> BuildRequest:
     from patchgen.core.wheel import BuildRequest, env, variables
 
     options = asked.variables.read()
+    cwd, cache = os.getcwd(), params.cache(asked.cache)
     pin = chosen_pin(asked.pytorch)
-    cwd = os.getcwd()
     return BuildRequest(
         pin=pin,
         options=options,
-        work=params.work(asked.work, pin),
+        work=os.path.normpath(os.path.join(cwd, asked.work or params.find_work(pin))),
         output=os.fsdecode(paths.encode(options.builddir)),
         python=locate(asked.interpreter) if asked.interpreter else None,
         lock=os.path.join(cwd, asked.lock_file),
         environment=env.locate(params.ENVIRONMENT, cwd),
-        cache=params.cache(asked.cache),
+        cache=cache,
         environ=dict(os.environ),
         settings=variables.parse(asked.settings),
         places=asked.places.find(),
@@ -170,6 +173,7 @@ def _plan_data(plan: Plan) -> dict[str, object]:
         "variables": dict(plan.variables),
         "jobs": request.workers,
         "stages": [{"name": name, "done": done} for name, done in plan.stages],
+        "missing": [data(row) for row in plan.missing],
     }
 
 

@@ -54,7 +54,7 @@ def check(request: _Request) -> None:
     asked = preflight.CheckRequest(
         options=request.variables.read(),
         pin=pin,
-        work=params.work(request.work, pin),
+        work=request.work or params.find_work(pin),
         python=request.interpreter,
         lock=None if request.interpreter else request.lock_file,
         environ=dict(os.environ),

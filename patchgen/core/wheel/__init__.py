@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel import delivery, place, sbom, session, stages
+from patchgen.core.wheel import delivery, sbom, session, stages
 from patchgen.core.wheel.check import CheckRequest, check_build
-from patchgen.core.wheel.journal import Journal
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.session import Session
 from patchgen.core.wheel.stages import environment
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from patchgen.core.wheel.place import Place
     from patchgen.system.checks import Check
 
-__all__ = ["BuildRequest", "Plan", "build", "find_missing", "plan", "refuse_missing"]
+__all__ = ["BuildRequest", "Plan", "build", "plan", "refuse_missing"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -31,17 +31,33 @@ _LOGGER = logging.getLogger(__name__)
 class Plan:
     """Stages of a run, and those of them that are done."""
 
-    request: BuildRequest
-    place: Place
-    stages: tuple[tuple[str, bool], ...]
-    """Name of each stage, and True where it is done."""
-    variables: Mapping[str, str]
-    """Variables of the build, as far as they are known before there is an environment."""
+    session: Session
+    first: str | None = None
+    """First stage that is not done; None where all are."""
+    missing: tuple[Check, ...] = ()
+    """Things that the run cannot do without, as far as they were looked for."""
 
     @property
-    def checked(self) -> bool:
-        """True where the run begins only if nothing that is needed is missing."""
-        return any(name in stages.CHECKED for name, done in self.stages if not done)
+    def request(self) -> BuildRequest:
+        """Build that is asked for."""
+        return self.session.request
+
+    @property
+    def place(self) -> Place:
+        """The work directory as programs see it."""
+        return self.session.place
+
+    @property
+    def stages(self) -> list[tuple[str, bool]]:
+        """Name of each stage, and True where it is done."""
+        names = stages.list_names(self.request)
+        done = len(names) if self.first is None else names.index(self.first)
+        return [(name, number < done) for number, name in enumerate(names)]
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Variables of the build, as far as they are known before there is an environment."""
+        return environment.read_variables(self.request, self.place)
 
 
 class _UndoneError(Exception):
@@ -49,23 +65,47 @@ class _UndoneError(Exception):
 
 
 def plan(request: BuildRequest) -> Plan:
-    """Looks for what is done already. Changes nothing.
+    """Looks for what is done already, and for what is missing. Changes nothing.
 
     Raises:
         TreeError: the source is not what it must be; each path is named.
         ToolError: the interpreter or the compiler does not run.
     """
-    found = place.find(request.work)
 
-    def stop(stage: str) -> None:
+    def stop(_: Session, stage: str) -> None:
         raise _UndoneError(stage)
 
+    session = Session(request, stop)
     with file_errors():
         try:
-            stages.run(Session(request, found, Journal(request.work), stop))
-        except _UndoneError as first:
-            return _make_plan(request, found, str(first))
-        return _make_plan(request, found)
+            stages.run_all(session)
+        except _UndoneError as undone:
+            first = str(undone)
+        else:
+            return Plan(session)
+    rest = itertools.dropwhile(lambda name: name != first, stages.list_names(request))
+    checked = not stages.CHECKED.isdisjoint(rest)
+    return Plan(session, first, tuple(_find_missing(request)) if checked else ())
+
+
+class _Stages:
+    """Stages that a run has begun, in order; before the first it announces the plan."""
+
+    def __init__(self, announce: Callable[[Plan], None]) -> None:
+        self._announce = announce
+        self.names: list[str] = []
+
+    def allow(self, session: Session, stage: str) -> None:
+        """Notes a stage, or refuses it where something is missing that a build needs."""
+        request = session.request
+        if not self.names:
+            self._announce(Plan(session, stage))
+        if stage in stages.CHECKED and stages.CHECKED.isdisjoint(self.names):
+            refuse_missing(_find_missing(request))
+        sbom.require()  # rather now than at the end
+        names = stages.list_names(request)
+        _LOGGER.info("[%d/%d] %s", names.index(stage) + 1, len(names), stage)
+        self.names.append(stage)
 
 
 def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
@@ -85,46 +125,22 @@ def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
         FileError: the file system refused.
         InterruptedRun: Ctrl-C.
     """
-    found = place.find(request.work)
-    names = stages.list_names(request)
-    begun: list[str] = []
-
-    def begin(stage: str) -> None:
-        if not begun:
-            announce(_make_plan(request, found, stage))
-        if stage in stages.CHECKED and stages.CHECKED.isdisjoint(begun):
-            refuse_missing(find_missing(request))
-        sbom.require()  # rather now than at the end
-        _LOGGER.info("[%d/%d] %s", names.index(stage) + 1, len(names), stage)
-        begun.append(stage)
-
-    with session.start(request, found, begin) as started:
+    begun = _Stages(announce)
+    with session.start(request, begun.allow) as started:
         try:
-            built = stages.run(started)
+            built = stages.run_all(started)
         except KeyboardInterrupt:
-            if not begun:
+            if not begun.names:
                 raise
             raise InterruptedRun(
-                f"interrupted in stage {begun[-1]}; the same command goes on from there"
+                f"interrupted in stage {begun.names[-1]}; the same command goes on from there"
             ) from None
-        if not begun:
-            announce(_make_plan(request, found))
+        if not begun.names:
+            announce(Plan(started))
         return delivery.deliver(started, built)
 
 
-def _make_plan(request: BuildRequest, found: Place, first: str | None = None) -> Plan:
-    """Plan of a run whose stages are done before the first that is named, or all of them."""
-    names = stages.list_names(request)
-    done = len(names) if first is None else names.index(first)
-    return Plan(
-        request,
-        found,
-        tuple((name, number < done) for number, name in enumerate(names)),
-        environment.read_variables(request, found),
-    )
-
-
-def find_missing(request: BuildRequest) -> list[Check]:
+def _find_missing(request: BuildRequest) -> list[Check]:
     """Finds what a build cannot do without and does not have. Changes nothing.
 
     Raises:

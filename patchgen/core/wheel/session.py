@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchgen.core.wheel import place as places
 from patchgen.core.wheel.journal import Journal
 from patchgen.errors import FileError, file_errors
 from patchgen.system import lock as locks
@@ -25,16 +27,28 @@ class Session:
     """The request and its work directory, for stages."""
 
     request: BuildRequest
-    place: Place
-    journal: Journal
-    begin: Callable[[str], None]
-    """Called by a stage before it makes something, with its name. Raises where it may not."""
+    allow: Callable[[Session, str], None]
+    """Called before a stage, by its name, makes something. Raises where it may not."""
     guard: int | None = None
     """Descriptor of the lock that programs inherit; None where nothing is made."""
 
+    @functools.cached_property
+    def place(self) -> Place:
+        """The work directory as programs see it."""
+        return places.find(self.request.work)
+
+    @functools.cached_property
+    def journal(self) -> Journal:
+        """The journal of the work directory."""
+        return Journal(self.request.work)
+
+    def begin(self, stage: str) -> None:
+        """Begins a stage, which has something to make."""
+        self.allow(self, stage)
+
 
 @contextlib.contextmanager
-def start(request: BuildRequest, place: Place, begin: Callable[[str], None]) -> Iterator[Session]:
+def start(request: BuildRequest, allow: Callable[[Session, str], None]) -> Iterator[Session]:
     """Locks the work directory for this run, also against what a killed run left at work.
 
     Raises:
@@ -46,7 +60,7 @@ def start(request: BuildRequest, place: Place, begin: Callable[[str], None]) -> 
         _make_directory(request.output, "--builddir")
         alone = locks.held(paths.from_native(request.work))
         with alone, locks.inherited(request.logs, "the compiler") as guard:
-            yield Session(request, place, Journal(request.work), begin, guard)
+            yield Session(request, allow, guard)
 
 
 def _make_directory(directory: str, option: str) -> None:

@@ -55,9 +55,9 @@ def configured(tmp_path: Path, **given: Any) -> Configuration:
     """Answers of a script, since the environment is not made."""
     options, environ, cwd = resolve(given, {}, str(tmp_path)), dict(os.environ), str(tmp_path)
     request = CheckRequest(options, PIN, cwd, None, "conda-lock.yml", environ, cwd)
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    found = configure.run(Tools(request, LockedEnvironment()), str(scratch))
+    tools = Tools(request)
+    vars(tools)["locked"] = LockedEnvironment()
+    found = configure.run(tools)
     assert isinstance(found, Configuration)
     return found
 

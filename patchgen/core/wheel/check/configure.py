@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from patchgen.core.patch import render
 from patchgen.core.patch.limits import BLAS
 from patchgen.errors import ToolError
-from patchgen.system import paths
+from patchgen.system import files, paths
 from patchgen.system.native import cmake
 
 if TYPE_CHECKING:
@@ -53,18 +53,14 @@ class Configuration:
     """True where LAPACK is in these, or beside them."""
 
 
-def run(tools: Tools, directory: str) -> Configuration | ToolError | None:
+def run(tools: Tools) -> Configuration | ToolError | None:
     """Runs switchml.cmake with the compiler of the build, or without one where there is none yet.
-
-    Args:
-        tools: cmake and the compiler.
-        directory: an empty directory for the patch's files and the build.
 
     Returns:
         The answers; an error where cmake failed before the end, and None where there is none.
 
     Raises:
-        FileError: the directory cannot be written.
+        FileError: there is no room for a scratch directory.
     """
     program, request = tools.cmake, tools.request
     if program is None:
@@ -73,20 +69,21 @@ def run(tools: Tools, directory: str) -> Configuration | ToolError | None:
         "SwitchMLAllreduce.cpp": b"",
         "switchml.cmake": render.flags_file(request.options, request.pin),
     }
-    cmake.write_project(patch, directory)
-    build = os.path.join(directory, "build")
-    command = [program, "-S", _PROJECT, "-B", build, f"-DPATCH={directory}"]
-    failed = None
-    try:
-        tools.ask([program, "--version"])  # one that hangs is waited for a minute, not for ten
-        tools.ask([*command, *_generator(program, tools)], limit=_LIMIT, activated=True)
-    except ToolError as error:
-        failed = error  # it objects, or it did not come to the end
-    try:
-        with open(os.path.join(build, "answers"), "rb") as file:
-            answers = parse(paths.decode(file.read()))
-    except FileNotFoundError:
-        answers = None
+    with files.scratch("check") as directory:
+        cmake.write_project(patch, directory)
+        build = os.path.join(directory, "build")
+        command = [program, "-S", _PROJECT, "-B", build, f"-DPATCH={directory}"]
+        failed = None
+        try:
+            tools.ask([program, "--version"])  # one that hangs is waited for a minute, not for ten
+            tools.ask([*command, *_generator(program, tools)], limit=_LIMIT, activated=True)
+        except ToolError as error:
+            failed = error  # it objects, or it did not come to the end
+        try:
+            with open(os.path.join(build, "answers"), "rb") as file:
+                answers = parse(paths.decode(file.read()))
+        except FileNotFoundError:
+            answers = None
     return answers or failed or ToolError(f"{program}: gave no answers of switchml.cmake")
 
 

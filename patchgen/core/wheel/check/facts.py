@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.patch.limits import BLAS, EXIT
 from patchgen.core.wheel import sbom
 from patchgen.core.wheel.check import configure
 from patchgen.core.wheel.check.client import find_client
-from patchgen.core.wheel.check.environment import find_environment
-from patchgen.core.wheel.check.tools import Tools
+from patchgen.core.wheel.check.tools import Tools, uses_cuda
 from patchgen.errors import ToolError
-from patchgen.system import files, threads
+from patchgen.system import threads
 from patchgen.system.process import LIMIT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from patchgen.core.patch.limits import Limits
     from patchgen.core.wheel.check.client import Client
     from patchgen.core.wheel.check.configure import Configuration
     from patchgen.core.wheel.check.environment import LockedEnvironment
     from patchgen.core.wheel.check.request import CheckRequest
     from patchgen.core.wheel.check.tools import Answer
+    from patchgen.system.checks import Check
     from patchgen.system.interpreter import Interpreter
 
+CRASH = "crash-at-exit"
+ACCEPTABLE = {
+    "no-blas": "BLAS and LAPACK",
+    CRASH: "Python's exit",
+}
+"""Rows that a build refuses, but goes on without, by what the user then accepts."""
 _ALWAYS = ("setuptools", "wheel")
 _PROGRAMS = {"python", EXIT, "gcc", "gcc with CUDA", "cuda", "cmake", BLAS}
 _IF_LOCKED = "mkl"  # a library: a build can do without, and finds only that of its environment
@@ -86,18 +93,19 @@ class Facts:
     @property
     def cuda(self) -> bool:
         """True where the build is with CUDA."""
-        return _uses_cuda(self.request, self.locked)
+        return uses_cuda(self.request, self.locked)
+
+    def accept(self, row: Check) -> Check:
+        """A row that does not count where the user accepts its problem."""
+        for name in self.request.accepted:
+            if row.name == ACCEPTABLE[name] and not row.ok:
+                found = ", ".join(filter(None, [row.found, f"accepted by --accept {name}"]))
+                return replace(row, found=found, required=False)
+        return row
 
     def find_locked(self, name: str) -> str | None:
         """The version of a package in the lock."""
         return self.locked.version(name) if self.locked else None
-
-
-def _uses_cuda(request: CheckRequest, locked: LockedEnvironment | None) -> bool:
-    said = request.switch("USE_CUDA")
-    if said is not None:
-        return said
-    return bool(request.environ.get("CUDA_HOME") or (locked and locked.version("cudatoolkit-dev")))
 
 
 def list_packages(limits: Limits, locked: LockedEnvironment | None) -> list[str]:
@@ -117,50 +125,45 @@ def find_facts(request: CheckRequest, limit: float = LIMIT) -> Facts:
     Raises:
         FileError: there is no room for a scratch directory.
     """
-    locked = None if request.python else find_environment(request)
-    tools = Tools(request, locked, limit)
-    with (
-        files.scratch("check") as directory,
-        ThreadPoolExecutor(8) as pool,
-        contextlib.ExitStack() as ends,
-    ):
+    tools = Tools(request, limit)
+    with ThreadPoolExecutor(len(_PROBES)) as pool, contextlib.ExitStack() as ends:
         ends.callback(tools.stop)  # before the pool waits for its threads: Ctrl-C ends all of them
-        probes: dict[str, Any] = {
-            "configured": functools.partial(configure.run, tools, directory),
-            "cmake": lambda: tools.ask_version(tools.cmake),
-            "ninja": lambda: tools.ask_version(tools.find("ninja")),
-            "git": lambda: tools.ask_version(tools.find("git")),
-        }
-        if _uses_cuda(request, locked):
-            probes["nvcc"] = lambda: tools.ask_version(tools.nvcc)
-        if tools.has_compiler and not (locked and locked.gcc):
-            probes["compilers"] = tools.ask_compilers
-        interpreter = None
-        if locked is None:
-            # A name with a slash is relative to the process's directory.
-            interpreter = tools.find(request.python or "python3")
-        if interpreter is not None:
-            packages = list_packages(request.limits, locked)
-            path = request.path(interpreter)
-            probes["python"] = lambda: tools.ask_interpreter(path, packages)
-        running = {name: pool.submit(probe) for name, probe in probes.items()}
+        tools.settings  # noqa: B018  # the environment is looked at by one thread
+        running = {name: pool.submit(probe, tools) for name, probe in _PROBES.items()}
         for ended in threads.as_completed(running.values()):
             ended.result()
-        return Facts(
-            request,
-            find_client(request.options),
-            locked,
-            has_compiler=tools.has_compiler,
-            has_make=tools.find("make") is not None,
-            interpreter=interpreter,
-            bills=_try_bills(),
-            **{name: answer.result() for name, answer in running.items()},
-        )
+        found: dict[str, Any] = {name: answer.result() for name, answer in running.items()}
+    return Facts(request, **found)
 
 
-def _try_bills() -> ToolError | None:
+def _ask_python(tools: Tools) -> Interpreter | ToolError | None:
+    if tools.interpreter is None:
+        return None
+    packages = list_packages(tools.request.limits, None)
+    return tools.ask_interpreter(tools.request.path(tools.interpreter), packages)
+
+
+def _try_bills(_: Tools) -> ToolError | None:
     try:
         sbom.require()
     except ToolError as error:
         return error
     return None
+
+
+_PROBES: Mapping[str, Callable[[Tools], object]] = {
+    "configured": configure.run,
+    "cmake": lambda tools: tools.ask_version(tools.cmake),
+    "ninja": lambda tools: tools.ask_version(tools.find("ninja")),
+    "git": lambda tools: tools.ask_version(tools.find("git")),
+    "nvcc": lambda tools: tools.ask_version(tools.nvcc),
+    "compilers": Tools.ask_compilers,
+    "python": _ask_python,
+    "interpreter": lambda tools: tools.interpreter,
+    "client": lambda tools: find_client(tools.request.options),
+    "locked": lambda tools: tools.locked,
+    "has_compiler": lambda tools: tools.has_compiler,
+    "has_make": lambda tools: tools.find("make") is not None,
+    "bills": _try_bills,
+}
+"""Probe of each fact."""

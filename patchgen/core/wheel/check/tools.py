@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchgen.core.wheel import toolchain, variables
+from patchgen.core.wheel.check.environment import LockedEnvironment, find_environment
 from patchgen.errors import ToolError
 from patchgen.system import interpreter
 from patchgen.system.process import LIMIT, run
@@ -19,7 +20,6 @@ from patchgen.system.process import LIMIT, run
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from patchgen.core.wheel.check.environment import LockedEnvironment
     from patchgen.core.wheel.check.request import CheckRequest
     from patchgen.system.interpreter import Interpreter
 
@@ -37,13 +37,19 @@ class Answer:
     """Reason why there is no answer."""
 
 
+def uses_cuda(request: CheckRequest, locked: LockedEnvironment | None) -> bool:
+    """True where the build is with CUDA."""
+    said = request.switch("USE_CUDA")
+    if said is not None:
+        return said
+    return bool(request.environ.get("CUDA_HOME") or (locked and locked.version("cudatoolkit-dev")))
+
+
 @dataclass(frozen=True)
 class Tools:
     """Programs of a build, and a way to ask them."""
 
     request: CheckRequest
-    locked: LockedEnvironment | None
-    """Conda environment; None where the build is with `request.python`."""
     limit: float = LIMIT
     """Seconds that a program may take to answer."""
     _stop: threading.Event = field(default_factory=threading.Event, compare=False)
@@ -51,6 +57,11 @@ class Tools:
     def stop(self) -> None:
         """Ends the programs that are being asked, and asks no more."""
         self._stop.set()
+
+    @functools.cached_property
+    def locked(self) -> LockedEnvironment | None:
+        """Conda environment; None where the build is with an interpreter of the user's."""
+        return None if self.request.python else find_environment(self.request)
 
     @property
     def prefix(self) -> str | None:
@@ -96,8 +107,15 @@ class Tools:
         return self.find("cmake3", "cmake")
 
     @property
+    def interpreter(self) -> str | None:
+        """The user's interpreter. A name with a slash is relative to the process's directory."""
+        return None if self.locked else self.find(self.request.python or "python3")
+
+    @property
     def nvcc(self) -> str | None:
-        """The compiler of CUDA: that of CUDA_HOME, else of PATH."""
+        """The compiler of a build with CUDA: that of CUDA_HOME, else of PATH."""
+        if not uses_cuda(self.request, self.locked):
+            return None
         home = self.request.environ.get("CUDA_HOME")
         if not home:
             return self.find("nvcc")
@@ -140,10 +158,12 @@ class Tools:
             return False
 
     def ask_compilers(self) -> Answer | None:
-        """Asks the C++ compiler for its macros; None where there is none.
+        """Asks the C++ compiler for its macros; None where there is none, or that of a lock.
 
         A C compiler has to be there too.
         """
+        if self.locked and (self.locked.gcc or not self.locked.packages):
+            return None
         try:
             command = self.find_compiler()
             if not command:

@@ -48,7 +48,11 @@ def request(directory: Path) -> building.BuildRequest:
     )
 
 
-def note(monkeypatch: pytest.MonkeyPatch, done: Sequence[str]) -> list[str]:
+def note(
+    monkeypatch: pytest.MonkeyPatch,
+    done: Sequence[str],
+    row: Callable[[CheckRequest], Check] = lambda _: Check("git"),
+) -> list[str]:
     """Replaces all stages by ones that take notes; those that are `done` make nothing.
 
     The result of each is its name.
@@ -65,10 +69,14 @@ def note(monkeypatch: pytest.MonkeyPatch, done: Sequence[str]) -> list[str]:
 
         return stand_in
 
+    def check(request: CheckRequest) -> list[Check]:
+        notes.append("check")
+        return [row(request)]
+
     for function, name in FUNCTIONS.items():
         monkeypatch.setattr(f"patchgen.core.wheel.stages.{function}", noting(name))
     for name, stand_in in {
-        "find_missing": lambda _: notes.append("check"),
+        "check_build": check,
         "sbom.require": lambda: None,
         "environment.read_variables": lambda *_: {},
         "delivery.deliver": lambda _, built: notes.append(f"deliver {built.wheel}"),
@@ -149,26 +157,26 @@ def test_a_plan_is_whole_though_nothing_is_made(
     notes = note(monkeypatch, [])
     (tmp_path / "environment.yml").touch()
     found = building.plan(replace(request(tmp_path), python=None))
-    assert found.stages == tuple((name, False) for name in ("lock", *NAMES))
-    assert notes == ["look lock"]
+    assert found.stages == [(name, False) for name in ("lock", *NAMES)]
+    assert notes == ["look lock", "check"]
     assert not (tmp_path / "work").exists()
 
 
 def test_what_the_user_accepts_is_handed_to_check(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    requests = []
+    def find(request: CheckRequest) -> Check:
+        return Check("BLAS and LAPACK", ("none",), required="no-blas" not in request.accepted)
 
-    def check(request: CheckRequest) -> list[Check]:
-        requests.append(request)
-        return [Check("BLAS and LAPACK", ("none",), required="no-blas" not in request.accepted)]
-
-    monkeypatch.setattr("patchgen.core.wheel.check_build", check)
-    asked = request(tmp_path)
+    notes, asked = note(monkeypatch, [], find), request(tmp_path)
     with pytest.raises(CheckError, match="BLAS and LAPACK: none"):
-        building.refuse_missing(building.find_missing(asked))
-    assert building.find_missing(replace(asked, accepted=("no-blas",))) == []
-    assert [sorted(request.accepted) for request in requests] == [[], ["no-blas"]]
+        building.build(asked, lambda _: None)
+    assert notes == ["look source", "check"]
+    assert [row.name for row in building.plan(asked).missing] == ["BLAS and LAPACK"]
+    accepting = replace(asked, accepted=("no-blas",))
+    assert not building.plan(accepting).missing
+    building.build(accepting, lambda _: None)
+    assert notes[-1] == "deliver wheel"
 
 
 def test_all_that_can_be_accepted_is_an_option() -> None:

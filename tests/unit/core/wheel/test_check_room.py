@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support import unprivileged
 
-from patchgen.core.patch import pins
 from patchgen.core.patch.recipes import Recipe
-from patchgen.core.wheel import check
 from patchgen.core.wheel.check import room
 from patchgen.system import machine
 
@@ -16,11 +14,6 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 PETABYTE = 1 << 20  # GiB
-
-
-def test_the_default_is_one_path_for_each_version() -> None:
-    for pin in pins.shipped():
-        assert check.default_work(pin) == f"/var/tmp/switchml-patch/{pin.version}"  # noqa: S108
 
 
 @pytest.mark.parametrize(
