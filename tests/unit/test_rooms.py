@@ -41,18 +41,6 @@ BESIDE = {"extras/install": {"extras/lab"}, "extras/train": {"extras/install", "
 TO_MEND = {
     ("core.library.config", "core.verify.payload.rank_hook"),
     ("core.library.settings", "core.verify.payload.rank_hook"),
-    ("core.wheel.rebuild.__init__", "extras.install.plugin.__init__"),
-    ("core.wheel.rebuild.kinds", "extras.install.graft.provenance"),
-    ("core.wheel.rebuild.kinds", "extras.install.plugin.__init__"),
-    ("core.wheel.rebuild.kinds", "extras.lab.client.mends.__init__"),
-    ("core.wheel.rebuild.needs", "extras.install.graft.provenance"),
-    ("core.wheel.rebuild.needs", "extras.install.materials"),
-    ("core.wheel.rebuild.needs", "extras.lab.client.checkout"),
-    ("core.wheel.rebuild.needs", "extras.lab.client.mends.__init__"),
-    ("core.wheel.rebuild.needs", "extras.lab.simulator.__init__"),
-    ("core.wheel.rebuild.shape", "extras.install.graft.provenance"),
-    ("core.wheel.rebuild.shape", "extras.install.plugin.__init__"),
-    ("core.wheel.rebuild.shape", "extras.lab.client.checkout"),
 }
 """Imports against the rule, which are to go."""
 

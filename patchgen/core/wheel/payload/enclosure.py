@@ -1,9 +1,8 @@
 """Enclosure of a process in namespaces of Linux: a directory at a fixed path, no network.
 
 As a program, `enclosure.py [--relay PORT=HOST:PORT]... -- COMMAND...` runs a command without a
-network; a port of its loopback can be relayed to one server outside. `enclosure.py --at DIRECTORY
-TARGET COMMAND...` runs a command that sees a directory in place of another one. `enclosure.py
---try` ends with 0 where all of it can be had, else with 1 and the reason.
+network; a port of its loopback can be relayed to one server outside. `enclosure.py --try` ends with
+0 where all of it can be had, else with 1 and the reason.
 """
 
 import array
@@ -232,9 +231,6 @@ def main() -> None:
             hide()
             leave_network()
             return
-        if command[0] == "--at":
-            show_at(command[1], command[2])
-            os.execvp(command[3], command[3:])  # noqa: S606  # that is what it is for
         while command[0] == "--relay":
             relays.append(command[1])
             command = command[2:]

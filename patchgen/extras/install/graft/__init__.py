@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 from patchgen.core.library import homes
 from patchgen.core.patch import pins
 from patchgen.core.source import Places
+from patchgen.core.source.addresses import PYTORCH
+from patchgen.core.wheel.provenance import SOURCE
 from patchgen.errors import ToolError, file_errors
+from patchgen.extras.install import provenance
 from patchgen.extras.install.graft import cuda as cudas
 from patchgen.extras.install.graft import identity as identities
-from patchgen.extras.install.graft import project, provenance
+from patchgen.extras.install.graft import project
 from patchgen.extras.install.graft.identity import Identity, misfit, read
 from patchgen.extras.install.graft.installing import install, launching, place, uninstall
 from patchgen.extras.install.graft.sources import (
@@ -118,7 +121,11 @@ def build(  # noqa: PLR0913  # each is an option of the command
         outputs.directory(os.path.dirname(output)),
     ):
         files.replace(os.fsencode(output), file.read())
-        described = provenance.describe_graft(output, options, pin, torch, product.built)
+        described = provenance.describe(
+            provenance.GRAFT, output, options, torch, product.built,
+            request={"pin": {"name": pin.name, "commit": pin.commit}},
+            sources=(statement.describe_commit(SOURCE, PYTORCH, pin.commit),),
+        )  # fmt: skip
         statement.write(output, described)
     return made
 
