@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.core.library import homes, origin
 from patchgen.core.wheel import compare, place
-from patchgen.core.wheel.compare import Difference, Kind
+from patchgen.core.wheel.compare import Aspect, Difference
 from patchgen.core.wheel.rebuild import needs
 from patchgen.core.wheel.rebuild.means import Means
 from patchgen.core.wheel.rebuild.needs import Need, Reader, Rebuildable
@@ -144,7 +144,7 @@ def _make_client(
     place.show_at(directory, home)
     if digest == wanted:
         return []
-    return [Difference(_CLIENT + homes.ARCHIVE, Kind.CONTENTS, wanted, digest)]
+    return [Difference(_CLIENT + homes.ARCHIVE, Aspect.CONTENTS, wanted, digest)]
 
 
 def _compare(record: Record, product: str) -> list[Difference]:

@@ -19,8 +19,8 @@ from support.wheelhouse import PIN, PROVENANCE, Fake
 from patchgen.cli.rebuild import _list_kinds
 from patchgen.core.library import origin
 from patchgen.core.source.places import Places
-from patchgen.core.wheel import compare, provenance, rebuild
-from patchgen.core.wheel.compare import Kind
+from patchgen.core.wheel import provenance, rebuild
+from patchgen.core.wheel.compare import Aspect
 from patchgen.core.wheel.rebuild import Means, Record, check_output, find, find_lacks
 from patchgen.core.wheel.rebuild.record import LIBRARIES
 from patchgen.errors import FileError, OptionsError
@@ -354,38 +354,6 @@ def test_a_wheel_is_built_as_its_record_says(
         assert request.options.flags == ("DPDK",)
 
 
-def archive(path: Path, **objects: bytes) -> str:
-    """An archive of objects."""
-    files = []
-    for name, content in objects.items():
-        (path.parent / f"{name}.o").write_bytes(content)
-        files.append(f"{name}.o")
-    path.unlink(missing_ok=True)
-    subprocess.run(["ar", "qcDS", path, *files], cwd=path.parent, check=True)
-    return str(path)
-
-
-def test_objects_of_archives_are_compared(tmp_path: Path) -> None:
-    long = "a_name_that_is_longer_than_sixteen"
-    given = {"one": b"1", long: b"22", "three": b"333"}
-    left = archive(tmp_path / "left.a", **given)
-    assert compare.compare_files({"x.a": left}, {"x.a": left}) == []
-    right = archive(tmp_path / "right.a", **{**given, long: b"23", "four": b""})
-    differences = compare.compare_files({"x.a": left, "y": left}, {"x.a": right})
-    assert [(one.path, one.kind, one.offset) for one in differences] == [
-        (f"x.a({long}.o)", Kind.CONTENTS, 1),
-        ("x.a(four.o)", Kind.PRESENCE, None),
-        ("y", Kind.PRESENCE, None),
-    ]
-    content = bytearray((tmp_path / "left.a").read_bytes())
-    content[8 + 16] ^= 1  # the time of its first part
-    (tmp_path / "time.a").write_bytes(content)
-    (one,) = compare.compare_files({"x.a": left}, {"x.a": str(tmp_path / "time.a")})
-    assert (one.path, one.kind) == ("x.a", Kind.CONTENTS)
-    (tmp_path / "cut.a").write_bytes(content[:70])
-    assert compare.compare_files({"x.a": left}, {"x.a": str(tmp_path / "cut.a")})
-
-
 def test_a_wheel_with_a_changed_byte_is_compared_as_a_file(tmp_path: Path) -> None:
     (left, right) = (Fake("a", "1").write(tmp_path / name) for name in ("left", "right"))
     record = Record(str(left), "", replace(made("wheel"), subjects=(measure(str(left)),)))
@@ -395,7 +363,7 @@ def test_a_wheel_with_a_changed_byte_is_compared_as_a_file(tmp_path: Path) -> No
     content[place] ^= 1
     left.write_bytes(content)
     (one,) = rebuild._compare(record, str(right))
-    assert (one.path, one.kind, one.offset) == (left.name, Kind.CONTENTS, place)
+    assert (one.path, one.kind, one.offset) == (left.name, Aspect.CONTENTS, place)
 
 
 def test_an_attestation_has_both_digests(home: Path) -> None:
