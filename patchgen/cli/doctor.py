@@ -80,8 +80,8 @@ def doctor(request: _Request) -> None:
     """Tells which part of the way to the switch fails, and what to do.
 
     Starts ranks on this machine, which go from the launcher to a right sum. On several machines,
-    start `python -m torch_switchml.doctor` as a training is started, by `run` as well. Exits with 6
-    where a part fails.
+    start `python -m torch_switchml.doctor` as a training is started. Exits with 6 where a part
+    fails.
     """
     from patchgen.extras.install.payload.doctor import table
     from patchgen.extras.train import doctor as examining
@@ -103,7 +103,7 @@ def doctor(request: _Request) -> None:
         workers=request.workers,
         way=request.way,
         options=request.variables.read_library(),
-        configs=lab.read_configs([*filter(None, [request.config])]),
+        configs=lab.find_configs([*filter(None, [request.config])]),
         lab=lab.wanted,
         faults=lab.faults,
     )

@@ -32,23 +32,6 @@ ROWS = [
 FLOOR = {room: floor for floor, rooms, _ in ROWS for room in rooms}
 BESIDE = {room: extras for _, rooms, extras in ROWS for room in rooms}
 """Extras that a room imports."""
-TO_MEND = {
-    ("core.library.config", "core.verify.payload.rank_hook"),
-    ("core.library.settings", "core.verify.payload.rank_hook"),
-    ("core.wheel.rebuild.__init__", "extras.install.plugin.__init__"),
-    ("core.wheel.rebuild.kinds", "extras.install.graft.provenance"),
-    ("core.wheel.rebuild.kinds", "extras.install.plugin.__init__"),
-    ("core.wheel.rebuild.kinds", "extras.lab.client.mends.__init__"),
-    ("core.wheel.rebuild.needs", "extras.install.graft.provenance"),
-    ("core.wheel.rebuild.needs", "extras.install.materials"),
-    ("core.wheel.rebuild.needs", "extras.lab.client.checkout"),
-    ("core.wheel.rebuild.needs", "extras.lab.client.mends.__init__"),
-    ("core.wheel.rebuild.needs", "extras.lab.simulator.__init__"),
-    ("core.wheel.rebuild.shape", "extras.install.graft.provenance"),
-    ("core.wheel.rebuild.shape", "extras.install.plugin.__init__"),
-    ("core.wheel.rebuild.shape", "extras.lab.client.checkout"),
-}
-"""Imports against the rule, which are to go."""
 
 
 def room(module: str) -> str:
@@ -121,8 +104,7 @@ def test_a_module_is_of_a_size_to_read(module: str) -> None:
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_no_import_runs_upwards(module: str) -> None:
     mine = FLOOR.get(room(module), 0)
-    above = {name for name in imported(nodes(module)) if FLOOR[room(name)] > mine}
-    assert {(module, name) for name in above} <= TO_MEND
+    assert {name for name in imported(nodes(module)) if FLOOR[room(name)] > mine} == set()
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
@@ -132,8 +114,7 @@ def test_the_core_imports_no_extra_and_an_extra_few(module: str) -> None:
         return
     allowed = {mine, *BESIDE.get(mine, ())}
     extras = {name for name in imported(nodes(module)) if name.startswith("extras.")}
-    other = {name for name in extras if room(name) not in allowed}
-    assert {(module, name) for name in other} <= TO_MEND
+    assert {name for name in extras if room(name) not in allowed} == set()
 
 
 def test_what_runs_in_another_python_imports_nothing_of_ours() -> None:
@@ -236,7 +217,7 @@ def test_a_command_is_in_the_file_of_its_name() -> None:
     names = [name for names in SECTIONS.values() for name in names]
     files = {path.stem for path in (PACKAGE / "cli").glob("*.py")}
     shared = [
-        *("__init__", "console", "deprecated", "host_options", "lab_options"),
+        *("__init__", "console", "lab_options"),
         *("params", "path_types", "serving", "steps", "watching"),
     ]
     assert sorted([*names, *shared]) == sorted(files)
