@@ -103,7 +103,7 @@ def doctor(request: _Request) -> None:
         workers=request.workers,
         way=request.way,
         options=request.variables.read_library(),
-        configs=lab.find_configs([*filter(None, [request.config])]),
+        configs=lab.find_configs([request.config] if request.config else []),
         lab=lab.wanted,
         faults=lab.faults,
     )
