@@ -21,7 +21,6 @@ def spoil(rng: random.Random, octets: bytes) -> bytes:
     while octets and rng.random() < 0.3:
         at = rng.randrange(len(octets))
         before, after = octets[:at], octets[at:]
-        octets = before + rng.choice(
-            [rng.randbytes(1) + after[1:], b"", after * 2, rng.randbytes(rng.randrange(40)) + after]
-        )
+        more = rng.randbytes(rng.randrange(40))
+        octets = before + rng.choice([rng.randbytes(1) + after[1:], b"", after * 2, more + after])
     return octets

@@ -168,13 +168,3 @@ def test_a_page_tells_every_difference(tmp_path: Path) -> None:
         "| 9.0 | the wheel | 2 passed, 1 skipped | 1 passed, 1 failed, 1 skipped |  | 3 passed |  |"
     )
     assert row in (tmp_path / "summary.md").read_text()
-
-
-def test_a_page_without_differences(tmp_path: Path) -> None:
-    for way in ("stock", "disabled"):
-        (tmp_path / way).write_text(json.dumps(answers(way, "passed", "skipped")))
-    text = record(tmp_path / "page.md", tmp_path / "disabled", tmp_path / "stock")
-    assert "| `test_c10d_gloo` | 1 passed, 1 skipped | 1 passed, 1 skipped |  |" in text
-    assert "Every test has the same outcome in every way, and none fails." in text
-    row = "| 9.0 | the wheel | 1 passed, 1 skipped |  | as stock |  |  |"
-    assert row in (tmp_path / "summary.md").read_text()

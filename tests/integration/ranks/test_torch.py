@@ -175,28 +175,6 @@ def test_init_methods(launch: Launcher, tmp_path: Path, method: str) -> None:
     results(launch("sums", 2, arguments=arguments))
 
 
-@pytest.mark.parametrize(
-    ("case", "world", "arguments", "delegated"),
-    [
-        ("send_and_receive", 3, {}, 0),
-        ("reduce_in_group", 2, {}, 0),
-        ("reduce_in_group", 3, {}, 0),
-        ("averaged_sgd", 3, {"epochs": 2}, 32),
-    ],
-)
-def test_tutorial_programs(
-    launch: Launcher, case: str, world: int, arguments: dict[str, object], delegated: int
-) -> None:
-    ours = results(launch(case, world, arguments=arguments), trained=True)
-    for result in ours:
-        assert result["report"]["calls"] == delegated
-    if case == "averaged_sgd":
-        stock = results(launch(case, world, arguments=arguments, preload=False), trained=True)
-        for mine, reference in zip(ours, stock):
-            assert mine["weights"] == ours[0]["weights"]
-            assert mine["losses"] == pytest.approx(reference["losses"], rel=1e-4)
-
-
 def test_hosts_of_two_ranks_by_the_lines_of_the_documentation(
     launch: Launcher, tmp_path: Path
 ) -> None:

@@ -85,18 +85,17 @@ def strange(rng: random.Random, most: int) -> dict[str, int]:
 
 def member(rng: random.Random, rank: int, *, faulty: bool) -> bytes:
     """A worker's side of a session of short jobs, as it should be, or nearly."""
-    quantizer = 1
     octets = hello(rank, limit_ms=20, **(strange(rng, 2) if faulty else {}))
     spoiled = rng.randrange(12) if faulty else -1
     for number in range(3):
         numel = 10 * number + 5
         kind = number % 2  # float32 has exponents
-        values = (numel, kind, 0)
+        values = [numel, kind, 0]
         if number == spoiled:
-            values = (rng.choice(NUMBERS), *rng.choices([0, 1, 2, 2**31], k=2))
+            values = [rng.choice(NUMBERS), *rng.choices([0, 1, 2, 2**31], k=2)]
         octets += frame(JOB, struct.pack("=QII", *values), number)
         steps = [(DATA, 4 * numel)]
-        if quantizer and kind == 0:
+        if kind == 0:
             steps = [(EXPONENTS, 4 * 4), *steps]  # a packet for each thread
         for step, (name, size) in enumerate(steps):
             wrong = rng.randrange(1, 4) if 3 + 2 * number + step == spoiled else 0
@@ -147,7 +146,8 @@ def check_sum(group: Job, number: int) -> None:
 def test_no_input_harms_a_session(
     simulator_home: Home, cache: Path, served: Served, tmp_path: Path
 ) -> None:
-    driver, opened = simulator_home.driver, []
+    driver = simulator_home.driver
+    opened: list[socket.socket] = []
     with serving(cache, tmp_path / "own.json", 2) as own, contextlib.ExitStack() as stack:
         before = len(os.listdir(f"/proc/{own.aggregator}/fd"))
         group = stack.enter_context(job(driver, tmp_path, 2, aggregator=served.address))

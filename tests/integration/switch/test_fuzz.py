@@ -74,7 +74,7 @@ def spoiled_message(rng: random.Random, message: bytes) -> bytes:
     if kind == 1:
         return rng.randbytes(128)
     size, at = rng.choice([(2, 0), (1, 8), (2, 2), (2, 4), (2, 6), (4, 8), (8, 4), (1, 12)])
-    value = rng.choice([*NUMBERS, *range(10), 1 << 30]) % 256**size
+    value: int = rng.choice([*NUMBERS, *range(10), 1 << 30]) % 256**size
     return message[:at] + value.to_bytes(size, "little") + message[at + size :]
 
 
