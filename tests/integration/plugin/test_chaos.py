@@ -41,6 +41,7 @@ def test_a_training_outlives_all_events(
     check(prepare(request, launch, switch, WORLD), option("--seed"), option("--events"))
 
 
+@pytest.mark.rebuild
 def test_a_wrong_sum_is_found(
     launch: Launcher, switch: Simulated, request: pytest.FixtureRequest
 ) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -92,29 +91,6 @@ def test_outcomes_and_what_was_delegated(
     assert f"| `test_c10d_gloo` | {counts} | {counts} | 1 tests, 3 allreduces |" in text
     assert "`GlooTest.test_fails`: failed (AssertionError: 1 != 2) in every way. " in text
     assert text.count("**Not explained.**") == 3
-
-
-def runs(pid: str) -> bool:
-    try:
-        stat = Path("/proc", pid, "stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
-
-
-def test_nothing_is_left_of_a_test_that_hangs(
-    torch_python: Path, tree: Path, tmp_path: Path
-) -> None:
-    pid = tmp_path / "pid"
-    options = ["--way", "stock", "--only", "Slow*", "--limit", "2"]
-    results = run(torch_python, tree, tmp_path / "out.json", *options, HANGING=str(pid))
-    (answer,) = results["modules"]["test_c10d_gloo"]["tests"].values()
-    assert answer["outcome"] == "failed"
-    assert answer["why"] == "did not end within 2 s"
-    deadline = time.monotonic() + 60
-    while runs(pid.read_text()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def answers(way: str, *outcomes: str, why: str = "", runs: int = 1) -> dict[str, Any]:
