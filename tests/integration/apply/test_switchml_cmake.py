@@ -35,7 +35,6 @@ class Build:
 BUILDS = {
     "v1.7.1-ninja-g++": Build("v1.7.1", "Ninja", "g++", ("dpdk", "mlx5"), "plain"),
     "v1.13.1-ninja-g++": Build("v1.13.1", "Ninja", "g++", ("rdma",), "plain"),
-    "v1.7.1-make-clang++": Build("v1.7.1", "Unix Makefiles", "clang++", (), support.HOSTILE),
     "v1.13.1-make-clang++": Build(
         "v1.13.1", "Unix Makefiles", "clang++", ("debug",), support.HOSTILE
     ),

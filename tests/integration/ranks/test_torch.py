@@ -20,8 +20,6 @@ from support.hosts import check_training
 from support.pages import ROOT, blocks
 from support.torch import results, version_of
 
-from patchgen.system.ports import free_port
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -130,13 +128,6 @@ def test_rank_killed(launch: Launcher, victim: int) -> None:
 def test_ranks_that_disagree_on_the_size(launch: Launcher) -> None:
     for result in results(launch("mismatch", 2, timeout=20)):
         assert "SwitchML" in result["first"]
-
-
-@pytest.mark.parametrize("method", ["env", "tcp", "file"])
-def test_init_methods(launch: Launcher, tmp_path: Path, method: str) -> None:
-    where = {"env": "", "tcp": f"127.0.0.1:{free_port()}", "file": f"{tmp_path}/s"}
-    arguments = {"sizes": [1, 1000], "init_method": f"{method}://{where[method]}"}
-    results(launch("sums", 2, arguments=arguments))
 
 
 def test_hosts_of_two_ranks_by_the_lines_of_the_documentation(
