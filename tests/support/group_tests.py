@@ -162,6 +162,7 @@ def in_bits(bits: int | None) -> dict[str, str]:
 
 def check_failover(
     launch: Launcher,
+    cache: Path,
     place: Path,
     world: int,
     prepostprocessor: str,
@@ -170,7 +171,6 @@ def check_failover(
     **more: int | None,
 ) -> None:
     """Ends the switch in the middle of sums: no rank notices anything but a line."""
-    cache = place / "cache"
     rounds = dies + 4
     with serving(cache, place / "counters", world) as switch:
         config = {"prepostprocessor": prepostprocessor, **switch.config}
@@ -196,9 +196,11 @@ class GroupTests:
 
     @staticmethod
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-    def test_switch_that_comes_back(launch: Launcher, tmp_path: Path, number: int) -> None:
+    def test_switch_that_comes_back(
+        launch: Launcher, summing: Path, tmp_path: Path, number: int
+    ) -> None:
         """All sums are right where it is taken away, and given back, twice."""
-        with serving(tmp_path / "cache", tmp_path / "counters", 2) as switch:
+        with serving(summing, tmp_path / "counters", 2) as switch:
             arguments = {"switch": switch.aggregator, "address": switch.address}
             arguments |= {"store": str(tmp_path), "number": number}
             env = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "3000"}
@@ -225,13 +227,14 @@ class GroupTests:
     )
     def test_switch_killed(
         launch: Launcher,
+        summing: Path,
         tmp_path: Path,
         world: int,
         prepostprocessor: str,
         dies: int,
         bits: int | None,
     ) -> None:
-        check_failover(launch, tmp_path, world, prepostprocessor, dies, bits=bits)
+        check_failover(launch, summing, tmp_path, world, prepostprocessor, dies, bits=bits)
 
     @staticmethod
     def test_rank_killed_with_failover(launch: Launcher) -> None:
