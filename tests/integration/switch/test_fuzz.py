@@ -88,6 +88,8 @@ def scribble(rng: random.Random, client: MemifClient, ranks: int) -> None:
         offset = 2 * client.ring_bytes + head % client.slots * client.buffer
         client.memory[offset : offset + len(frame)] = frame
         client.set_slot(0, head, 0, 0, len(frame), offset)
+        if rng.random() < 0.5:
+            spoil_memory(rng, client)
         client.set_head(0, head + 1)
         if rng.random() < 0.5:
             spoil_memory(rng, client)
@@ -104,9 +106,10 @@ def spoil_memory(rng: random.Random, client: MemifClient) -> None:
         values = [rng.choice(NUMBERS) for _ in range(3)]
         offset = rng.choice([*NUMBERS, rng.randrange(2 * len(client.memory))]) % 2**32
         fields = (values[0] % 2**16, values[1] % 2**16, values[2] % 2**32, offset)
-        own = client.slot(ring, 0)
-        spoiled = [one if rng.random() < 0.5 else other for one, other in zip(fields, own)]
-        client.set_slot(ring, rng.randrange(client.slots), *spoiled)
+        slot = rng.choice([client.head(0), rng.randrange(client.slots)])
+        own = client.slot(ring, slot)
+        spoiled = [one if rng.random() < 0.3 else other for one, other in zip(fields, own)]
+        client.set_slot(ring, slot, *spoiled)
     elif kind == 3:
         for slot in range(client.slots):  # buffers that are too short
             flags, region, _, offset = client.slot(ring, slot)
