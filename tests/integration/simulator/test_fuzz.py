@@ -83,20 +83,24 @@ def strange(rng: random.Random, most: int) -> dict[str, int]:
     return {name: rng.choice(NUMBERS) for name in rng.sample(names, rng.randrange(most))}
 
 
-def member(rng: random.Random, rank: int, *, faulty: bool) -> bytes:
+def wild(rng: random.Random) -> list[int]:
+    """Number of elements, type and operation of a job that may be impossible."""
+    return [rng.choice(NUMBERS), *rng.choices([0, 1, 2, 2**31], k=2)]
+
+
+def member(rng: random.Random, rank: int, jobs: list[list[int]], *, faulty: bool) -> bytes:
     """A worker's side of a session of short jobs, as it should be, or nearly."""
     octets = hello(rank, limit_ms=20, **(strange(rng, 2) if faulty else {}))
     spoiled = rng.randrange(12) if faulty else -1
-    for number in range(3):
-        numel = 10 * number + 5
-        kind = number % 2  # float32 has exponents
-        values = [numel, kind, 0]
-        if number == spoiled:
-            values = [rng.choice(NUMBERS), *rng.choices([0, 1, 2, 2**31], k=2)]
-        octets += frame(JOB, struct.pack("=QII", *values), number)
+    for number, values in enumerate(jobs):
+        numel, kind, _ = values
+        given = wild(rng) if number == spoiled else values
+        octets += frame(JOB, struct.pack("=QII", *given), number)
+        if numel > 100:
+            continue
         steps = [(DATA, 4 * numel)]
-        if kind == 0:
-            steps = [(EXPONENTS, 4 * 4), *steps]  # a packet for each thread
+        if kind == 0:  # float32 has exponents, here a packet for each thread
+            steps = [(EXPONENTS, 4 * 4), *steps]
         for step, (name, size) in enumerate(steps):
             wrong = rng.randrange(1, 4) if 3 + 2 * number + step == spoiled else 0
             body = rng.randbytes(size) + bytes(4 * (wrong == 1))
@@ -126,10 +130,13 @@ def be_stranger(address: str, number: int, opened: list[socket.socket]) -> None:
 
 def be_session(address: str, number: int) -> None:
     rng = random.Random(number)
-    faulty = rng.randrange(3)  # a rank, or both
+    jobs = [[10 * number + 5, number % 2, 0] for number in range(3)]
+    if rng.random() < 0.2:
+        jobs.insert(rng.randrange(3), wild(rng))  # the same for both
+    faulty = rng.randrange(4)  # a rank, both, or none
     members = [dial(address, number) for _ in range(2)]
     for rank, connection in enumerate(members):
-        say(connection, member(rng, rank, faulty=faulty in {rank, 2}))
+        say(connection, member(rng, rank, jobs, faulty=faulty in {rank, 2}))
         if rng.random() < 0.25:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_WR)
