@@ -319,26 +319,6 @@ def test_both_streams_as_one_keep_their_order() -> None:
     assert lines == [(OUT, b"%d\n" % i) for i in range(50)]
 
 
-@pytest.mark.parametrize(
-    ("written", "lines"),
-    [
-        (b"a\nb", [b"a\n", b"b\n"]),
-        (b"10 %\r20 %\r\nend\r", [b"10 %\r", b"20 %\r\n", b"end\r"]),
-        (b"\n\n", [b"\n", b"\n"]),
-        (b"x" * (3 << 19), [b"x" * (3 << 19) + b"\n"]),
-        (b"", []),
-    ],
-)
-def test_what_is_a_line(written: bytes, lines: list[bytes]) -> None:
-    found: list[bytes] = []
-    program = Program(["cat"], stdin=written)
-    stream(program, lambda _, line: found.append(line), limit=LIMIT)
-    if len(written) < 1 << 20:
-        assert found == lines
-    else:  # without an end it is not held back for ever
-        assert b"".join(found).replace(b"\n", b"") == written
-
-
 @supervised
 def test_an_output_that_fails_ends_the_program(tmp_path: Path, *, supervised: bool) -> None:
     path = tmp_path / "pid"
@@ -365,19 +345,6 @@ def test_several_run_at_once_and_get_their_line(tmp_path: Path) -> None:
     pair = [python(code, cwd=tmp_path / a, stdin=f"x{a} x{b}\n".encode()) for a, b in ("pq", "qp")]
     for ended in side_by_side(pair, limit=60, patience=10):
         assert (ended.out, ended.how, ended.last_lines(3)) == (b"done\n", "", ["told"])
-
-
-def test_how_each_ended_is_told_in_words() -> None:
-    codes = ["import os; os.kill(os.getpid(), 11)", "import sys; sys.exit(3)"]
-    done = side_by_side([python(code) for code in codes], limit=60, patience=10)
-    assert [ended.how for ended in done] == ["died of SIGSEGV", "ended with exit code 3"]
-
-
-def test_one_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
-    path = tmp_path / "pid"
-    (ended,) = side_by_side([Program(["sh", "-c", HANGS, path])], limit=5, patience=1)
-    assert ended.how == "did not end within 5 s"
-    assert has_ended(path.read_text().strip())
 
 
 def test_where_one_fails_the_others_have_a_moment_left() -> None:
