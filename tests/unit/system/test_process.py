@@ -328,6 +328,7 @@ def test_both_streams_as_one_keep_their_order() -> None:
         (b"x" * (3 << 19), [b"x" * (3 << 19) + b"\n"]),
         (b"", []),
     ],
+    ids=["ends", "returns", "empty", "long", "nothing"],
 )
 def test_what_is_a_line(written: bytes, lines: list[bytes]) -> None:
     found: list[bytes] = []
