@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen.cli import main
+from patchgen.core.patch import pins
 from patchgen.errors import EXIT_CODES
 from patchgen.options import DEV_ROOT, FLAGS, REFUSED_IN_HOMES, VARIABLES
-from patchgen.patch import pins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

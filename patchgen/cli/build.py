@@ -12,7 +12,7 @@ import click
 from patchgen.cli import params
 from patchgen.cli.console import Command, data, print_json, progress, say_all
 from patchgen.cli.params import chosen_pin, json_option, only_variable_options, pytorch_option
-from patchgen.patch.report import options_data, options_line
+from patchgen.core.patch.report import options_data, options_line
 from patchgen.system import paths
 from patchgen.system.interpreter import locate
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from patchgen.cli.params import Sources, Variables
-    from patchgen.wheel import Plan, Request
-    from patchgen.wheel.delivery import Delivered
-    from patchgen.wheel.place import Place
+    from patchgen.core.wheel import Plan, Request
+    from patchgen.core.wheel.delivery import Delivered
+    from patchgen.core.wheel.place import Place
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def build(asked: _Build) -> None:
 
     Started again it goes on where it was stopped, and does again only what has other inputs.
     """
-    from patchgen import wheel  # no other command needs it
-    from patchgen.wheel import delivery
+    from patchgen.core import wheel  # no other command needs it
+    from patchgen.core.wheel import delivery
 
     request = _read_request(asked)
     if asked.dry_run:
@@ -107,7 +107,7 @@ def _read_request(asked: _Build) -> Request:
     Raises:
         OptionsError: one is refused.
     """
-    from patchgen.wheel import Request, env, variables
+    from patchgen.core.wheel import Request, env, variables
 
     options = asked.variables.read()
     pin = chosen_pin(asked.pytorch)

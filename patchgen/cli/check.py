@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchgen.checks import hold
 from patchgen.cli import params
 from patchgen.cli.console import Command, say, show_checks
 from patchgen.cli.params import chosen_pin, json_option, only_variable_options, pytorch_option
-from patchgen.patch.report import options_data, options_line
+from patchgen.core.patch.report import options_data, options_line
+from patchgen.system.checks import hold
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Variables
@@ -47,8 +47,8 @@ def check(request: _Request) -> None:
     holds, one marked [ ] does not, and one marked [-] does not but does not count either. What a
     training needs tells `switchml-patch doctor`.
     """
-    from patchgen.wheel import check as preflight  # no other command needs it
-    from patchgen.wheel import env
+    from patchgen.core.wheel import check as preflight  # no other command needs it
+    from patchgen.core.wheel import env
 
     options = request.variables.read()
     pin = chosen_pin(request.pytorch)

@@ -12,15 +12,15 @@ import click
 
 from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, option, print_json, progress, say
-from patchgen.client import checkout
+from patchgen.extras.lab.client import checkout
 from patchgen.options import VARIABLES
 from patchgen.system import paths
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Sources, Variables
-    from patchgen.client.checkout import Origin
-    from patchgen.client.library import Archive
-    from patchgen.client.mends import Mend
+    from patchgen.core.library.library import Archive
+    from patchgen.extras.lab.client.checkout import Origin
+    from patchgen.extras.lab.client.mends import Mend
 
 _LOGGER = logging.getLogger(__name__)
 _source_argument = click.argument("source", metavar="[SOURCE]", required=False, type=click.Path())
@@ -149,7 +149,7 @@ def build(request: _Build) -> None:
     the cache, a mirror or the network. Only what is committed counts. DPDK and gRPC are the
     system's packages, unless their homes are named.
     """
-    from patchgen.client import building, mends  # no other command needs it
+    from patchgen.extras.lab.client import building, mends  # no other command needs it
 
     chosen = mends.choose(request.without, mends.read_shipped())
     if request.listed:
@@ -210,8 +210,8 @@ def patch(request: _Patch) -> None:
     It is for git apply: in a clone that is then built with SwitchML's own Makefile, or with
     --controller in the one on the switch, whose controller is then started again.
     """
-    from patchgen.client import mends  # no other command needs it
-    from patchgen.patch import diff
+    from patchgen.core.patch import diff
+    from patchgen.extras.lab.client import mends  # no other command needs it
     from patchgen.system import files
 
     output = request.output
@@ -243,8 +243,9 @@ def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
     Exits with 0 where it has all mends or is the simulator, with 3 where it lacks some, and where
     HOME has no client library.
     """
-    from patchgen.client import homes, library, mends
+    from patchgen.core.library import homes, library
     from patchgen.errors import TreeError, file_errors
+    from patchgen.extras.lab.client import mends
 
     place = paths.from_native(home)
     if not os.path.lexists(library.path(place)):

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchgen import tables
 from patchgen.cli.console import Command, print_json
 from patchgen.cli.params import json_option
 from patchgen.errors import CheckError
-from patchgen.system import paths
+from patchgen.system import paths, tables
 
 if TYPE_CHECKING:
-    from patchgen.wheel.compare import Difference, Value
+    from patchgen.core.wheel.compare import Difference, Value
 
 _SHOWN = 10  # differences of one kind that change no file
 _DIGITS = 12  # of a SHA-256 in the table; --json has all
@@ -31,7 +30,7 @@ def compare(left: str, right: str, *, as_json: bool) -> None:
     Exit code 0 where every file has the same contents and mode, even if the archives differ in
     times, order or compression, which is told; else 6.
     """
-    from patchgen.wheel import compare as wheels  # no other command needs it
+    from patchgen.core.wheel import compare as wheels  # no other command needs it
 
     found = wheels.compare(left, right)
     same = not any(difference.of_file for difference in found)

@@ -14,7 +14,7 @@ from patchgen.errors import CheckError, FileError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from patchgen.checks import Check
+    from patchgen.system.checks import Check
 
 _SENTENCE = 80  # characters of what a command is for
 _SHOWN = 10  # problems of one check
@@ -128,7 +128,7 @@ def progress() -> Iterator[None]:
 
 def show_checks(checks: Sequence[Check], *, as_json: bool, **about: object) -> None:
     """Prints the checks, and ends the command with 6 where one that is required does not hold."""
-    from patchgen.checks import hold
+    from patchgen.system.checks import hold
 
     if as_json:
         print_json({**about, "ok": hold(checks), "checks": [data(check) for check in checks]})

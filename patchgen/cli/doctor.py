@@ -13,7 +13,7 @@ from patchgen.cli.console import Command, print_json, progress, say_all
 from patchgen.cli.lab_options import CONFIG, lab_options
 from patchgen.cli.params import json_option, simulating_options
 from patchgen.errors import CheckError, OptionsError
-from patchgen.ranks.ways import AUTO, STOCK, WAYS
+from patchgen.extras.train.ways import AUTO, STOCK, WAYS
 from patchgen.system import interpreter
 
 if TYPE_CHECKING:
@@ -75,14 +75,14 @@ def doctor(  # noqa: PLR0913  # one for each option
     """Tells which part of the way to the switch fails, and what to do.
 
     Starts ranks on this machine, which go from the launcher to a right sum. On several machines,
-    start `python -m torch_switchml.doctor` as a training is started, by `run` as well. Exits with 6
-    where a part fails.
+    start `python -m torch_switchml.doctor` as a training is started. Exits with 6 where a part
+    fails.
     """
-    from patchgen import plots  # no other command needs them
-    from patchgen.payload.doctor import table
-    from patchgen.ranks import doctor as examining
-    from patchgen.ranks.job import Job
-    from patchgen.ranks.setup import prepare
+    from patchgen.extras.install.payload.doctor import table
+    from patchgen.extras.train import doctor as examining
+    from patchgen.extras.train.job import Job
+    from patchgen.extras.train.setup import prepare
+    from patchgen.system import plots  # no other command needs them
 
     if plot is not None:
         plots.check(plot)
@@ -97,7 +97,7 @@ def doctor(  # noqa: PLR0913  # one for each option
         workers=workers,
         way=way,
         options=variables.read_library(),
-        configs=lab.read_configs([config] if config else []),
+        configs=lab.find_configs([config] if config else []),
         lab=lab.wanted,
         faults=lab.faults,
     )

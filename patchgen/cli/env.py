@@ -103,8 +103,8 @@ class _Verify:
 def lock(request: _Lock) -> None:
     """Solves an environment file and writes every package with its hashes."""
     _require()
-    from patchgen.wheel import env as conda
-    from patchgen.wheel.env import locking
+    from patchgen.core.wheel import env as conda
+    from patchgen.core.wheel.env import locking
 
     with progress():
         made = locking.make_lock(
@@ -141,8 +141,8 @@ def lock(request: _Lock) -> None:
 def create(request: _Create) -> None:
     """Makes a prefix from the lock, or finishes a half made one. Checks every hash."""
     _require()
-    from patchgen.wheel.env import lockfile
-    from patchgen.wheel.env import prefix as prefixes
+    from patchgen.core.wheel.env import lockfile
+    from patchgen.core.wheel.env import prefix as prefixes
 
     with progress():
         read = lockfile.read(request.lock_file)
@@ -168,7 +168,7 @@ def create(request: _Create) -> None:
 def verify(request: _Verify) -> None:
     """Compares a prefix with the lock. Exits with 0 only if all holds, else with 6."""
     _require()
-    from patchgen.wheel.env import comparison, lockfile
+    from patchgen.core.wheel.env import comparison, lockfile
 
     checks = comparison.compare_prefix(
         lockfile.read(request.lock_file),
@@ -180,6 +180,6 @@ def verify(request: _Verify) -> None:
 
 
 def _require() -> None:
-    from patchgen.wheel import env as conda
+    from patchgen.core.wheel import env as conda
 
     conda.require()

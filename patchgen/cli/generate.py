@@ -12,8 +12,8 @@ import click
 from patchgen.cli import path_types
 from patchgen.cli.console import Command, print_json, say_all, write_bytes
 from patchgen.cli.params import Variables, into, json_option, pytorch_option, variable_options
+from patchgen.core.patch import patchfile, pins, report
 from patchgen.errors import file_errors
-from patchgen.patch import patchfile, pins, report
 from patchgen.system import files, paths
 
 _NAME = "switchml_pytorch.patch"

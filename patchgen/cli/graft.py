@@ -152,7 +152,7 @@ def install(request: _Install) -> None:
         _compare(request.library, python)
         _install(python, request.library, user=request.user)
         return
-    from patchgen.graft import installing
+    from patchgen.extras.install.graft import installing
 
     installing.check(python, os.environ, user=request.user)
     with files.scratch("graft") as directory:
@@ -168,7 +168,7 @@ def install(request: _Install) -> None:
 @params.into(_Uninstall)
 def uninstall(request: _Uninstall) -> None:
     """Removes an installed graft."""
-    from patchgen import graft as grafts
+    from patchgen.extras.install import graft as grafts
 
     python = interpreter.locate(request.torch_python)
     package = grafts.uninstall(python, os.environ, user=request.user)
@@ -189,7 +189,7 @@ def _output(output: str | None, options: Options) -> str:
 
 
 def _compile(source: _Source, options: Options, python: str, target: str) -> None:
-    from patchgen import graft as grafts
+    from patchgen.extras.install import graft as grafts
 
     known, wanted = params.known_pins(source.pytorch)
     torch = params.torch_of(python)
@@ -205,7 +205,7 @@ def _compile(source: _Source, options: Options, python: str, target: str) -> Non
 
 
 def _compare(library: str, python: str) -> None:
-    from patchgen import graft as grafts
+    from patchgen.extras.install import graft as grafts
 
     why = grafts.misfit(grafts.read(library), params.torch_of(python).root)
     if why:
@@ -213,7 +213,7 @@ def _compare(library: str, python: str) -> None:
 
 
 def _install(python: str, library: str, *, user: bool) -> None:
-    from patchgen import graft as grafts
+    from patchgen.extras.install import graft as grafts
 
     package = grafts.install(python, library, os.environ, user=user)
     say(f"installed in {package}: {python} loads it whenever it imports torch")

@@ -14,8 +14,7 @@ from patchgen.errors import OptionsError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from patchgen.ranks.configs import Configs
-    from patchgen.ranks.lab import Faults
+    from patchgen.extras.lab.lab import Faults
 
 CONFIG = "SWITCHML_CONFIG"
 """Variable that names a switchml.cfg."""
@@ -30,18 +29,20 @@ class LabRequest:
     faults: Faults | None
     """Faults injected by its switch; None where the user names none."""
 
-    def read_configs(self, named: Sequence[str]) -> Configs:
-        """Reads the configurations of the ranks: the named ones, else that of the environment.
+    def find_configs(self, named: Sequence[str]) -> list[str]:
+        """Finds the configurations of the ranks: the named ones, else that of the environment.
 
         Raises:
             OptionsError: one cannot be read, or the lab makes them.
         """
-        from patchgen.ranks import configs
+        from patchgen.extras.train.configs import read_config
 
         if self.wanted and named:
             raise OptionsError("--lab: it makes the configurations; drop --config")
         found = [] if self.wanted else [*named] or [*filter(None, [os.environ.get(CONFIG)])]
-        return configs.read_configs([os.path.abspath(path) for path in found])
+        for path in found:
+            read_config(os.path.abspath(path))
+        return [os.path.abspath(path) for path in found]
 
 
 def lab_options(default: str) -> Callable[[Command], Command]:
@@ -63,7 +64,7 @@ def lab_options(default: str) -> Callable[[Command], Command]:
 
 
 def _read_request(given: Mapping[str, Any]) -> LabRequest:
-    from patchgen.ranks.lab import Faults
+    from patchgen.extras.lab.lab import Faults
 
     lab, faults = given["connected"], given["faults"]
     named = {name: faults[name] for name in FAULTS if faults[name] is not None}

@@ -10,17 +10,17 @@ import click
 
 from patchgen.cli import path_types
 from patchgen.cli.console import option, say
-from patchgen.client import homes
+from patchgen.core.library import homes
+from patchgen.core.patch import pins
 from patchgen.errors import OptionsError
 from patchgen.options import DEV_ROOT, HOMES, VARIABLES, Options, Variable, resolve
-from patchgen.patch import pins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from patchgen.patch.pins import Pin
-    from patchgen.source import Places
-    from patchgen.torch import Torch
+    from patchgen.core.patch.pins import Pin
+    from patchgen.core.source import Places
+    from patchgen.core.torch import Torch
 
 Command = Callable[..., Any]
 
@@ -288,7 +288,7 @@ def chosen_pin(pytorch: str | None) -> Pin:
 
 def torch_of(python: str) -> Torch:
     """The torch with Gloo that an interpreter imports."""
-    from patchgen.torch import probe_torch  # few commands need it
+    from patchgen.core.torch import probe_torch  # few commands need it
 
     # An installed graft, which may not fit any more, stays out.
     environ = {**os.environ, "SWITCHML_GRAFT": "0"}
@@ -297,7 +297,7 @@ def torch_of(python: str) -> Torch:
 
 def work(given: str | None, pin: Pin) -> str:
     """The absolute path of the directory to build in."""
-    from patchgen.wheel import check  # no other command needs it
+    from patchgen.core.wheel import check  # no other command needs it
 
     return os.path.normpath(os.path.join(os.getcwd(), given or check.default_work(pin)))
 
@@ -322,7 +322,7 @@ class Sources(NamedTuple):
         Raises:
             OptionsError: one of them is not there.
         """
-        from patchgen.source import places  # few commands need it
+        from patchgen.core.source import places  # few commands need it
 
         return places.Places(
             [places.parse_mirror(mirror) for mirror in self.mirrors],

@@ -7,9 +7,9 @@ import click
 from patchgen.cli import path_types
 from patchgen.cli.console import Command, Group, print_json, say
 from patchgen.cli.params import json_option, known_pins, pytorch_option
+from patchgen.core.patch import pins as known
+from patchgen.core.patch import report
 from patchgen.errors import TreeError, file_errors
-from patchgen.patch import pins as known
-from patchgen.patch import report
 from patchgen.system import files, paths
 
 
@@ -47,7 +47,7 @@ def pins(ctx: click.Context, *, as_json: bool) -> None:
 )
 def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> None:
     """Makes a pin from an unpatched checkout."""
-    from patchgen.patch import pinning
+    from patchgen.core.patch import pinning
 
     pin = pinning.make(
         paths.from_native(tree), known.of_layout(layout, known.shipped()), name, commit
@@ -66,8 +66,8 @@ def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> 
 @pytorch_option
 def check(tree: str, pytorch: str | None) -> None:
     """Compares a pin with an unpatched checkout of its commit."""
-    from patchgen.patch import pinning
-    from patchgen.patch.state import inspect
+    from patchgen.core.patch import pinning
+    from patchgen.core.patch.state import inspect
 
     source = paths.from_native(tree)
     shipped, pin = known_pins(pytorch)

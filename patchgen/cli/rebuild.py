@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchgen import tables
 from patchgen.cli import params, path_types
 from patchgen.cli.compare import show
 from patchgen.cli.console import Command, data, option, print_json, progress, say, show_checks
 from patchgen.errors import CheckError
-from patchgen.system import paths
+from patchgen.system import paths, tables
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Sources
-    from patchgen.wheel.rebuild import Outcome, Site, Target
+    from patchgen.core.wheel.rebuild import Outcome, Site, Target
 
 _OUTPUT = "rebuilt"
 _WHEEL_WORK = "/var/tmp/switchml-patch/rebuild"  # noqa: S108  # survives a reboot; not secret
@@ -101,7 +100,7 @@ def rebuild(request: _Rebuild) -> None:
     It takes wheels of PyTorch and of the plugin, grafts, client libraries and homes of these. Exit
     code 0 where the bytes are identical, else 6, also where something that is needed is not here.
     """
-    from patchgen.wheel import rebuild as again  # no other command needs it
+    from patchgen.core.wheel import rebuild as again  # no other command needs it
 
     target = again.find(request.target, request.record, tuple(again.KINDS))
     output = os.path.abspath(request.output)
@@ -135,7 +134,7 @@ def rebuild(request: _Rebuild) -> None:
 
 
 def _show(outcome: Outcome) -> None:
-    from patchgen.wheel.rebuild import diffoscope
+    from patchgen.core.wheel.rebuild import diffoscope
 
     say(f"rebuilt {outcome.made}")
     show([*outcome.differences])
@@ -155,9 +154,9 @@ def _show(outcome: Outcome) -> None:
 
 
 def _site(request: _Rebuild, target: Target) -> Site:
+    from patchgen.core.wheel import provenance
+    from patchgen.core.wheel.rebuild import Site
     from patchgen.system.interpreter import locate
-    from patchgen.wheel import provenance
-    from patchgen.wheel.rebuild import Site
 
     known, wanted = params.known_pins(request.pytorch)
     beside = os.path.join(os.path.dirname(target.path), params.LOCK)

@@ -6,8 +6,8 @@ import click
 
 from patchgen.cli.console import Command, say_all
 from patchgen.cli.params import known_pins, pytorch_option
-from patchgen.patch import report
-from patchgen.patch import tree as trees
+from patchgen.core.patch import report
+from patchgen.core.patch import tree as trees
 from patchgen.system import paths
 
 

@@ -10,7 +10,7 @@ import click
 from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, progress, say
 from patchgen.cli.serving import counters_option, listen_option, run
-from patchgen.client.config import MAX_WORKERS
+from patchgen.core.library.config import MAX_WORKERS
 from patchgen.system import ports
 
 
@@ -73,7 +73,7 @@ def install(request: _Install) -> None:
     import shlex
     from pathlib import Path
 
-    from patchgen.client import simulator as simulators  # no other command needs it
+    from patchgen.extras.lab import simulator as simulators  # no other command needs it
 
     given = {name: value for name, value in vars(request).items() if value is not None}
     if request.aggregator is not None and request.controller_port is not None:
@@ -101,9 +101,9 @@ def serve(listen: str, workers: int, target: str | None, cache: str | None) -> N
     It is the switch instead of rank 0, for ranks whose switchml.cfg says so; `simulator install
     --aggregator` writes such files. What was counted is told at the end, and the exit code is 0.
     """
-    from patchgen.client.simulator import aggregator, report
+    from patchgen.extras.lab.simulator import aggregator, counters
 
     with progress():
         program = aggregator.build(params.cache(cache), os.environ)
     command = [program, f"--listen={listen}", f"--workers={workers}"]
-    run(command, target, report.lines, "the aggregator")
+    run(command, target, counters.lines, "the aggregator")

@@ -9,11 +9,11 @@ import click
 
 from patchgen.cli.console import Command, print_json
 from patchgen.cli.params import json_option, known_pins, pytorch_option
+from patchgen.core.patch import report, state
 from patchgen.errors import TreeError
-from patchgen.patch import report, state
+from patchgen.extras.install import report as torch_report
+from patchgen.extras.install.summary import summarize_python, summarize_wheel
 from patchgen.system import interpreter, paths
-from patchgen.torch import report as torch_report
-from patchgen.torch.summary import summarize_python, summarize_wheel
 
 
 @click.command(cls=Command)

@@ -38,7 +38,7 @@ def verify(
     With a graft and a plugin it sums with each.
     Exits with 0 only if all holds, else with 6.
     """
-    from patchgen.ranks.verify import verify_python, verify_wheel  # no other command needs it
+    from patchgen.core.verify import verify_python, verify_wheel  # no other command needs it
 
     with progress():
         if os.path.basename(target).endswith(".whl"):

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from patchgen.switch import SOURCE
+from patchgen.extras.lab.switch import SOURCE
 
 HERE = Path(__file__).parent
 FILES = ("core.cc", "frame.cc", "sum.cc")

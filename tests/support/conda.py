@@ -29,7 +29,7 @@ from rattler.index import index_fs
 
 from patchgen.cli.env import env
 from patchgen.cli.program import Main
-from patchgen.wheel.env import lockfile
+from patchgen.core.wheel.env import lockfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -22,7 +22,7 @@ SIZES = [1, 1_000_003]
 FAILOVER = {"SWITCHML_FAILOVER": "1"}
 EITHER = pytest.mark.parametrize("env", [{}, FAILOVER], ids=["alone", "failover"])
 """A test of ranks without failover, and with it."""
-OLD_PROTOCOL = ("files/SwitchMLAgreement.hpp", "kProtocol = ", "kProtocol = -1 + ")
+OLD_PROTOCOL = ("patch/SwitchMLAgreement.hpp", "kProtocol = ", "kProtocol = -1 + ")
 """Change of the templates that makes a rank speak the protocol before ours."""
 LARGE = 64 * 2**20 // 4  # of two ranks only, as more of them are slow on few cores
 

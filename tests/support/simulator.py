@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from patchgen.client.config import compose_simulated
-from patchgen.client.simulator import install
+from patchgen.core.library.config import compose_simulated
+from patchgen.extras.lab.simulator import install
 from patchgen.system.ports import free_port
 from patchgen.system.process import run
 from support.configs import with_values

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from packaging.version import Version
 
-from patchgen.payload import graft_hook
-from patchgen.ranks.exits import CRASHES
+from patchgen.core.verify.exits import CRASHES
+from patchgen.extras.install.payload import graft_hook
 from patchgen.system.ports import free_port
 from support import command, simulator
 from support.forking import Servers

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchgen.patch import pinning, pins
+from patchgen.core.patch import pinning, pins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,10 +8,10 @@ import zipfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from patchgen.core.patch import pins
+from patchgen.core.wheel.provenance import Isolation, Provenance
 from patchgen.options import resolve
-from patchgen.patch import pins
 from patchgen.system.files import Artifact
-from patchgen.wheel.provenance import Isolation, Provenance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,8 +13,8 @@ import pytest
 from support.simulator import fixed_point_sum, job, packets
 from support.trees import tool
 
-from patchgen.accuracy.fixed_point import FixedPoint
-from patchgen.accuracy.methods import Float32
+from patchgen.extras.accuracy.fixed_point import FixedPoint
+from patchgen.extras.accuracy.methods import Float32
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from support.simulator import Home
 
-    from patchgen.accuracy.methods import Method
+    from patchgen.extras.accuracy.methods import Method
 
     Floats = NDArray[np.float32]
 

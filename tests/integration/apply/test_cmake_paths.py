@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from patchgen.core.patch import quoting
 from patchgen.errors import OptionsError
 from patchgen.options import REFUSED_IN_HOMES, resolve
-from patchgen.patch import quoting
 from patchgen.system import paths
 
 if TYPE_CHECKING:

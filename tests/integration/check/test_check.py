@@ -17,15 +17,15 @@ import pytest
 from support.trees import tool
 from support.waiting import has_ended, read_rest, until
 
-from patchgen.patch import pins
-from patchgen.patch.limits import Limits
-from patchgen.payload import enclosure
+from patchgen.core.patch import pins
+from patchgen.core.patch.limits import Limits
+from patchgen.core.wheel import env
+from patchgen.core.wheel.check import Site, programs
+from patchgen.core.wheel.check import python as interpreters
+from patchgen.core.wheel.check.tools import Tools
+from patchgen.core.wheel.env import marker
+from patchgen.core.wheel.payload import enclosure
 from patchgen.system.process import run
-from patchgen.wheel import env
-from patchgen.wheel.check import Site, programs
-from patchgen.wheel.check import python as interpreters
-from patchgen.wheel.check.tools import Tools
-from patchgen.wheel.env import marker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -629,7 +629,7 @@ def test_the_lock_decides_before_there_is_a_prefix(
 
 @needs_env
 def test_a_prefix_is_linked_in(simulator: Path, tmp_path: Path) -> None:
-    from patchgen.wheel.env import lockfile  # of the extra env
+    from patchgen.core.wheel.env import lockfile  # of the extra env
 
     prefix, lock = tmp_path / "work/env", write_lock(tmp_path / "lock", LOCKED)
     arguments = ["--switchml-home", str(simulator), "--lock", lock]

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from patchgen.checks import Check
-from patchgen.client import homes, library
+from patchgen.core.library import homes, library
+from patchgen.core.patch import pins
+from patchgen.core.patch.limits import Limits
+from patchgen.core.wheel.check import advice, configure
+from patchgen.core.wheel.check.environment import LockedEnvironment
+from patchgen.core.wheel.check.site import Site
+from patchgen.core.wheel.check.tools import Tools
 from patchgen.options import resolve
-from patchgen.patch import pins
-from patchgen.patch.limits import Limits
-from patchgen.wheel.check import advice, configure
-from patchgen.wheel.check.environment import LockedEnvironment
-from patchgen.wheel.check.site import Site
-from patchgen.wheel.check.tools import Tools
+from patchgen.system.checks import Check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from patchgen.wheel.check.configure import Configuration
+    from patchgen.core.wheel.check.configure import Configuration
 
 pytestmark = pytest.mark.integration
 

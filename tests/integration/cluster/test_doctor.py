@@ -12,7 +12,7 @@ from support.hosts import INTERFACE
 from support.serving import serving
 from support.waiting import ENOUGH
 
-from patchgen.client.config import compose_simulated
+from patchgen.core.library.config import compose_simulated
 
 if TYPE_CHECKING:
     from pathlib import Path

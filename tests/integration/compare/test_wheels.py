@@ -19,9 +19,9 @@ import pytest
 from support.trees import tool
 from support.wheelhouse import PROVENANCE, Entry, Fake, zipped
 
+from patchgen.core.wheel import companions
+from patchgen.core.wheel.compare import compare
 from patchgen.system.wheel import normalise
-from patchgen.wheel import companions
-from patchgen.wheel.compare import compare
 
 pytestmark = pytest.mark.integration
 

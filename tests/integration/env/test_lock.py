@@ -8,7 +8,7 @@ import pytest
 from rattler import LockFile
 from support.conda import PLATFORM, Channel, Package, Site, served
 
-from patchgen.wheel.env import lockfile
+from patchgen.core.wheel.env import lockfile
 
 pytestmark = pytest.mark.integration
 

@@ -17,9 +17,9 @@ from support.trees import Tree, tool
 from support.waiting import alive, until
 
 from patchgen.errors import FileError
-from patchgen.graft import installing
-from patchgen.payload import probe
+from patchgen.extras.install.graft import installing
 from patchgen.system import interpreter
+from patchgen.system.payload import probe
 
 if TYPE_CHECKING:
     from pathlib import Path

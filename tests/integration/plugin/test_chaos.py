@@ -14,7 +14,7 @@ from support.chaos.switches import Simulated
 from support.hosts import cabled
 from support.shared import once
 
-from patchgen.client.simulator import aggregator
+from patchgen.extras.lab.simulator import aggregator
 
 if TYPE_CHECKING:
     from pathlib import Path

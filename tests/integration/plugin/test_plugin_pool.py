@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.simulator import SANITIZED, SANITIZERS
 
-from patchgen.patch import render
+from patchgen.core.patch import render
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,7 @@ import pytest
 from support.restarts import RESTARTS, WORLD, by_run, by_torchrun, check_goes_on, plan_kills
 from support.serving import serving
 
-from patchgen.client.config import compose_simulated
+from patchgen.core.library.config import compose_simulated
 
 if TYPE_CHECKING:
     from pathlib import Path

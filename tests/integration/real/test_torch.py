@@ -23,7 +23,7 @@ from support.real import FAULTS, LabLauncher, OneFile, Settings, Stoppable
 from support.table import check_all_summed, differences, run_table
 from support.torch import Plugin, built_plugin, checked, results
 
-from patchgen.ranks import lab
+from patchgen.extras.lab import lab
 
 pytestmark = pytest.mark.integration
 

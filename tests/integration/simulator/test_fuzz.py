@@ -8,7 +8,7 @@ import pytest
 from support.fuzz import INPUTS, compiled, counted
 from support.simulator import LINK, sanitized_prefix
 
-from patchgen.client import simulator
+from patchgen.extras.lab import simulator
 
 pytestmark = pytest.mark.integration
 

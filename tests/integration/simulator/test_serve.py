@@ -19,7 +19,7 @@ from support.simulator import fixed_point_sum, job, packets
 from support.trees import tool
 from support.waiting import ENOUGH, until
 
-from patchgen.client.simulator import aggregator
+from patchgen.extras.lab.simulator import aggregator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

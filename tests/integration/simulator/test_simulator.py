@@ -26,10 +26,10 @@ from support.simulator import (
     sanitized_home,
 )
 
-from patchgen.client import simulator
-from patchgen.client.config import compose_simulated, read
-from patchgen.client.simulator import install
+from patchgen.core.library.config import compose_simulated, read
 from patchgen.errors import ToolError
+from patchgen.extras.lab import simulator
+from patchgen.extras.lab.simulator import install
 from patchgen.system.ports import free_port
 from patchgen.system.process import run
 

@@ -16,7 +16,7 @@ from support.switch_traces import ADDRESSES
 from support.unprivileged import directory
 from support.waiting import ENOUGH
 
-from patchgen.switch import SOURCE
+from patchgen.extras.lab.switch import SOURCE
 
 if TYPE_CHECKING:
     from support.switch_clients import MemifClient

@@ -19,8 +19,8 @@ from support.build import Site, environment, make_parts
 from support.simulator import plain_prefix
 from support.waiting import ENOUGH, read_rest, read_until
 
-from patchgen.payload import enclosure
-from patchgen.wheel.env import marker
+from patchgen.core.wheel.env import marker
+from patchgen.core.wheel.payload import enclosure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -20,7 +20,7 @@ from support.build import Site, another_client, environment
 from support.disks import small
 from support.waiting import ENOUGH, has_ended, read_rest, read_until, until
 
-from patchgen.payload import enclosure
+from patchgen.core.wheel.payload import enclosure
 
 pytestmark = pytest.mark.integration
 

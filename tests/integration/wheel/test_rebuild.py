@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import client_source, command, unprivileged
 
-from patchgen.client import homes, mends, origin
-from patchgen.source.places import Places
-from patchgen.wheel import rebuild
-from patchgen.wheel.rebuild import KINDS, Site
+from patchgen.core.library import homes, origin
+from patchgen.core.source.places import Places
+from patchgen.core.wheel import rebuild
+from patchgen.core.wheel.rebuild import KINDS, Site
+from patchgen.extras.lab.client import mends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

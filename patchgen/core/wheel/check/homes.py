@@ -1,0 +1,125 @@
+"""Rows about the homes: the client library, DPDK and gRPC."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchgen.core.library import homes, library
+from patchgen.core.wheel.check.site import reason
+from patchgen.system import paths
+from patchgen.system.checks import Check
+from patchgen.system.paths import describe, native
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchgen.core.library.library import Archive
+    from patchgen.core.wheel.check.configure import Configuration
+    from patchgen.core.wheel.check.facts import Facts
+    from patchgen.options import Options
+
+_CLIENT = (
+    "make one with switchml-patch client build, name another place with --switchml-home, "
+    "or take the simulator: switchml-patch simulator install -o DIR"
+)
+
+
+class Client(NamedTuple):
+    """The client library of SWITCHML_HOME."""
+
+    archive: Archive | None
+    """The archive; None where it cannot be used."""
+    headers: bool
+    """True where the home has them."""
+    row: Check
+
+
+def look(options: Options) -> Client:
+    """Reads SWITCHML_HOME."""
+    home = native(options.switchml_home)
+    path, header = library.path(options.switchml_home), f"{home}/{homes.HEADER}"
+    wrong = []
+    if not os.path.isfile(header):
+        wrong.append(f"no {describe(header)}; {_CLIENT}")
+    archive = None
+    try:
+        archive = library.read(options.switchml_home)
+    except FileNotFoundError:
+        wrong.append(f"no {describe(path)}" + ("" if wrong else f"; {_CLIENT}"))
+    except OSError as error:
+        wrong.append(f"{describe(path)}: {reason(error)}; it has to be a file that can be read")
+    except library.ArchiveError as error:
+        wrong.append(f"{describe(path)}: {error}; build the client library again")
+    row = Check("SWITCHML_HOME", tuple(wrong), describe(home))
+    return Client(archive, os.path.isfile(header), row)
+
+
+def check_client(facts: Facts) -> Iterator[Check]:
+    """Checks SWITCHML_HOME, and that the flags are those of its archive."""
+    yield facts.client.row
+    if facts.archive:
+        configuration = facts.configuration
+        wrong = configuration.archive if configuration else ()
+        yield Check("client library", tuple(map(paths.printable, wrong)), facts.archive.about)
+
+
+def check_dependencies(facts: Facts) -> Iterator[Check]:
+    """Checks DPDK and gRPC: by SWITCHML_HOME where it names what it links with, else each home."""
+    if facts.simulator:
+        return
+    links = read_links(facts.options)
+    if links:
+        yield links
+        return
+    if "dpdk_home" in facts.options.homes:
+        yield _check_dpdk(facts.options, facts.configuration)
+    if facts.options.grpc:
+        yield _check_grpc(facts.options, facts.configuration)
+
+
+def read_links(options: Options) -> Check | None:
+    """Row about what SWITCHML_HOME links with; None where it does not say."""
+    try:
+        found = library.read_links(options.switchml_home)
+    except OSError as error:
+        about = f"{describe(native(options.switchml_home))}/{homes.MODULE}: {reason(error)}"
+        return Check("DPDK and gRPC", (f"{about}; it has to be a file that can be read",))
+    return (
+        Check("DPDK and gRPC", (), ", ".join(found) or "not needed") if found is not None else None
+    )
+
+
+def _check_dpdk(options: Options, configuration: Configuration | None) -> Check:
+    home = native(options.dpdk_home)
+    wrong = _missing(options, "DPDK_HOME", configuration)
+    if wrong:
+        advice = "build DPDK there, or name another place with --dpdk-home"
+        return Check("DPDK_HOME", (*wrong, advice), describe(home))
+    names = [name for name in ("libdpdk.so", "libdpdk.a") if os.path.isfile(f"{home}/lib/{name}")]
+    return Check("DPDK_HOME", (), ", ".join([describe(home), *names[:1]]))
+
+
+def _check_grpc(options: Options, configuration: Configuration | None) -> Check:
+    home = native(options.grpc_home)
+    wrong = _missing(options, "GRPC_HOME", configuration) or (
+        list(configuration.modules) if configuration else []
+    )
+    if wrong:
+        advice = "build gRPC there, or name another place with --grpc-home"
+        return Check("GRPC_HOME", (*map(paths.printable, wrong), advice), describe(home))
+    shared = all(
+        glob.glob(f"{glob.escape(home)}/lib*/{name}.so*") for name in ("libgrpc++", "libprotobuf")
+    )
+    kind = "shared" if shared else "static, or shared elsewhere: then ldconfig has to know them"
+    versions = configuration.versions.items() if configuration else ()
+    about = [f"{name} {version}" for name, version in versions]
+    return Check("GRPC_HOME", (), f"{describe(home)}: {', '.join([*about, kind])}")
+
+
+def _missing(options: Options, variable: str, configuration: Configuration | None) -> list[str]:
+    """Paths that a home lacks, a line each: by switchml.cmake, else by the tool's own list."""
+    if configuration is not None:
+        return [f"no {paths.printable(path)}" for path in configuration.missing.get(variable, ())]
+    return [one.problem for one in homes.find_missing(options) if one.variable == variable]

@@ -1,0 +1,123 @@
+"""Brings the verified wheel to its place, with what tells where it came from."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.core.library import origin
+from patchgen.core.patch import patchfile
+from patchgen.core.wheel import companions, linked, previous, provenance, sbom
+from patchgen.core.wheel.linked import Linked
+from patchgen.core.wheel.provenance import Isolation
+from patchgen.system import files, process
+from patchgen.system.files import Artifact
+
+if TYPE_CHECKING:
+    from patchgen.core.wheel.session import Session
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """The wheel and what lies beside it; commands to install it."""
+
+    wheel: str
+    sha256: str
+    python: str
+    beside: tuple[str, ...]
+    commands: tuple[str, ...]
+    moved: str | None
+    """Path of the previous wheel of this name, if it was built from other inputs."""
+
+
+def deliver(session: Session) -> Delivered:
+    """Writes what is not there yet, each file whole or not at all.
+
+    Raises:
+        ToolError: a library that writes the bill of materials is not installed.
+        OSError: a file cannot be written.
+    """
+    request, python = session.request, session.request.interpreter
+    os.makedirs(request.output, exist_ok=True)
+    wheel = os.path.join(request.output, session.wheel.name)
+    described = _provenance(session)
+    moved = previous.move_aside(wheel, described)
+    if not os.path.isfile(wheel) or files.sha256(wheel) != session.wheel.sha256:
+        with (
+            open(os.path.join(request.wheels, session.wheel.name), "rb") as verified,
+            files.replacing(wheel) as target,
+        ):
+            shutil.copyfileobj(verified, target)
+    constraints = os.path.join(request.output, "constraints.txt")
+    patched = os.path.join(request.output, provenance.PATCH)
+    for path, content in {
+        patched: patchfile.build(request.options, request.pin),
+        constraints: companions.constraints(request.version, request.recipe).encode(),
+    }.items():
+        files.replace(os.fsencode(path), content)
+    bill = wheel + sbom.SUFFIX
+    # What is linked follows from the wheel: to read that again takes seconds.
+    if not provenance.written(wheel, described) or not os.path.isfile(bill):
+        sbom.write(wheel, described, session.lock, _linked(session, wheel))
+    beside = (patched, constraints, provenance.write(wheel, described), bill)
+    commands = companions.commands(python, wheel, constraints, request.recipe)
+    return Delivered(
+        wheel, session.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), moved
+    )
+
+
+def _provenance(session: Session) -> provenance.Provenance:
+    request, wheel = session.request, session.wheel
+    return provenance.Provenance(
+        wheel=Artifact(wheel.name, wheel.size, wheel.sha256),
+        version=request.version,
+        pin=request.pin,
+        commits=session.source.commits,
+        addresses=session.source.addresses,
+        patch_sha256=session.patch.sha256,
+        options=request.options,
+        client_sha256=session.patch.client,
+        simulator=session.patch.simulator,
+        lock_sha256=session.env.lock_file,
+        toolchain=session.env.toolchain.data(),
+        variables=session.env.variables,
+        epoch=session.source.epoch,
+        build_path=session.place.path(request.source),
+        isolation=Isolation(
+            session.place.reason,
+            {
+                "compile": session.compile.network,
+                "wheel": wheel.network,
+                "verify": session.verify.network,
+            },
+        ),
+        accepted=request.accepted,
+        without=request.without,
+        client=origin.describe_home(request.options.switchml_home),
+    )
+
+
+def _linked(session: Session, wheel: str) -> Linked:
+    request, seen, environ = session.request, session.place.path, session.env.environ
+    return Linked(
+        linked.repositories(seen(request.source), session.source.commits, environ),
+        linked.libraries(wheel, None if request.python else seen(request.prefix), environ),
+    )
+
+
+def install(delivered: Delivered) -> None:
+    """Installs the wheel for the interpreter that it was built with, in place of another torch.
+
+    Logs the step.
+
+    Raises:
+        ToolError: pip failed.
+    """
+    _LOGGER.info("installing for %s", delivered.python)
+    process.run(shlex.split(delivered.commands[0]), cwd="/", limit=None, supervised=True)

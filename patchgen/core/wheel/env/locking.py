@@ -1,0 +1,76 @@
+"""Making a lock from an environment file."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from patchgen.core.wheel.env import channels as channel_list
+from patchgen.core.wheel.env import external, lockfile, solve, spec
+from patchgen.core.wheel.env.lockfile import Lock
+from patchgen.errors import OptionsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def make_lock(  # noqa: PLR0913  # each is an option of the command
+    source: str,
+    output: str,
+    *,
+    platform: str,
+    channels: Sequence[str],
+    virtual: str,
+    program: str | None,
+    cache: str,
+    environ: Mapping[str, str],
+) -> Lock:
+    """Solves an environment file and writes the lock. Logs each step.
+
+    Args:
+        source: the environment file.
+        output: the lock; replaced at once or not at all.
+        platform: as linux-64.
+        channels: instead of the file's, if any.
+        virtual: virtual packages as NAME=VERSION[,...], over the file's.
+        program: a conda, mamba or micromamba to solve with, instead of py-rattler.
+        cache: a directory for channel indexes.
+        environ: of the user.
+
+    Raises:
+        OptionsError: the file asks for what cannot be had.
+        ToolError: a channel cannot be read, or the program failed.
+        FileError: a file cannot be read or written.
+    """
+    environment = spec.load(source)
+    assumed = environment.virtual(platform, spec.parse_virtual(virtual))
+    used = [channel_list.parse(text) for text in channels or environment.channels]
+    if not used:
+        raise OptionsError(f"{source}: channels: there are none; name one with --channel")
+    specs = environment.dependencies
+    names = ", ".join(channel.name for channel in used)
+    _LOGGER.info("solving %d dependencies for %s from %s", len(specs), platform, names)
+    if program is None:
+        repodata = os.path.join(cache, "repodata")
+        packages = solve.solve(specs, used, platform, assumed, repodata)
+    else:
+        packages = external.solve(program, specs, used, platform, assumed, environ=environ)
+    unknown = sorted(set(environment.link_scripts) - {package.name for package in packages})
+    if unknown:
+        raise OptionsError(
+            f"{source}: link_scripts: {', '.join(unknown)}: not among the packages of the solution"
+        )
+    lock = Lock(
+        platform=platform,
+        packages=packages,
+        channels=tuple(location for channel in used for location in channel.locations),
+        source=lockfile.relative_source(source, output),
+        content_hash=environment.content_hash(platform),
+        virtual_packages=",".join(f"{name}={version}" for name, version in assumed.items()),
+        link_scripts=environment.link_scripts,
+    )
+    lockfile.write(lock, output)
+    return lock

@@ -1,0 +1,154 @@
+"""Provenance of a wheel, beside it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from patchgen.core.library import origin
+from patchgen.errors import file_errors
+from patchgen.system import paths
+from patchgen.system import statement as statements
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.core.patch.pins import Pin
+    from patchgen.options import Options
+    from patchgen.system.files import Artifact
+
+KIND = "wheel"
+SOURCE = "pytorch"
+"""Name of PyTorch's own commit among the inputs."""
+PATCH = "switchml_pytorch.patch"
+LOCK = "conda-lock.yml"
+CLIENT = origin.ARCHIVE
+SUFFIX = statements.SUFFIX
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """Isolation of a build from its machine."""
+
+    reason: str
+    """Reason of the system to give no namespaces; empty where it gave them."""
+    network: Mapping[str, str]
+    """Network that there was, by stage."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Inputs that the bytes of a wheel depend on."""
+
+    wheel: Artifact
+    version: str
+    pin: Pin
+    commits: Mapping[str, str]
+    """Commits of the source's repositories by path; the empty path is PyTorch itself."""
+    addresses: Mapping[str, str]
+    """Recorded URLs of the repositories by path."""
+    patch_sha256: str
+    options: Options
+    client_sha256: str | None
+    """SHA-256 of the client library's archive; None where it was not found."""
+    simulator: bool
+    """True where the client library is the simulator."""
+    lock_sha256: str | None
+    """SHA-256 of conda-lock.yml; None where the user named an interpreter."""
+    toolchain: Mapping[str, object]
+    """The interpreter, the compiler, cmake and ninja: paths and what they say of their version."""
+    variables: Mapping[str, str]
+    """Environment variables of the build."""
+    epoch: int
+    """SOURCE_DATE_EPOCH, in seconds since 1970."""
+    build_path: str
+    """The directory of the source, as the build saw it: it is in the objects."""
+    isolation: Isolation
+    accepted: tuple[str, ...] = ()
+    """Missing things that the user accepted."""
+    without: tuple[str, ...] = ()
+    """Submodules that the source is to go without."""
+    client: Mapping[str, object] = field(default_factory=dict)
+    """Part of the client library, as `origin.describe_home` gives it."""
+
+
+def write(wheel: str, provenance: Provenance) -> str:
+    """Writes `<wheel>.provenance.json`; the same values give the same bytes.
+
+    Args:
+        wheel: the path of the wheel.
+        provenance: its provenance.
+
+    Returns:
+        The path of what was written.
+
+    Raises:
+        FileError: it cannot be written.
+    """
+    return statements.write(wheel, describe(provenance))
+
+
+def written(wheel: str, provenance: Provenance) -> bool:
+    """True where `write` has written these very values already.
+
+    Raises:
+        FileError: the file cannot be read.
+    """
+    with file_errors(), contextlib.suppress(FileNotFoundError), open(wheel + SUFFIX, "rb") as file:
+        return file.read() == describe(provenance).content()
+    return False
+
+
+def describe(provenance: Provenance) -> statements.Provenance:
+    """Describes the wheel as any file that is made here."""
+    return statements.Provenance(
+        kind=KIND,
+        subjects=(provenance.wheel,),
+        request=describe_request(provenance),
+        resolved=_resolved(provenance),
+        materials=tuple(_materials(provenance)),
+    )
+
+
+def describe_request(provenance: Provenance) -> dict[str, object]:
+    """Choices of the user, as JSON."""
+    listed = {"accepted": provenance.accepted, "without": provenance.without}
+    return {
+        "pin": {"name": provenance.pin.name, "commit": provenance.pin.commit},
+        **origin.describe_options(provenance.options),
+        "variables": dict(provenance.variables),
+        **{name: list(values) for name, values in listed.items() if values},
+    }
+
+
+def _resolved(provenance: Provenance) -> dict[str, object]:
+    """Values that followed from the choices on this machine."""
+    return {
+        "version": provenance.version,
+        "toolchain": dict(provenance.toolchain),
+        "SOURCE_DATE_EPOCH": provenance.epoch,
+        "buildPath": paths.printable(provenance.build_path),
+        "isolation": {
+            "namespaces": provenance.isolation.reason or "mount, network",
+            "network": dict(provenance.isolation.network),
+        },
+        **provenance.client,
+    }
+
+
+def _materials(provenance: Provenance) -> list[dict[str, object]]:
+    """Inputs of the wheel, as ResourceDescriptors."""
+    found = [
+        statements.describe_commit(
+            paths.printable(path) or SOURCE, provenance.addresses[path], commit
+        )
+        for path, commit in sorted(provenance.commits.items())
+    ]
+    found.append(statements.describe_file(PATCH, provenance.patch_sha256))
+    if provenance.client_sha256 is not None:
+        client = statements.describe_file(CLIENT, provenance.client_sha256)
+        found.append({**client, "annotations": {"simulator": provenance.simulator}})
+    if provenance.lock_sha256 is not None:
+        found.append(statements.describe_file(LOCK, provenance.lock_sha256))
+    return found
