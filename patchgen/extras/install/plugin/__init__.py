@@ -8,15 +8,14 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from patchgen.core.library import homes, origin
+from patchgen.core.library import homes
 from patchgen.core.patch.version import local_version
 from patchgen.errors import file_errors
-from patchgen.extras.install import materials
+from patchgen.extras.install import provenance
 from patchgen.extras.install.plugin import project, target, wheel
-from patchgen.system import files, native, outputs, statement
-from patchgen.system.statement import Provenance
+from patchgen.system import native, outputs, statement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from patchgen.options import Options
     from patchgen.system.native import Product
 
-KIND = "plugin"
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -105,34 +103,16 @@ def build(
     path = os.path.join(directory, package.metadata.file_name)
     with outputs.directory(directory):
         wheel.write(path, package.contents, package.metadata)
-        statement.write(path, _describe_wheel(options, torch, path, package.product.built))
-    return path
-
-
-def _describe_wheel(
-    options: Options,
-    torch: Torch,
-    path: str,
-    built: Mapping[str, Any],
-) -> Provenance:
-    """Provenance of a wheel."""
-    home = options.switchml_home
-    with file_errors():
-        return Provenance(
-            kind=KIND,
-            subjects=(files.measure(path),),
-            request={
-                **origin.describe_options(options),
-                "bundle": False,
-                "variables": built["variables"],
-            },
-            resolved={
-                "torch": materials.describe_torch(torch),
-                "toolchain": built["toolchain"],
-                **origin.describe_home(home),
-            },
-            materials=(*origin.list_materials(home), *materials.list_materials(torch)),
+        described = provenance.describe(
+            provenance.PLUGIN,
+            path,
+            options,
+            torch,
+            package.product.built,
+            request={"bundle": False},
         )
+        statement.write(path, described)
+    return path
 
 
 def describe(options: Options, wanted: Target) -> wheel.Metadata:
