@@ -90,6 +90,12 @@ def need_compiler(record: Record, environ: Mapping[str, str]) -> Need:
     return Need("compiler", record.pairs("resolved.toolchain.programs"), find)
 
 
+def need_pin(record: Record, means: Means) -> Need:
+    """Need of the pin of PyTorch's commit."""
+    recorded = {"commit": record.text("request.pin.commit")}
+    return Need("pin", recorded, lambda: {"commit": means.find_pin(recorded["commit"]).commit})
+
+
 def need_library(record: Record, means: Means) -> Need:
     """Need of the client library: at its path, or to be made again."""
     home = paths.native(record.text("request.homes.SWITCHML_HOME"))

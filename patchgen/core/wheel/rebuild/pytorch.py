@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.core import wheel
 from patchgen.core.wheel import env, provenance, toolchain, variables
-from patchgen.core.wheel.rebuild.needs import Need, Rebuildable, need_library
+from patchgen.core.wheel.rebuild.needs import Need, Rebuildable, need_library, need_pin
 from patchgen.errors import OptionsError, file_errors
 from patchgen.system import files
 from patchgen.system.native import tools
@@ -36,9 +36,6 @@ def read(record: Record, means: Means) -> Rebuildable:
     def find_path() -> Mapping[str, str]:
         return {"path": os.path.join(means.place.seen if means.place.fixed else work, "source")}
 
-    def find_pin() -> Mapping[str, str]:
-        return {"commit": means.find_pin(commit).commit}
-
     def build(directory: str, _: str) -> str:
         request = wheel.Request(
             pin=means.find_pin(commit),
@@ -59,7 +56,7 @@ def read(record: Record, means: Means) -> Rebuildable:
 
     return Rebuildable(
         (
-            Need("pin", {"commit": commit}, find_pin),
+            need_pin(record, means),
             _need_lock(lock, means) if lock else _need_python(record, means, environ),
             need_library(record, means),
             Need("path", {"path": before}, find_path),

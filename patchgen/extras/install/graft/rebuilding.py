@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel.rebuild.needs import Need, Rebuildable, need_compiler, need_library
+from patchgen.core.wheel.rebuild.needs import (
+    Rebuildable,
+    need_compiler,
+    need_library,
+    need_pin,
+)
 from patchgen.extras.install import graft, provenance
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from patchgen.core.wheel.rebuild import Means, Record
 
 
@@ -22,9 +25,6 @@ def read(record: Record, means: Means) -> Rebuildable:
     """
     options, environ = record.options(), means.make_environ(record)
     commit, name = record.text("request.pin.commit"), record.provenance.subjects[0].name
-
-    def find_pin() -> Mapping[str, str]:
-        return {"commit": means.find_pin(commit).commit}
 
     def build(directory: str, cache: str) -> str:
         output = os.path.join(directory, name)
@@ -41,7 +41,7 @@ def read(record: Record, means: Means) -> Rebuildable:
     return Rebuildable(
         (
             need_compiler(record, environ),
-            Need("pin", {"commit": commit}, find_pin),
+            need_pin(record, means),
             provenance.need_torch(record, means),
             need_library(record, means),
         ),
