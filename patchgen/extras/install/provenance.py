@@ -6,8 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.library import origin
-from patchgen.core.torch import probe_torch
-from patchgen.core.torch.installed import LIBRARIES
+from patchgen.core.torch import LIBRARIES, probe_torch
 from patchgen.core.wheel.rebuild.needs import Need
 from patchgen.errors import file_errors
 from patchgen.system import files, paths, statement

@@ -37,7 +37,7 @@ def read(record: Record, means: Means) -> Rebuildable:
         return {"path": os.path.join(means.place.seen if means.place.fixed else work, "source")}
 
     def build(directory: str, _: str) -> str:
-        request = wheel.Request(
+        request = wheel.BuildRequest(
             pin=means.find_pin(commit),
             options=options,
             work=work,
