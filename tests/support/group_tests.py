@@ -199,7 +199,7 @@ class GroupTests:
     def test_switch_that_comes_back(
         launch: Launcher, summing: Path, tmp_path: Path, number: int
     ) -> None:
-        """All sums are right where it is taken away, and given back, twice."""
+        """Takes the switch away and gives it back, twice; each sum is right."""
         with serving(summing, tmp_path / "counters", 2) as switch:
             arguments = {"switch": switch.aggregator, "address": switch.address}
             arguments |= {"store": str(tmp_path), "number": number}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import hashlib
 import os
@@ -15,9 +16,11 @@ from patchgen.system.zips import BLOCK, permissions, reading
 
 if TYPE_CHECKING:
     import zipfile
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
 
     from patchgen.system.zips import Archive
+
+    Blocks = Generator[bytes, None, None]
 
 
 class Aspect(enum.Enum):
@@ -105,14 +108,14 @@ def compare_files(left: Mapping[str, str], right: Mapping[str, str]) -> list[Dif
     return [one for one in found if one is not None]
 
 
-def _read_blocks(path: str | None) -> Iterator[bytes] | None:
+def _read_blocks(path: str | None) -> Blocks | None:
     """Blocks of a file; None where there is none."""
     if path is None or not os.path.isfile(path):
         return None
     return _read(path)
 
 
-def _read(path: str) -> Iterator[bytes]:
+def _read(path: str) -> Blocks:
     with file_errors(), open(path, "rb") as file:
         while block := file.read(BLOCK):
             yield block
@@ -131,21 +134,22 @@ def _compare_entry(one: Archive, two: Archive, name: str) -> Iterator[Difference
             yield Difference(name, kind, mine, theirs)
 
 
-def _differ(
-    name: str, left: Iterator[bytes] | None, right: Iterator[bytes] | None
-) -> Difference | None:
+def _differ(name: str, left: Blocks | None, right: Blocks | None) -> Difference | None:
     """Difference of two contents, each read once; None where there is none."""
     digests = hashlib.sha256(), hashlib.sha256()
     sizes = [0, 0]
     offset = None
-    for blocks in zip_longest(left or (), right or (), fillvalue=b""):
-        if offset is None and blocks[0] != blocks[1]:
-            pairs = enumerate(zip(*blocks))
-            shorter = min(map(len, blocks))
-            offset = sizes[0] + next((i for i, pair in pairs if pair[0] != pair[1]), shorter)
-        for side, block in enumerate(blocks):
-            digests[side].update(block)
-            sizes[side] += len(block)
+    with contextlib.ExitStack() as stack:
+        for stream in filter(None, (left, right)):
+            stack.enter_context(contextlib.closing(stream))
+        for blocks in zip_longest(left or (), right or (), fillvalue=b""):
+            if offset is None and blocks[0] != blocks[1]:
+                pairs = enumerate(zip(*blocks))
+                shorter = min(map(len, blocks))
+                offset = sizes[0] + next((i for i, pair in pairs if pair[0] != pair[1]), shorter)
+            for side, block in enumerate(blocks):
+                digests[side].update(block)
+                sizes[side] += len(block)
     one, two = (
         None if stream is None else Contents(size, digest.hexdigest())
         for stream, size, digest in zip((left, right), sizes, digests)
