@@ -241,14 +241,6 @@ def test_two_jobs_whose_packets_cross(launch: LabLauncher) -> None:
             assert f"rank {rank}: SwitchML summed the probe wrongly: " in ranks[0].err
 
 
-def test_jobs_that_cross_would_pass_one_pattern(with_one_pattern: LabLauncher) -> None:
-    """Without a pattern of its own for each job, the test above would fail."""
-    config = {"prepostprocessor": "cpu_exponent_quantizer"}
-    for ranks in with_one_pattern.crossed("outcome", config=config):
-        for result in results(ranks):
-            assert result["report"]["delegating"] is True
-
-
 def test_return_after_a_rank_was_late(launch: LabLauncher) -> None:
     """The ranks give later jobs the same ids, though one of them has submitted fewer before."""
     env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
