@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchgen.cli import deprecated, params, path_types
-from patchgen.cli.console import Command, Group, option, print_json, progress, say
+from patchgen.cli import params, path_types
+from patchgen.cli.console import Command, Group, end, option, print_json, progress, say
 from patchgen.extras.lab.client import checkout
 from patchgen.options import VARIABLES
 from patchgen.system import paths
@@ -83,7 +83,6 @@ class _Source:
 
 
 @client.command(cls=Command)
-@deprecated.argument("output", "DIR", type=click.Path())
 @click.option(
     "-o",
     "--output",
@@ -234,11 +233,19 @@ def patch(request: _Patch) -> None:
     say(f"wrote {output}; apply it with: git apply {shlex.quote(os.path.abspath(output))}")
 
 
+@dataclass(frozen=True)
+class _Status:
+    """Request of `client status`."""
+
+    home: str
+    as_json: bool
+
+
 @client.command(cls=Command)
 @click.argument("home", type=click.Path())
 @params.json_option
-@click.pass_context
-def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
+@params.into(_Status)
+def status(request: _Status) -> None:
     """Tells what the client library in HOME was built with, and which mends it has.
 
     Exits with 0 where it has all mends or is the simulator, with 3 where it lacks some, and where
@@ -248,7 +255,7 @@ def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
     from patchgen.errors import TreeError, file_errors
     from patchgen.extras.lab.client import mends
 
-    place = paths.from_native(home)
+    place = paths.from_native(request.home)
     if not os.path.lexists(library.path(place)):
         raise TreeError(f"{paths.printable(place)}: no client library, which is {homes.ARCHIVE}")
     try:
@@ -260,7 +267,7 @@ def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
     known = mends.read_shipped()
     has = archive.mark.mends if archive.mark else ()
     lacking = [] if archive.simulator else [mend for mend in known if mend.id not in has]
-    if as_json:
+    if request.as_json:
         print_json(_data(archive, [mend.id for mend in lacking], [*linked]))
     else:
         click.echo(f"{paths.printable(place)}: {archive.about}")
@@ -272,7 +279,7 @@ def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
         for mend in lacking:
             click.echo(f"lacks {mend.id}: {mend.title}")
     if lacking:
-        ctx.exit(TreeError.exit_code)
+        end(TreeError.exit_code)
 
 
 def _data(archive: Archive, lacking: list[str], linked: list[str]) -> dict[str, object]:

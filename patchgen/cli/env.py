@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import click
 
-from patchgen.cli import deprecated, params, path_types
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, progress, say, show_checks
 from patchgen.cli.params import json_option
 
@@ -28,7 +28,6 @@ class _Lock:
     output: str
     platform: str
     channels: tuple[str, ...]
-    program: str | None
     virtual: str
     cache: str | None
 
@@ -87,12 +86,6 @@ class _Verify:
     "repeated, the most important first.",
 )
 @click.option(
-    "--conda",
-    "program",
-    metavar="PROGRAM",
-    help="Solve with this conda, mamba or micromamba instead of py-rattler.",
-)
-@click.option(
     "--virtual",
     default="",
     metavar="LIST",
@@ -113,22 +106,20 @@ def lock(request: _Lock) -> None:
             platform=request.platform,
             channels=request.channels,
             virtual=request.virtual,
-            program=request.program,
             cache=params.cache(request.cache),
-            environ=os.environ,
         )
     say(f"{request.output}: {len(made.packages)} packages for {made.platform}")
 
 
 @env.command(cls=Command)
-@deprecated.argument("prefix", "PREFIX", required=True, type=path_types.OUTPUT_DIRECTORY)
 @click.option(
     "-o",
     "--output",
     "prefix",
     type=path_types.OUTPUT_DIRECTORY,
+    required=True,
     metavar="PREFIX",
-    help="Directory of the environment. [required]",
+    help="Directory of the environment.",
 )
 @params.lock_option
 @click.option(

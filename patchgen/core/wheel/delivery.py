@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shlex
@@ -11,16 +12,25 @@ from typing import TYPE_CHECKING
 
 from patchgen.core.library import origin
 from patchgen.core.patch import patchfile
-from patchgen.core.wheel import companions, linked, previous, provenance, sbom
+from patchgen.core.wheel import linked, provenance, sbom
 from patchgen.core.wheel.linked import Linked
 from patchgen.core.wheel.provenance import Isolation
-from patchgen.system import files, process
+from patchgen.errors import PatchgenError
+from patchgen.system import files, process, statement
 from patchgen.system.files import Artifact
 
 if TYPE_CHECKING:
+    from patchgen.core.patch.recipes import Recipe
+    from patchgen.core.wheel.provenance import WheelInputs
     from patchgen.core.wheel.session import Session
+    from patchgen.core.wheel.values import Built
 
 _LOGGER = logging.getLogger(__name__)
+_DIGITS = 12  # of a SHA-256
+_RUNTIME = ("numpy",)  # limits of a recipe that hold for running as well
+_CONSTRAINTS = """\
+# For every `pip install --constraint` beside this torch: pip then fails where it would replace it.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,7 @@ class Delivered:
     """Path of the previous wheel of this name, if it was built from other inputs."""
 
 
-def deliver(session: Session) -> Delivered:
+def deliver(session: Session, built: Built) -> Delivered:
     """Writes what is not there yet, each file whole or not at all.
 
     Raises:
@@ -45,12 +55,12 @@ def deliver(session: Session) -> Delivered:
     """
     request, python = session.request, session.request.interpreter
     os.makedirs(request.output, exist_ok=True)
-    wheel = os.path.join(request.output, session.wheel.name)
-    described = _provenance(session)
-    moved = previous.move_aside(wheel, described)
-    if not os.path.isfile(wheel) or files.sha256(wheel) != session.wheel.sha256:
+    wheel = os.path.join(request.output, built.wheel.name)
+    described = _describe(session, built)
+    moved = move_aside(wheel, described)
+    if not os.path.isfile(wheel) or files.sha256(wheel) != built.wheel.sha256:
         with (
-            open(os.path.join(request.wheels, session.wheel.name), "rb") as verified,
+            open(os.path.join(request.wheels, built.wheel.name), "rb") as verified,
             files.replacing(wheel) as target,
         ):
             shutil.copyfileobj(verified, target)
@@ -58,43 +68,43 @@ def deliver(session: Session) -> Delivered:
     patched = os.path.join(request.output, provenance.PATCH)
     for path, content in {
         patched: patchfile.build(request.options, request.pin),
-        constraints: companions.constraints(request.version, request.recipe).encode(),
+        constraints: compose_constraints(request.version, request.recipe).encode(),
     }.items():
         files.replace(os.fsencode(path), content)
     bill = wheel + sbom.SUFFIX
     # What is linked follows from the wheel: to read that again takes seconds.
     if not provenance.written(wheel, described) or not os.path.isfile(bill):
-        sbom.write(wheel, described, session.lock, _linked(session, wheel))
+        sbom.write(wheel, described, built.lock, _find_linked(session, built, wheel))
     beside = (patched, constraints, provenance.write(wheel, described), bill)
-    commands = companions.commands(python, wheel, constraints, request.recipe)
+    commands = list_commands(python, wheel, constraints, request.recipe)
     return Delivered(
-        wheel, session.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), moved
+        wheel, built.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), moved
     )
 
 
-def _provenance(session: Session) -> provenance.Provenance:
-    request, wheel = session.request, session.wheel
-    return provenance.Provenance(
+def _describe(session: Session, built: Built) -> provenance.WheelInputs:
+    request, wheel = session.request, built.wheel
+    return provenance.WheelInputs(
         wheel=Artifact(wheel.name, wheel.size, wheel.sha256),
         version=request.version,
         pin=request.pin,
-        commits=session.source.commits,
-        addresses=session.source.addresses,
-        patch_sha256=session.patch.sha256,
+        commits=built.source.commits,
+        addresses=built.source.addresses,
+        patch_sha256=built.patch.sha256,
         options=request.options,
-        client_sha256=session.patch.client,
-        simulator=session.patch.simulator,
-        lock_sha256=session.env.lock_file,
-        toolchain=session.env.toolchain.data(),
-        variables=session.env.variables,
-        epoch=session.source.epoch,
+        client_sha256=built.patch.client,
+        simulator=built.patch.simulator,
+        lock_sha256=built.env.lock_file,
+        toolchain=built.env.toolchain.data(),
+        variables=built.env.variables,
+        epoch=built.source.epoch,
         build_path=session.place.path(request.source),
         isolation=Isolation(
             session.place.reason,
             {
-                "compile": session.compile.network,
+                "compile": built.objects.network,
                 "wheel": wheel.network,
-                "verify": session.verify.network,
+                "verify": built.verified.network,
             },
         ),
         accepted=request.accepted,
@@ -103,10 +113,10 @@ def _provenance(session: Session) -> provenance.Provenance:
     )
 
 
-def _linked(session: Session, wheel: str) -> Linked:
-    request, seen, environ = session.request, session.place.path, session.env.environ
+def _find_linked(session: Session, built: Built, wheel: str) -> Linked:
+    request, seen, environ = session.request, session.place.path, built.env.environ
     return Linked(
-        linked.repositories(seen(request.source), session.source.commits, environ),
+        linked.repositories(seen(request.source), built.source.commits, environ),
         linked.libraries(wheel, None if request.python else seen(request.prefix), environ),
     )
 
@@ -121,3 +131,71 @@ def install(delivered: Delivered) -> None:
     """
     _LOGGER.info("installing for %s", delivered.python)
     process.run(shlex.split(delivered.commands[0]), cwd="/", limit=None, supervised=True)
+
+
+def move_aside(wheel: str, inputs: WheelInputs) -> str | None:
+    """Moves a wheel, and what is written beside it, into a directory named by its SHA-256.
+
+    One that was built from the same pin, flags, homes and variables stays: another build of the
+    same takes its place.
+
+    Args:
+        wheel: the path that the new wheel is to have.
+        inputs: of the new wheel.
+
+    Returns:
+        The directory; None where nothing was moved.
+
+    Raises:
+        OSError: it cannot be moved. The wheel is moved last, so that another run goes on.
+    """
+    if not os.path.isfile(wheel):
+        return None
+    digest = files.sha256(wheel)
+    if digest == inputs.wheel.sha256:
+        return None
+    with contextlib.suppress(PatchgenError):  # nothing is known of it
+        made = statement.read(wheel + provenance.SUFFIX)
+        same = made.request == provenance.describe_request(inputs)
+        if same and made.subjects[0].sha256 == digest:
+            return None
+    directory, name = os.path.split(wheel)
+    kept = os.path.join(directory, digest[:_DIGITS])
+    os.makedirs(kept, exist_ok=True)
+    for suffix in (provenance.SUFFIX, sbom.SUFFIX, ""):
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(wheel + suffix, os.path.join(kept, name + suffix))
+    return kept
+
+
+def compose_constraints(version: str, recipe: Recipe) -> str:
+    """Composes the text of constraints.txt.
+
+    Args:
+        version: of the wheel, with its local part.
+        recipe: of its pin.
+    """
+    limits = [f"{name}{recipe.limits[name]}" for name in _RUNTIME if name in recipe.limits]
+    return _CONSTRAINTS + "".join(f"{line}\n" for line in [f"torch=={version}", *limits])
+
+
+def list_commands(
+    python: str, wheel: str, constraints: str, recipe: Recipe
+) -> tuple[tuple[str, ...], ...]:
+    """Lists the pip commands that install a wheel, what it needs and its companions, in order.
+
+    The first brings in this very file: pip leaves out a wheel whose version is installed already,
+    and another build of ours may have the same.
+
+    Args:
+        python: the interpreter to install into.
+        wheel: the path of the wheel.
+        constraints: the path of constraints.txt.
+        recipe: of the wheel's pin.
+    """
+    pip = (python, "-m", "pip", "install")
+    companions = [f"{name}=={version}" for name, version in sorted(recipe.companions.items())]
+    return (
+        (*pip, "--force-reinstall", "--no-deps", wheel),
+        (*pip, "--constraint", constraints, "torch", *companions),
+    )

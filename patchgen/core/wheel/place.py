@@ -40,17 +40,11 @@ class Place:
         """A path in the work directory, as programs of the build see it."""
         return os.path.join(self.seen, os.path.relpath(path, self.work))
 
-    def offline(self, command: Sequence[str], relays: Sequence[str] = ()) -> list[str]:
-        """A command without network, where that can be had.
-
-        Args:
-            command: the program and its arguments.
-            relays: PORT=HOST:PORT for each server that a port of its loopback leads to.
-        """
+    def offline(self, command: Sequence[str]) -> list[str]:
+        """A command without network, where that can be had."""
         if not self.fixed:
             return [*command]
-        given = [word for relay in relays for word in ("--relay", relay)]
-        return [sys.executable, "-IS", _ENCLOSURE, *given, "--", *command]
+        return [sys.executable, "-IS", _ENCLOSURE, "--", *command]
 
     def show(self) -> None:
         """Shows the directory at its fixed path to this process and to all that it starts.
@@ -90,9 +84,14 @@ class Place:
         return LOOPBACK
 
 
-def enclose(command: Sequence[str], directory: str, target: str) -> list[str]:
-    """A command that sees a directory in the place of another one, which is there."""
-    return [sys.executable, "-IS", _ENCLOSURE, "--at", directory, target, *command]
+def show_at(directory: str, target: str) -> None:
+    """Shows a directory in the place of another one to this process and to all that it starts.
+
+    Raises:
+        ToolError: the system refuses.
+    """
+    with _refused():
+        enclosure.show_at(directory, target)
 
 
 def find(work: str) -> Place:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from patchgen.core.torch.installed import name_client
+from patchgen.core.torch import name_client
 from patchgen.system import paths
 
 if TYPE_CHECKING:

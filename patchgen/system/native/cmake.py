@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import shutil
 from typing import TYPE_CHECKING
 
@@ -41,13 +40,16 @@ def write_project(project: Mapping[str, bytes], directory: str) -> None:
 
 
 @contextlib.contextmanager
-def build_project(project: Mapping[str, bytes], what: str) -> Iterator[str]:
+def build_project(
+    project: Mapping[str, bytes], what: str, environ: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """Builds a project; its build directory stays as long as the context lasts.
 
     Args:
         project: path in the project to content; one of them is CMakeLists.txt, which may
-            print `missing: ...` for what it lacks.
+            call `require` of packages.cmake.
         what: is compiled, in words.
+        environ: has the compiler and its flags; ours without.
 
     Raises:
         ToolError: a program or library is missing, with the packages that have it, or the build
@@ -58,34 +60,47 @@ def build_project(project: Mapping[str, bytes], what: str) -> Iterator[str]:
         write_project(project, directory)
         build = os.path.join(directory, "build")
         _LOGGER.info("configuring")
-        _configure(directory, build, [], what)
-        _compile(build, what, jobs=2)
+        _configure(directory, build, [], what, environ)
+        _compile(build, what, environ, jobs=2)
         yield build
 
 
-def build_source(source: str, build: str, options: Sequence[str], what: str) -> None:
+def build_source(
+    source: str,
+    build: str,
+    options: Sequence[str],
+    what: str,
+    environ: Mapping[str, str] | None = None,
+) -> None:
     """Builds a project in a directory.
 
     Args:
-        source: the directory; CMakeLists.txt there may print `missing: ...` for what it lacks.
+        source: the directory; CMakeLists.txt there may call `require` of packages.cmake.
         build: where it is built.
         options: for cmake.
         what: is compiled, in words.
+        environ: has the compiler and its flags; ours without.
 
     Raises:
         ToolError: a program or library is missing, with the packages that have it, or the build
             failed.
     """
     _LOGGER.info("configuring %s", what)
-    _configure(source, build, options, what)
-    _compile(build, what, jobs=os.cpu_count() or 1)
+    _configure(source, build, options, what, environ)
+    _compile(build, what, environ, jobs=os.cpu_count() or 1)
 
 
-def _configure(source: str, build: str, options: Sequence[str], what: str) -> None:
-    if shutil.which("cmake") is None:
+def _configure(
+    source: str,
+    build: str,
+    options: Sequence[str],
+    what: str,
+    environ: Mapping[str, str] | None,
+) -> None:
+    if shutil.which("cmake", path=environ.get("PATH") if environ else None) is None:
         raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
     try:
-        _run(["cmake", "-S", source, "-B", build, *options], build)
+        _run(["cmake", "-S", source, "-B", build, *options], build, environ)
     except ToolError as error:
         if _NO_COMPILER in str(error):
             raise ToolError(
@@ -96,20 +111,22 @@ def _configure(source: str, build: str, options: Sequence[str], what: str) -> No
                 "no make on PATH, and perhaps no C++ compiler; install both "
                 "(Debian: g++ make; conda: cxx-compiler make)"
             ) from error
-        missing = re.search(r"^missing: (.*)$", str(error), re.MULTILINE)
-        if missing is None:
-            raise
-        raise ToolError(f"{what} needs {missing[1]}, which is not installed") from error
+        try:
+            with open(os.path.join(build, "missing"), encoding="utf-8") as file:
+                missing = file.read()
+        except FileNotFoundError:
+            raise error from None
+        raise ToolError(f"{what} needs {missing}, which is not installed") from error
 
 
-def _compile(build: str, what: str, *, jobs: int) -> None:
+def _compile(build: str, what: str, environ: Mapping[str, str] | None, *, jobs: int) -> None:
     _LOGGER.info("compiling %s", what)
-    _run(["cmake", "--build", build, "--parallel", str(jobs)], build)
+    _run(["cmake", "--build", build, "--parallel", str(jobs)], build, environ)
 
 
-def _run(command: Sequence[str], build: str) -> None:
+def _run(command: Sequence[str], build: str, environ: Mapping[str, str] | None) -> None:
     """Runs cmake. What a compiler that is killed leaves behind goes with the build's directory."""
     temporary = os.path.join(build, "tmp")
     with file_errors():
         os.makedirs(temporary, exist_ok=True)
-    run(command, limit=_LIMIT, env=with_temporary(temporary), supervised=True)
+    run(command, limit=_LIMIT, env=with_temporary(temporary, environ), supervised=True)

@@ -18,11 +18,10 @@ import sysconfig
 from typing import Any, Callable
 
 MARK = "switchml-probe: "
-SELF, PACKAGES, PATH, WHERE, TORCH = "self", "packages", "path", "where", "torch"
+SELF, PACKAGES, WHERE, TORCH = "self", "packages", "where", "torch"
 HOOK = "switchml_graft"
 PATCH = "torch.distributed.switchml"
 LIBRARY = "library"
-FILES = "files"
 PLUGIN = "torch_switchml"
 
 
@@ -154,17 +153,6 @@ def library() -> "str | None":
     return None
 
 
-def files() -> "list[str]":
-    """Files that this process has loaded: its program, libraries and modules."""
-    found = {getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]}
-    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-        for line in maps:
-            permissions, path = line.split(None, 2)[1], line.partition("/")[2]
-            if "x" in permissions:
-                found.add("/" + path.rstrip("\n"))
-    return sorted(path for path in found if os.path.isfile(path) and os.path.isabs(path))
-
-
 def main(packages: "list[str]", *, torch: bool) -> None:
     """Looks at what is asked for, up to what makes the rest senseless, and may end the process.
 
@@ -176,7 +164,6 @@ def main(packages: "list[str]", *, torch: bool) -> None:
     answer(SELF, interpreter)
     answer(PACKAGES, lambda: versions(packages))
     answer(HOOK, hook)
-    answer(PATH, lambda: sys.path)
     answer(WHERE, where)
     if torch:
         look_at_torch()
@@ -193,4 +180,3 @@ def look_at_torch() -> None:
         answer(LIBRARY, library)
     if importlib.util.find_spec(PLUGIN) is not None:
         answer(PLUGIN, report(PLUGIN))
-    answer(FILES, files)

@@ -343,12 +343,12 @@ def test_several_run_at_once_and_get_their_line(tmp_path: Path) -> None:
         "print('done'); print('told', file=sys.stderr)\n"
     )
     pair = [python(code, cwd=tmp_path / a, stdin=f"x{a} x{b}\n".encode()) for a, b in ("pq", "qp")]
-    for ended in side_by_side(pair, limit=60, grace=10):
+    for ended in side_by_side(pair, limit=60, patience=10):
         assert (ended.out, ended.how, ended.last_lines(3)) == (b"done\n", "", ["told"])
 
 
 def test_where_one_fails_the_others_have_a_moment_left() -> None:
-    done = side_by_side([python(WAIT), python("raise SystemExit(1)")], limit=600, grace=0.5)
+    done = side_by_side([python(WAIT), python("raise SystemExit(1)")], limit=600, patience=0.5)
     assert [ended.how for ended in done] == [
         "still waited for the others",
         "ended with exit code 1",
@@ -357,7 +357,7 @@ def test_where_one_fails_the_others_have_a_moment_left() -> None:
 
 def test_only_the_end_of_much_output_is_kept() -> None:
     code = "print('first'); [print('x' * 99) for _ in range(20000)]; print('last')"
-    (ended,) = side_by_side([python(code)], limit=60, grace=1)
+    (ended,) = side_by_side([python(code)], limit=60, patience=1)
     assert ended.out.endswith(b"last\n")
     assert len(ended.out) == 1 << 20
     assert b"first" not in ended.out
@@ -367,7 +367,7 @@ def test_only_the_end_of_much_output_is_kept() -> None:
 def test_one_that_cannot_be_started_takes_the_others_along(tmp_path: Path) -> None:
     first = python("import time; time.sleep(2); open('over', 'w')", cwd=tmp_path / "a")
     with pytest.raises(ToolError, match="Permission denied"):
-        side_by_side([first, Program([tmp_path])], limit=60, grace=1)
+        side_by_side([first, Program([tmp_path])], limit=60, patience=1)
     assert not (tmp_path / "a" / "over").exists()
 
 
@@ -378,7 +378,7 @@ program = process.Program(["sh", "-c", {script!r}, sys.argv[1]], supervised=True
 ways = {{
     "capture": lambda: process.capture(program, limit=None),
     "stream": lambda: process.stream(program, print, limit=None),
-    "side_by_side": lambda: process.side_by_side([program], limit=600, grace=1),
+    "side_by_side": lambda: process.side_by_side([program], limit=600, patience=1),
 }}
 with signals.cleaning_up():
     ways[sys.argv[2]]()

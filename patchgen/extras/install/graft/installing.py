@@ -10,9 +10,8 @@ import shutil
 from typing import TYPE_CHECKING
 
 from patchgen.core.patch import render
-from patchgen.core.verify.payload import sitecustomize
 from patchgen.errors import FileError, OptionsError, ToolError, TreeError, file_errors
-from patchgen.extras.install.payload import graft_hook
+from patchgen.extras.install.payload import graft_hook, sitecustomize
 from patchgen.system import files, interpreter, paths
 from patchgen.system.payload import probe
 from patchgen.system.process import LIMIT, run

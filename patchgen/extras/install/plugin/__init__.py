@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from patchgen.core.library import homes, origin
+from patchgen.core.library import homes
 from patchgen.core.patch.version import local_version
 from patchgen.errors import file_errors
-from patchgen.extras.install import materials
+from patchgen.extras.install import provenance
 from patchgen.extras.install.plugin import project, target, wheel
-from patchgen.system import files, native, outputs, statement
-from patchgen.system.statement import Provenance
+from patchgen.system import native, outputs, statement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,9 +23,57 @@ if TYPE_CHECKING:
     from patchgen.core.torch import Torch
     from patchgen.extras.install.plugin.target import Target
     from patchgen.options import Options
+    from patchgen.system.native import Product
 
-KIND = "plugin"
 _LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Package:
+    """Plugin for a torch, compiled."""
+
+    metadata: wheel.Metadata
+    contents: Mapping[str, bytes]
+    """Files but those of the metadata, by path."""
+    product: Product
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Files of the installed package, by path."""
+        return {**self.contents, **self.metadata.files}
+
+
+def compile_package(
+    options: Options, torch: Torch, *, cache: str, environ: Mapping[str, str]
+) -> Package:
+    """Compiles the plugin for a torch, unless the cache has it.
+
+    Args:
+        options: the flags and homes, as for the patch.
+        torch: the torch that it is for; it loads into no other.
+        cache: directory of the cache, which may have what is compiled.
+        environ: has the compiler and its flags.
+
+    Raises:
+        ToolError: the torch has no headers, or cmake or the compiler failed.
+        FileError: the cache cannot be written.
+    """
+    wanted = target.inspect(torch)
+    product = native.get_or_build(
+        native.Project(
+            "plugin-module", "the process group and the delegate", project.library(wanted),
+            files=project.sources(options, wanted),
+            inputs=(homes.stamp_homes(options), torch.stamps),
+        ),
+        cache, environ,
+    )  # fmt: skip
+    with file_errors(), open(product.path, "rb") as file:
+        library = file.read()
+    contents = {
+        **project.modules(wanted),
+        f"{wheel.PACKAGE}/{project.library(wanted)}": library,
+    }
+    return Package(describe(options, wanted), contents, product)
 
 
 def build(
@@ -34,11 +82,11 @@ def build(
     """Writes the wheel `torch_switchml` for a torch, and its provenance beside it.
 
     Args:
-        options: the flags and homes, as for the patch.
-        torch: the torch that it is for; a wheel loads into no other.
+        options: as for `compile_package`, and so are `torch`, `cache` and `environ`.
+        torch: see there.
         directory: where the wheel goes; made when it is not there.
-        cache: directory of the cache, which may have what is compiled.
-        environ: has the compiler and its flags.
+        cache: see there.
+        environ: see there.
 
     Returns:
         The path of the wheel.
@@ -48,56 +96,23 @@ def build(
         FileError: the directory or the cache cannot be written.
     """
     _LOGGER.info("torch %s in %s", torch.version, torch.root)
-    wanted = target.inspect(torch)
-    metadata = describe(options, wanted)
-    path = os.path.join(directory, metadata.file_name)
-    product = native.get_or_build(
-        native.Project(
-            "plugin-module", "the process group and the delegate", project.library(wanted),
-            files=project.sources(options, wanted),
-            inputs=(homes.stamp_homes(options), torch.stamps),
-        ),
-        cache, environ,
-    )  # fmt: skip
-    if not product.new:
+    package = compile_package(options, torch, cache=cache, environ=environ)
+    if not package.product.new:
         _LOGGER.info("taking the compiled module from the cache")
-    with file_errors(), open(product.path, "rb") as file:
-        library = file.read()
     _LOGGER.info("writing the wheel")
-    contents = {
-        **project.modules(wanted),
-        f"{wheel.PACKAGE}/{project.library(wanted)}": library,
-    }
+    path = os.path.join(directory, package.metadata.file_name)
     with outputs.directory(directory):
-        wheel.write(path, contents, metadata)
-        statement.write(path, _describe_wheel(options, torch, path, product.built))
-    return path
-
-
-def _describe_wheel(
-    options: Options,
-    torch: Torch,
-    path: str,
-    built: Mapping[str, Any],
-) -> Provenance:
-    """Provenance of a wheel."""
-    home = options.switchml_home
-    with file_errors():
-        return Provenance(
-            kind=KIND,
-            subjects=(files.measure(path),),
-            request={
-                **origin.describe_options(options),
-                "bundle": False,
-                "variables": built["variables"],
-            },
-            resolved={
-                "torch": materials.describe_torch(torch),
-                "toolchain": built["toolchain"],
-                **origin.describe_home(home),
-            },
-            materials=(*origin.list_materials(home), *materials.list_materials(torch)),
+        wheel.write(path, package.contents, package.metadata)
+        described = provenance.describe(
+            provenance.PLUGIN,
+            path,
+            options,
+            torch,
+            package.product.built,
+            request={"bundle": False},
         )
+        statement.write(path, described)
+    return path
 
 
 def describe(options: Options, wanted: Target) -> wheel.Metadata:

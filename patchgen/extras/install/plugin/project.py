@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.core.patch import render
-from patchgen.core.verify.payload import launch
-from patchgen.extras.install.payload import doctor
+from patchgen.extras.install.payload import doctor, launch
 from patchgen.extras.install.plugin.wheel import BACKEND, PACKAGE
 from patchgen.system import paths
 from patchgen.system.native import modules as cmake

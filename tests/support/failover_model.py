@@ -1,0 +1,131 @@
+"""A model of failover: ranks, their jobs, a failure at any moment, and what Gloo makes of the rest.
+
+Jobs have numbers from 0 on. A rank has at most WINDOW of them under way, which it finishes in their
+order. A job finishes nowhere before all ranks have submitted it. After the failure each rank stops,
+at a moment of its own. Then the ranks tell each other how many jobs they have finished: results
+that some rank has are sent to those that lack them, and the rest is summed by Gloo from the copies
+of the inputs.
+
+The state is explored whole, so what is shown holds for every order of events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from support.states import visit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Sizes of the model, and what its ranks keep."""
+
+    ranks: int = 2
+    jobs: int = 4
+    window: int = 2
+    results: int = 2
+    """Results that a rank keeps of the jobs that it finished last."""
+    copied_before: bool = True
+    """True where an input is copied before its job is submitted."""
+
+
+CLEAN, MIXED = "input", "mixed"
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Rank of the model. A job from `finished` to before `submitted` is under way."""
+
+    submitted: int = 0
+    finished: int = 0
+    copies: tuple[str, ...] = ()
+    """Copies of the inputs of the jobs under way, in their order."""
+    touched: tuple[bool, ...] = ()
+    """Jobs under way whose memory the library has written to."""
+    stopped: bool = False
+
+
+@dataclass(frozen=True)
+class State:
+    """Ranks at one moment."""
+
+    ranks: tuple[Rank, ...]
+    failed: bool = False
+
+    def with_rank(self, number: int, rank: Rank) -> State:
+        """The state with another value of one rank."""
+        return replace(self, ranks=(*self.ranks[:number], rank, *self.ranks[number + 1 :]))
+
+
+@dataclass
+class Outcome:
+    """Result of a search."""
+
+    states: int = 0
+    wrong: set[str] = field(default_factory=set)
+
+
+def search(rules: Rules) -> Outcome:
+    """Visits every state that can be reached, and recovers from each in which all have stopped."""
+    found = Outcome()
+    for state, after in visit(State((Rank(),) * rules.ranks), lambda one: steps(rules, one)):
+        found.states += 1
+        if not after:
+            found.wrong.update(objections(rules, state))
+    return found
+
+
+def steps(rules: Rules, state: State) -> Iterator[State]:
+    """States after one more event."""
+    if not state.failed:
+        yield replace(state, failed=True)
+    ready = min(rank.submitted for rank in state.ranks)
+    for number, rank in enumerate(state.ranks):
+        if rank.stopped:
+            continue
+        if state.failed:
+            yield state.with_rank(number, replace(rank, stopped=True))
+        under_way = rank.submitted - rank.finished
+        if rank.submitted < rules.jobs and under_way < rules.window:
+            copies = (*rank.copies, CLEAN) if rules.copied_before else rank.copies
+            submitted = replace(
+                rank, submitted=rank.submitted + 1, copies=copies, touched=(*rank.touched, False)
+            )
+            yield state.with_rank(number, submitted)
+        for i in range(min(ready, rank.submitted) - rank.finished):
+            if not rank.touched[i]:  # the library has a packet of the sum
+                touched = (*rank.touched[:i], True, *rank.touched[i + 1 :])
+                yield state.with_rank(number, replace(rank, touched=touched))
+        missing = len(rank.copies)
+        if missing < under_way:  # copied after its job was submitted
+            copy = MIXED if rank.touched[missing] else CLEAN
+            yield state.with_rank(number, replace(rank, copies=(*rank.copies, copy)))
+        if under_way and rank.touched[0] and rank.copies:
+            done = replace(
+                rank, finished=rank.finished + 1, copies=rank.copies[1:], touched=rank.touched[1:]
+            )
+            yield state.with_rank(number, done)
+
+
+def objections(rules: Rules, state: State) -> Iterator[str]:
+    """Yields all that is wrong with the sums after the failure."""
+    low = min(rank.finished for rank in state.ranks)
+    high = max(rank.finished for rank in state.ranks)
+    if high - low > rules.window:
+        yield "ranks are further apart than the window"
+    for job in range(low, high):
+        if not any(rank.finished - rules.results <= job < rank.finished for rank in state.ranks):
+            yield "a result that one rank returned is lost to the others"
+    for job in range(high, rules.jobs):
+        for rank in state.ranks:
+            if job >= rank.submitted:
+                continue  # its caller's tensor, which nobody has touched
+            place = job - rank.finished
+            if place >= len(rank.copies):
+                yield "an input is lost"
+            elif rank.copies[place] == MIXED:
+                yield "a sum of mixed inputs"
