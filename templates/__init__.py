@@ -1,6 +1,6 @@
-"""The templates of the new files (`files/`) and of the lines added to existing files (`hooks/`).
+"""Templates of the patch: new files, and `hooks/`, the lines added to existing files.
 
-The projects of checks, grafts and the plugin have folders of their own. A file with the suffix .j2
+The projects that compile grafts and plugins have folders of their own. A file with the suffix .j2
 is rendered; the others are used as they are.
 """
 

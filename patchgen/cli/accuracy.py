@@ -14,8 +14,8 @@ from patchgen.cli.params import gather, into, json_option
 from patchgen.errors import OptionsError
 
 if TYPE_CHECKING:
-    from patchgen.accuracy.methods import Method
-    from patchgen.accuracy.tensors import Tensors
+    from patchgen.extras.accuracy.methods import Method
+    from patchgen.extras.accuracy.tensors import Tensors
 
 _MOST = 0xFFFF  # workers: what num_workers holds
 _WORKERS = 8
@@ -41,7 +41,7 @@ class _Values:
         Raises:
             OptionsError: two options contradict each other, or a file cannot be taken.
         """
-        from patchgen.accuracy import distributions, tensors  # imports numpy
+        from patchgen.extras.accuracy import distributions, tensors  # imports numpy
 
         if self.files:
             for name in ("distribution", "scale", "numel"):
@@ -83,10 +83,10 @@ class _Request:
 
     def methods(self, workers: int) -> list[Method]:
         """Lists the ways to sum that are compared."""
-        from patchgen.accuracy.buckets import Buckets  # imports numpy
-        from patchgen.accuracy.fixed_point import FixedPoint
-        from patchgen.accuracy.lanes import Lanes
-        from patchgen.accuracy.methods import Float32
+        from patchgen.extras.accuracy.buckets import Buckets  # imports numpy
+        from patchgen.extras.accuracy.fixed_point import FixedPoint
+        from patchgen.extras.accuracy.lanes import Lanes
+        from patchgen.extras.accuracy.methods import Float32
 
         methods: list[Method] = [
             FixedPoint(workers, self.packet_numel, self.threads),
@@ -204,15 +204,17 @@ def accuracy(request: _Request) -> None:
     floats whose first axis counts the workers, or one for each worker. Without it, values of a
     distribution are summed.
     """
-    from patchgen import plots  # no other command needs them
-    from patchgen.system import extras  # no other command needs them
+    from patchgen.system import (
+        extras,  # no other command needs them
+        plots,  # no other command needs them
+    )
 
     extras.require({"numpy": "numpy"})
     plot = request.plot
     if plot is not None:
         plots.check(plot)
-    from patchgen.accuracy import figure, report  # imports numpy
-    from patchgen.accuracy.measure import measure
+    from patchgen.extras.accuracy import figure, report  # imports numpy
+    from patchgen.extras.accuracy.measure import measure
 
     tensors = request.values.read()
     with progress():

@@ -8,9 +8,9 @@ import click
 
 from patchgen.cli.console import Command, say_all
 from patchgen.cli.params import Variables, into, known_pins, pytorch_option, variable_options
+from patchgen.core.patch import patchfile, report
+from patchgen.core.patch import tree as trees
 from patchgen.errors import OptionsError, file_errors
-from patchgen.patch import patchfile, report
-from patchgen.patch import tree as trees
 from patchgen.system import paths
 
 

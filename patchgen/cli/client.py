@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchgen.cli import deprecated, params, path_types
-from patchgen.cli.console import Command, Group, option, print_json, progress, say
-from patchgen.client import checkout
+from patchgen.cli import params, path_types
+from patchgen.cli.console import Command, Group, end, option, print_json, progress, say
+from patchgen.extras.lab.client import checkout
 from patchgen.options import VARIABLES
 from patchgen.system import paths
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Sources, Variables
-    from patchgen.client.checkout import Origin
-    from patchgen.client.library import Archive
-    from patchgen.client.mends import Mend
+    from patchgen.core.library.library import Archive
+    from patchgen.extras.lab.client.checkout import Origin
+    from patchgen.extras.lab.client.mends import Mend
 
 _LOGGER = logging.getLogger(__name__)
 _source_argument = click.argument("source", metavar="[SOURCE]", required=False, type=click.Path())
@@ -83,7 +83,6 @@ class _Source:
 
 
 @client.command(cls=Command)
-@deprecated.argument("output", "DIR", type=click.Path())
 @click.option(
     "-o",
     "--output",
@@ -150,7 +149,7 @@ def build(request: _Build) -> None:
     the cache, a mirror or the network. Only what is committed counts. DPDK and gRPC are the
     system's packages, unless their homes are named.
     """
-    from patchgen.client import building, mends  # no other command needs it
+    from patchgen.extras.lab.client import building, mends  # no other command needs it
 
     chosen = mends.choose(request.without, mends.read_shipped())
     if request.listed:
@@ -211,8 +210,8 @@ def patch(request: _Patch) -> None:
     It is for git apply: in a clone that is then built with SwitchML's own Makefile, or with
     --controller in the one on the switch, whose controller is then started again.
     """
-    from patchgen.client import mends  # no other command needs it
-    from patchgen.patch import diff
+    from patchgen.core.patch import diff
+    from patchgen.extras.lab.client import mends  # no other command needs it
     from patchgen.system import files
 
     output = request.output
@@ -234,20 +233,29 @@ def patch(request: _Patch) -> None:
     say(f"wrote {output}; apply it with: git apply {shlex.quote(os.path.abspath(output))}")
 
 
+@dataclass(frozen=True)
+class _Status:
+    """Request of `client status`."""
+
+    home: str
+    as_json: bool
+
+
 @client.command(cls=Command)
 @click.argument("home", type=click.Path())
 @params.json_option
-@click.pass_context
-def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
+@params.into(_Status)
+def status(request: _Status) -> None:
     """Tells what the client library in HOME was built with, and which mends it has.
 
     Exits with 0 where it has all mends or is the simulator, with 3 where it lacks some, and where
     HOME has no client library.
     """
-    from patchgen.client import homes, library, mends
+    from patchgen.core.library import homes, library
     from patchgen.errors import TreeError, file_errors
+    from patchgen.extras.lab.client import mends
 
-    place = paths.from_native(home)
+    place = paths.from_native(request.home)
     if not os.path.lexists(library.path(place)):
         raise TreeError(f"{paths.printable(place)}: no client library, which is {homes.ARCHIVE}")
     try:
@@ -259,7 +267,7 @@ def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
     known = mends.read_shipped()
     has = archive.mark.mends if archive.mark else ()
     lacking = [] if archive.simulator else [mend for mend in known if mend.id not in has]
-    if as_json:
+    if request.as_json:
         print_json(_data(archive, [mend.id for mend in lacking], [*linked]))
     else:
         click.echo(f"{paths.printable(place)}: {archive.about}")
@@ -271,7 +279,7 @@ def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
         for mend in lacking:
             click.echo(f"lacks {mend.id}: {mend.title}")
     if lacking:
-        ctx.exit(TreeError.exit_code)
+        end(TreeError.exit_code)
 
 
 def _data(archive: Archive, lacking: list[str], linked: list[str]) -> dict[str, object]:

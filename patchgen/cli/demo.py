@@ -8,10 +8,11 @@ import logging
 import os
 import shlex
 import sys
+from dataclasses import dataclass
 
 import click
 
-from patchgen.cli import deprecated, params, path_types
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, print_json, progress
 from patchgen.cli.params import json_option
 from patchgen.errors import file_errors
@@ -20,6 +21,18 @@ from patchgen.system import files, interpreter
 _LOGGER = logging.getLogger(__name__)
 _MOST = 16  # ranks that one machine has room for, and the images are enough for
 _PICTURE, _DATA = "loss.png", "demo.json"
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Request of `demo`, as the command line has it."""
+
+    output: str
+    ranks: int
+    epochs: int
+    torch: str | None
+    cache: str | None
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -47,7 +60,6 @@ _PICTURE, _DATA = "loss.png", "demo.json"
     metavar="N",
     help="Passes over the training images.",
 )
-@deprecated.option("--python", "torch", "--torch", metavar="PYTHON")
 @click.option(
     "--torch",
     metavar="PYTHON",
@@ -56,41 +68,45 @@ _PICTURE, _DATA = "loss.png", "demo.json"
 )
 @params.cache_option
 @json_option
-def demo(  # noqa: PLR0913  # one for each option
-    output: str, ranks: int, epochs: int, torch: str | None, cache: str | None, *, as_json: bool
-) -> None:
+@params.into(_Request)
+def demo(asked: _Request) -> None:
     """Trains a small network with stock Gloo and through SwitchML, and compares.
 
     Builds what that needs, a simulated switch and the plugin for the torch, unless it is there from
     an earlier run. Fails where nothing was delegated, or the weights differ by more than rounding
     explains.
     """
-    from patchgen import plots  # no other command needs them
+    from patchgen.system import plots  # no other command needs them
 
     plots.require()
-    from patchgen.ranks.demo import Request, picture, report, run_demo  # imports numpy
+    from patchgen.extras.train.demo import (  # imports numpy
+        DemoRequest,
+        demo_text,
+        picture,
+        run_demo,
+    )
 
-    request = Request(
-        output=os.path.normpath(os.path.join(os.getcwd(), output)),
-        cache=params.cache(cache),
-        python=interpreter.locate(torch or _python()),
+    request = DemoRequest(
+        output=os.path.normpath(os.path.join(os.getcwd(), asked.output)),
+        cache=params.cache(asked.cache),
+        python=interpreter.locate(asked.torch or _python()),
         environ=dict(os.environ),
-        ranks=ranks,
-        epochs=epochs,
+        ranks=asked.ranks,
+        epochs=asked.epochs,
     )
     plot, data = (os.path.join(request.output, name) for name in (_PICTURE, _DATA))
     with progress():
         outcome = run_demo(request)
         _LOGGER.info("drawing")
         picture.write(plot, outcome)
-    measured = report.data(outcome, plot, request.script)
+    measured = demo_text.data(outcome, plot, request.script)
     with file_errors():
         files.replace(os.fsencode(data), (json.dumps(measured, indent=2) + "\n").encode())
-    if as_json:
+    if asked.as_json:
         print_json(measured)
         return
     again = [_program(), "run", "--", near(request.python), near(request.script)]
-    for line in report.lines(outcome, near(plot), shlex.join(again)):
+    for line in demo_text.lines(outcome, near(plot), shlex.join(again)):
         click.echo(line)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import click
 
-from patchgen.cli import deprecated, params, path_types
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, progress, say, show_checks
 from patchgen.cli.params import json_option
 
@@ -28,8 +28,6 @@ class _Lock:
     output: str
     platform: str
     channels: tuple[str, ...]
-    program: str | None
-    virtual: str
     cache: str | None
 
 
@@ -86,25 +84,13 @@ class _Verify:
     help="Channel to use instead of the file's: a name, a URL, or NAME=URL for a mirror. May be "
     "repeated, the most important first.",
 )
-@click.option(
-    "--conda",
-    "program",
-    metavar="PROGRAM",
-    help="Solve with this conda, mamba or micromamba instead of py-rattler.",
-)
-@click.option(
-    "--virtual",
-    default="",
-    metavar="LIST",
-    help="Virtual packages of the machine, such as glibc=2.17,cuda=10.1. Overrides the file.",
-)
 @params.cache_option
 @params.into(_Lock)
 def lock(request: _Lock) -> None:
     """Solves an environment file and writes every package with its hashes."""
     _require()
-    from patchgen.wheel import env as conda
-    from patchgen.wheel.env import locking
+    from patchgen.core.wheel import env as conda
+    from patchgen.core.wheel.env import locking
 
     with progress():
         made = locking.make_lock(
@@ -112,23 +98,20 @@ def lock(request: _Lock) -> None:
             request.output,
             platform=request.platform,
             channels=request.channels,
-            virtual=request.virtual,
-            program=request.program,
             cache=params.cache(request.cache),
-            environ=os.environ,
         )
     say(f"{request.output}: {len(made.packages)} packages for {made.platform}")
 
 
 @env.command(cls=Command)
-@deprecated.argument("prefix", "PREFIX", required=True, type=path_types.OUTPUT_DIRECTORY)
 @click.option(
     "-o",
     "--output",
     "prefix",
     type=path_types.OUTPUT_DIRECTORY,
+    required=True,
     metavar="PREFIX",
-    help="Directory of the environment. [required]",
+    help="Directory of the environment.",
 )
 @params.lock_option
 @click.option(
@@ -141,8 +124,8 @@ def lock(request: _Lock) -> None:
 def create(request: _Create) -> None:
     """Makes a prefix from the lock, or finishes a half made one. Checks every hash."""
     _require()
-    from patchgen.wheel.env import lockfile
-    from patchgen.wheel.env import prefix as prefixes
+    from patchgen.core.wheel.env import lockfile
+    from patchgen.core.wheel.env import prefix as prefixes
 
     with progress():
         read = lockfile.read(request.lock_file)
@@ -168,7 +151,7 @@ def create(request: _Create) -> None:
 def verify(request: _Verify) -> None:
     """Compares a prefix with the lock. Exits with 0 only if all holds, else with 6."""
     _require()
-    from patchgen.wheel.env import comparison, lockfile
+    from patchgen.core.wheel.env import comparison, lockfile
 
     checks = comparison.compare_prefix(
         lockfile.read(request.lock_file),
@@ -180,6 +163,6 @@ def verify(request: _Verify) -> None:
 
 
 def _require() -> None:
-    from patchgen.wheel import env as conda
+    from patchgen.core.wheel import env as conda
 
     conda.require()

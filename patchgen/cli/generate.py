@@ -5,21 +5,22 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import click
 
 from patchgen.cli import path_types
 from patchgen.cli.console import Command, print_json, say_all, write_bytes
 from patchgen.cli.params import Variables, into, json_option, pytorch_option, variable_options
+from patchgen.core.patch import patchfile, pins, report
 from patchgen.errors import file_errors
-from patchgen.patch import patchfile, pins, report
 from patchgen.system import files, paths
 
 _NAME = "switchml_pytorch.patch"
 
 
-class _Request(NamedTuple):
+@dataclass(frozen=True)
+class _Request:
     """Request of `generate`."""
 
     variables: Variables

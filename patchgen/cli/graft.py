@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from patchgen.cli import deprecated, params, path_types
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, option, progress, say
 from patchgen.errors import TreeError
 from patchgen.system import files, interpreter, paths
@@ -18,31 +18,9 @@ if TYPE_CHECKING:
     from patchgen.options import Options
 
 _NAME = "switchml_graft.so"
-_OUTPUT: dict[str, Any] = {"type": path_types.OUTPUT_FILE, "metavar": "LIB.so"}
 
 
-class _Graft(Group):
-    """Takes the options that stood behind `graft` itself, one release long."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:  # as in click
-        """Puts the name of the command before the options where there is none."""
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
-            args = self._named(ctx, args)
-        return super().parse_args(ctx, args)
-
-    def _named(self, ctx: click.Context, args: list[str]) -> list[str]:
-        names = {f"--{name}": name for name in ("install", "uninstall")}
-        found = {word: names[word] for word in args if word in names}
-        if len(found) > 1:
-            raise click.UsageError("--uninstall stands alone; drop --install", ctx)
-        old, new = next(iter(found.items()), ("without a command", "build"))
-        if not ctx.resilient_parsing:
-            with ctx.scope(cleanup=False):
-                deprecated.warn(old, new)
-        return [new, *(word for word in args if word not in names)]
-
-
-@click.group(cls=_Graft)
+@click.group(cls=Group)
 def graft() -> None:
     """Compiles the patched files against an installed torch, instead of building it.
 
@@ -79,7 +57,6 @@ class _Install:
     variables: Variables
     source: _Source
     torch_python: str
-    output: str | None
     library: str | None
     user: bool
 
@@ -131,7 +108,13 @@ def _source_options(command: params.Command) -> params.Command:
 @graft.command(cls=Command)
 @params.variable_options
 @params.torch_option
-@click.option("-o", "--output", **_OUTPUT, help=f"File to write. [default: BUILDDIR/{_NAME}]")
+@click.option(
+    "-o",
+    "--output",
+    type=path_types.OUTPUT_FILE,
+    metavar="LIB.so",
+    help=f"File to write. [default: BUILDDIR/{_NAME}]",
+)
 @_source_options
 @params.into(_Build)
 def build(request: _Build) -> None:
@@ -158,29 +141,23 @@ def build(request: _Build) -> None:
 )
 @click.option("--user", is_flag=True, help="Install for this user only.")
 @_source_options
-@click.option("-o", "--output", **_OUTPUT, hidden=True)
 @params.into(_Install)
 def install(request: _Install) -> None:
     """Makes an interpreter load a graft whenever it imports torch.
 
     Builds the graft first unless --library names one.
     """
-    if request.output:
-        if request.library:
-            raise click.UsageError("--library is for a graft that is there; drop -o")
-        deprecated.warn("-o LIB.so", "--library LIB.so after graft build -o LIB.so")
     python = interpreter.locate(request.torch_python)
     if request.library:
         _compare(request.library, python)
         _install(python, request.library, user=request.user)
         return
-    from patchgen.graft import installing
+    from patchgen.extras.install.graft import installing
 
     installing.check(python, os.environ, user=request.user)
     with files.scratch("graft") as directory:
         options = _options(request.variables)
-        output = request.output
-        target = _output(output, options) if output else os.path.join(directory, _NAME)
+        target = os.path.join(directory, _NAME)
         _compile(request.source, options, python, target)
         _install(python, target, user=request.user)
 
@@ -191,7 +168,7 @@ def install(request: _Install) -> None:
 @params.into(_Uninstall)
 def uninstall(request: _Uninstall) -> None:
     """Removes an installed graft."""
-    from patchgen import graft as grafts
+    from patchgen.extras.install import graft as grafts
 
     python = interpreter.locate(request.torch_python)
     package = grafts.uninstall(python, os.environ, user=request.user)
@@ -212,7 +189,7 @@ def _output(output: str | None, options: Options) -> str:
 
 
 def _compile(source: _Source, options: Options, python: str, target: str) -> None:
-    from patchgen import graft as grafts
+    from patchgen.extras.install import graft as grafts
 
     known, wanted = params.known_pins(source.pytorch)
     torch = params.torch_of(python)
@@ -228,7 +205,7 @@ def _compile(source: _Source, options: Options, python: str, target: str) -> Non
 
 
 def _compare(library: str, python: str) -> None:
-    from patchgen import graft as grafts
+    from patchgen.extras.install import graft as grafts
 
     why = grafts.misfit(grafts.read(library), params.torch_of(python).root)
     if why:
@@ -236,7 +213,7 @@ def _compare(library: str, python: str) -> None:
 
 
 def _install(python: str, library: str, *, user: bool) -> None:
-    from patchgen import graft as grafts
+    from patchgen.extras.install import graft as grafts
 
     package = grafts.install(python, library, os.environ, user=user)
     say(f"installed in {package}: {python} loads it whenever it imports torch")

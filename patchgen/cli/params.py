@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, TypeVar
 
@@ -10,17 +11,17 @@ import click
 
 from patchgen.cli import path_types
 from patchgen.cli.console import option, say
-from patchgen.client import homes
+from patchgen.core.library import homes
+from patchgen.core.patch import pins
 from patchgen.errors import OptionsError
 from patchgen.options import DEV_ROOT, HOMES, VARIABLES, Options, Variable, resolve
-from patchgen.patch import pins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from patchgen.patch.pins import Pin
-    from patchgen.source import Places
-    from patchgen.torch import Torch
+    from patchgen.core.patch.pins import Pin
+    from patchgen.core.source import Places
+    from patchgen.core.torch import Torch
 
 Command = Callable[..., Any]
 
@@ -30,6 +31,21 @@ LIBRARY = "Client library"
 """Heading of the options about the client library."""
 
 T = TypeVar("T")
+
+
+class FiniteRange(click.FloatRange):
+    """A range of floats without nan, which no bound refuses, and without inf."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:  # as in click
+        """Refuses what is no finite number of the range."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
+SECONDS = FiniteRange(min=1, max=86_400.0)
+"""Limit in seconds, of a day at most."""
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print data for scripts on stdout."
@@ -288,18 +304,16 @@ def chosen_pin(pytorch: str | None) -> Pin:
 
 def torch_of(python: str) -> Torch:
     """The torch with Gloo that an interpreter imports."""
-    from patchgen.torch import probe_torch  # few commands need it
+    from patchgen.core.torch import probe_torch  # few commands need it
 
     # An installed graft, which may not fit any more, stays out.
     environ = {**os.environ, "SWITCHML_GRAFT": "0"}
     return probe_torch(python, environ).require_gloo()
 
 
-def work(given: str | None, pin: Pin) -> str:
-    """The absolute path of the directory to build in."""
-    from patchgen.wheel import check  # no other command needs it
-
-    return os.path.normpath(os.path.join(os.getcwd(), given or check.default_work(pin)))
+def find_work(pin: Pin) -> str:
+    """Directory to build in by default: a fixed path, for equal wheels."""
+    return f"/var/tmp/switchml-patch/{pin.version}"  # noqa: S108  # survives a reboot; not secret
 
 
 def cache(given: str | None) -> str:
@@ -322,7 +336,7 @@ class Sources(NamedTuple):
         Raises:
             OptionsError: one of them is not there.
         """
-        from patchgen.source import places  # few commands need it
+        from patchgen.core.source import places  # few commands need it
 
         return places.Places(
             [places.parse_mirror(mirror) for mirror in self.mirrors],

@@ -68,8 +68,8 @@ class _Sdist:
 @params.into(_Build)
 def build(request: _Build) -> None:
     """Compiles the plugin and writes its wheel, for one torch and one interpreter."""
-    from patchgen import plugin as plugins
-    from patchgen.plugin import bundle
+    from patchgen.extras.install import plugin as plugins
+    from patchgen.extras.install.plugin import bundle
     from patchgen.system import interpreter  # no other command needs it
 
     options = request.variables.read()
@@ -101,8 +101,8 @@ def install(request: _Install) -> None:
 
     Asks pip first whether it installs there. Neither torch nor any other package is changed.
     """
-    from patchgen import plugin as plugins
-    from patchgen.plugin import installing
+    from patchgen.extras.install import plugin as plugins
+    from patchgen.extras.install.plugin import installing
     from patchgen.system import files, interpreter
 
     options = request.variables.read()
@@ -130,7 +130,7 @@ def install(request: _Install) -> None:
 @params.into(_Sdist)
 def sdist(request: _Sdist) -> None:
     """Writes a source archive that pip compiles for the torch that it finds."""
-    from patchgen.plugin import sdist as archive
+    from patchgen.extras.install.plugin import sdist as archive
 
     options = request.variables.read()
     output = request.output

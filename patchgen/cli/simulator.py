@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import click
 
-from patchgen.cli import deprecated, params, path_types
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, progress, say
 from patchgen.cli.serving import counters_option, listen_option, run
-from patchgen.client.config import MAX_WORKERS
+from patchgen.core.library.config import MAX_WORKERS
 from patchgen.system import ports
 
 
@@ -33,13 +33,13 @@ class _Install:
 
 
 @simulator.command(cls=Command)
-@deprecated.argument("output", "DIR", required=True, type=path_types.OUTPUT_DIRECTORY)
 @click.option(
     "-o",
     "--output",
     type=path_types.OUTPUT_DIRECTORY,
+    required=True,
     metavar="DIR",
-    help="Directory to install into. [required]",
+    help="Directory to install into.",
 )
 @click.option(
     "--workers",
@@ -73,7 +73,7 @@ def install(request: _Install) -> None:
     import shlex
     from pathlib import Path
 
-    from patchgen.client import simulator as simulators  # no other command needs it
+    from patchgen.extras.lab import simulator as simulators  # no other command needs it
 
     given = {name: value for name, value in vars(request).items() if value is not None}
     if request.aggregator is not None and request.controller_port is not None:
@@ -82,6 +82,16 @@ def install(request: _Install) -> None:
     with progress():
         simulators.install(prefix, **given, environ=os.environ)
     say(f"use it with: SWITCHML_HOME={shlex.quote(str(prefix.absolute()))}")
+
+
+@dataclass(frozen=True)
+class _Serve:
+    """Request of `simulator serve`."""
+
+    listen: str
+    workers: int
+    target: str | None
+    cache: str | None
 
 
 @simulator.command(cls=Command)
@@ -95,15 +105,16 @@ def install(request: _Install) -> None:
 )
 @counters_option
 @params.cache_option
-def serve(listen: str, workers: int, target: str | None, cache: str | None) -> None:
+@params.into(_Serve)
+def serve(request: _Serve) -> None:
     """Sums for ranks with the simulator, until Ctrl-C or SIGTERM.
 
     It is the switch instead of rank 0, for ranks whose switchml.cfg says so; `simulator install
     --aggregator` writes such files. What was counted is told at the end, and the exit code is 0.
     """
-    from patchgen.client.simulator import aggregator, report
+    from patchgen.extras.lab.simulator import aggregator, counters
 
     with progress():
-        program = aggregator.build(params.cache(cache), os.environ)
-    command = [program, f"--listen={listen}", f"--workers={workers}"]
-    run(command, target, report.lines, "the aggregator")
+        program = aggregator.build(params.cache(request.cache), os.environ)
+    command = [program, f"--listen={request.listen}", f"--workers={request.workers}"]
+    run(command, request.target, counters.lines, "the aggregator")

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchgen import tables
-from patchgen.cli import deprecated, params, path_types
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, print_json, progress, say
 from patchgen.cli.params import json_option, known_pins, pytorch_option
+from patchgen.core.patch import pins
 from patchgen.errors import ToolError
-from patchgen.patch import pins
-from patchgen.system import paths
+from patchgen.system import paths, tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchgen.cli.params import Sources
-    from patchgen.source import ListedRepository, Source
+    from patchgen.core.source import ListedRepository, Source
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,6 @@ class _Request:
 
 
 @click.command(cls=Command)
-@deprecated.argument("directory", "DIR", type=click.Path())
 @click.option(
     "-o",
     "--output",
@@ -75,7 +73,7 @@ def source(request: _Request) -> None:
     Goes on where a stopped run was. A tree that is there is verified and never changed; submodules
     that it lacks are added, but for those that were left out.
     """
-    from patchgen import source as sources  # no other command needs it
+    from patchgen.core import source as sources  # no other command needs it
 
     if request.directory is None and not request.listed:
         raise click.UsageError("Missing option '-o' / '--output'.")
@@ -110,7 +108,7 @@ def _show(needed: Sequence[ListedRepository], *, as_json: bool) -> None:
     Raises:
         ToolError: it is not complete.
     """
-    from patchgen import source as sources
+    from patchgen.core import source as sources
 
     if as_json:
         print_json([_entry(one) for one in needed])

@@ -10,8 +10,7 @@ import click
 
 from patchgen.cli import params
 from patchgen.cli.console import Command, progress
-from patchgen.cli.number_types import FiniteRange
-from patchgen.cli.packet_faults import fault_options
+from patchgen.cli.lab_options import fault_options
 from patchgen.cli.serving import counters_option, listen_option, run
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class _Request:
 )
 @click.option(
     "--wait",
-    type=FiniteRange(0, 86_400, min_open=True),
+    type=params.FiniteRange(0, 86_400, min_open=True),
     metavar="S",
     help="Seconds that workers wait for each other when they join. [default: 120]",
 )
@@ -69,12 +68,12 @@ def switch(request: _Request) -> None:
     It does what a Tofino does with SwitchML's program, for workers on this machine. What it has
     counted is told at the end, and the exit code is 0.
     """
-    from patchgen import switch as builder  # no other command needs it
-    from patchgen.switch import report
+    from patchgen.extras.lab import switch as builder  # no other command needs it
+    from patchgen.extras.lab.switch import counters
 
     with progress():
         program = builder.build(params.cache(request.cache), os.environ)
     options = {"wait": request.wait, **request.faults}
     command = [program, f"--listen={request.listen}", *(f"--port={port}" for port in request.ports)]
     command += [f"--{name}={value!r}" for name, value in options.items() if value is not None]
-    run(command, request.target, report.lines, "the switch")
+    run(command, request.target, counters.lines, "the switch")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from patchgen.cli.console import say
 from patchgen.errors import OptionsError, file_errors
-from patchgen.ranks import metrics
+from patchgen.extras.train import metrics
 from patchgen.system import files
 
 if TYPE_CHECKING:
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from patchgen.ranks.job import Job, Line
-    from patchgen.ranks.metrics import Metrics
+    from patchgen.extras.train.job import Job
+    from patchgen.extras.train.metrics import Metrics
+    from patchgen.extras.train.start import Line
 
     Output = Callable[[Line], None]
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import OptionsError, ToolError
-from patchgen.payload import probe
 from patchgen.system import paths
+from patchgen.system.payload import probe
+from patchgen.system.pipes import Tail
 from patchgen.system.process import (
     ERR,
     KEPT,
@@ -21,7 +22,6 @@ from patchgen.system.process import (
     CompletedRun,
     NoAnswer,
     Program,
-    Tail,
     stream,
 )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from patchgen.errors import ToolError
-from patchgen.payload import supervisor
+from patchgen.system.payload import supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -61,6 +61,8 @@ class CompletedRun:
     err: bytes
     killed: str = ""
     """Reason why it was ended by us, or empty."""
+    ended: float = 0.0
+    """Time at which it was seen to have ended, on a clock of its own; 0 where that is not known."""
 
     @property
     def how(self) -> str:
@@ -77,9 +79,9 @@ class CompletedRun:
         return [line for line in lines if line][-count:]
 
 
-def with_temporary(directory: str) -> dict[str, str]:
-    """Our environment, with another directory for temporary files."""
-    return {**os.environ, "TMPDIR": directory}
+def with_temporary(directory: str, environ: Mapping[str, str] | None) -> dict[str, str]:
+    """An environment, else ours, with another directory for temporary files."""
+    return {**(os.environ if environ is None else environ), "TMPDIR": directory}
 
 
 def without_git(environ: Mapping[str, str]) -> dict[str, str]:

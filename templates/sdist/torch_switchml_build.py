@@ -45,7 +45,7 @@ def _package():
     search = [os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable)]
     os.environ["PATH"] = os.pathsep.join(search)
     from patchgen.errors import PatchgenError  # noqa: PLC0415  # this Python may be too old for it
-    from patchgen.plugin import backend  # noqa: PLC0415
+    from patchgen.extras.install.plugin import backend  # noqa: PLC0415
 
     try:
         yield backend

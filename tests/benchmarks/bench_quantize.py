@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from patchgen.patch import render
+from patchgen.core.patch import render
 
 SIZES = {"25 MB": 25_000_000, "100 MB": 100_000_000}
 STEPS = ("scales", "packing", "unpacking")
@@ -16,7 +16,7 @@ FLAGS = ("-std=c++17", "-O3", "-ffp-contract=off")  # as the plugin is compiled
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         header = Path(directory, "SwitchMLQuantize.hpp")
-        header.write_text(render.text("files/SwitchMLQuantize.hpp"), encoding="utf-8")
+        header.write_text(render.text("patch/SwitchMLQuantize.hpp"), encoding="utf-8")
         program = Path(directory, "quantize")
         source = Path(__file__).with_name("quantize.cpp")
         subprocess.run(["g++", *FLAGS, f"-I{directory}", source, "-o", program], check=True)

@@ -14,11 +14,12 @@ from click.testing import CliRunner
 from support.variables import find_unlisted
 
 from patchgen.cli import main
-from patchgen.client import building, checkout, config, library
+from patchgen.core.library import config, library
+from patchgen.core.patch import patchfile, pins, record, render, report, version
+from patchgen.core.wheel.check import advice
 from patchgen.errors import PatchgenError
+from patchgen.extras.lab.client import building, checkout
 from patchgen.options import OptionsError, resolve
-from patchgen.patch import patchfile, pins, record, render, report, version
-from patchgen.wheel.check import advice
 
 HOME, REPOSITORY, EMPTY = sys.argv[1:]
 COMMANDS = ("generate", "graft install", "plugin install", "client build", "run", "check")

@@ -15,14 +15,12 @@ import forking
 import patchgen
 
 # They import a library with threads, or are of other interpreters; who needs them imports them.
-LATE = tuple(
-    f"patchgen.{name}" for name in ("__main__", "accuracy", "payload", "ranks.demo", "templates")
-)
+LATE = ("patchgen.__main__", "patchgen.extras.accuracy", "patchgen.extras.train.demo")
 
 
 def load(package):
     for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-        if not found.name.startswith(LATE):
+        if not found.name.startswith(LATE) and not found.name.endswith((".payload", ".templates")):
             with contextlib.suppress(ImportError):  # it needs an extra
                 module = importlib.import_module(found.name)
                 if found.ispkg:

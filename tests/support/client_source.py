@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.client.checkout import Origin
-from patchgen.client.mends import parse
-from patchgen.source.places import Places
+from patchgen.core.source.places import Places
+from patchgen.extras.lab.client.checkout import Origin
+from patchgen.extras.lab.client.mends import parse
 from patchgen.system.objects import blob_id
 from support.trees import git
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from patchgen.client.mends import Mend
+    from patchgen.extras.lab.client.mends import Mend
 
 LIBRARY = "dev_root/client_lib/src"
 CONTEXT = f"{LIBRARY}/context.cc"

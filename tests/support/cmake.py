@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from patchgen.core.patch import pins, render
 from patchgen.options import REFUSED_IN_HOMES, resolve
-from patchgen.patch import pins, render
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from patchgen.core.patch.pins import Pin
     from patchgen.options import Options
-    from patchgen.patch.pins import Pin
 
 MAKERS = {"Ninja": "ninja", "Unix Makefiles": "make"}
 SOURCES = ("Store.cpp", "Utils.cpp", "ProcessGroupGloo.cpp")

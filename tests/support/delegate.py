@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen.patch import pins
-from patchgen.patch import render as rendering
+from patchgen.core.patch import pins
+from patchgen.core.patch import render as rendering
 from patchgen.system.ports import free_port
 from support.configs import with_values
 from support.simulator import SANITIZERS

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from patchgen.plugin import target
-from patchgen.torch import Torch, probe_torch
+from patchgen.core.torch import Torch, probe_torch
+from patchgen.extras.install.plugin import target
 from support.shared import once
 from support.torch import results
 

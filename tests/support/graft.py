@@ -11,8 +11,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from patchgen.graft.identity import Identity
-from patchgen.payload import graft_hook
+from patchgen.extras.install.graft.identity import Identity
+from patchgen.extras.install.payload import graft_hook
 from support import command
 from support.trees import tool
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchgen.client import building, checkout, mends
-from patchgen.source.places import Places
+from patchgen.core.source.places import Places
+from patchgen.extras.lab.client import building, checkout, mends
 from patchgen.system.objects import blob_id
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchgen.client import checkout, mends
-from patchgen.ranks import lab
+from patchgen.extras.lab import lab
+from patchgen.extras.lab.client import checkout, mends
 from patchgen.system.companion import beside
 from patchgen.system.ports import free_port
 from patchgen.system.process import Program

@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from patchgen.patch import pins
+from patchgen.core.patch import pins
 from support import command, miniature
 from support.trees import git
 from support.waiting import ENOUGH, until

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen.switch import SOURCE
+from patchgen.extras.lab.switch import SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

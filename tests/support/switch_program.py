@@ -8,8 +8,8 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from patchgen import switch
-from patchgen.native import cmake
+from patchgen.extras.lab import switch
+from patchgen.system.native import cmake
 from support.shared import once
 from support.switch_clients import Controller, MemifClient
 
@@ -48,6 +48,7 @@ class Switch:
     def __init__(
         self, program: str, directory: Path, workers: int, *options: str, ports: Sequence[str] = ()
     ) -> None:
+        self.program = program
         self.sockets = [str(directory / f"port-{rank}") for rank in range(workers)]
         self.counters_path = directory / "counters.json"
         ports = [f"--port={port}" for port in ports or (f"memif:{path}" for path in self.sockets)]
@@ -63,8 +64,8 @@ class Switch:
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line.startswith("listening on 127.0.0.1:"), (line, self.errors.read_text())
-        self.address = line.split()[-1]
+        assert line, self.errors.read_text()
+        self.address = json.loads(line)["listening"]
         self.clients: list[MemifClient] = []
 
     def client(self, rank: int, *, grant: bool = True, **given: int) -> MemifClient:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchgen.patch import pinning, pins
+from patchgen.core.patch import pinning, pins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 PYTHON = "/usr/bin/python3"
 DEBIAN_TORCH = Path("/usr/lib/python3/dist-packages/torch")
 SUBMODULE = "third_party/tiny"
-SUBMODULE_TEXT = "tiny, the pinned one"  # what torch_third_party() of a right build returns
 NAME = "v1.13.2"  # no release has it, so no recipe asks for the room of a whole PyTorch
 
 # Changes to make a project with.

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.patch import pins
+from patchgen.core.patch import pins
 from support import command, miniature
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchgen import plots
 from patchgen.errors import FileError, OptionsError, ToolError
+from patchgen.system import plots
 
 if TYPE_CHECKING:
     from pathlib import Path

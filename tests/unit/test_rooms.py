@@ -1,4 +1,4 @@
-"""The rules of the house that docs/design.md states, read from the imports and calls themselves."""
+"""The rules of the house, by the map in docs/design.md and the imports and calls themselves."""
 
 from __future__ import annotations
 
@@ -21,23 +21,27 @@ MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
     for path in sorted(PACKAGE.rglob("*.py"))
 }
-FLOORS = (
-    {"__init__", "checks", "errors", "payload", "tables", "templates"},
-    {"system"},
-    {"native", "options", "plots"},
-    {"accuracy", "patch", "switch"},
-    {"client", "source", "torch"},
-    {"graft", "plugin"},
-    {"ranks"},
-    {"wheel"},
-    {"cli"},
-    {"__main__"},
-)
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+PAGE = Path(__file__).parents[2] / "docs" / "design.md"
+NAME = re.compile(r"`([^`]+)`")
+ROWS = [
+    (int(floor), NAME.findall(rooms), {*NAME.findall(extras)})
+    for floor, rooms, extras in re.findall(
+        r"^\| (\d+) \| ((?:`[^`]+`[, ]*)+)(?:imports ([^|]*))?\|", PAGE.read_text(), re.MULTILINE
+    )
+]
+FLOOR = {room: floor for floor, rooms, _ in ROWS for room in rooms}
+BESIDE = {room: extras for _, rooms, extras in ROWS for room in rooms}
+"""Extras that a room imports."""
 
 
 def room(module: str) -> str:
-    return module.partition(".")[0]
+    """A part of the core or of the extras, or what stands at the top."""
+    first, _, rest = module.partition(".")
+    return f"{first}/{rest.partition('.')[0]}" if first in {"core", "extras"} else first
+
+
+def is_payload(module: str) -> bool:
+    return ".payload." in module
 
 
 @cache
@@ -83,10 +87,12 @@ def imported(among: Iterable[ast.AST]) -> set[str]:
 
 
 def test_the_house_is_small() -> None:
-    inside = [entry for entry in PACKAGE.iterdir() if entry.name != "__pycache__"]
-    assert len([entry for entry in inside if entry.is_dir()]) <= 14
-    assert len([entry for entry in inside if entry.suffix == ".py"]) <= 7
-    assert {room(module) for module in MODULES} <= {*FLOOR}
+    inside = {entry.name for entry in PACKAGE.iterdir() if entry.name != "__pycache__"}
+    modules = {"__init__.py", "__main__.py", "errors.py", "options.py", "py.typed"}
+    assert inside == {"cli", "core", "extras", "system", *modules}
+    faces = {"core/__init__", "extras/__init__"}
+    assert {room(module) for module in MODULES} <= {*FLOOR, *faces}
+    assert len(ROWS) > 10, "the map is read"
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
@@ -97,12 +103,22 @@ def test_a_module_is_of_a_size_to_read(module: str) -> None:
 
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_no_import_runs_upwards(module: str) -> None:
-    mine = FLOOR[room(module)]
-    assert [name for name in imported(nodes(module)) if FLOOR[room(name)] > mine] == []
+    mine = FLOOR.get(room(module), 0)
+    assert {name for name in imported(nodes(module)) if FLOOR[room(name)] > mine} == set()
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_the_core_imports_no_extra_and_an_extra_few(module: str) -> None:
+    mine = room(module)
+    if mine in {"cli", "__main__"}:
+        return
+    allowed = {mine, *BESIDE.get(mine, ())}
+    extras = {name for name in imported(nodes(module)) if name.startswith("extras.")}
+    assert {name for name in extras if room(name) not in allowed} == set()
 
 
 def test_what_runs_in_another_python_imports_nothing_of_ours() -> None:
-    payload = [name for name in MODULES if room(name) == "payload"]
+    payload = [name for name in MODULES if is_payload(name)]
     assert {name for module in payload for name in imported(nodes(module))} == set()
 
 
@@ -122,7 +138,7 @@ def test_no_import_runs_round() -> None:
 
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_only_the_command_line_prints_and_exits(module: str) -> None:
-    if room(module) in {"cli", "payload", "__main__"}:
+    if room(module) in {"cli", "__main__"} or is_payload(module):
         return
     names = {
         alias.name.partition(".")[0]
@@ -161,7 +177,7 @@ HANDED_ON = {
 
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_only_the_command_line_reads_the_environment(module: str) -> None:
-    if room(module) in {"cli", "payload"} or module in HANDED_ON:
+    if room(module) == "cli" or is_payload(module) or module in HANDED_ON:
         return
     assert not {"os.environ", "os.environb", "os.getenv"} & attributes(module)
     imported_names = {
@@ -183,7 +199,7 @@ STARTS = re.compile(
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_only_the_runner_starts_and_ends_processes(module: str) -> None:
     """Of a payload everything may, and to end as it was told is each program's own affair."""
-    if module in STARTERS or room(module) == "payload":
+    if module in STARTERS or is_payload(module):
         return
     used = set(attributes(module))
     for node in nodes(module):
@@ -201,13 +217,13 @@ def test_a_command_is_in_the_file_of_its_name() -> None:
     names = [name for names in SECTIONS.values() for name in names]
     files = {path.stem for path in (PACKAGE / "cli").glob("*.py")}
     shared = [
-        *("__init__", "console", "deprecated", "host_options", "lab_options", "number_types"),
-        *("packet_faults", "params", "path_types", "program", "serving", "steps", "watching"),
+        *("__init__", "console", "lab_options"),
+        *("params", "path_types", "serving", "steps", "watching"),
     ]
     assert sorted([*names, *shared]) == sorted(files)
 
 
-def test_no_command_looks_its_options_up_by_name() -> None:
+def test_a_command_takes_one_request() -> None:
     commands = {
         f"{path.stem}.{node.name}": node
         for path in (PACKAGE / "cli").glob("*.py")
@@ -216,13 +232,24 @@ def test_no_command_looks_its_options_up_by_name() -> None:
         if any(re.search(r"\.command\b", ast.unparse(one)) for one in node.decorator_list)
     }
     assert {"build.build", "env.lock", "run.run"} <= {*commands}
-    assert [name for name, node in commands.items() if node.args.kwarg] == []
+    for name, node in commands.items():
+        assert len([one for one in ast.walk(node.args) if isinstance(one, ast.arg)]) == 1, name
+        assert re.search(r"\binto\(", ast.unparse(node.decorator_list[-1])), name
+
+
+@pytest.mark.parametrize("module", sorted(name for name in MODULES if room(name) == "cli"))
+def test_a_command_ends_in_one_way(module: str) -> None:
+    """By an error of ours, or by `console.end`; the group of all commands ends the program."""
+    calls = {ast.unparse(node.func) for node in nodes(module) if isinstance(node, ast.Call)}
+    exits = {name for name in calls if re.search(r"\bexit$|\bExit$|\b_exit$", name)}
+    allowed = {"cli.console": {"click.exceptions.Exit"}, "cli.__init__": {"sys.exit"}}
+    assert exits == allowed.get(module, set())
 
 
 def test_no_room_of_the_tests_is_left_out(pytestconfig: pytest.Config) -> None:
     tests = Path(__file__).parents[1]
     rooms = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")}
-    assert {Path("unit/wheel"), Path("integration/wheel")} <= rooms
+    assert {Path("unit/core/wheel"), Path("integration/wheel")} <= rooms
     patterns = pytestconfig.getini("norecursedirs")
     parts = {part for room in rooms for part in room.parts}
     assert not [part for part in parts for pattern in patterns if fnmatch.fnmatch(part, pattern)]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from patchgen import tables
+from patchgen.system import tables
 
 
 def test_words_begin_and_figures_end_alike() -> None:

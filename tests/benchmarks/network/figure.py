@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _TOP, _HIGH = 74, 210  # pixels
 _BAR, _GAP, _APART = 26, 34, 90
-# Okabe and Ito's colours, as in patchgen/plots.py.
+# Okabe and Ito's colours, as in patchgen/system/plots.py.
 _COLOURS = ("#0072B2", "#D55E00", "#E69F00", "#009E73")
 _TICKS = 4
 

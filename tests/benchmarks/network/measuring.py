@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from network import links
-from patchgen.client.config import compose_simulated
-from patchgen.client.simulator import aggregator
-from patchgen.ranks.job import Job
-from patchgen.ranks.setup import prepare
-from patchgen.torch import PLUGIN
+from patchgen.core.library.config import compose_simulated
+from patchgen.core.torch import PLUGIN
+from patchgen.extras.lab.simulator import aggregator
+from patchgen.extras.train.job import Job
+from patchgen.extras.train.setup import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 RANK = Path(__file__).parents[2] / "payload" / "network_rank.py"
-TRAIN = Path(__file__).parents[3] / "patchgen" / "payload"
+TRAIN = Path(__file__).parents[3] / "patchgen" / "extras" / "train" / "demo" / "payload"
 PORT = 50099
 BITS = (8, 4)
 TRAINING_BITS = (4,)
@@ -128,7 +128,7 @@ def measure(
                 )  # fmt: skip
                 started.append(switch)
                 assert switch.stdout is not None
-                if not switch.stdout.readline().startswith("listening on "):
+                if not switch.stdout.readline():
                     sys.exit("the aggregator does not start; why stands above")
             processors, clock = os.times(), time.monotonic()
             for rank in range(ranks):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from patchgen import tables
+from patchgen.system import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -13,8 +13,8 @@ import pytest
 from support.simulator import fixed_point_sum, job, packets
 from support.trees import tool
 
-from patchgen.accuracy.fixed_point import FixedPoint
-from patchgen.accuracy.methods import Float32
+from patchgen.extras.accuracy.fixed_point import FixedPoint
+from patchgen.extras.accuracy.methods import Float32
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from support.simulator import Home
 
-    from patchgen.accuracy.methods import Method
+    from patchgen.extras.accuracy.methods import Method
 
     Floats = NDArray[np.float32]
 
@@ -70,8 +70,9 @@ def summed(method: Method, values: Floats, most: int) -> Floats:
     return np.concatenate(found)
 
 
-@pytest.mark.parametrize("workers", [2, 3, 5])
-@pytest.mark.parametrize(("threads", "packet_numel"), [(4, 256), (1, 64), (3, 7)])
+@pytest.mark.parametrize(
+    ("workers", "threads", "packet_numel"), [(2, 4, 256), (3, 1, 64), (5, 3, 7)]
+)
 def test_numpy_and_the_simulator_agree_bit_for_bit(
     simulator_home: Home, tmp_path: Path, workers: int, threads: int, packet_numel: int
 ) -> None:

@@ -19,7 +19,7 @@ from support.configs import with_values
 from support.delegate import CPP, compiled, environment, render, run, unite
 from support.shared import once
 
-from patchgen.accuracy.fixed_point import may_overflow
+from patchgen.extras.accuracy.fixed_point import may_overflow
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:

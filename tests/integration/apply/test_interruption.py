@@ -14,10 +14,10 @@ import pytest
 from support import programs
 from support.waiting import read_rest, read_until
 
+from patchgen.core.patch import state
+from patchgen.core.patch import tree as trees
+from patchgen.core.patch.state import Overall
 from patchgen.options import resolve
-from patchgen.patch import state
-from patchgen.patch import tree as trees
-from patchgen.patch.state import Overall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

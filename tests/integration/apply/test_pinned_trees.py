@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from support.trees import FLAGS, Tree, commit, generate, git, tool
 
-from patchgen.patch import pins
-from patchgen.patch.state import inspect
+from patchgen.core.patch import pins
+from patchgen.core.patch.state import inspect
 
 pytestmark = pytest.mark.integration
 

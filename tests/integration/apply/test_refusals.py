@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.trees import FLAGS, Tree, tool
 
-from patchgen.patch import render
+from patchgen.core.patch import render
 
 pytestmark = pytest.mark.integration
 

@@ -14,9 +14,10 @@ from support import client_source
 from support import cmake as fakes
 from support.shared import once
 
-from patchgen.client import building, homes, library
+from patchgen.core.library import homes, library
 from patchgen.errors import ToolError, TreeError
-from patchgen.native import cmake
+from patchgen.extras.lab.client import building
+from patchgen.system.native import cmake
 
 if TYPE_CHECKING:
     from pathlib import Path

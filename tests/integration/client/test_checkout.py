@@ -10,9 +10,9 @@ import pytest
 from support import client_source
 from support.trees import git
 
-from patchgen.client import checkout
+from patchgen.core.patch import diff
 from patchgen.errors import OptionsError, ToolError, TreeError
-from patchgen.patch import diff
+from patchgen.extras.lab.client import checkout
 
 if TYPE_CHECKING:
     from pathlib import Path

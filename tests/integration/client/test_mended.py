@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support import real_client
 
-from patchgen.client import checkout, library, mends
+from patchgen.core.library import library
+from patchgen.extras.lab.client import checkout, mends
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,7 +197,7 @@ def test_none_of_its_text_is_in_the_mends(part: str, sources: dict[str, bytes]) 
 def test_the_patch_applies_to_a_checkout(
     part: str, sources: dict[str, bytes], tmp_path: Path
 ) -> None:
-    from patchgen.patch import diff
+    from patchgen.core.patch import diff
 
     everything = mends.read_shipped(part)
     after = mends.apply(everything, sources)

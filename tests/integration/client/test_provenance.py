@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import client_source, unprivileged
 
-from patchgen.client import building, mends, origin
-from patchgen.client.homes import ARCHIVE
+from patchgen.core.library import origin
+from patchgen.core.library.homes import ARCHIVE
+from patchgen.extras.lab.client import building, mends
 from patchgen.system import statement
 from patchgen.system.files import sha256
 

@@ -9,7 +9,7 @@ from support import cluster
 from support.hosts import INTERFACE
 from support.serving import serving
 
-from patchgen.client.config import compose_simulated
+from patchgen.core.library.config import compose_simulated
 
 if TYPE_CHECKING:
     from pathlib import Path

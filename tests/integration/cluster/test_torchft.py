@@ -13,7 +13,7 @@ from support.serving import serving
 from support.torch import REPOSITORY
 from support.waiting import ENOUGH
 
-from patchgen.client.config import compose_simulated
+from patchgen.core.library.config import compose_simulated
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from support import cluster
 from support.serving import serving
 from support.waiting import ENOUGH
 
-from patchgen.client.config import compose_simulated
+from patchgen.core.library.config import compose_simulated
 
 if TYPE_CHECKING:
     from pathlib import Path

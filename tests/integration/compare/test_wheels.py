@@ -19,9 +19,9 @@ import pytest
 from support.trees import tool
 from support.wheelhouse import PROVENANCE, Entry, Fake, zipped
 
+from patchgen.core.wheel import delivery
+from patchgen.core.wheel.compare import compare
 from patchgen.system.wheel import normalise
-from patchgen.wheel import companions
-from patchgen.wheel.compare import compare
 
 pytestmark = pytest.mark.integration
 
@@ -44,7 +44,7 @@ class Pip:
         subprocess.run(create, check=True)
         (site,) = root.glob("venv/lib/python*/site-packages")
         (site / "pip").symlink_to(ours)
-        self.constraints.write_text(companions.constraints(VERSION, self.recipe))
+        self.constraints.write_text(delivery.compose_constraints(VERSION, self.recipe))
         self.wheel = TORCH.write(root / "own")
         for fake in (
             Fake("torch", "1.7.1", requires=["numpy"]),
@@ -70,7 +70,7 @@ class Pip:
         return self.run(str(self.python), "-m", "pip", "install", *arguments)
 
     def as_told(self, wheel: Path) -> None:
-        for command in companions.commands(
+        for command in delivery.list_commands(
             str(self.python), str(wheel), str(self.constraints), self.recipe
         ):
             done = self.run(*command)
@@ -111,11 +111,6 @@ def test_nothing_replaces_it_silently(pip: Pip) -> None:
     assert done.returncode != 0
     assert "torch==1.8.0" in done.stdout + done.stderr
     assert pip.evaluate("torch.__version__") == VERSION
-
-
-def test_without_the_constraints_it_would_be_replaced(pip: Pip) -> None:
-    assert pip.install("needs-torch==1.8").returncode == 0
-    assert pip.evaluate("torch.__version__") == "1.8.0"
 
 
 def test_what_was_normalised_is_installed(pip: Pip, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 from support.conda import PLACEHOLDER, PLATFORM, PROGRAM, Channel, Package, Site, served
 from support.waiting import ENOUGH, has_ended, read_rest, until
 
-from patchgen.payload import enclosure
-from patchgen.wheel.env import lockfile, marker, packages
+from patchgen.core.wheel.env import lockfile, marker, packages
+from patchgen.core.wheel.payload import enclosure
 
 pytestmark = pytest.mark.integration
 
@@ -84,8 +84,8 @@ def test_a_prefix_holds_the_packages_with_its_own_path_in_them(
 
 MAKE = """\
 import os, subprocess, sys
-from patchgen.payload import enclosure
-from patchgen.wheel.env import lockfile, prefix
+from patchgen.core.wheel.env import lockfile, prefix
+from patchgen.core.wheel.payload import enclosure
 lock, there, cache = sys.argv[1:]
 seen = os.path.join(enclosure.PATH, os.path.basename(there))
 enclosure.show(os.path.dirname(there))

@@ -12,9 +12,9 @@ import pytest
 from support import miniature
 from support.trees import Tree, tool
 
+from patchgen.core.patch import pins, render
+from patchgen.core.patch.tree import apply as apply_to_tree
 from patchgen.options import resolve
-from patchgen.patch import pins, render
-from patchgen.patch.tree import apply as apply_to_tree
 
 pytestmark = pytest.mark.integration
 

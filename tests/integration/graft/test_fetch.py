@@ -14,16 +14,16 @@ from support import torch_project
 from support.source import serve
 from support.trees import git
 
+from patchgen.core.source import Places
+from patchgen.core.source import commit as commits
+from patchgen.core.source.commit import Commit
+from patchgen.core.source.fetch import fetch
+from patchgen.core.source.repository import Repository
+from patchgen.core.torch import Torch
 from patchgen.errors import ToolError, TreeError
-from patchgen.graft.sources import Origin, fetched
-from patchgen.source import Places
-from patchgen.source import commit as commits
-from patchgen.source.commit import Commit
-from patchgen.source.fetch import fetch
-from patchgen.source.repository import Repository
+from patchgen.extras.install.graft.sources import Origin, fetched
 from patchgen.system.git import Git
 from patchgen.system.objects import object_id
-from patchgen.torch import Torch
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from support.graft import compile_shared, python_run
 
-from patchgen.graft import project
-from patchgen.graft.identity import Identity, read
-from patchgen.patch import render
-from patchgen.payload import graft_hook
+from patchgen.core.patch import render
+from patchgen.extras.install.graft import project
+from patchgen.extras.install.graft.identity import Identity, read
+from patchgen.extras.install.payload import graft_hook
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 from support import graft as graft_support
 from support.graft import COMMIT, VERSION, Fake, python_run
 
-from patchgen import graft as grafting
+from patchgen.extras.install import graft as grafting
 
 if TYPE_CHECKING:
     import subprocess

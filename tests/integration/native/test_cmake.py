@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchgen.native import cmake
+from patchgen.system.native import cmake
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ import pytest
 from support.torch import located
 
 from patchgen.errors import ToolError
-from patchgen.plugin import bundle
-from patchgen.plugin import wheel as plugin_wheel
+from patchgen.extras.install.plugin import bundle
+from patchgen.extras.install.plugin import wheel as plugin_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from support.torch import UNOPTIMIZED, Plugin, checked, located, switchml_patch
 from support.waiting import alive, until
 
 from patchgen.errors import ToolError
-from patchgen.plugin import installing, wheel
+from patchgen.extras.install.plugin import installing, wheel
 
 pytestmark = pytest.mark.integration
 

@@ -15,7 +15,7 @@ from support import quantize_model
 from support.quantize_model import Model, Summed
 from support.simulator import SANITIZED, SANITIZERS
 
-from patchgen.patch import render
+from patchgen.core.patch import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 SOURCE = Path(__file__).parents[2] / "cpp" / "quantize.cpp"
-HEADER = "files/SwitchMLQuantize.hpp"
+HEADER = "patch/SwitchMLQuantize.hpp"
 BUILDS = {
     "gcc": ["g++", "-O2", "-ftree-vectorize"],
     "clang": ["clang++", "-O2", "-DSWITCHML_WITHOUT_AVX2"],
@@ -173,6 +173,7 @@ def test_the_model_sums() -> None:
         assert np.abs(summed.values - exact).max() > 0
 
 
+@pytest.mark.rebuild
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_shows(fault: str, tmp_path: Path) -> None:
     right, wrong = FAULTS[fault]

@@ -31,9 +31,9 @@ from support.staging_faults import (
 )
 from support.waiting import ENOUGH
 
+from patchgen.core.torch import Torch, probe_torch
+from patchgen.extras.install.plugin import project, target
 from patchgen.options import resolve
-from patchgen.plugin import project, target
-from patchgen.torch import Torch, probe_torch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from support.shared import once
 from support.sml_controller import make_controller
 from support.torch import Plugin, built_plugin, checked, torch
 
-from patchgen import switch as switches
+from patchgen.extras.lab import switch as switches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,7 @@ def half_batches(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Pa
 @pytest.fixture(scope="session")
 def unmended(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
     """One with those mends only without which nothing starts."""
-    from patchgen.client import mends
+    from patchgen.extras.lab.client import mends
 
     left = [mend.id for mend in mends.read_shipped() if mend.id not in NEEDED]
     return library(tmp_path_factory, checkout, "unmended", left)
@@ -97,18 +97,6 @@ def by_plugin(
     plugin: Plugin, home: Path, switch: str, tmp_path_factory: pytest.TempPathFactory
 ) -> LabLauncher:
     return launcher(plugin, home, switch, tmp_path_factory.mktemp("plugin-ranks"))
-
-
-@pytest.fixture(scope="session")
-def with_one_pattern(
-    plugin: Plugin, home: Path, switch: str, tmp_path_factory: pytest.TempPathFactory
-) -> LabLauncher:
-    """Ranks whose probe is the same in all jobs."""
-    change = ("files/SwitchMLAgreement.hpp", "return std::stoull(call_, nullptr, 16);", "return 0;")
-    mutant = built_plugin(
-        plugin.torch, home, tmp_path_factory, "real-mutant", "--dpdk", change=change
-    )
-    return launcher(mutant, home, switch, tmp_path_factory.mktemp("mutant-ranks"))
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from support.real import LabLauncher
 
-    from patchgen.ranks import lab
+    from patchgen.extras.lab import lab
 
 pytestmark = pytest.mark.integration
 

@@ -11,13 +11,12 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support import command, run_hosts, switch_program
-from support.hosts import INTERFACE, cabled
+from support import command, switch_program
 from support.real import LabLauncher, Settings
 from support.torch import built_plugin
 from support.wired import WIRE, Network, on_hosts, wired
 
-from patchgen.ranks import lab
+from patchgen.extras.lab import lab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -106,21 +105,6 @@ def test_all_legs_hold(launch: LabLauncher) -> None:
     assert report["times"]["sizes"][0]["switchml"] > 0
     for rank in report["ranks"]:
         assert rank["packets"]["sent"] >= rank["packets"]["answers"] > 0
-
-
-def test_a_rank_that_two_hosts_have(launch: LabLauncher) -> None:
-    given = arguments(40, "--no-times")
-    given["arguments"]["twice"] = 1
-    given["rank_env"] = {
-        0: {"SWITCHML_HOST": "zeus"},
-        1: {"SWITCHML_HOST": "zeus"},
-        2: {"SWITCHML_HOST": "apollo", "RANK": "1"},
-    }
-    ranks = launch("doctor_cases:examine", 3, env={"WORLD_SIZE": "2"}, **given)
-    assert [rank.result["code"] for rank in ranks] == [FAILED] * 3, ranks
-    report = read_report(launch)
-    assert (report["leg"], report["hosts"]) == ("ranks", ["apollo", "zeus"])
-    assert "has this rank as well" in words(report, 1)
 
 
 def test_a_library_without_a_mend(
@@ -267,20 +251,3 @@ def test_the_command(
     for rank in report["ranks"]:
         assert rank["packets"]["sent"] > 0
         assert bool(rank["packets"]["answers"]) == (not leg)
-
-
-@pytest.mark.parametrize("small", [False, True], ids=["well", "small-mtu"])
-def test_hosts_of_run(plugin: Plugin, cache: Path, tmp_path: Path, *, small: bool) -> None:
-    """`run --lab` starts the doctor on two hosts, and all end with its exit code."""
-    report = tmp_path / "report.json"
-    own = ["-m", "torch_switchml.doctor", "--no-times", "--report", str(report)]
-    program = [str(plugin.python), *own]
-    with cabled() as hosts:
-        if small:
-            hosts[1].ip("link", "set", INTERFACE, "mtu", "1000")
-        commands = run_hosts.begin_in_lab(hosts, cache, tmp_path, program)
-        codes = [one.code for one in commands]
-    assert codes == [FAILED if small else 0] * 2, [one.err for one in commands]
-    found = json.loads(report.read_text())
-    assert [rank["host"] for rank in found["ranks"]] == ["host-0", "host-1"]
-    assert (found["leg"], found["hosts"]) == (("machine", ["host-1"]) if small else ("", []))

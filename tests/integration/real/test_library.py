@@ -9,7 +9,7 @@ import pytest
 from support.real import FAULTS, Settings, compiled, programs
 from support.torch import REPOSITORY
 
-from patchgen.ranks import lab
+from patchgen.extras.lab import lab
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,15 +10,15 @@ import pytest
 from support import graft as graft_support
 
 from patchgen.errors import ToolError, TreeError
-from patchgen.ranks.job import Job
-from patchgen.ranks.setup import prepare
+from patchgen.extras.train.job import Job
+from patchgen.extras.train.setup import prepare
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from support.graft import Fake
 
-    from patchgen.ranks.job import Setup
+    from patchgen.extras.train.setup import Setup
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,7 @@ from support.source import GITHUB, World, serve, stalled
 from support.trees import FLAGS, git, tool
 from support.waiting import read_rest
 
-from patchgen import source
+from patchgen.core import source
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from support.command import START
 from support.torch import checked, located, switchml_patch, version_of
 from support.waiting import ENOUGH, read_rest, until
 
-from patchgen.client.config import compose_simulated
+from patchgen.core.library.config import compose_simulated
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support.wheelhouse import Entry, Fake
 
+from patchgen.core.wheel import linked
+from patchgen.core.wheel.linked import Library
 from patchgen.errors import TreeError
-from patchgen.wheel import linked
-from patchgen.wheel.linked import Library
 
 if TYPE_CHECKING:
     from pathlib import Path

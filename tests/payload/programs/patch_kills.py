@@ -5,7 +5,7 @@ import signal
 import sys
 
 from patchgen import options
-from patchgen.patch import pins, tree
+from patchgen.core.patch import pins, tree
 
 root, pin = sys.argv[1:]
 known = (pins.load(pin),)

@@ -5,8 +5,8 @@ import signal
 import sys
 import threading
 
-from patchgen import source
-from patchgen.patch import pins
+from patchgen.core import source
+from patchgen.core.patch import pins
 from patchgen.system.git import Git
 
 at, name, tree, pin = int(sys.argv[1]), *sys.argv[2:]

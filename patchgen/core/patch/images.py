@@ -1,0 +1,59 @@
+"""The two images of a hooked file: without the hooks (pre) and with them (post)."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from patchgen.errors import PatchgenError
+from patchgen.system.objects import blob_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.core.patch.pins import HookedFile
+
+
+def lines_of(content: bytes) -> list[bytes]:
+    """The lines with their ends. A line ends with a line feed and nothing else, as in git."""
+    return io.BytesIO(content).readlines()
+
+
+def post_image(file: HookedFile, pre: bytes, texts: Mapping[str, bytes]) -> bytes:
+    """The pre-image with the hooks inserted."""
+    lines = lines_of(pre)
+    for hook in reversed(file.hooks):
+        lines.insert(hook.line, texts[hook.name])
+    return b"".join(lines)
+
+
+def pre_image(file: HookedFile, post: bytes, texts: Mapping[str, bytes]) -> bytes:
+    """The post-image with the hooks taken out."""
+    lines = lines_of(post)
+    for hook in file.hooks:
+        del lines[hook.line : hook.line + texts[hook.name].count(b"\n")]
+    return b"".join(lines)
+
+
+def pinned_post(file: HookedFile, pre: bytes, texts: Mapping[str, bytes]) -> bytes:
+    """The post-image, which is that of the pin.
+
+    Raises:
+        PatchgenError: it is another one.
+    """
+    return _verified(file, "post", file.post, post_image(file, pre, texts))
+
+
+def pinned_pre(file: HookedFile, post: bytes, texts: Mapping[str, bytes]) -> bytes:
+    """The pre-image, which is that of the pin.
+
+    Raises:
+        PatchgenError: it is another one.
+    """
+    return _verified(file, "pre", file.pre, pre_image(file, post, texts))
+
+
+def _verified(file: HookedFile, which: str, wanted: str, content: bytes) -> bytes:
+    if blob_id(content) != wanted:
+        raise PatchgenError(f"{file.path}: the pin's hooks do not give its {which}-image")
+    return content

@@ -1,0 +1,73 @@
+"""The patch: the same bytes for the same options and pin, on every machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchgen import __version__
+from patchgen.core.patch import diff, record, render
+from patchgen.errors import OptionsError
+from patchgen.system import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchgen.core.patch.pins import Pin
+    from patchgen.options import Options
+
+# The date that `git format-patch` itself writes where a date has no meaning.
+_DATE = "Mon, 17 Sep 2001 00:00:00 +0000"
+_RECORD = "switchml-patch: "
+
+
+def build(options: Options, pin: Pin) -> bytes:
+    """The patch in the mail form of `git format-patch`, with full blob ids.
+
+    Raises:
+        PatchgenError: the pin does not belong to the templates.
+    """
+    texts, new = render.pinned_hooks(pin), render.new_files(options, pin)
+    diffs = {file.path: diff.modified(file, texts) for file in pin.files}
+    diffs |= {path: diff.added(path, content) for path, content in new.items()}
+    flags = " ".join(options.flags) or "no flags"
+    message = (
+        f"From {pin.commit} Mon Sep 17 00:00:00 2001\n"
+        "From: switchml-patch <switchml-patch@localhost>\n"
+        f"Date: {_DATE}\n"
+        f"Subject: [PATCH] Delegate Gloo's allreduce to SwitchML ({flags})\n"
+        "\n"
+        f"For PyTorch {pin.version}, commit {pin.commit}.\n"
+        f"{_RECORD}{record.dump(options, pin)}\n"
+        "---\n"
+    )
+    body = b"".join(diffs[path] for path in sorted(diffs))
+    return paths.encode(message) + body + f"-- \nswitchml-patch {__version__}\n\n".encode()
+
+
+def read(content: bytes, pins: Sequence[Pin], name: str) -> tuple[Options, Pin]:
+    """Reads the options and the pin that `build` made `content` from.
+
+    Args:
+        content: a patch.
+        pins: those it may be for.
+        name: of its file, for messages.
+
+    Raises:
+        OptionsError: it is not, byte for byte, what `build` makes.
+    """
+    found = record.parse(content, _RECORD)
+    if found is None:
+        raise OptionsError(f"{name}: not a patch written by switchml-patch generate")
+    pin = next((pin for pin in pins if pin.name == found.pin), None)
+    if pin is None:
+        raise OptionsError(
+            f"{name}: made for PyTorch {found.pin}, for which there is no pin here; "
+            f"known are {', '.join(pin.name for pin in pins)}"
+        )
+    if build(found.options, pin) != content:
+        made = f"written by version {found.version}" if found.version != __version__ else "edited"
+        raise OptionsError(
+            f"{name}: {made}, so it cannot be checked; write it again with switchml-patch "
+            "generate, or apply it with git apply"
+        )
+    return found.options, pin

@@ -1,0 +1,160 @@
+"""Pins made from the files of a commit: new ones, the shipped ones again, and for a comparison."""
+
+from __future__ import annotations
+
+import os
+import re
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+from patchgen.core.patch import images, render
+from patchgen.core.patch.pins import Hook, HookedFile, Pin
+from patchgen.core.patch.recipes import Recipe
+from patchgen.errors import FileError, OptionsError, TreeError, file_errors
+from patchgen.system import paths
+from patchgen.system.objects import blob_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from patchgen.core.patch.pins import Anchor
+
+_CONTEXT = 3
+_NOT_OF_THE_TREE = {"files", "anchors", "recipe"}
+
+
+def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
+    """A pin of the tree, with hooks where the anchors of another pin match.
+
+    Args:
+        tree: a checkout of `commit`, unpatched.
+        like: a pin of the same layout. What building that needs is not taken over.
+        name: of the pin, as v1.7.1.
+        commit: all 40 digits.
+
+    Raises:
+        OptionsError: `commit` is not a full id.
+        TreeError: an anchor does not match exactly once.
+        FileError: a file cannot be read.
+    """
+    if not re.fullmatch("[0-9a-f]{40}", commit):
+        raise OptionsError(f"{commit}: give the full commit id, 40 hexadecimal digits")
+    version = name.removeprefix("v")
+    draft = like._replace(name=name, version=version, commit=commit, recipe=Recipe())
+    contents = {}
+    for path in draft.anchored:
+        with file_errors(), open(paths.encode(os.path.join(tree, path)), "rb") as file:
+            contents[path] = file.read()
+    return remake(draft, contents)
+
+
+def remake(pin: Pin, contents: Mapping[str, bytes]) -> Pin:
+    """A pin again, from the templates of today and the files that its anchors are in.
+
+    Args:
+        pin: its hooks may be others now, and its anchors and its commit edited.
+        contents: of those files in its commit, by path.
+
+    Raises:
+        TreeError: anchors do not match exactly once; each is shown with the lines around it.
+        FileError: a line ends otherwise than lines of a patch.
+    """
+    drifted: list[str] = []
+    files = tuple(
+        HookedFile(path, blob_id(contents[path]), "", _hooks(path, contents[path], pin, drifted))
+        for path in pin.anchored
+    )
+    if drifted:
+        raise TreeError("\n".join(drifted))
+    draft = pin._replace(files=files)
+    texts = render.hooks(draft)
+    return draft._replace(
+        hooks_sha256=render.hooks_digest(texts),
+        files=tuple(
+            file._replace(post=blob_id(images.post_image(file, contents[file.path], texts)))
+            for file in files
+        ),
+    )
+
+
+def check(pin: Pin, tree: str, like: Pin) -> list[str]:
+    """Differences between a pin and the one that the tree would give; empty when all agrees.
+
+    Raises:
+        FileError: a file cannot be read.
+    """
+    try:
+        fresh = make(tree, like, pin.name, pin.commit)
+    except TreeError as error:
+        return [str(error)]
+    problems = [
+        f"{name}: the pin has {pinned}, this gives {made}"
+        for name, pinned, made in zip(Pin._fields, pin, fresh)
+        if name not in _NOT_OF_THE_TREE and made != pinned
+    ]
+    ours = {file.path: file for file in pin.files}
+    for file in fresh.files:
+        pinned = ours.pop(file.path, None)
+        if pinned is None:
+            problems.append(f"{file.path}: not in the pin")
+        elif pinned != file:
+            problems.append(
+                f"{file.path}: the pin has {pinned.pre} to {pinned.post}, "
+                f"this gives {file.pre} to {file.post}"
+            )
+    return problems + [f"{path}: in the pin only" for path in ours]
+
+
+def _hooks(path: str, content: bytes, pin: Pin, drifted: list[str]) -> tuple[Hook, ...]:
+    """Hooks of a file in the order of their lines; what is wrong with an anchor is added."""
+    if not content.endswith(b"\n") or b"\r" in content:
+        raise FileError(f"{path}: its lines must all end with a line feed")
+    lines = [paths.decode(line[:-1]) for line in images.lines_of(content)]
+    before = {(file.path, hook.name): hook for file in pin.files for hook in file.hooks}
+    hooks = []
+    for anchor in pin.anchors:
+        if anchor.file != path:
+            continue
+        found = _places(content, anchor)
+        if len(found) == 1:
+            (line,) = found
+            around = (lines[max(0, line - _CONTEXT) : line], lines[line : line + _CONTEXT])
+            hooks.append(Hook(anchor.name, line, *map(tuple, around)))
+        else:
+            drifted += _drift(anchor, before.get((path, anchor.name)), lines, found)
+    return tuple(sorted(hooks, key=lambda hook: hook.line))
+
+
+def _places(content: bytes, anchor: Anchor) -> list[int]:
+    """The numbers of lines up to each end of the anchor's head."""
+    text = re.escape(paths.encode(anchor.head + anchor.tail))
+    # An anchor is whole lines. The lookahead also finds matches that overlap.
+    starts = [match.start() for match in re.finditer(b"(?m)^(?=%s)" % text, content)]
+    return [content.count(b"\n", 0, start) + anchor.head.count("\n") for start in starts]
+
+
+def _drift(
+    anchor: Anchor, hook: Hook | None, lines: Sequence[str], found: Sequence[int]
+) -> Iterator[str]:
+    """Lines about an anchor that does not match once: its surroundings in the pin, and now."""
+    yield f"{anchor.file}: the anchor of hook {anchor.name} matches {len(found)} times, not once"
+    if hook is None:
+        return
+    before = (*hook.before, *hook.after)
+    first = hook.line - len(hook.before)
+    yield from _numbered("before", before, first)
+    matcher = SequenceMatcher(b=before, autojunk=False)
+
+    def likeness(start: int) -> tuple[float, int]:
+        matcher.set_seq1(lines[start : start + len(before)])
+        return matcher.ratio(), -abs(start - first)
+
+    nearest = max(range(len(lines)), key=likeness)
+    for start in [line - len(hook.before) for line in found] or [nearest]:
+        begin = max(0, start - _CONTEXT)
+        yield from _numbered("now", lines[begin : start + len(before) + _CONTEXT], begin)
+
+
+def _numbered(when: str, lines: Sequence[str], first: int) -> Iterator[str]:
+    yield f"  {when}:"
+    yield from (f"    {number:>5}  {line}" for number, line in enumerate(lines, first + 1))

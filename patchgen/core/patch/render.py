@@ -1,0 +1,180 @@
+"""Options and a pin, through the templates, to the texts that the patch adds."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import posixpath
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from patchgen import __version__
+from patchgen.core.patch import quoting, record
+from patchgen.errors import PatchgenError
+from patchgen.options import BACKENDS, DUMMY, FLAGS
+from patchgen.system import paths
+from patchgen.templates import DIRECTORY
+
+if TYPE_CHECKING:
+    from patchgen.core.patch.pins import Pin
+    from patchgen.options import Options
+
+SOURCES = (
+    "SwitchMLAgreement.hpp",
+    "SwitchMLAllreduce.cpp",
+    "SwitchMLAllreduce.hpp",
+    "SwitchMLCodec.hpp",
+    "SwitchMLConfig.hpp",
+    "SwitchMLCrossover.hpp",
+    "SwitchMLDelegate.cpp",
+    "SwitchMLDelegate.hpp",
+    "SwitchMLFailover.hpp",
+    "SwitchMLHost.hpp",
+    "SwitchMLJoining.cpp",
+    "SwitchMLJoining.hpp",
+    "SwitchMLLibrary.cpp",
+    "SwitchMLLibrary.hpp",
+    "SwitchMLMetrics.hpp",
+    "SwitchMLOrder.cpp",
+    "SwitchMLOrder.hpp",
+    "SwitchMLProbe.hpp",
+    "SwitchMLPulse.hpp",
+    "SwitchMLQuantize.hpp",
+    "SwitchMLReduction.cpp",
+    "SwitchMLReduction.hpp",
+    "SwitchMLReport.cpp",
+    "SwitchMLReport.hpp",
+    "SwitchMLRing.hpp",
+    "SwitchMLSaturation.cpp",
+    "SwitchMLSaturation.hpp",
+    "SwitchMLSettings.hpp",
+    "SwitchMLTemplate.hpp",
+    "SwitchMLThreads.hpp",
+    "SwitchMLVerdict.cpp",
+    "SwitchMLVerdict.hpp",
+    "switchml.cmake",
+)
+"""The files beside the process group, which the plugin compiles as well."""
+DELEGATE = tuple(name for name in SOURCES if name.endswith(".cpp"))
+"""Those of them that are compiled, each by itself."""
+
+_FLAGS = "switchml.cmake"
+_PYTHON = "torch/distributed/switchml.py"
+
+
+def _match_backends() -> str:
+    """Regular expression for the marks of all backends; their classes have 10 to 19 letters."""
+    names = [flag.name.capitalize() for flag in (*BACKENDS, DUMMY)]
+    digits = "".join(sorted({str(len(f"{name}Backend"))[1:] for name in names}))
+    return f"8switchml1[{digits}]({'|'.join(names)})Backend"
+
+
+@functools.lru_cache(maxsize=1)
+def _environment() -> Environment:
+    # Delimiters that occur neither in C++ nor in CMake.
+    environment = Environment(
+        variable_start_string="@{",
+        variable_end_string="}@",
+        block_start_string="@%",
+        block_end_string="%@",
+        comment_start_string="@#",
+        comment_end_string="#@",
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # noqa: S701  # no HTML; the filters quote
+        auto_reload=False,
+        optimized=False,  # each template is rendered once
+        loader=FileSystemLoader(DIRECTORY),
+    )
+    environment.filters.update(cmake=quoting.cmake, cxx=quoting.cxx, py=quoting.py)
+    environment.globals.update(
+        FLAGS=FLAGS, BACKENDS=BACKENDS, MARKS=_match_backends(), DELEGATE=DELEGATE
+    )
+    return environment
+
+
+def text(name: str, **context: object) -> str:
+    """Content of a file of `templates/`, as whole lines: rendered where it has the suffix .j2.
+
+    Raises:
+        PatchgenError: the file does not end with a line end.
+    """
+    plain = os.path.join(DIRECTORY, name)
+    if os.path.exists(plain):
+        with open(plain, encoding="utf-8") as file:
+            content = file.read()
+    else:
+        template = _environment().get_template(f"{name}.j2")
+        content = template.render(version=__version__, **context)
+    if not content.endswith("\n"):
+        raise PatchgenError(f"{name}: the last line has no line end")
+    return content
+
+
+def _render(name: str, **context: object) -> bytes:
+    return paths.encode(text(name, **context))
+
+
+def flags_path(pin: Pin) -> str:
+    """The one new file that depends on the options."""
+    return posixpath.join(pin.source_dir, _FLAGS)
+
+
+def new_paths(pin: Pin) -> tuple[str, ...]:
+    """The files that the patch adds, relative to the tree."""
+    return (*(posixpath.join(pin.source_dir, name) for name in SOURCES), _PYTHON)
+
+
+def fixed_files(pin: Pin) -> dict[str, bytes]:
+    """The new files that are the same for all options."""
+    return {
+        path: _render(f"patch/{posixpath.basename(path)}", pin=pin)
+        for path in new_paths(pin)
+        if path != flags_path(pin)
+    }
+
+
+def flags_file(options: Options, pin: Pin) -> bytes:
+    """The content of the file at `flags_path`."""
+    return _render(f"patch/{_FLAGS}", pin=pin, options=options, record=record.dump(options, pin))
+
+
+def new_files(options: Options, pin: Pin) -> dict[str, bytes]:
+    """New files of the patch: path in the tree to content."""
+    return {**fixed_files(pin), flags_path(pin): flags_file(options, pin)}
+
+
+def hooks(pin: Pin) -> dict[str, bytes]:
+    """Hook name to the lines that it inserts."""
+    return {
+        hook.name: _render(f"patch/hooks/{hook.name}.inc", pin=pin)
+        for file in pin.files
+        for hook in file.hooks
+    }
+
+
+def hooks_digest(texts: dict[str, bytes]) -> str:
+    """SHA-256 over the names and texts of hooks."""
+    digest = hashlib.sha256()
+    for name in sorted(texts):
+        digest.update(b"%s\0%d\0%s" % (name.encode(), len(texts[name]), texts[name]))
+    return digest.hexdigest()
+
+
+def pinned_hooks(pin: Pin) -> dict[str, bytes]:
+    """The hooks, proven to be those that the pin's post-images were made with.
+
+    Raises:
+        PatchgenError: a template has changed since.
+    """
+    texts = hooks(pin)
+    if hooks_digest(texts) != pin.hooks_sha256:
+        raise PatchgenError(
+            f"pin {pin.name}: the hooks differ from those it was made with; "
+            "make it again with: switchml-patch pins refresh, or your own with pins make"
+        )
+    return texts

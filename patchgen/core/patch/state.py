@@ -1,0 +1,243 @@
+"""State of a PyTorch tree. Reads the hooked and the new files only, changes nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from patchgen import __version__
+from patchgen.core.patch import record, render
+from patchgen.errors import TreeError
+from patchgen.system import git, paths
+from patchgen.system.objects import blob_id
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchgen.core.patch.pins import HookedFile, Pin
+    from patchgen.options import Options
+
+_EDITED = "wrong commit or a foreign edit (git diff shows it)"
+
+TEMPORARY = ".switchml-tmp"  # what a run that was killed leaves beside a file
+
+
+class Kind(str, Enum):
+    """State of one file of the tree."""
+
+    PRE = "pre-image"
+    POST = "post-image"
+    OURS = "ours"
+    ABSENT = "absent"
+    FOREIGN = "foreign"
+    CRLF = "CRLF line ends"
+    LINK = "symbolic link"
+    UNREADABLE = "unreadable"
+
+
+class Overall(str, Enum):
+    """State of the whole tree."""
+
+    CLEAN = "clean"
+    PATCHED = "patched"
+    PARTLY = "partly patched"
+    EDITED = "foreign edits"
+    OTHER = "another version"
+    NOT_PYTORCH = "not a PyTorch tree"
+
+
+@dataclass(frozen=True)
+class FileState:
+    """State of a file: its content where it could be read, and its fault in words."""
+
+    path: str
+    kind: Kind
+    found: str | None = None
+    expected: str | None = None
+    detail: str = ""
+    content: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class State:
+    """A tree, as it was at one moment.
+
+    `pin` is the one that most files agree with, None where none does. `options` are those of the
+    flags file, where it is ours. `leftovers` are temporary files of a run that was killed.
+    """
+
+    root: str
+    overall: Overall
+    pin: Pin | None
+    options: Options | None
+    hooked: tuple[FileState, ...]
+    new: tuple[FileState, ...]
+    leftovers: tuple[str, ...]
+    head: git.Head | None
+
+    @property
+    def files(self) -> tuple[FileState, ...]:
+        """Hooked and new files."""
+        return self.hooked + self.new
+
+    @property
+    def wrong(self) -> tuple[FileState, ...]:
+        """The files that neither apply nor revert may touch."""
+        good = {Kind.PRE, Kind.POST}, {Kind.OURS, Kind.ABSENT}
+        return (
+            *(file for file in self.hooked if file.kind not in good[0]),
+            *(file for file in self.new if file.kind not in good[1]),
+        )
+
+
+def resolve(tree: str) -> str:
+    """The tree's real absolute path.
+
+    Raises:
+        TreeError: it is not a directory.
+    """
+    root = os.path.realpath(paths.encode(tree))
+    if not os.path.isdir(root):
+        what = "not a directory" if os.path.lexists(root) else "no such directory"
+        raise TreeError(f"{paths.printable(tree)}: {what}")
+    return paths.decode(root)
+
+
+def inspect(tree: str, pins: Sequence[Pin]) -> State:
+    """The state of a tree, judged by the pin that most of its files agree with.
+
+    Raises:
+        TreeError: it is not a directory.
+    """
+    root = resolve(tree)
+    pin, hooked = max(
+        ((pin, tuple(_hooked(root, file, pins) for file in pin.files)) for pin in pins),
+        key=lambda candidate: _agreement(candidate[1]),
+    )
+    head = git.head(root)
+    agreeing, present = _agreement(hooked)
+    if not agreeing:
+        overall = Overall.OTHER if present else Overall.NOT_PYTORCH
+        return State(root, overall, None, None, hooked, (), (), head)
+    new, options = _new(root, pin)
+    if Kind.POST in {file.kind for file in hooked} or Kind.OURS in {file.kind for file in new}:
+        hooked = tuple(_of_a_patched_tree(own, file) for own, file in zip(hooked, pin.files))
+    leftovers = tuple(
+        file.path + TEMPORARY
+        for file in hooked + new
+        if os.path.lexists(paths.encode(os.path.join(root, file.path + TEMPORARY)))
+    )
+    state = State(root, Overall.PARTLY, pin, options, hooked, new, leftovers, head)
+    return State(root, _overall(state), pin, options, hooked, new, leftovers, head)
+
+
+def _agreement(hooked: Sequence[FileState]) -> tuple[int, int]:
+    """Number of files that are those of the pin, and number of files that exist."""
+    agreeing = sum(file.kind in {Kind.PRE, Kind.POST, Kind.CRLF} for file in hooked)
+    return agreeing, sum(file.kind is not Kind.ABSENT for file in hooked)
+
+
+def _overall(state: State) -> Overall:
+    if state.wrong:
+        return Overall.EDITED
+    hooked = {file.kind for file in state.hooked}
+    new = {file.kind for file in state.new}
+    if state.leftovers:
+        return Overall.PARTLY
+    if hooked == {Kind.PRE} and new == {Kind.ABSENT}:
+        return Overall.CLEAN
+    return Overall.PATCHED if (hooked, new) == ({Kind.POST}, {Kind.OURS}) else Overall.PARTLY
+
+
+def _hooked(root: str, file: HookedFile, pins: Sequence[Pin]) -> FileState:
+    kind, content, detail = _read(root, file.path)
+    if content is None:
+        return FileState(file.path, kind, None, file.pre, detail)
+    found = blob_id(content)
+    if found in (file.pre, file.post):
+        kind = Kind.PRE if found == file.pre else Kind.POST
+        return FileState(file.path, kind, found, file.pre, "", content)
+    if b"\r\n" in content and blob_id(content.replace(b"\r\n", b"\n")) in (file.pre, file.post):
+        detail = "has CRLF line ends; check it out again with: git config core.autocrlf false"
+        return FileState(file.path, Kind.CRLF, found, file.pre, detail)
+    others = (pin.name for pin in pins for other in pin.files if found in (other.pre, other.post))
+    owner = next(others, None)
+    detail = f"is that of {owner}" if owner else _EDITED
+    return FileState(file.path, Kind.FOREIGN, found, file.pre, detail)
+
+
+def _of_a_patched_tree(file: FileState, hooked: HookedFile) -> FileState:
+    """State of a file in a patched tree, where the post-image is expected."""
+    edited = file.kind is Kind.FOREIGN and file.detail == _EDITED
+    detail = "has a foreign edit on top of the patch" if edited else file.detail
+    return replace(file, expected=hooked.post, detail=detail)
+
+
+def _new(root: str, pin: Pin) -> tuple[tuple[FileState, ...], Options | None]:
+    expected = render.fixed_files(pin)
+    options = None
+    states = []
+    for path in render.new_paths(pin):
+        kind, content, detail = _read(root, path)
+        if content is None:
+            states.append(FileState(path, kind, detail=detail))
+            continue
+        found = record.parse(content) if path == render.flags_path(pin) else None
+        if found is not None and found.pin == pin.name:
+            expected[path] = render.flags_file(found.options, pin)
+        if content == expected.get(path):
+            options = found.options if found else options
+            states.append(FileState(path, Kind.OURS, blob_id(content), content=content))
+            continue
+        detail = "is not a file of this patch, or was edited"
+        if found is not None and found.version != __version__:
+            detail = f"was written by switchml-patch {found.version}; revert with that version"
+        wanted = blob_id(expected[path]) if path in expected else None
+        states.append(FileState(path, Kind.FOREIGN, blob_id(content), wanted, detail))
+    return tuple(states), options
+
+
+def _read(root: str, path: str) -> tuple[Kind, bytes | None, str]:
+    """The kind so far, the content where it can be read, and what is wrong."""
+    name = paths.encode(os.path.join(root, path))
+    try:
+        status = os.lstat(name)
+        if stat.S_ISLNK(status.st_mode):
+            return Kind.LINK, None, "is a symbolic link; put the file itself there"
+        if not stat.S_ISREG(status.st_mode):
+            return Kind.UNREADABLE, None, "is not a regular file"
+        with open(name, "rb") as file:
+            return Kind.FOREIGN, file.read(), ""
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return Kind.ABSENT, None, "is missing"
+        return Kind.UNREADABLE, None, f"cannot be read: {error.strerror}"
+
+
+def refusal(state: State) -> str:
+    """Reasons why a tree can be neither patched nor reverted, by file, and what to do."""
+    root = paths.printable(state.root)
+    if state.overall is Overall.NOT_PYTORCH:
+        return f"{root}: not a PyTorch tree: it has no {state.hooked[0].path}"
+    lines = [explain(file) for file in state.wrong]
+    if state.pin is None:
+        lines.append(f"{root}: not a commit that there is a pin for; see: switchml-patch pins")
+    else:
+        lines.append(f"{root}: {state.pin.name} otherwise; nothing was changed; mend these files")
+    return "\n".join(lines)
+
+
+def explain(file: FileState) -> str:
+    """Line about a file that is not what it must be."""
+    ids = ""
+    if file.found:
+        ids = (
+            f" (expected blob {file.expected}, found {file.found})"
+            if file.expected
+            else (f" (found blob {file.found})")
+        )
+    return f"{file.path}: {file.detail}{ids}"

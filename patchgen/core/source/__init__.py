@@ -1,0 +1,146 @@
+"""The source: a pinned commit of PyTorch with its submodules, fetched, in place and verified."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.core.patch import state
+from patchgen.core.source import mark, repository
+from patchgen.core.source.fill import fill, summarize
+from patchgen.core.source.listing import ListedRepository, list_repositories
+from patchgen.core.source.places import Places
+from patchgen.core.source.request import SourceRequest
+from patchgen.core.source.survey import Survey, survey
+from patchgen.errors import file_errors
+from patchgen.system import lock, paths
+from patchgen.system.git import Git, head
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from patchgen.core.patch.pins import Pin
+    from patchgen.core.source.repository import Repository
+
+__all__ = [
+    "ListedRepository",
+    "Places",
+    "Source",
+    "SourceRequest",
+    "choose_pin",
+    "find",
+    "list_needed",
+    "obtain",
+    "summarize",
+]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A verified tree. Repositories are by their paths in it; the empty path is PyTorch itself."""
+
+    root: str
+    pin: Pin
+    state: str
+    """clean or patched."""
+    epoch: int
+    """Time of the commit, in seconds since 1970."""
+    commits: Mapping[str, str]
+    addresses: Mapping[str, str]
+    """Recorded addresses."""
+    left_out: Sequence[str]
+    """Paths of submodules that the tree goes without, by the user's choice."""
+    fetched: Mapping[str, str]
+    """Addresses that new ones came from."""
+
+
+def choose_pin(directory: str, known: Sequence[Pin], default: Pin) -> Pin:
+    """The pin whose commit is checked out in the directory, else the default."""
+    at = head(os.path.abspath(directory))
+    found = at.commit if at else None
+    return next((pin for pin in known if pin.commit == found), default)
+
+
+def obtain(directory: str, wanted: SourceRequest) -> Source:
+    """Makes the directory a pin's commit of PyTorch with its submodules, or completes it.
+
+    What is there is verified and never changed. A run that was stopped is continued.
+
+    Args:
+        directory: new, empty, left by a run that was stopped, or a clone of the commit.
+        wanted: the pin, and what to leave out.
+
+    Raises:
+        OptionsError: something was to be left out that cannot be.
+        TreeError: the directory has something else; each path is named, nothing was changed.
+        ToolError: git is missing, or a repository could not be had.
+        FileError: the file system refused, or the disk is full.
+    """
+    with file_errors():
+        if not os.path.lexists(paths.encode(directory)):
+            os.makedirs(paths.encode(directory))
+        root = _root(directory, wanted.pin)
+        with lock.held(paths.from_native(root.root)):
+            found = survey(Git(), [root], wanted).require_sound(root)
+            fetched: Mapping[str, str] = {}
+            if found.absent or found.unwanted or mark.read(root):
+                os.makedirs(root.git_dir, exist_ok=True)
+                with lock.inherited(root.git_dir, "the git") as guard:
+                    fetched = fill(Git(guard), root, found, wanted)
+                mark.remove(root)
+        return _source(root, wanted.pin, found, fetched)
+
+
+def find(directory: str, pin: Pin) -> Source | None:
+    """The tree that is in the directory, verified; None where it is not there or not complete.
+
+    Raises:
+        TreeError: the directory has something else; each path is named.
+        ToolError: git is missing.
+        FileError: the file system refused.
+    """
+    if not os.path.isdir(paths.encode(directory)):
+        return None
+    with file_errors():
+        root = _root(directory, pin)
+        found = survey(Git(), [root], SourceRequest(pin)).require_sound(root)
+        if found.absent or mark.read(root):
+            return None
+        return _source(root, pin, found, {})
+
+
+def list_needed(directory: str, wanted: SourceRequest, cache: str) -> list[ListedRepository]:
+    """The repositories that a pin's commit needs, nested ones too, and which are there.
+
+    Args:
+        directory: where the tree is or is to be.
+        wanted: the pin, and what to leave out.
+        cache: the directory of what is downloaded and used again.
+
+    Raises:
+        OptionsError: something was to be left out that cannot be.
+        ToolError: git is missing, or PyTorch's commit could not be had.
+        FileError: the cache cannot be written.
+    """
+    native = os.fsdecode(os.path.realpath(paths.encode(directory)))
+    with file_errors():
+        return list_repositories(Git(), repository.root(native, wanted.pin.commit), wanted, cache)
+
+
+def _root(directory: str, pin: Pin) -> Repository:
+    native = os.fsdecode(paths.encode(state.resolve(directory)))
+    return repository.root(native, pin.commit)
+
+
+def _source(root: Repository, pin: Pin, found: Survey, fetched: Mapping[str, str]) -> Source:
+    return Source(
+        root=paths.from_native(root.root),
+        pin=pin,
+        state=found.state.value if found.state else "",
+        epoch=Git().epoch(root.commit, root.git_dir),
+        commits={paths.from_native(one.path): one.commit for one in found.present},
+        addresses={paths.from_native(one.path): one.url for one in found.present},
+        left_out=[paths.from_native(one.path) for one in found.left_out],
+        fetched=fetched,
+    )

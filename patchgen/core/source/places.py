@@ -1,0 +1,169 @@
+"""Places of a repository before the network: references and mirrors."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.core.source.addresses import list_addresses, owner_and_name
+from patchgen.errors import OptionsError
+from patchgen.system.git import is_repository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
+
+_ENDS = (".bundle", ".git")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something that git can fetch from."""
+
+    address: str
+    bundle: bool = False
+
+
+@dataclass(frozen=True)
+class Places:
+    """Places that the user named, as `parse_mirror` and `parse_reference` give them."""
+
+    mirrors: Sequence[str] = ()
+    references: Sequence[str] = ()
+
+    def find(self, url: str, path: str = "", names: Sequence[str] = ()) -> Iterator[Place]:
+        """Finds places of a repository, in order; the last are in the network.
+
+        Args:
+            url: its recorded address.
+            path: its path in PyTorch's tree; empty for PyTorch itself.
+            names: names of the submodule and of those that it is nested in.
+        """
+        for reference in self.references:
+            yield from _referenced(reference, path, names)
+        for one in self.mirrors:
+            yield from _mirrored(one, url, path)
+        yield from map(Place, list_addresses(url))
+
+    def list_lacking(self, url: str, path: str = "") -> Iterator[str]:
+        """Lists the mirrors that have no repository of that name, in words."""
+        names = " or ".join(sorted(_names(url, path)))
+        for one in self.mirrors:
+            if not any(_mirrored(one, url, path)):
+                yield f"{one}: --mirror has no clone or bundle named {names}"
+
+
+def parse_mirror(given: str) -> str:
+    """A mirror as an absolute path or an address.
+
+    Raises:
+        OptionsError: it is a path and not there, or not one that git can read.
+    """
+    if "://" in given or re.match(r"[\w.-]+@[\w.-]+:", given):
+        return given.rstrip("/")
+    path = os.path.abspath(given)
+    if not os.path.isdir(path) and not _is_bundle(path):
+        what = "neither a directory nor a bundle" if os.path.exists(path) else "no such path"
+        raise OptionsError(f"--mirror {given}: {what}")
+    return path
+
+
+def parse_reference(given: str) -> str:
+    """A local clone as an absolute path.
+
+    Raises:
+        OptionsError: it is no repository.
+    """
+    path = os.path.abspath(given)
+    if not is_repository(path):
+        raise OptionsError(f"--reference {given}: not a git repository")
+    return path
+
+
+def _mirrored(mirror: str, url: str, path: str) -> Iterator[Place]:
+    """Places in a mirror that may hold a repository, by its name."""
+    names = _names(url, path)
+    if os.path.isdir(mirror):
+        if is_repository(mirror):
+            yield Place(mirror)
+        else:
+            yield from _in_directory(mirror, list_addresses(url), names)
+    elif os.path.isfile(mirror):
+        if not path or _plain(os.path.basename(mirror))[1] in names:
+            yield Place(mirror, bundle=True)
+    else:
+        yield from (Place(f"{mirror}/{name}") for name in _served(list_addresses(url)))
+
+
+def _names(url: str, path: str) -> set[str]:
+    """The names of a repository, in lower case and without their owner."""
+    names = {owner_and_name(address)[1].lower() for address in list_addresses(url)}
+    return {*names, os.path.basename(path).lower()} - {""}
+
+
+def _referenced(base: str, path: str, names: Sequence[str]) -> Iterator[Place]:
+    """Places in a clone of PyTorch: the submodule's work tree, else its git directory."""
+    work_tree = os.path.join(base, path) if path else base
+    if is_repository(work_tree):
+        yield Place(work_tree)
+    elif names:
+        inside = os.path.join(*(part for name in names for part in ("modules", name)))
+        for directory in (os.path.join(base, ".git", inside), os.path.join(base, inside)):
+            if is_repository(directory):
+                yield Place(directory)
+
+
+def _in_directory(
+    directory: str, addresses: Sequence[str], names: AbstractSet[str]
+) -> Iterator[Place]:
+    """Clones and bundles of a folder by their names: those with the right owner come first.
+
+    A clone with another owner may be a fork that has the commit.
+    """
+    owners = {owner_and_name(address)[0].lower() for address in addresses}
+    found = []
+    for path in _entries(directory):
+        owner, name = _plain(os.path.relpath(path, directory))
+        if name in names:
+            rank = 0 if owner in owners else 1 if not owner else 2
+            if is_repository(path):
+                found.append((rank, path, Place(path)))
+            elif _is_bundle(path):
+                found.append((rank, path, Place(path, bundle=True)))
+    yield from (place for _, _, place in sorted(found, key=lambda one: one[:2]))
+
+
+def _entries(directory: str) -> Iterator[str]:
+    """Paths in a folder, and in its folders that are no clones."""
+    for entry in os.scandir(directory):
+        yield entry.path
+        if entry.is_dir() and not is_repository(entry.path):
+            try:
+                yield from (inner.path for inner in os.scandir(entry.path))
+            except PermissionError:
+                continue
+
+
+def _plain(name: str) -> tuple[str, str]:
+    """Owner and name of OWNER+NAME, OWNER/NAME or NAME, in lower case, without .git or .bundle."""
+    for end in _ENDS:
+        name = name.removesuffix(end)
+    owner, _, rest = name.replace("+", "/").rpartition("/")
+    return owner.lower(), rest.lower()
+
+
+def _served(addresses: Sequence[str]) -> dict[str, None]:
+    parts = [owner_and_name(address) for address in addresses]
+    return dict.fromkeys(
+        path for owner, name in parts for path in (f"{owner}/{name}.git", f"{name}.git")
+    )
+
+
+def _is_bundle(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(16).startswith((b"# v2 git bundle", b"# v3 git bundle"))
+    except OSError:
+        return False

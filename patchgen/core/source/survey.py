@@ -1,0 +1,195 @@
+"""Survey of a tree: repositories that are there, absent or left out, and problems. Reads only."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from patchgen.core.patch import render, state
+from patchgen.core.source import mark
+from patchgen.core.source.repository import submodules
+from patchgen.core.source.request import list_inactive, read_setup
+from patchgen.core.source.staging import is_placed, is_staged, list_obstacles
+from patchgen.errors import TreeError
+from patchgen.system import paths
+from patchgen.system.git import directory_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from patchgen.core.patch.pins import Pin
+    from patchgen.core.source.repository import Repository
+    from patchgen.core.source.request import SourceRequest
+    from patchgen.system.git import Git
+
+_SHOWN = 10  # files of one repository
+_HIDDEN = "hidden"
+_MEANING = {
+    "A": "a file that was added",
+    "D": "nothing",
+    "M": "local changes",
+    "T": "another type of file",
+    _HIDDEN: "a file that git was told not to look at",
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A path that is not as the pin records it."""
+
+    path: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        """Path, expected and found, in one line."""
+        return f"{self.path}: expected {self.expected}, found {self.found}"
+
+
+@dataclass
+class Survey:
+    """Repositories of a tree, or of a part of it, by their state."""
+
+    state: state.Overall | None = None
+    present: list[Repository] = field(default_factory=list)
+    absent: list[Repository] = field(default_factory=list)
+    left_out: list[Repository] = field(default_factory=list)
+    wrong: list[Problem] = field(default_factory=list)
+    wanted: dict[Repository, list[str]] = field(default_factory=dict)
+    """Paths of submodules that are absent, relative to the repository that they are in."""
+    unwanted: dict[Repository, list[str]] = field(default_factory=dict)
+    """Names of submodules that a repository is to go without, and does not know of it."""
+
+    def add(self, more: Survey) -> None:
+        """Adds the survey of another part, which alone says what is absent now."""
+        self.state = more.state or self.state
+        self.present += more.present
+        self.left_out += more.left_out
+        self.absent = more.absent
+
+    def require_sound(self, root: Repository) -> Survey:
+        """Returns the survey where nothing is wrong.
+
+        Raises:
+            TreeError: something is; each path is named.
+        """
+        if self.wrong:
+            lines = [str(problem) for problem in self.wrong]
+            lines.append(
+                f"{root.printable}: nothing of this is changed; mend it, or give a new directory"
+            )
+            raise TreeError("\n".join(lines))
+        return self
+
+
+def survey(git: Git, begin: Sequence[Repository], wanted: SourceRequest) -> Survey:
+    """Looks at repositories and all that is in them, where that is known: in those that are there.
+
+    Raises:
+        OptionsError: something is to be left out that cannot be.
+        ToolError: git cannot read a repository.
+    """
+    found = Survey()
+    waiting = [*begin]
+    while waiting:
+        repository = waiting.pop(0)
+        if not is_placed(repository):
+            problem = find_obstacle(repository)
+            if problem is None:
+                found.absent.append(repository)
+            else:
+                found.wrong.append(problem)
+            continue
+        commit = repository.head
+        if commit != repository.commit:
+            found.wrong.append(Problem(repository.printable, repository.commit, commit or "none"))
+            continue
+        found.present.append(repository)
+        known: Collection[str] = ()
+        if not repository.path:
+            known = _patched(found, repository, wanted.pin)
+        found.wrong.extend(list_changes(git, repository, known))
+        waiting.extend(_children(git, repository, wanted, found))
+    return found
+
+
+def _children(
+    git: Git, parent: Repository, wanted: SourceRequest, found: Survey
+) -> Iterator[Repository]:
+    """Yields the submodules that are to be there, or are."""
+    children = submodules(git, parent)
+    if wanted.without:
+        wanted.check(parent, children, read_setup(git, parent, parent.git_dir))
+    known = list_inactive(git, parent) if children else set()
+    for child in children:
+        name = child.names[-1]
+        out = wanted.leaves_out(child) or (name in known and not wanted.everything)
+        if out and name not in known:
+            found.unwanted.setdefault(parent, []).append(name)
+        if not is_placed(child):
+            if out:
+                found.left_out.append(child)
+                continue
+            path = os.path.relpath(child.path, parent.path or ".")
+            found.wanted.setdefault(parent, []).append(path)
+        yield child
+
+
+def _patched(found: Survey, root: Repository, pin: Pin) -> set[str]:
+    """Judges the files of the patch, and returns which these are."""
+    patch = state.inspect(paths.from_native(root.root), (pin,))
+    found.state = patch.overall
+    found.wrong.extend(
+        Problem(file.path, f"blob {file.expected}", file.found or file.detail)
+        for file in patch.wrong
+    )
+    if patch.overall is state.Overall.PARTLY:
+        advice = "partly patched; mend it with: switchml-patch revert"
+        found.wrong.append(Problem(root.printable, "clean or patched", advice))
+    return {file.path for file in pin.files} | set(render.new_paths(pin))
+
+
+def find_obstacle(repository: Repository) -> Problem | None:
+    """Finds the reason why a repository cannot be put into its place."""
+    if os.path.lexists(os.path.join(repository.work_tree, ".git")):
+        if directory_of(repository.work_tree) is None:
+            return Problem(
+                repository.printable, repository.commit, "a .git that names no repository"
+            )
+        unfinished = None if repository.path else mark.read(repository)
+        ours = unfinished == repository.commit or is_staged(repository)
+        if not ours and len(os.listdir(repository.git_dir)) > len(mark.unwritten(repository)):
+            found = f"an unfinished {unfinished}" if unfinished else "a repository without a commit"
+            return Problem(repository.printable, repository.commit, found)
+    names = list_obstacles(repository)
+    if not names:
+        return None
+    shown = ", ".join(paths.printable(paths.from_native(name)) for name in sorted(names)[:3])
+    return Problem(repository.printable, repository.commit, f"other files there: {shown}")
+
+
+def list_changes(
+    git: Git, repository: Repository, known: Collection[str] = ()
+) -> Iterator[Problem]:
+    """Yields files that differ from the commit, or that git was told not to look at."""
+    run = functools.partial(git, git_dir=repository.git_dir, work_tree=repository.work_tree)
+    status = run("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no",
+                 "--ignore-submodules=all")  # fmt: skip
+    listed = run("ls-files", "-z", "-v")
+    differing = [
+        (entry[:2].strip()[-1:].decode(), entry[3:]) for entry in status.split(b"\0") if entry
+    ] + [
+        (_HIDDEN, entry[2:])
+        for entry in listed.split(b"\0")
+        if entry[:1].islower() or entry[:1] == b"S"
+    ]
+    named = [(code, paths.decode(path)) for code, path in differing]
+    named = [(code, path) for code, path in named if path not in known]
+    for code, path in named[:_SHOWN]:
+        name = paths.printable(os.path.join(paths.from_native(repository.path), path))
+        yield Problem(name, "the committed file", _MEANING.get(code, "a change"))
+    if len(named) > _SHOWN:
+        more = len(named) - _SHOWN
+        yield Problem(repository.printable, "the committed files", f"{more} more that differ")

@@ -1,0 +1,33 @@
+"""Known causes of a crash at the exit of a rank."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from patchgen.core.patch import pins
+from patchgen.core.patch.limits import EXIT, Limits
+
+if TYPE_CHECKING:
+    from patchgen.core.torch import Torch
+
+# At exit autograd's thread clears state that the interpreter has freed. The signal depends on what
+# the allocator made of that memory.
+CRASHES = (signal.SIGSEGV, signal.SIGABRT)
+
+_CAUSE = (
+    "the cause: under Python {python} {torch}, patched or not, crashes at the exit of a process "
+    "that has trained: a thread of autograd outlives the interpreter; Python {wanted}, such as 3.7 "
+    "or 3.8, does not have it"
+)
+
+
+def cause(torch: Torch) -> str:
+    """Cause of crashes with this torch at the exit of a rank that has trained, or empty."""
+    release = torch.version.partition("+")[0].lower()
+    for pin in pins.shipped():
+        limits = Limits(f"PyTorch {pin.version}", pin.recipe.limits)
+        if pin.version == release and limits.problems("Python", torch.python_version, "", EXIT):
+            python = torch.python_version
+            return _CAUSE.format(python=python, torch=limits.of, wanted=limits.text(EXIT))
+    return ""

@@ -1,0 +1,154 @@
+"""Checks of an import of torch, and of the SwitchML that it has."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from patchgen.core.patch.version import flags_of
+from patchgen.core.torch import PLUGIN, name_client, probe_torch
+from patchgen.core.verify import exits, libraries
+from patchgen.core.verify import expected as expecting
+from patchgen.core.verify.expected import Expected
+from patchgen.core.verify.subject import environment
+from patchgen.system.checks import Check
+from patchgen.system.interpreter import NoInterpreter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from patchgen.core.torch import Installed, Torch
+    from patchgen.core.verify.subject import Subject
+
+_NOTHING = (
+    "no: there is no patch, graft or plugin; for PyTorch 1.13 and newer make one with: "
+    "switchml-patch plugin build"
+)
+_LONGEST = 300  # characters of a message
+_HINTS = (
+    (r"undefined symbol: \S*(switchml|rte_|grpc|google|protobuf|ibv_|mlx)",
+     "the client library was built with other flags than this torch; build with its flags"),
+    (r"undefined symbol", "its libraries are not of one build; build again from a clean tree"),
+    (r"failed to map segment", "programs cannot be mapped there; set TMPDIR to another directory"),
+    (r"No module named", "install what is missing for this interpreter, or give another"),
+    (r"cannot open shared object file", "see the libraries"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Checks of an import, and what its ranks have to prove."""
+
+    checks: list[Check]
+    ways: Mapping[str, bool] = field(default_factory=dict)
+    """Ways of SwitchML; True where the client library is the simulator."""
+    cause: str = ""
+    """Cause of failures at the exit of a rank that has trained, where one is known."""
+
+
+def check(subject: Subject, expected: Expected | None) -> Imported:
+    """Imports torch with every symbol bound, and looks at what it says of itself.
+
+    An extension module is bound whole when Python loads it; LD_BIND_NOW=1 asks the same for what
+    it loads in turn. So an import that ends well leaves no symbol undefined, of any library, and
+    no tool that reads symbol tables is needed.
+
+    Raises:
+        ToolError: ldd cannot be started.
+    """
+    environ = environment(subject, {"LD_BIND_NOW": "1"})
+    try:
+        installed = probe_torch(subject.interpreter, environ, limit=subject.limit)
+    except NoInterpreter as error:
+        return Imported([Check("torch imports", (str(error),))])
+    root = installed.root
+    if root is None:
+        advice = "has no torch; install one, or give another interpreter"
+        return Imported([Check("torch imports", (f"{subject.interpreter} {advice}",))])
+    if subject.unpacked is not None and not _within(root, subject.unpacked):
+        problem = f"{root} is imported instead of the wheel's: give another interpreter"
+        return Imported([Check("torch imports", (problem,))])
+    linked = libraries.check(subject, root)
+    torch = installed.torch
+    if torch is None:
+        problem = f"{root}: {_shorten(installed.problem)}"
+        return Imported([Check("torch imports", (problem,)), linked])
+    where = f"{torch.version} in {root}, Python {torch.python_version}"
+    checks = [Check("torch imports", (), where), linked]
+    reports = installed.reports
+    if expected is not None or subject.unpacked is not None:
+        reports.pop(PLUGIN, None)  # it is the torch itself that is to be proved
+        plugin = []
+    else:
+        plugin = [*_check_plugin(installed)]
+    checks += [*plugin, *_check_patch(subject, installed, torch, expected, alone=not plugin)]
+    ways = {way: report["simulator"] for way, report in reports.items()}
+    return Imported(checks, ways, exits.cause(torch))
+
+
+def _check_plugin(installed: Installed) -> Iterator[Check]:
+    """Checks the plugin, where it is installed."""
+    plugin = installed.plugin
+    if plugin.report:
+        yield Check("plugin", (), _describe(plugin.report))
+    elif plugin.problem:
+        yield Check("plugin", (f"torch_switchml: {_shorten(plugin.problem)}",))
+
+
+def _check_patch(
+    subject: Subject, installed: Installed, torch: Torch, expected: Expected | None, *, alone: bool
+) -> Iterator[Check]:
+    """Checks a patch or a graft; one has to be there if nothing else is."""
+    report = installed.patched.report or installed.graft.report
+    if report is None:
+        problem = installed.patched.problem or installed.graft.problem
+        if alone or problem:
+            yield Check(
+                "patched", (_shorten(problem) if problem else _explain_unpatched(installed, torch),)
+            )
+        return
+    yield Check("patched", (), _describe(report))
+    yield _check_symbols(subject, installed.library or "")
+    wanted = expected or Expected(None, flags_of(expecting.normalize_version(torch.version)))
+    if (wanted.version, wanted.flags) != (None, None):
+        problems = expecting.problems(wanted, torch.version, report["flags"])
+        flags = expecting.describe_flags(report["flags"].split())
+        found = f"{wanted.version or torch.version}, {flags}"
+        yield Check("version and flags as expected", problems, found)
+
+
+def _describe(report: Mapping[str, Any]) -> str:
+    library = name_client(simulator=report["simulator"])
+    return f"{expecting.describe_flags(report['flags'].split())}, {library}"
+
+
+def _shorten(problem: str) -> str:
+    """Shortens a problem to one line, with what to do."""
+    error = problem.splitlines()[-1][:_LONGEST]
+    hint = next((text for words, text in _HINTS if re.search(words, problem)), None)
+    return f"{error}; {hint}" if hint else error
+
+
+def _explain_unpatched(installed: Installed, torch: Torch) -> str:
+    """Reason why this torch has nothing of SwitchML."""
+    if not torch.gloo:
+        return "this torch has no Gloo process group; build with USE_DISTRIBUTED=1 and USE_GLOO=1"
+    if not installed.has_module:
+        return _NOTHING
+    return (
+        "no: torch.distributed.switchml is there, but no library has switchml_torch_report: "
+        "what was compiled is not the patched source; build again"
+    )
+
+
+def _check_symbols(subject: Subject, library: str) -> Check:
+    name = f"switchml_torch_report is in {os.path.basename(library)}"
+    if subject.unpacked is not None and not _within(library, subject.unpacked):
+        return Check("symbols", (f"switchml_torch_report is not the wheel's, but of {library}",))
+    return Check("symbols", (), f"{name}, and none is undefined")
+
+
+def _within(path: str, directory: str) -> bool:
+    return os.path.realpath(path).startswith(os.path.realpath(directory) + os.sep)

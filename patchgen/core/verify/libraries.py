@@ -1,0 +1,98 @@
+"""Check that the dynamic linker finds the libraries of torch's shared objects."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+from patchgen.core.verify.subject import environment
+from patchgen.system.checks import Check
+from patchgen.system.process import Program, capture
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from patchgen.core.verify.subject import Subject
+
+    Missing = Mapping[str, frozenset[str]]
+
+NAME = "libraries"
+
+_PATTERNS = ("*.so", "lib/*.so*")
+_DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1")  # of NVIDIA's driver, which a build does not need
+_WHERE = (
+    (r"grpc|gpr|protobuf|upb|address_sorting|absl|re2|cares|libssl|libcrypto",
+     "of gRPC, which is not where it was at the build (--grpc-home); put it there or build again"),
+    (r"glog|boost|numa|ibverbs|mlx|mnl|hugetlbfs",
+     "which the SwitchML client library needs; install its package"),
+    (r"cud|cublas|cufft|curand|cusolver|cusparse|nvrtc|nvToolsExt|nccl",
+     "of CUDA; install the toolkit that this torch was built with"),
+    (r"GLIBC|GLIBCXX|CXXABI",
+     "of a newer system than this one; build where it is to run, or use the environment's"),
+)  # fmt: skip
+_ELSE = "install its package, or add its directory to LD_LIBRARY_PATH"
+
+
+def check(subject: Subject, root: str) -> Check:
+    """Asks ldd about every shared object of a torch.
+
+    Raises:
+        ToolError: ldd cannot be run.
+    """
+    objects = sorted({path for pattern in _PATTERNS for path in glob.glob(_under(root, pattern))})
+    if not objects:
+        return Check(NAME, (f"{root}: has no shared objects: no torch, but a folder of this name",))
+    ldd = shutil.which("ldd")
+    if ldd is None:
+        return Check(NAME, ("ldd: not on PATH; install it (Debian: libc-bin)",))
+    environ = environment(subject, {})
+    found = parse(_ldd(subject, [ldd, *objects], environ, "ldd"), objects[0])
+    missing = {name: users for name, users in found.items() if name not in _DRIVER}
+    notes = [f"{len(objects)} shared objects"]
+    if found.keys() - missing.keys():
+        notes.append("NVIDIA's driver is not here")
+    if not missing and environ.pop("LD_LIBRARY_PATH", ""):
+        alone = parse(_ldd(subject, [ldd, *objects], environ, "ldd-alone"), objects[0])
+        needed = sorted(alone.keys() - found.keys())
+        if needed:
+            notes.append(f"only LD_LIBRARY_PATH finds {', '.join(needed)}")
+    return Check(NAME, tuple(_problems(missing)), ", ".join(notes))
+
+
+def parse(out: str, first: str) -> Missing:
+    """Parses the missing libraries, or versions of their symbols, and who needs them.
+
+    Args:
+        out: output of ldd, which names its files only where there are several.
+        first: the first of the files.
+    """
+    current = os.path.basename(first)
+    missing: dict[str, frozenset[str]] = {}
+    for line in out.splitlines():
+        if line.endswith(":") and not line[0].isspace():
+            current = os.path.basename(line[:-1])
+        elif "not found" in line:
+            version = re.search(r"version [`']([^']+)' not found", line)
+            name = version[1] if version else line.partition("=>")[0].strip()
+            missing[name] = missing.get(name, frozenset()) | {current}
+    return missing
+
+
+def _under(root: str, pattern: str) -> str:
+    return os.path.join(glob.escape(root), pattern)
+
+
+def _ldd(subject: Subject, command: list[str], environ: dict[str, str], name: str) -> str:
+    directory = os.path.join(subject.scratch, name)
+    os.mkdir(directory)
+    ended = capture(Program(command, directory, environ, supervised=True), limit=subject.limit)
+    return (ended.out + ended.err).decode(errors="replace")
+
+
+def _problems(missing: Missing) -> Iterable[str]:
+    for name, users in sorted(missing.items()):
+        where = next((text for words, text in _WHERE if re.search(words, name)), _ELSE)
+        yield f"{name} not found, for {', '.join(sorted(users))}: {where}"

@@ -1,0 +1,144 @@
+"""Sums of several ranks on loopback: through Gloo alone, then through SwitchML."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from patchgen.core.library import config
+from patchgen.core.verify.subject import run
+from patchgen.system.checks import Check, hold
+from patchgen.system.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from patchgen.core.verify.subject import Answer, Event, Subject
+
+_LOGGER = logging.getLogger(__name__)
+_DEFAULT = 2  # ranks
+_SHOWN = 3  # last lines of a rank that ended too early
+_STEPS = {
+    "delegate": "the ranks through SwitchML",
+    "float32": "sums of float32",
+    "int32": "sums of int32",
+    "counters": "counters",
+    "fallback": "fallback",
+    "train": "training",
+    "again": "destroyed and made again",
+}
+_ALONE = {"matmul": "matrix product", "svd": "singular values"}
+_SIMULATED = "the switch is the simulator"
+_NO_DUMMY = "with a library that has no dummy backend, give --config FILE for each rank"
+_DUMMY = (
+    "the path through the library's dummy backend, not a switch; to test that, give --config FILE "
+    "for each rank on the real machines"
+)
+
+
+def check(  # noqa: PLR0913  # each is a part of what is verified
+    subject: Subject,
+    way: str,
+    configs: Sequence[str],
+    *,
+    simulated: bool,
+    cause: str = "",
+    may_crash: bool = False,
+) -> list[Check]:
+    """Starts the ranks and checks their sums, first without SwitchML.
+
+    Args:
+        subject: a torch that has SwitchML.
+        way: name of its way, of `ranks.ways.WAYS`.
+        configs: switchml.cfg of each rank; without, two ranks get one from here.
+        simulated: the client library is the simulator.
+        cause: cause of failures at the exit of a rank that has trained, where one is known.
+        may_crash: accepts failures for that cause.
+
+    Raises:
+        FileError: the scratch directory cannot be written.
+    """
+    world = len(configs) or _DEFAULT
+    dummy = not configs and not simulated
+    many = "1 rank" if world == 1 else f"{world} ranks"
+    _LOGGER.info("%s without and through SwitchML%s", many, ", dummy backend" if dummy else "")
+    files = list(configs) or _write_configs(subject.scratch, world, dummy=dummy)
+    own = [{"SWITCHML_CONFIG": os.path.abspath(path)} for path in files]
+    if dummy:
+        own = [{**one, "SWITCHML_ALLOW_FAKE_SUMS": "1"} for one in own]
+    names = {**_ALONE, "gloo": f"{many} without SwitchML"}
+    shared = {"way": way, "steps": [*names, *_STEPS], "world": world, "equal": dummy}
+    jobs = [{**shared, "rank": rank, "timeout": subject.limit / 2} for rank in range(world)]
+    answers = run(subject, f"ranks-{way}", jobs, own)
+    checks = merge_answers(answers, names)
+    before = checks[: len(names)]  # the end of the ranks is told once
+    if not hold(before):
+        return checks
+    names = {**_STEPS, "delegate": f"{many} through SwitchML"}
+    note = _DUMMY if dummy else _SIMULATED if simulated else None
+    delegated = merge_answers(answers, names, note, cause)
+    if dummy and not delegated[0].ok:
+        delegated[0] = replace(delegated[0], problems=(*delegated[0].problems, _NO_DUMMY))
+    if may_crash and cause and cause in delegated[-1].problems:
+        delegated[-1] = replace(delegated[-1], required=False)
+    return [*before, *delegated]
+
+
+def merge_answers(
+    answers: Sequence[Answer], names: Mapping[str, str], note: str | None = None, cause: str = ""
+) -> list[Check]:
+    """Merges the answers of all ranks into checks, up to the first step that one did not do.
+
+    Args:
+        answers: by rank.
+        names: names of the checks, by step.
+        note: note of the first step instead of what rank 0 found.
+        cause: cause of failures at the exit of the ranks, where one is known.
+    """
+    checks: list[Check] = []
+    for step, name in names.items():
+        events = [answer.events.get(step) for answer in answers]
+        found = [_problems(answer, event) for answer, event in zip(answers, events)]
+        told = (events[0] or {}).get("found", "") if note is None else note
+        required = not all((event or {}).get("optional") for event in events)
+        checks.append(Check(name, _label_lines(found), "" if any(found) else told, required))
+        note = None
+        if any(event is None or event.get("last") for event in events):
+            return checks
+    ends = [[answer.ended.how] if answer.ended.how else [] for answer in answers]
+    problems = _label_lines(ends)
+    causes = (cause,) if problems and cause else ()
+    return [*checks, Check("the end of the ranks", (*problems, *causes))]
+
+
+def _write_configs(scratch: str, world: int, *, dummy: bool) -> list[str]:
+    """Writes a switchml.cfg for each rank."""
+    port = free_port()
+    paths = []
+    for rank in range(world):
+        text = (
+            config.compose_dummy(rank, world)
+            if dummy
+            else config.compose_simulated(rank=rank, workers=world, controller_port=port)
+        )
+        path = os.path.join(scratch, f"switchml-{rank}.cfg")
+        config.save(path, text)
+        paths.append(path)
+    return paths
+
+
+def _problems(answer: Answer, event: Event | None) -> list[str]:
+    if event is None:
+        how = answer.ended.how or "ended before"
+        return [how, *(f"its output: {line}" for line in answer.ended.last_lines(_SHOWN))]
+    error = [event["error"].splitlines()[0]] if "error" in event else []
+    return [*event.get("problems", []), *error]
+
+
+def _label_lines(found: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Labels lines with their rank, unless all ranks say the same."""
+    if all(own == found[0] for own in found):
+        return tuple(found[0])
+    return tuple(f"rank {rank}: {line}" for rank, own in enumerate(found) for line in own)

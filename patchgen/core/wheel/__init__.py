@@ -1,0 +1,171 @@
+"""Build of a verified wheel from a pin and options, in stages that are recorded and resumed."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.core.wheel import delivery, sbom, session, stages
+from patchgen.core.wheel.check import CheckRequest, check_build
+from patchgen.core.wheel.request import BuildRequest
+from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.stages import environment
+from patchgen.errors import CheckError, InterruptedRun, file_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from patchgen.core.wheel.delivery import Delivered
+    from patchgen.core.wheel.place import Place
+    from patchgen.system.checks import Check
+
+__all__ = ["BuildRequest", "Plan", "build", "plan", "refuse_missing"]
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Stages of a run, and those of them that are done."""
+
+    session: Session
+    first: str | None = None
+    """First stage that is not done; None where all are."""
+    missing: tuple[Check, ...] = ()
+    """Things that the run cannot do without, as far as they were looked for."""
+
+    @property
+    def request(self) -> BuildRequest:
+        """Build that is asked for."""
+        return self.session.request
+
+    @property
+    def place(self) -> Place:
+        """The work directory as programs see it."""
+        return self.session.place
+
+    @property
+    def stages(self) -> list[tuple[str, bool]]:
+        """Name of each stage, and True where it is done."""
+        names = stages.list_names(self.request)
+        done = len(names) if self.first is None else names.index(self.first)
+        return [(name, number < done) for number, name in enumerate(names)]
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Variables of the build, as far as they are known before there is an environment."""
+        return environment.read_variables(self.request, self.place)
+
+
+class _UndoneError(Exception):
+    """The first stage that is not done, where only a plan is asked for."""
+
+
+def plan(request: BuildRequest) -> Plan:
+    """Looks for what is done already, and for what is missing. Changes nothing.
+
+    Raises:
+        TreeError: the source is not what it must be; each path is named.
+        ToolError: the interpreter or the compiler does not run.
+    """
+
+    def stop(_: Session, stage: str) -> None:
+        raise _UndoneError(stage)
+
+    session = Session(request, stop)
+    with file_errors():
+        try:
+            stages.run_all(session)
+        except _UndoneError as undone:
+            first = str(undone)
+        else:
+            return Plan(session)
+    rest = itertools.dropwhile(lambda name: name != first, stages.list_names(request))
+    checked = not stages.CHECKED.isdisjoint(rest)
+    return Plan(session, first, tuple(_find_missing(request)) if checked else ())
+
+
+class _Stages:
+    """Stages that a run has begun, in order; before the first it announces the plan."""
+
+    def __init__(self, announce: Callable[[Plan], None]) -> None:
+        self._announce = announce
+        self.names: list[str] = []
+
+    def allow(self, session: Session, stage: str) -> None:
+        """Notes a stage, or refuses it where something is missing that a build needs."""
+        request = session.request
+        if not self.names:
+            self._announce(Plan(session, stage))
+        if stage in stages.CHECKED and stages.CHECKED.isdisjoint(self.names):
+            refuse_missing(_find_missing(request))
+        sbom.require()  # rather now than at the end
+        names = stages.list_names(request)
+        _LOGGER.info("[%d/%d] %s", names.index(stage) + 1, len(names), stage)
+        self.names.append(stage)
+
+
+def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
+    """Makes the wheel, from wherever an earlier run was stopped. Logs each step.
+
+    Where the system gives namespaces, this process has mounts of its own afterwards, and no
+    network.
+
+    Args:
+        request: what to build.
+        announce: given the plan before anything begins.
+
+    Raises:
+        CheckError: something that the build needs is missing, or the wheel does not hold.
+        TreeError: another build is at work there, or the source is not what it must be.
+        ToolError: a program failed.
+        FileError: the file system refused.
+        InterruptedRun: Ctrl-C.
+    """
+    begun = _Stages(announce)
+    with session.start(request, begun.allow) as started:
+        try:
+            built = stages.run_all(started)
+        except KeyboardInterrupt:
+            if not begun.names:
+                raise
+            raise InterruptedRun(
+                f"interrupted in stage {begun.names[-1]}; the same command goes on from there"
+            ) from None
+        if not begun.names:
+            announce(Plan(started))
+        return delivery.deliver(started, built)
+
+
+def _find_missing(request: BuildRequest) -> list[Check]:
+    """Finds what a build cannot do without and does not have. Changes nothing.
+
+    Raises:
+        FileError: there is no room for a scratch directory.
+    """
+    asked = CheckRequest(
+        options=request.options,
+        pin=request.pin,
+        work=request.work,
+        python=request.python,
+        lock=request.lock if request.python is None else None,
+        environ={**request.environ, **request.settings},
+        cwd=os.getcwd(),
+        accepted=frozenset(request.accepted),
+        environment=request.environment,
+    )
+    return [check for check in check_build(asked) if check.required and not check.ok]
+
+
+def refuse_missing(rows: Sequence[Check]) -> None:
+    """Refuses a build where rows are missing.
+
+    Raises:
+        CheckError: there are some; names each.
+    """
+    if rows:
+        lines = [f"[ ] {row.name}: {'; '.join(row.problems)}" for row in rows]
+        raise CheckError("\n".join(["this build cannot succeed:", *lines]))

@@ -1,0 +1,123 @@
+"""Advice about what programs and the system complain of."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from patchgen.errors import ToolError
+from patchgen.options import FLAGS
+
+
+class Package(NamedTuple):
+    """Packages that bring a library; empty where none is known."""
+
+    debian: str
+    rhel: str
+    conda: str
+
+
+_RDMA_CORE = ("rdma-core-devel", "rdma-core")
+_ELSEWHERE = {
+    "ibverbs": _RDMA_CORE,
+    "mlx5": _RDMA_CORE,
+    "mlx4": _RDMA_CORE,
+    "mnl": ("libmnl-devel", ""),
+    "hugetlbfs": ("libhugetlbfs-devel", "libhugetlbfs"),
+}
+PACKAGES = {
+    "glog": Package("libgoogle-glog-dev", "glog-devel", "glog"),
+    "boost_program_options": Package("libboost-program-options-dev", "boost-devel", "boost-cpp"),
+    "numa": Package("libnuma-dev", "numactl-devel", "libnuma"),
+    **{
+        name: Package(debian, *_ELSEWHERE.get(name, ("", "")))
+        for flag in FLAGS
+        for name, debian in flag.libraries.items()
+    },
+}
+_CARDS = [flag.field for flag in FLAGS if flag.cards]
+_HINTS = (
+    (r"^google::protobuf|^grpc|^absl", "gRPC's libraries in GRPC_HOME do not fit or are not whole"),
+    (r"^google::", "the client library was built with another glog, before 0.6: install that one"),
+    (r"^rte_", "DPDK in DPDK_HOME is not the one that the client library was built with"),
+    *(
+        (
+            rf"^({f'ibv|{card}dv' if card == _CARDS[0] else f'{card}dv'})_",
+            f"DPDK was built with the {card} driver: add --{card}",
+        )
+        for card in _CARDS
+    ),
+    (r"^boost::", "the client library was built with another Boost: install that one"),
+)
+_SHOWN = 3  # undefined symbols
+
+
+def relock(do: str = "change it") -> str:
+    """Advice about a package of the lock."""
+    return f"{do} in the environment file, then run: switchml-patch env lock"
+
+
+def lines(error: ToolError) -> tuple[str, ...]:
+    """Command that failed, and the line of its output that says why."""
+    said = [line.strip() for line in str(error).splitlines() if line.strip()]
+    why = said[-1:] if any(line.startswith("Traceback") for line in said) else said[1:2]
+    return (said[0], *why)
+
+
+def reason(error: OSError) -> str:
+    """Reason of the operating system, without the path."""
+    return error.strerror or str(error)
+
+
+def explain_compiler(output: str, *, conda: bool) -> list[str]:
+    """Complaint of the compiler, and what to do.
+
+    Args:
+        output: its output.
+        conda: the compiler is that of a conda environment, and looks nowhere else.
+    """
+    missing = re.search(r"fatal error: '?([^':\n]+?)'?(?:: No such file| file not found)", output)
+    if missing:
+        return [f"no <{missing[1]}>; {install(missing[1].partition('/')[0], conda=conda)}"]
+    errors = re.findall(r"error: (.*)", output)
+    return [*(errors[:1] or lines(ToolError(output))), "use a compiler of C++17: set CC and CXX"]
+
+
+def explain_linker(output: str, *, conda: bool) -> list[str]:
+    """Complaint of the linker, and what to do.
+
+    Args:
+        output: its output.
+        conda: the compiler is that of a conda environment, and looks nowhere else.
+    """
+    missing = re.findall(r"(?:cannot find|unable to find library) -l([^\s:]+)", output)
+    if missing:
+        names = dict.fromkeys(missing)
+        return [f"no library {name}; {install(name, conda=conda)}" for name in names]
+    if re.search(r"recompile with -fPIC", output):
+        return ["the client library was built without -fPIC; build it again with it"]
+    symbols = list(
+        dict.fromkeys(re.findall(r"undefined (?:reference to|symbol:) [`']?([^\n']+)", output))
+    )
+    hints = [hint for pattern, hint in _HINTS if any(re.search(pattern, one) for one in symbols)]
+    if symbols:
+        more = f" and {len(symbols) - _SHOWN} more" if len(symbols) > _SHOWN else ""
+        return [
+            f"undefined: {', '.join(symbols[:_SHOWN])}{more}",
+            *(hints or ["build the client library and what it needs with the same flags"]),
+        ]
+    why = lines(ToolError(output))  # the first is the command, which is long
+    return [*(why[1:] or why), "the client library does not link: build it again here"]
+
+
+def install(library: str, *, conda: bool) -> str:
+    """Advice how to get a library, or the header of its name."""
+    package = PACKAGES.get({"boost": "boost_program_options"}.get(library, library))
+    if package is None:
+        return f"install {library}"
+    if not conda:
+        rhel = f" or {package.rhel} (RHEL)" if package.rhel else ""
+        return f"install {package.debian} (Debian){rhel}"
+    if package.conda:
+        return relock(f"put {package.conda}")
+    return f"put lib{library}.so into SWITCHML_HOME/lib: no conda package of it is known"

@@ -1,0 +1,140 @@
+"""The switchml.cmake of the patch, run in a scratch project before there is a PyTorch to run it in.
+
+Its answers decide the rows about the homes and the libraries, so that these cannot differ from the
+configuration of the build.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from patchgen.core.patch import render
+from patchgen.core.patch.limits import BLAS
+from patchgen.errors import ToolError
+from patchgen.system import files, paths
+from patchgen.system.native import cmake
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from patchgen.core.wheel.check.tools import Tools
+
+_LIMIT = 600.0  # seconds: linking the whole of DPDK and gRPC takes a while
+_NO_PKG_CONFIG = "no pkg-config on PATH; install pkg-config (Debian) or pkgconf-pkg-config (RHEL)"
+_SYSTEM = "pthread", "dl"  # come with every compiler
+_PROJECT = os.path.dirname(os.path.abspath(__file__))
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Answers of switchml.cmake about the homes and flags of a build."""
+
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Paths that are not there, by the variable of their home."""
+    archive: tuple[str, ...] = ()
+    """Faults of the archive, and what to do about them, a line each."""
+    modules: tuple[str, ...] = ()
+    """Reasons of pkg-config to refuse gRPC, a line each."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Versions of gRPC's modules by name."""
+    linked: str | None = None
+    """Output of the compiler and the linker where nothing links with the archive."""
+    named: str = ""
+    """Output of the linker about the libraries' names alone; empty where all were found."""
+    libraries: tuple[str, ...] = ()
+    """Libraries that are linked by name, in the order of the linker, but for gRPC."""
+    module: bool = False
+    """True where the home of the client library names what it links with."""
+    blas: tuple[str, ...] = ()
+    """Libraries of BLAS; empty where there are none, or they were not looked for."""
+    lapack: bool = False
+    """True where LAPACK is in these, or beside them."""
+
+
+def run(tools: Tools) -> Configuration | ToolError | None:
+    """Runs switchml.cmake with the compiler of the build, or without one where there is none yet.
+
+    Returns:
+        The answers; an error where cmake failed before the end, and None where there is none.
+
+    Raises:
+        FileError: there is no room for a scratch directory.
+    """
+    program, request = tools.cmake, tools.request
+    if program is None:
+        return None
+    patch = {
+        **dict.fromkeys(render.DELEGATE, b""),
+        "switchml.cmake": render.flags_file(request.options, request.pin),
+    }
+    with files.scratch("check") as directory:
+        cmake.write_project(patch, directory)
+        build = os.path.join(directory, "build")
+        command = [program, "-S", _PROJECT, "-B", build, f"-DPATCH={directory}"]
+        failed = None
+        try:
+            tools.ask([program, "--version"])  # one that hangs is waited for a minute, not for ten
+            tools.ask([*command, *_generator(program, tools)], limit=_LIMIT, activated=True)
+        except ToolError as error:
+            failed = error  # it objects, or it did not come to the end
+        try:
+            with open(os.path.join(build, "answers"), "rb") as file:
+                answers = parse(paths.decode(file.read()))
+        except FileNotFoundError:
+            answers = None
+    return answers or failed or ToolError(f"{program}: gave no answers of switchml.cmake")
+
+
+def _generator(program: str, tools: Tools) -> list[str]:
+    if not tools.has_compiler:  # nothing is compiled, so any program will do to compile with
+        return ["-G", "Unix Makefiles", f"-DCMAKE_MAKE_PROGRAM={program}"]
+    ninja = ["-G", "Ninja"] if tools.find("ninja") else []
+    blas = ["-DBLAS=ON"] if tools.locked is None and BLAS in tools.request.limits.specifiers else []
+    # As PyTorch's setup.py makes arguments of variables.
+    given = [
+        f"-D{key}={value}" for key, value in tools.settings.items() if key.startswith("CMAKE_")
+    ]
+    return [*ninja, "-DCOMPILER=ON", *blas, *given]
+
+
+def parse(answers: str) -> Configuration | None:
+    """Reads the answers of the project; None where the last is missing.
+
+    Args:
+        answers: the file that the project writes: names with values, and codes of objections with
+            values and texts.
+    """
+    found: dict[str, list[list[str]]] = {}
+    for record in answers.split("\x1e"):
+        name, *values = record.split("\x1f")
+        found.setdefault(name, []).append(values)
+    if "LIBRARIES" not in found:
+        return None
+    refused = {name: [text for _, text in found.get(name, [])] for name in ("ARCHIVE", "LINKS")}
+    modules = [line for value, _ in found.get("MODULES", []) for line in value.splitlines() if line]
+    return Configuration(
+        missing={
+            home: tuple(path for path, _ in found[home])
+            for home in ("SWITCHML_HOME", "DPDK_HOME", "GRPC_HOME")
+            if home in found
+        },
+        archive=tuple(line for text in refused["ARCHIVE"] for line in text.splitlines()),
+        modules=(_NO_PKG_CONFIG,) if "PKG_CONFIG" in found else tuple(modules),
+        versions=dict(text.split(" ", 1) for (text,) in found.get("VERSION", [])),
+        linked="\n".join(refused["LINKS"]) or None,
+        named="".join(text for (text,) in found.get("NAMES", [])),
+        module=found.get("MODULE", [[""]]) != [[""]],
+        blas=tuple(filter(None, found.get("BLAS", [[""]])[0][0].split(";"))),
+        lapack=found.get("LAPACK") == [["TRUE"]],
+        libraries=tuple(_names(found["LIBRARIES"][0][0], found["GRPC"][0][0])),
+    )
+
+
+def _names(libraries: str, grpc: str) -> Iterator[str]:
+    apart = {*grpc.split(";"), *_SYSTEM}
+    for word in libraries.split(";"):
+        name = word.removeprefix("-l")
+        if name and name not in apart and not name.startswith(("-", "/")):
+            yield name

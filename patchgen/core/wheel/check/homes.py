@@ -1,0 +1,121 @@
+"""Rows about the homes: the client library, DPDK and gRPC."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import TYPE_CHECKING
+
+from patchgen.core.library import homes, library
+from patchgen.core.wheel.check.advice import reason
+from patchgen.options import FLAGS
+from patchgen.system import paths
+from patchgen.system.checks import Check
+from patchgen.system.paths import describe, native
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchgen.core.wheel.check.configure import Configuration
+    from patchgen.core.wheel.check.facts import Facts
+    from patchgen.options import Options
+
+
+def check_client(facts: Facts) -> Iterator[Check]:
+    """Checks SWITCHML_HOME, and that the flags are those of its archive."""
+    client, home = facts.client, describe(native(facts.request.options.switchml_home))
+    yield Check("SWITCHML_HOME", client.problems, home)
+    if client.archive:
+        wrong = facts.configuration.archive if facts.configuration else ()
+        yield Check("client library", tuple(map(paths.printable, wrong)), client.archive.about)
+
+
+def check_dependencies(facts: Facts) -> Iterator[Check]:
+    """Checks DPDK and gRPC: by SWITCHML_HOME where it names what it links with, else each home."""
+    options = facts.request.options
+    if facts.simulator:
+        return
+    links = read_links(options)
+    if links:
+        yield links
+        return
+    if "dpdk_home" in options.homes:
+        yield _check_dpdk(options, facts.configuration)
+    if options.grpc:
+        yield _check_grpc(options, facts.configuration)
+
+
+def check_driver(facts: Facts) -> Iterator[Check]:
+    """Checks that DPDK can drive the card: a build can do without, and a training cannot."""
+    options = facts.request.options
+    driver = find_driver(options) if options.grpc and not facts.simulator else None
+    if driver:
+        yield driver
+
+
+def read_links(options: Options) -> Check | None:
+    """Row about what SWITCHML_HOME links with; None where it does not say."""
+    try:
+        found = library.read_links(options.switchml_home)
+    except OSError as error:
+        about = f"{describe(native(options.switchml_home))}/{homes.MODULE}: {reason(error)}"
+        return Check("DPDK and gRPC", (f"{about}; it has to be a file that can be read",))
+    return (
+        Check("DPDK and gRPC", (), ", ".join(found) or "not needed") if found is not None else None
+    )
+
+
+def _check_dpdk(options: Options, configuration: Configuration | None) -> Check:
+    home = native(options.dpdk_home)
+    wrong = _missing(options, "DPDK_HOME", configuration)
+    if wrong:
+        advice = "build DPDK there, or name another place with --dpdk-home"
+        return Check("DPDK_HOME", (*wrong, advice), describe(home))
+    names = [name for name in ("libdpdk.so", "libdpdk.a") if os.path.isfile(f"{home}/lib/{name}")]
+    return Check("DPDK_HOME", (), ", ".join([describe(home), *names[:1]]))
+
+
+def _check_grpc(options: Options, configuration: Configuration | None) -> Check:
+    home = native(options.grpc_home)
+    wrong = _missing(options, "GRPC_HOME", configuration) or (
+        list(configuration.modules) if configuration else []
+    )
+    if wrong:
+        advice = "build gRPC there, or name another place with --grpc-home"
+        return Check("GRPC_HOME", (*map(paths.printable, wrong), advice), describe(home))
+    shared = all(
+        glob.glob(f"{glob.escape(home)}/lib*/{name}.so*") for name in ("libgrpc++", "libprotobuf")
+    )
+    kind = "shared" if shared else "static, or shared elsewhere: then ldconfig has to know them"
+    versions = configuration.versions.items() if configuration else ()
+    about = [f"{name} {version}" for name, version in versions]
+    return Check("GRPC_HOME", (), f"{describe(home)}: {', '.join([*about, kind])}")
+
+
+def _missing(options: Options, variable: str, configuration: Configuration | None) -> list[str]:
+    """Paths that a home lacks, a line each: by switchml.cmake, else by the tool's own list."""
+    if configuration is not None:
+        return [f"no {paths.printable(path)}" for path in configuration.missing.get(variable, ())]
+    return [one.problem for one in homes.find_missing(options) if one.variable == variable]
+
+
+def find_driver(options: Options) -> Check | None:
+    """Row about the driver of the card; None for a shared DPDK, which does not tell."""
+    cards = [flag.field for flag in FLAGS if flag.cards and flag.name in options.flags]
+    card = cards[0] if cards else None
+    path = f"{native(options.dpdk_home)}/lib/libdpdk.a"
+    if card is None or not os.path.isfile(path):
+        return None
+    name = f"DPDK's {card} driver (optional)"
+    try:
+        there = card in library.read_drivers(options.dpdk_home)
+    except OSError as error:
+        return Check(
+            name,
+            (f"{describe(path)}: {reason(error)}; it has to be a file that can be read",),
+            required=False,
+        )
+    advice = (
+        f"{describe(path)} has none, so no card will be found; build DPDK with {card.upper()}=1"
+    )
+    return Check(name, () if there else (advice,), required=False)

@@ -1,0 +1,145 @@
+"""Rows about the programs of a build: there, and of a version that it builds with."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from patchgen.core.patch import limits as versions
+from patchgen.core.wheel.check.advice import lines, relock
+from patchgen.errors import ToolError
+from patchgen.system.checks import Check
+from patchgen.system.paths import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchgen.core.wheel.check.facts import Facts
+    from patchgen.core.wheel.check.tools import Answer
+
+_GIT = "2.29"
+_MACROS = {  # clang has those of gcc as well
+    "clang": ("__clang_major__", "__clang_minor__", "__clang_patchlevel__"),
+    "gcc": ("__GNUC__", "__GNUC_MINOR__", "__GNUC_PATCHLEVEL__"),
+}
+
+
+def check_compiler(facts: Facts) -> Iterator[Check]:
+    """Checks the C and the C++ compiler."""
+    if facts.has_packages:
+        yield _check_compilers(facts)
+
+
+def _check_compilers(facts: Facts) -> Check:
+    limits, limit = facts.limits, "gcc with CUDA" if facts.cuda else "gcc"
+    if facts.locked and facts.locked.gcc:
+        wrong = limits.problems("gcc", facts.locked.gcc, relock(), limit)
+        return Check("compiler", wrong, f"gcc {facts.locked.gcc} of the lock")
+    wanted = limits.text(limit)
+    advice = f"install gcc{' ' + wanted if wanted else ''} and set CC and CXX to it"
+    if facts.locked:  # in which CC and CXX do not count
+        advice = relock("put gxx_linux-64")
+    answer = facts.compilers
+    if answer is None:
+        return Check("compiler", (f"no c++ on PATH; {advice}",))
+    if answer.error:
+        return Check("compiler", (*lines(answer.error), advice))
+    try:
+        kind, version = identify(answer.text)
+    except ToolError as error:
+        return Check("compiler", (*lines(error), advice))
+    found = f"{kind} {version}, {describe(answer.program)}"
+    if kind == "gcc":
+        return Check("compiler", limits.problems("gcc", version, advice, limit), found)
+    return Check("compiler", (), f"{found}; {limits.of} is known to build with gcc {wanted}")
+
+
+def identify(macros: str) -> tuple[str, str]:
+    """Name and version of the compiler that defines these macros.
+
+    Raises:
+        ToolError: it is neither gcc nor clang.
+    """
+    values = dict(re.findall(r"^#define (__\w+__) (\d+)$", macros, re.MULTILINE))
+    for name, parts in _MACROS.items():
+        if parts[0] in values:
+            return name, ".".join(values.get(part, "0") for part in parts)
+    raise ToolError("the C++ compiler is neither gcc nor clang")
+
+
+def check_cmake(facts: Facts) -> Iterator[Check]:
+    """Checks the cmake of the build."""
+    locked = facts.find_locked("cmake")
+    if locked:
+        wrong = facts.limits.problems("cmake", locked, relock())
+        yield Check("cmake", wrong, f"{locked} of the lock")
+    elif facts.has_packages:
+        advice = f"run: python3 -m pip install 'cmake{facts.limits.text('cmake')}'"
+        yield _judge("cmake", facts.cmake, facts.limits, advice)
+
+
+def check_ninja(facts: Facts) -> Iterator[Check]:
+    """Checks the ninja of the build; make builds as well."""
+    locked, advice = facts.find_locked("ninja"), "run: python3 -m pip install ninja"
+    if locked:
+        yield Check("ninja", (), f"{locked} of the lock")
+    elif facts.has_packages and facts.ninja is None and facts.has_make:
+        problem = f"not on PATH; make builds as well, but slower and without progress; {advice}"
+        yield Check("ninja (optional)", (problem,), required=False)
+    elif facts.has_packages:
+        yield _judge("ninja", facts.ninja, facts.limits, advice)
+
+
+def check_git(facts: Facts) -> Iterator[Check]:
+    """Checks the git that fetches the source."""
+    answer = facts.git
+    if answer is None:
+        yield Check("git", ("not on PATH; install it",))
+    elif answer.error:
+        yield Check("git", lines(answer.error))
+    else:
+        version = versions.first(answer.text) or "?"
+        old = versions.Limits("the source", {"git": f">={_GIT}"}).problems("git", version, "")
+        advice = f"git {version}: fetching the source takes {_GIT} or later; install a later one"
+        yield Check("git", (advice,) if old else (), version)
+
+
+def check_nvcc(facts: Facts) -> Iterator[Check]:
+    """Checks the compiler of CUDA."""
+    if facts.has_packages:
+        yield _check_nvcc(facts)
+
+
+def _check_nvcc(facts: Facts) -> Check:
+    if not facts.cuda:
+        return Check("CUDA", (), "built without; CUDA_HOME=DIR builds with it")
+    limits, answer = facts.limits, facts.nvcc
+    advice = f"set CUDA_HOME to a CUDA {limits.text('cuda')}".rstrip()
+    advice += ", or USE_CUDA=0 to build without"
+    home, locked = facts.request.environ.get("CUDA_HOME"), facts.find_locked("cudatoolkit-dev")
+    if locked and not home and not (facts.locked and facts.locked.prefix):
+        return Check(
+            "CUDA", limits.problems("CUDA", locked, relock(), "cuda"), f"{locked} of the lock"
+        )
+    if answer is None:
+        path = os.path.join(facts.request.path(home), "bin", "nvcc") if home else ""
+        return Check("CUDA", (f"no {describe(path) if path else 'nvcc on PATH'}; {advice}",))
+    if answer.error:
+        return Check("CUDA", (*lines(answer.error), advice))
+    version = versions.nvcc(answer.text)
+    if version is None:
+        return Check("CUDA", (f"{describe(answer.program)}: does not say its version; {advice}",))
+    wrong = limits.problems("CUDA", version, advice, "cuda")
+    return Check("CUDA", wrong, f"{version}, {describe(answer.program)}")
+
+
+def _judge(name: str, answer: Answer | None, limits: versions.Limits, advice: str) -> Check:
+    if answer is None:
+        return Check(name, (f"not on PATH; {advice}",))
+    if answer.error:
+        return Check(name, (*lines(answer.error), advice))
+    version, path = versions.first(answer.text), describe(answer.program)
+    if version is None:
+        return Check(name, (f"{path}: does not say its version; {advice}",))
+    return Check(name, limits.problems(name, version, advice), f"{version}, {path}")

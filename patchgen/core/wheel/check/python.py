@@ -1,0 +1,119 @@
+"""Rows about Python: the interpreter that torch is built for, and the packages of its setup.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from patchgen import __version__
+from patchgen.core.patch.limits import EXIT, plain
+from patchgen.core.wheel.check.advice import relock
+from patchgen.core.wheel.check.facts import list_packages
+from patchgen.errors import ToolError
+from patchgen.system.checks import Check
+from patchgen.system.paths import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from patchgen.core.patch.limits import Limits
+    from patchgen.core.wheel.check.facts import Facts
+
+_CRASH = (
+    "{torch} ends in a segmentation fault (exit code 139) or an abort (134) at the exit of every "
+    "process that has run a backward pass, after all is done, and so does the official wheel"
+)
+_IN_PYTHON = {"dataclasses": "3.7"}  # from which version on a package comes with Python
+_WITHOUT = {"numpy": "torch is built without from_numpy() and numpy()"}
+
+
+def check_interpreter(facts: Facts) -> Iterable[Check]:
+    """Checks the interpreter and its packages."""
+    limits = facts.limits
+    if facts.locked:
+        return _locked(facts)
+    if facts.interpreter is None:
+        name = describe(facts.request.python or "python3")
+        return [Check("Python", (f"--python {name}: no such program; name another",))]
+    found = facts.python
+    if found is None or isinstance(found, ToolError):
+        return [Check("Python", (str(found),))]
+    advice = "name another with --python"
+    wrong = limits.problems("Python", found.version, advice, "python")
+    if not found.has_header:
+        install = "install the headers (Debian: python3-dev, RHEL: python3-devel)"
+        wrong += (f"no {describe(found.header)}; {install}",)
+    path = describe(facts.interpreter)
+    return [
+        Check("Python", wrong, f"{found.version}, {path}"),
+        *_exit(limits, found.version, advice),
+        *_check_packages(facts, found.version, found.packages, f"run: {path} -m pip install"),
+    ]
+
+
+def check_tool(facts: Facts) -> Iterator[Check]:
+    """Checks what `build` itself imports."""
+    yield Check("switchml-patch", (str(facts.bills),) if facts.bills else (), __version__)
+
+
+def _locked(facts: Facts) -> Iterator[Check]:
+    version = facts.find_locked("python")
+    if version is None:
+        if facts.has_packages:  # else the row about the lock says what is wrong
+            put = relock(f"put python{facts.limits.text('python')}")
+            yield Check("Python", (f"not in the lock; {put}",))
+        return
+    wrong = facts.limits.problems("Python", version, relock(), "python")
+    found = {name: facts.find_locked(name) for name in list_packages(facts.limits, facts.locked)}
+    there = {name: version for name, version in found.items() if version}
+    yield Check("Python", wrong, f"{version} of the lock")
+    yield from _exit(facts.limits, version, relock())
+    yield from _check_packages(facts, version, there, None)
+
+
+def _exit(limits: Limits, version: str, advice: str) -> Iterator[Check]:
+    """Row about whether a process that has trained ends as it should."""
+    wanted = limits.text(EXIT)
+    if not wanted:
+        return
+    crash = _CRASH.format(torch=limits.of)
+    problems = (
+        crash,
+        f"take Python {wanted}: {advice}; or build all the same: --accept crash-at-exit",
+    )
+    wrong = limits.problems("Python", version, "", EXIT)
+    yield Check("Python's exit", problems if wrong else (), version)
+
+
+def _check_packages(
+    facts: Facts, python: str, found: Mapping[str, str], install: str | None
+) -> Iterator[Check]:
+    """Rows about packages: one for those that the build needs, one for each other.
+
+    Args:
+        facts: the limits.
+        python: version of the interpreter, with which some packages come.
+        found: versions by name.
+        install: command that installs one; None for those of a lock.
+    """
+    limits, own = facts.limits, Version(plain(python))
+    names = [
+        name
+        for name in list_packages(limits, facts.locked)
+        if name not in _IN_PYTHON or own < Version(_IN_PYTHON[name])
+    ]
+    there = ", ".join(f"{name} {found[name]}" for name in names if name in found)
+    wrong: list[str] = []
+    for name in names:
+        wanted = f"{name}{limits.text(name)}"
+        advice = f"{install} '{wanted}'" if install else relock(f"put {wanted}")
+        if name in found:
+            wrong += limits.problems(name, found[name], advice)
+        elif name in _WITHOUT:
+            problem = f"not there: {_WITHOUT[name]}; {advice}"
+            yield Check(f"{name} (optional)", (problem,), required=False)
+        else:
+            where = "not there" if install else "not in the lock"
+            wrong.append(f"{name}: {where}; {advice}")
+    yield Check("Python packages", tuple(wrong), there)

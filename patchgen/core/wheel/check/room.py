@@ -1,0 +1,94 @@
+"""Rows about what a build is made in: environment, memory, a directory with room for it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from patchgen.core.patch import recipes
+from patchgen.system import machine
+from patchgen.system.checks import Check
+from patchgen.system.paths import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchgen.core.patch.recipes import Recipe
+    from patchgen.core.wheel.check.facts import Facts
+
+_GIB = 1 << 30
+_CONDA = {False: 3, True: 6}  # GiB of an environment, by whether it has CUDA
+
+
+def check_environment(facts: Facts) -> Iterator[Check]:
+    """Checks the lock, where the build is made in an environment."""
+    if facts.locked:
+        yield Check("environment", facts.locked.problems, facts.locked.found)
+
+
+def check_machine(facts: Facts) -> Iterator[Check]:
+    """Checks the memory, and the directory of the build."""
+    recipe, locked = facts.request.pin.recipe, facts.locked
+    needed = 0 if locked is None or locked.prefix else _CONDA[facts.cuda]
+    yield memory(recipe)
+    yield disk(recipe, facts.request.path(facts.request.work), needed)
+
+
+def memory(recipe: Recipe) -> Check:
+    """Row about whether one compiler fits, and how many do."""
+    free = machine.memory() / _GIB
+    cores = machine.cores()
+    if free < recipe.memory:
+        problem = (
+            f"a compiler takes up to {recipe.memory:g} GiB: end other programs, add swap, "
+            "or raise the limit of the control group"
+        )
+        return Check("memory", (problem,), f"{free:.1f} GiB free")
+    jobs = machine.jobs(recipe.memory)
+    return Check("memory", (), f"{free:.1f} GiB free, {jobs} compilers at once on {cores} cores")
+
+
+def disk(recipe: Recipe, work: str, environment: float) -> Check:
+    """Row about whether the build can be made in its directory.
+
+    Args:
+        recipe: the size of a build.
+        work: the directory, an absolute path.
+        environment: size of the environment in GiB, on top.
+    """
+    another = "name another directory with --work"
+    parent = _existing(work)
+    problem = _unfit(work, parent)
+    if problem:
+        return Check("work", (f"{problem}; {another}",), describe(work))
+    status = os.statvfs(parent)
+    free, needed = status.f_bavail * status.f_frsize / _GIB, recipe.disk + environment
+    found = f"{describe(work)}, {free:.1f} GiB free"
+    if free >= needed:
+        return Check("work", (), f"{found}, {needed:g} needed")
+    if parent == work and os.listdir(work):
+        problem = (
+            f"a whole build takes {needed:g} GiB; make room, if what is there is not most of it"
+        )
+        return Check("work", (problem,), found, required=False)
+    return Check("work", (f"the build takes {needed:g} GiB; make room, or {another}",), found)
+
+
+def _unfit(work: str, parent: str) -> str | None:
+    """Reason why a directory, or one below `parent`, cannot be built in; None for no reason."""
+    if not recipes.takes(work):
+        return recipes.PATH_RULE
+    if not os.path.isdir(parent):
+        return f"{describe(parent)} is no directory"
+    if not os.access(parent, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
+        return f"{describe(parent)} cannot be written"
+    if os.statvfs(parent).f_flag & os.ST_NOEXEC:
+        return f"{describe(parent)} is mounted noexec: nothing that is built there runs"
+    return None
+
+
+def _existing(path: str) -> str:
+    """The directory itself, or the nearest that is there."""
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return path

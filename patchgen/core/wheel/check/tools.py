@@ -1,0 +1,211 @@
+"""Programs that a build will run: those of the environment, else of PATH."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import os
+import shlex
+import shutil
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from patchgen.core.wheel import toolchain, variables
+from patchgen.core.wheel.check.environment import LockedEnvironment, find_environment
+from patchgen.errors import ToolError
+from patchgen.system import interpreter
+from patchgen.system.process import LIMIT, run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from patchgen.core.wheel.check.request import CheckRequest
+    from patchgen.system.interpreter import Interpreter
+
+_NAMES = {"CXX": ("c++", "g++"), "CC": ("cc", "gcc")}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer of a program to the question which version it is."""
+
+    program: str
+    """Path of the program, or command of a compiler."""
+    text: str = ""
+    error: ToolError | None = None
+    """Reason why there is no answer."""
+
+
+def uses_cuda(request: CheckRequest, locked: LockedEnvironment | None) -> bool:
+    """True where the build is with CUDA."""
+    said = request.switch("USE_CUDA")
+    if said is not None:
+        return said
+    return bool(request.environ.get("CUDA_HOME") or (locked and locked.version("cudatoolkit-dev")))
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Programs of a build, and a way to ask them."""
+
+    request: CheckRequest
+    limit: float = LIMIT
+    """Seconds that a program may take to answer."""
+    _stop: threading.Event = field(default_factory=threading.Event, compare=False)
+
+    def stop(self) -> None:
+        """Ends the programs that are being asked, and asks no more."""
+        self._stop.set()
+
+    @functools.cached_property
+    def locked(self) -> LockedEnvironment | None:
+        """Conda environment; None where the build is with an interpreter of the user's."""
+        return None if self.request.python else find_environment(self.request)
+
+    @property
+    def prefix(self) -> str | None:
+        """The environment, where it is made."""
+        return self.locked.prefix if self.locked else None
+
+    @functools.cached_property
+    def settings(self) -> Mapping[str, str]:
+        """The variables of the build."""
+        defaults = {"CMAKE_PREFIX_PATH": self.prefix} if self.prefix else {}
+        conda = self.locked is not None
+        return variables.resolve(defaults, self.request.environ, {}, conda=conda)
+
+    @functools.cached_property
+    def environ(self) -> Mapping[str, str]:
+        """Environment variables of the build."""
+        programs = os.path.join(self.prefix, "bin") if self.prefix else None
+        return variables.environment(self.settings, self.request.environ, programs)
+
+    @property
+    def activated(self) -> Mapping[str, str]:
+        """Environment variables of the compiler, with those of the conda environment's scripts.
+
+        Raises:
+            ToolError: one of them failed.
+        """
+        if not self.prefix:
+            return self.environ
+        command = shlex.join(self.find_compiler())
+        return {
+            **toolchain.activated(self.prefix, {"CXX": command, **self.environ}),
+            **self.settings,
+        }
+
+    def find(self, *names: str) -> str | None:
+        """Finds the first of some programs that is on PATH."""
+        path = self.environ.get("PATH", os.defpath)
+        return next(filter(None, (shutil.which(name, path=path) for name in names)), None)
+
+    @property
+    def cmake(self) -> str | None:
+        """The cmake that PyTorch's setup.py takes: cmake3 first."""
+        return self.find("cmake3", "cmake")
+
+    @property
+    def interpreter(self) -> str | None:
+        """The user's interpreter. A name with a slash is relative to the process's directory."""
+        return None if self.locked else self.find(self.request.python or "python3")
+
+    @property
+    def nvcc(self) -> str | None:
+        """The compiler of a build with CUDA: that of CUDA_HOME, else of PATH."""
+        if not uses_cuda(self.request, self.locked):
+            return None
+        home = self.request.environ.get("CUDA_HOME")
+        if not home:
+            return self.find("nvcc")
+        path = os.path.join(self.request.path(home), "bin", "nvcc")
+        return path if os.access(path, os.X_OK) else None
+
+    def find_compiler(self, variable: str = "CXX") -> list[str]:
+        """The command of a compiler; empty where there is none, or not yet.
+
+        Args:
+            variable: CXX or CC. It counts without an environment only.
+
+        Raises:
+            ToolError: the variable names no program.
+        """
+        names = _NAMES[variable]
+        if self.locked and self.locked.gcc:
+            programs = os.path.join(glob.escape(self.prefix or os.devnull), "bin")
+            return sorted(glob.glob(f"{programs}/*-linux-gnu-{names[0]}"))[:1]
+        given = None if self.locked else self.request.environ.get(variable)
+        if not given:
+            found = self.find(*names)
+            return [found] if found else []
+        try:
+            command = shlex.split(given)
+        except ValueError:
+            command = []
+        if not command or not self.find(command[0]):
+            raise ToolError(f"{variable}={given}: no such program; set {variable} to a compiler")
+        return command
+
+    @property
+    def has_compiler(self) -> bool:
+        """True where there is the C++ compiler of the build to ask."""
+        if self.locked and not self.locked.packages:
+            return False
+        try:
+            return bool(self.find_compiler())
+        except ToolError:
+            return False
+
+    def ask_compilers(self) -> Answer | None:
+        """Asks the C++ compiler for its macros; None where there is none, or that of a lock.
+
+        A C compiler has to be there too.
+        """
+        if self.locked and (self.locked.gcc or not self.locked.packages):
+            return None
+        try:
+            command = self.find_compiler()
+            if not command:
+                return None
+            answer = self.ask([*command, "-dM", "-E", "-x", "c++", "-"])
+            if not self.find_compiler("CC"):
+                return Answer("", error=ToolError("no C compiler on PATH"))
+        except ToolError as error:
+            return Answer("", error=error)
+        return Answer(" ".join(command), answer)
+
+    def ask_version(self, program: str | None) -> Answer | None:
+        """Asks a program for its version; None where there is none."""
+        if program is None:
+            return None
+        try:
+            return Answer(program, self.ask([program, "--version"]))
+        except ToolError as error:
+            return Answer(program, error=error)
+
+    def ask_interpreter(self, path: str, packages: Sequence[str]) -> Interpreter | ToolError:
+        """Asks an interpreter, as a build starts it; an error where it is none."""
+        try:
+            return interpreter.ask(
+                path, self.environ, packages=packages, flags=interpreter.PLAIN, stop=self._stop
+            )
+        except ToolError as error:
+            return error
+
+    def ask(
+        self, command: Sequence[str], *, limit: float | None = None, activated: bool = False
+    ) -> str:
+        """Asks a program, and returns its output.
+
+        Args:
+            command: a program and its arguments.
+            limit: seconds that it may take; without, the limit of all.
+            activated: it runs the compiler, with what the environment's own scripts set.
+
+        Raises:
+            ToolError: it failed or does not answer.
+        """
+        environ = self.activated if activated else self.environ
+        answer = run(command, env=environ, cwd="/", limit=limit or self.limit, stop=self._stop)
+        return answer.decode(errors="replace")

@@ -1,0 +1,201 @@
+"""Brings the verified wheel to its place, with what tells where it came from."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shlex
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.core.library import origin
+from patchgen.core.patch import patchfile
+from patchgen.core.wheel import linked, provenance, sbom
+from patchgen.core.wheel.linked import Linked
+from patchgen.core.wheel.provenance import Isolation
+from patchgen.errors import PatchgenError
+from patchgen.system import files, process, statement
+from patchgen.system.files import Artifact
+
+if TYPE_CHECKING:
+    from patchgen.core.patch.recipes import Recipe
+    from patchgen.core.wheel.provenance import WheelInputs
+    from patchgen.core.wheel.session import Session
+    from patchgen.core.wheel.values import Built
+
+_LOGGER = logging.getLogger(__name__)
+_DIGITS = 12  # of a SHA-256
+_RUNTIME = ("numpy",)  # limits of a recipe that hold for running as well
+_CONSTRAINTS = """\
+# For every `pip install --constraint` beside this torch: pip then fails where it would replace it.
+"""
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """The wheel and what lies beside it; commands to install it."""
+
+    wheel: str
+    sha256: str
+    python: str
+    beside: tuple[str, ...]
+    commands: tuple[str, ...]
+    moved: str | None
+    """Path of the previous wheel of this name, if it was built from other inputs."""
+
+
+def deliver(session: Session, built: Built) -> Delivered:
+    """Writes what is not there yet, each file whole or not at all.
+
+    Raises:
+        ToolError: a library that writes the bill of materials is not installed.
+        OSError: a file cannot be written.
+    """
+    request, python = session.request, session.request.interpreter
+    os.makedirs(request.output, exist_ok=True)
+    wheel = os.path.join(request.output, built.wheel.name)
+    described = _describe(session, built)
+    moved = move_aside(wheel, described)
+    if not os.path.isfile(wheel) or files.sha256(wheel) != built.wheel.sha256:
+        with (
+            open(os.path.join(request.wheels, built.wheel.name), "rb") as verified,
+            files.replacing(wheel) as target,
+        ):
+            shutil.copyfileobj(verified, target)
+    constraints = os.path.join(request.output, "constraints.txt")
+    patched = os.path.join(request.output, provenance.PATCH)
+    for path, content in {
+        patched: patchfile.build(request.options, request.pin),
+        constraints: compose_constraints(request.version, request.recipe).encode(),
+    }.items():
+        files.replace(os.fsencode(path), content)
+    bill = wheel + sbom.SUFFIX
+    # What is linked follows from the wheel: to read that again takes seconds.
+    if not provenance.written(wheel, described) or not os.path.isfile(bill):
+        sbom.write(wheel, described, built.lock, _find_linked(session, built, wheel))
+    beside = (patched, constraints, provenance.write(wheel, described), bill)
+    commands = list_commands(python, wheel, constraints, request.recipe)
+    return Delivered(
+        wheel, built.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), moved
+    )
+
+
+def _describe(session: Session, built: Built) -> provenance.WheelInputs:
+    request, wheel = session.request, built.wheel
+    return provenance.WheelInputs(
+        wheel=Artifact(wheel.name, wheel.size, wheel.sha256),
+        version=request.version,
+        pin=request.pin,
+        commits=built.source.commits,
+        addresses=built.source.addresses,
+        patch_sha256=built.patch.sha256,
+        options=request.options,
+        client_sha256=built.patch.client,
+        simulator=built.patch.simulator,
+        lock_sha256=built.env.lock_file,
+        toolchain=built.env.toolchain.data(),
+        variables=built.env.variables,
+        epoch=built.source.epoch,
+        build_path=session.place.path(request.source),
+        isolation=Isolation(
+            session.place.reason,
+            {
+                "compile": built.objects.network,
+                "wheel": wheel.network,
+                "verify": built.verified.network,
+            },
+        ),
+        accepted=request.accepted,
+        without=request.without,
+        client=origin.describe_home(request.options.switchml_home),
+    )
+
+
+def _find_linked(session: Session, built: Built, wheel: str) -> Linked:
+    request, seen, environ = session.request, session.place.path, built.env.environ
+    return Linked(
+        linked.repositories(seen(request.source), built.source.commits, environ),
+        linked.libraries(wheel, None if request.python else seen(request.prefix), environ),
+    )
+
+
+def install(delivered: Delivered) -> None:
+    """Installs the wheel for the interpreter that it was built with, in place of another torch.
+
+    Logs the step.
+
+    Raises:
+        ToolError: pip failed.
+    """
+    _LOGGER.info("installing for %s", delivered.python)
+    process.run(shlex.split(delivered.commands[0]), cwd="/", limit=None, supervised=True)
+
+
+def move_aside(wheel: str, inputs: WheelInputs) -> str | None:
+    """Moves a wheel, and what is written beside it, into a directory named by its SHA-256.
+
+    One that was built from the same pin, flags, homes and variables stays: another build of the
+    same takes its place.
+
+    Args:
+        wheel: the path that the new wheel is to have.
+        inputs: of the new wheel.
+
+    Returns:
+        The directory; None where nothing was moved.
+
+    Raises:
+        OSError: it cannot be moved. The wheel is moved last, so that another run goes on.
+    """
+    if not os.path.isfile(wheel):
+        return None
+    digest = files.sha256(wheel)
+    if digest == inputs.wheel.sha256:
+        return None
+    with contextlib.suppress(PatchgenError):  # nothing is known of it
+        made = statement.read(wheel + provenance.SUFFIX)
+        same = made.request == provenance.describe_request(inputs)
+        if same and made.subjects[0].sha256 == digest:
+            return None
+    directory, name = os.path.split(wheel)
+    kept = os.path.join(directory, digest[:_DIGITS])
+    os.makedirs(kept, exist_ok=True)
+    for suffix in (provenance.SUFFIX, sbom.SUFFIX, ""):
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(wheel + suffix, os.path.join(kept, name + suffix))
+    return kept
+
+
+def compose_constraints(version: str, recipe: Recipe) -> str:
+    """Composes the text of constraints.txt.
+
+    Args:
+        version: of the wheel, with its local part.
+        recipe: of its pin.
+    """
+    limits = [f"{name}{recipe.limits[name]}" for name in _RUNTIME if name in recipe.limits]
+    return _CONSTRAINTS + "".join(f"{line}\n" for line in [f"torch=={version}", *limits])
+
+
+def list_commands(
+    python: str, wheel: str, constraints: str, recipe: Recipe
+) -> tuple[tuple[str, ...], ...]:
+    """Lists the pip commands that install a wheel, what it needs and its companions, in order.
+
+    The first brings in this very file: pip leaves out a wheel whose version is installed already,
+    and another build of ours may have the same.
+
+    Args:
+        python: the interpreter to install into.
+        wheel: the path of the wheel.
+        constraints: the path of constraints.txt.
+        recipe: of the wheel's pin.
+    """
+    pip = (python, "-m", "pip", "install")
+    companions = [f"{name}=={version}" for name, version in sorted(recipe.companions.items())]
+    return (
+        (*pip, "--force-reinstall", "--no-deps", wheel),
+        (*pip, "--constraint", constraints, "torch", *companions),
+    )

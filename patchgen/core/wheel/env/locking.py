@@ -1,0 +1,65 @@
+"""Making a lock from an environment file."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from patchgen.core.wheel.env import lockfile, solve, spec
+from patchgen.core.wheel.env.lockfile import Lock
+from patchgen.errors import OptionsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def make_lock(
+    source: str,
+    output: str,
+    *,
+    platform: str,
+    channels: Sequence[str],
+    cache: str,
+) -> Lock:
+    """Solves an environment file and writes the lock. Logs each step.
+
+    Args:
+        source: the environment file.
+        output: the lock; replaced at once or not at all.
+        platform: as linux-64.
+        channels: instead of the file's, if any.
+        cache: a directory for channel indexes.
+
+    Raises:
+        OptionsError: the file asks for what cannot be had.
+        ToolError: a channel cannot be read.
+        FileError: a file cannot be read or written.
+    """
+    environment = spec.load(source)
+    assumed = environment.virtual(platform)
+    used = [solve.parse_channel(text) for text in channels or environment.channels]
+    if not used:
+        raise OptionsError(f"{source}: channels: there are none; name one with --channel")
+    specs = environment.dependencies
+    names = ", ".join(channel.name for channel in used)
+    _LOGGER.info("solving %d dependencies for %s from %s", len(specs), platform, names)
+    packages = solve.solve(specs, used, platform, assumed, os.path.join(cache, "repodata"))
+    unknown = sorted(set(environment.link_scripts) - {package.name for package in packages})
+    if unknown:
+        raise OptionsError(
+            f"{source}: link_scripts: {', '.join(unknown)}: not among the packages of the solution"
+        )
+    lock = Lock(
+        platform=platform,
+        packages=packages,
+        channels=tuple(location for channel in used for location in channel.locations),
+        source=lockfile.relative_source(source, output),
+        content_hash=environment.content_hash(platform),
+        virtual_packages=",".join(f"{name}={version}" for name, version in assumed.items()),
+        link_scripts=environment.link_scripts,
+    )
+    lockfile.write(lock, output)
+    return lock

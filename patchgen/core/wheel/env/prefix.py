@@ -1,0 +1,168 @@
+"""A prefix from a lock: every hash checked, resumed where it stopped, one run at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen.core.wheel.env import marker, packages, scripts
+from patchgen.core.wheel.env.marker import Marker
+from patchgen.errors import ToolError, TreeError, file_errors
+from patchgen.system import files
+from patchgen.system import lock as locking
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rattler import RepoDataRecord
+
+    from patchgen.core.wheel.env.lockfile import Lock, Package
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def create_prefix(  # noqa: PLR0913  # each is a part of how it is made
+    lock: Lock,
+    prefix: str,
+    cache: str,
+    environ: Mapping[str, str],
+    *,
+    link_scripts: bool,
+    named: str | None = None,
+) -> None:
+    """Makes a prefix, or finishes one that an earlier run left half made. Logs each step.
+
+    Args:
+        lock: what the prefix is to hold.
+        prefix: a directory that is not there, empty, or was begun from the same lock.
+        cache: a directory for archives and unpacked packages, shared by all runs.
+        environ: of the user, for these scripts.
+        link_scripts: run the post-link scripts that the lock allows; none else ever runs.
+        named: path of the prefix for its files and scripts, which see it there; its own without.
+
+    Raises:
+        TreeError: the prefix holds something else, another run is making it, or a hash is wrong.
+        ToolError: a package cannot be had or linked, or its script failed.
+        FileError: the file system refused.
+    """
+    prefix = os.path.abspath(prefix)
+    with file_errors():
+        os.makedirs(prefix, exist_ok=True)
+        with locking.held(prefix):
+            state = _state(lock, prefix, named or prefix)
+            _create(lock, prefix, cache, environ if link_scripts else None, state)
+
+
+def _create(
+    lock: Lock, prefix: str, cache: str, environ: Mapping[str, str] | None, state: Marker
+) -> None:
+    """Fills a prefix. No link script runs where `environ` is None."""
+    named = state.named or prefix
+    if not state.linked:
+        for path in Path(prefix, "conda-meta").glob("*.json"):
+            path.unlink()  # of a run that was cut short: all is linked again, so nothing is torn
+        archives = packages.fetch(lock.packages, os.path.join(cache, packages.STORE))
+        marker.write(prefix, state)
+        _LOGGER.info("linking %d packages into %s", len(archives), prefix)
+        asyncio.run(_link(lock, archives, prefix, named, os.path.join(cache, "packages")))
+        for package in lock.packages:
+            _name_origin(prefix, package)
+        state = dataclasses.replace(state, linked=True)
+        marker.write(prefix, state)
+    for package in lock.packages:
+        if scripts.path_of(prefix, package) is None or package.name in state.scripts:
+            continue
+        if environ is None or package.name not in lock.link_scripts:
+            _LOGGER.info("not run: the post-link script of %s", package.name)
+            continue
+        _LOGGER.info("running the post-link script of %s", package.name)
+        scripts.run_script(named, package, environ)
+        state = dataclasses.replace(state, scripts=(*state.scripts, package.name))
+        marker.write(prefix, state)
+    if not state.whole:
+        marker.write(prefix, dataclasses.replace(state, whole=True))
+
+
+def _state(lock: Lock, prefix: str, named: str) -> Marker:
+    """State of the prefix: the steps that are done.
+
+    Raises:
+        TreeError: the prefix is not ours to fill.
+    """
+    state = marker.read(prefix)
+    if state is None:
+        if os.listdir(prefix):
+            raise TreeError(
+                f"{prefix}: holds files, and was not made by this command; name another directory"
+            )
+        return Marker(lock.identity, named=named if named != prefix else None)
+    if not state.serves(lock.identity, prefix, named):
+        kind = "made" if state.whole else "begun"
+        why = "from another lock" if state.lock != lock.identity else "for a build"
+        raise TreeError(f"{prefix}: was {kind} {why}; remove it, or name another")
+    return state
+
+
+async def _link(
+    lock: Lock, archives: Mapping[Package, str], prefix: str, named: str, cache: str
+) -> None:
+    import rattler  # heavy
+    from rattler.exceptions import (
+        CacheDirError,
+        ExtractError,
+        InstallerError,
+        LinkError,
+        TransactionError,
+    )
+    from rattler.package_cache import (
+        PackageCache,
+        PackageCacheLayer,
+        ValidationMode,
+    )
+
+    # A file of a prefix may be the same inode as one of the cache: what was written to in one
+    # prefix must not come up in the next.
+    layer = PackageCacheLayer(cache).with_validation_mode(ValidationMode.full())
+    records = [await _record(package, path) for package, path in archives.items()]
+    try:
+        await rattler.install(
+            records,
+            prefix,
+            alternative_target_prefix=named,
+            package_cache=PackageCache.from_layers([layer]),
+            platform=rattler.Subdir(lock.platform),
+            execute_link_scripts=False,
+            show_progress=False,
+        )
+    except (CacheDirError, ExtractError, InstallerError, LinkError, TransactionError) as error:
+        raise ToolError(f"{prefix}: linking failed: {error}") from error
+
+
+async def _record(package: Package, path: str) -> RepoDataRecord:
+    """Record in an archive, which must agree with the lock."""
+    import rattler
+
+    record = await rattler.RepoDataRecord.from_package_archive(path)
+    found = (record.name.normalized, str(record.version), str(record.build))
+    if found != (package.name, package.version, package.build):
+        raise TreeError(
+            f"{package.url}: holds {' '.join(found)}, and not "
+            f"{package.name} {package.version} {package.build} as the lock says; not installed"
+        )
+    record.md5 = bytes.fromhex(package.md5)
+    record.channel = package.channel
+    return record
+
+
+def _name_origin(prefix: str, package: Package) -> None:
+    """Writes where a package came from into its record, which names the store."""
+    stem = f"{package.name}-{package.version}-{package.build}"
+    path = Path(prefix, "conda-meta", f"{stem}.json")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    record["url"] = package.url
+    files.replace(os.fsencode(path), json.dumps(record, indent=2).encode() + b"\n")

@@ -1,0 +1,141 @@
+"""A solution by py-rattler: strict channel priority, stated virtual packages, no conda."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from patchgen.core.wheel.env.lockfile import Package
+from patchgen.errors import OptionsError, ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rattler import GenericVirtualPackage, MatchSpec, RepoDataRecord
+
+# conda's own meaning of the name; its members share one rank.
+_GROUPS = {"defaults": ("pkgs/main", "pkgs/r")}
+_NAMED = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)=(?P<url>[a-z0-9+]+://.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A channel, under the name that `channel::package` uses."""
+
+    name: str
+    locations: tuple[str, ...]
+
+
+def parse_channel(text: str) -> Channel:
+    """Reads a channel as an environment file or a command line gives it.
+
+    Raises:
+        OptionsError: it holds a password, which would end up in the lock.
+    """
+    named = _NAMED.fullmatch(text)
+    name, location = (named["name"], named["url"]) if named else (text, text)
+    parts = urlsplit(location)
+    if "@" in parts.netloc:
+        raise OptionsError(
+            f"channel on {parts.hostname}: its URL holds a user name or password, which a lock "
+            "would show; put it into the credentials file of rattler"
+        )
+    return Channel(name, _GROUPS.get(location, (location.rstrip("/"),)))
+
+
+def solve(
+    specs: Sequence[str],
+    channels: Sequence[Channel],
+    platform: str,
+    virtual: Mapping[str, str],
+    cache: str,
+) -> tuple[Package, ...]:
+    """Finds packages that satisfy all specs.
+
+    Args:
+        specs: as in an environment file; `channel::package` takes it from that channel.
+        channels: the first that has a package is the only one it comes from.
+        platform: as linux-64; noarch packages are taken as well.
+        virtual: virtual packages by name without underscores, as VERSION[=BUILD].
+        cache: a directory for channel indexes.
+
+    Raises:
+        OptionsError: a spec cannot be read, or there is no solution.
+        ToolError: a channel cannot be read.
+    """
+    import rattler  # heavy
+    from rattler.exceptions import GatewayError, SolverError
+
+    try:
+        records = asyncio.run(
+            rattler.solve(
+                [rattler.MultiSource(channel.name, channel.locations) for channel in channels],
+                [_spec(text) for text in specs],
+                gateway=rattler.Gateway(cache_dir=Path(cache)),
+                platforms=[rattler.Subdir(platform), rattler.Subdir("noarch")],
+                virtual_packages=[_virtual(*item) for item in virtual.items()],
+                channel_priority=rattler.ChannelPriority.Strict,
+                channel_relations="disabled",  # a channel may not bring others with it
+            )
+        )
+    except SolverError as error:
+        stated = ", ".join(f"{name} {version}" for name, version in virtual.items())
+        raise OptionsError(
+            f"no solution for {platform} with {stated}, from "
+            f"{', '.join(channel.name for channel in channels)}:\n{str(error).strip()}"
+        ) from error
+    except GatewayError as error:
+        raise ToolError(
+            f"a channel cannot be read: {error}\nname a mirror of it with --channel NAME=URL"
+        ) from error
+    return tuple(sorted(map(_package, records), key=lambda package: package.name))
+
+
+def _spec(text: str) -> MatchSpec:
+    import rattler
+    from rattler.exceptions import InvalidMatchSpecError
+
+    try:
+        return rattler.MatchSpec(text)
+    except InvalidMatchSpecError as error:
+        raise OptionsError(f"dependency {text!r}: {error}") from error
+
+
+def _virtual(name: str, version: str) -> GenericVirtualPackage:
+    import rattler
+    from rattler.exceptions import InvalidVersionError
+
+    number, _, build = version.partition("=")
+    try:
+        return rattler.GenericVirtualPackage(
+            rattler.PackageName(f"__{name}"),
+            rattler.Version(number),
+            rattler.BuildString(build or "0"),
+        )
+    except InvalidVersionError as error:
+        raise OptionsError(f"virtual package {name}: {version!r} is no version") from error
+
+
+def _package(record: RepoDataRecord) -> Package:
+    return Package(
+        name=record.name.normalized,
+        version=str(record.version),
+        build=str(record.build),
+        url=record.url,
+        md5=(record.md5 or b"").hex(),
+        sha256=(record.sha256 or b"").hex(),
+        depends=tuple(sorted(depends(record.depends).items())),
+    )
+
+
+def depends(specs: Iterable[str]) -> dict[str, str]:
+    """Dependencies by name with their versions; several of one name are joined."""
+    found: dict[str, list[str]] = {}
+    for text in specs:
+        name, _, rest = text.partition(" ")
+        found.setdefault(name, []).extend(rest.split()[:1])
+    return {name: ",".join(versions) for name, versions in found.items()}

@@ -1,0 +1,112 @@
+"""An environment file: channels, dependencies, and what is said about them to us alone.
+
+Our own key `x-switchml` holds `link_scripts`, the packages whose post-link script may run, and
+`virtual_packages`, what the solver is to assume about the machine. Other tools ignore it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from patchgen.errors import OptionsError, file_errors
+
+KEY = "x-switchml"
+DEFAULT_PLATFORM = "linux-64"
+
+_PLATFORM = re.compile(r"linux-[a-z0-9]+")
+_MACHINES = {"64": "x86_64"}
+_BASE = {"glibc": "2.17", "linux": "3.10", "unix": "0"}  # of manylinux2014, as old as packages go
+_KNOWN = {"name", "channels", "dependencies", KEY}
+
+
+@dataclass(frozen=True)
+class EnvironmentFile:
+    """Request of an environment file: channels and dependencies."""
+
+    path: str
+    channels: tuple[str, ...]
+    dependencies: tuple[str, ...]
+    link_scripts: tuple[str, ...] = ()
+    virtual_packages: tuple[tuple[str, str], ...] = ()
+
+    def content_hash(self, platform: str) -> str:
+        """SHA-256 of what a solution depends on; comments and order of keys do not count."""
+        content = [self.channels, self.dependencies, self.link_scripts, self.virtual_packages]
+        return hashlib.sha256(json.dumps([platform, *content]).encode()).hexdigest()
+
+    def virtual(self, platform: str) -> dict[str, str]:
+        """The virtual packages to solve with, by name without underscores, as VERSION[=BUILD].
+
+        One to which the file gives an empty version is left out.
+
+        Args:
+            platform: of the packages; says the machine.
+
+        Raises:
+            OptionsError: the platform is none of Linux.
+        """
+        if not _PLATFORM.fullmatch(platform):
+            raise OptionsError(f"platform {platform}: not of Linux; write it as {DEFAULT_PLATFORM}")
+        machine = platform.removeprefix("linux-")
+        archspec = f"1={_MACHINES.get(machine, machine)}"
+        merged = {**_BASE, "archspec": archspec, **dict(self.virtual_packages)}
+        return {name: merged[name] for name in sorted(merged) if merged[name]}
+
+
+def load(path: str) -> EnvironmentFile:
+    """Reads an environment file.
+
+    Raises:
+        OptionsError: it asks for what cannot be locked, or is no environment file.
+        FileError: it cannot be read.
+    """
+    with file_errors(), open(path, encoding="utf-8") as file:
+        try:
+            data = yaml.safe_load(file)
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise OptionsError(f"{path}: no YAML: {error}") from error
+    if not isinstance(data, dict):
+        raise OptionsError(f"{path}: no environment file: holds no keys")
+    unknown = sorted(map(str, set(data) - _KNOWN))
+    if unknown:
+        raise OptionsError(f"{path}: {', '.join(unknown)}: unknown; known are {_listed(_KNOWN)}")
+    own = data.get(KEY) or {}
+    if not isinstance(own, dict) or set(own) - {"link_scripts", "virtual_packages"}:
+        raise OptionsError(f"{path}: {KEY}: may hold link_scripts and virtual_packages only")
+    virtual = own.get("virtual_packages") or {}
+    if not isinstance(virtual, dict) or not all(isinstance(v, str) for v in virtual.values()):
+        raise OptionsError(f"{path}: {KEY}: virtual_packages: write versions in quotes")
+    environment = EnvironmentFile(
+        path=path,
+        channels=_strings(path, "channels", data.get("channels")),
+        dependencies=_strings(path, "dependencies", data.get("dependencies")),
+        link_scripts=_strings(path, "link_scripts", own.get("link_scripts")),
+        virtual_packages=tuple(sorted((str(k).lstrip("_"), v) for k, v in virtual.items())),
+    )
+    if not environment.dependencies:
+        raise OptionsError(f"{path}: dependencies: there are none")
+    return environment
+
+
+def _strings(path: str, key: str, value: Any) -> tuple[str, ...]:  # noqa: ANN401  # YAML
+    for item in value if isinstance(value, list) else []:
+        if isinstance(item, dict):
+            raise OptionsError(
+                f"{path}: {key}: {_listed(item)}: only conda packages can be locked; "
+                "install what comes from elsewhere into the finished environment"
+            )
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise OptionsError(f"{path}: {key}: must be a list of strings")
+    return tuple(item for item in value if item != "nodefaults")
+
+
+def _listed(names: Any) -> str:  # noqa: ANN401  # any strings
+    return ", ".join(sorted(map(str, names)))

@@ -1,0 +1,130 @@
+"""Needs of a rebuild: values of a record that a build needs here as they were."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable
+
+from patchgen.core.library import homes, origin
+from patchgen.errors import CheckError, PatchgenError, file_errors
+from patchgen.system import files, paths, statement
+from patchgen.system.checks import Check
+from patchgen.system.native import tools
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from patchgen.core.wheel.rebuild.means import Means
+    from patchgen.core.wheel.rebuild.original import Original
+
+
+@dataclass(frozen=True)
+class Need:
+    """Values of a original, and how they are found here."""
+
+    name: str
+    recorded: Mapping[str, str]
+    find: Callable[[], Mapping[str, object]]
+    """Finds the same values here; raises a PatchgenError where nothing can be made without."""
+
+
+@dataclass(frozen=True)
+class Rebuildable:
+    """Files that can be made again, as their record says."""
+
+    needs: tuple[Need, ...]
+    build: Callable[[str, str], str]
+    """Makes them in a new directory, with a cache that has nothing compiled; returns the path of
+    the main file."""
+
+
+Reader = Callable[["Original", "Means"], Rebuildable]
+"""Makes from the record of one kind what its command makes from the command line."""
+
+
+def find_lacks(needs: Iterable[Need]) -> Iterator[Check]:
+    """Finds the needs that are not here as they were.
+
+    One without which nothing can be made is required.
+    """
+    for need in needs:
+        try:
+            here = need.find()
+        except PatchgenError as error:
+            yield Check(need.name, tuple(str(error).splitlines()))
+            continue
+        problems = tuple(
+            f"{name}: was {value}, here {here.get(name, 'none')}"
+            for name, value in need.recorded.items()
+            if here.get(name) != value
+        )
+        if problems:
+            yield Check(need.name, problems, required=False)
+
+
+def list_common(original: Original) -> tuple[Need, ...]:
+    """Lists the needs of every kind: the files themselves and this tool."""
+
+    def find_files() -> Mapping[str, str]:
+        with file_errors():
+            there = {
+                name: path for name, path in original.list_files().items() if os.path.isfile(path)
+            }
+            return {name: files.sha256(path) for name, path in there.items()}
+
+    builder = {name: original.text(f"builder.{name}") for name in ("switchml-patch", "zlib")}
+    return (
+        Need("files", original.digests, find_files),
+        Need("built with", builder, statement.describe_builder),
+    )
+
+
+def need_compiler(original: Original, environ: Mapping[str, str]) -> Need:
+    """Need of the compiler and what it works with."""
+
+    def find() -> Mapping[str, str]:
+        found: Any = tools.describe_tools(environ)["programs"]
+        return dict(found)
+
+    return Need("compiler", original.pairs("resolved.toolchain.programs"), find)
+
+
+def need_pin(original: Original, means: Means) -> Need:
+    """Need of the pin of PyTorch's commit."""
+    recorded = {"commit": original.text("request.pin.commit")}
+    return Need("pin", recorded, lambda: {"commit": means.find_pin(recorded["commit"]).commit})
+
+
+def need_library(original: Original, means: Means) -> Need:
+    """Need of the client library: at its path, or to be made again."""
+    home = paths.native(original.text("request.homes.SWITCHML_HOME"))
+    client, shown = original.client(), paths.describe(home)
+    wanted = original.provenance.find_digest(origin.ARCHIVE) or ""
+
+    def find() -> Mapping[str, str]:
+        if is_there(home, wanted):
+            return {origin.ARCHIVE: wanted}
+        if client is None:
+            raise CheckError(
+                f"not there, and no provenance names its origin; put it into {shown} again"
+            )
+        if not os.path.isdir(home):
+            raise CheckError(
+                f"will be made again, and shown there: make an empty directory {shown}"
+            )
+        if not means.place.fixed:
+            raise CheckError(
+                f"can be made again, but not shown there: no namespaces: {means.place.reason}\n"
+                f"rebuild the library alone, and install it in {shown}"
+            )
+        return {origin.ARCHIVE: "none; it will be made again and shown there"}
+
+    return Need("client library", {origin.ARCHIVE: wanted}, find)
+
+
+def is_there(home: str, archive: str) -> bool:
+    """True where a SWITCHML_HOME has an archive with this SHA-256."""
+    path = os.path.join(home, homes.ARCHIVE)
+    with file_errors():
+        return os.path.isfile(path) and files.sha256(path) == archive

@@ -1,0 +1,134 @@
+"""PyTorch's setup.py, run in the environment of the build, and its log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shlex
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO
+
+from patchgen.core.wheel import caches, diagnosis
+from patchgen.core.wheel.place import HOST, LOOPBACK
+from patchgen.errors import FileError, ToolError
+from patchgen.system import files, process
+from patchgen.system.process import Program
+from patchgen.system.progress import log_count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchgen.core.source import Source
+    from patchgen.core.wheel.place import Place
+    from patchgen.core.wheel.session import Session
+    from patchgen.core.wheel.values import Environment
+
+_LOGGER = logging.getLogger(__name__)
+LOG = "build.log"
+_COUNT = re.compile(rb"\[(\d+)/(\d+)\] (?!Re-running CMake)")  # ninja: steps done and in all
+_STAGES = {"build": "compile", "bdist_wheel": "wheel"}
+_NO_SPACE = ("No space left on device", "Disk quota exceeded")
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A run of setup.py that failed."""
+
+    stage: str
+    log: str
+    begun: int
+    """Bytes of the log that were there before."""
+    place: Place
+    online: bool
+
+
+def run_setup(session: Session, source: Source, env: Environment, arguments: Sequence[str]) -> str:
+    """Runs setup.py to its end, without a network where that can be had, and logs ninja's count.
+
+    Args:
+        session: the build.
+        source: has the time of all files.
+        env: the environment.
+        arguments: a command of `_STAGES`, and its own arguments.
+
+    Returns:
+        The network that it had.
+
+    Raises:
+        ToolError: it failed; the message has the first error of the log, and what it means.
+        FileError: the disk is full.
+    """
+    request, place = session.request, session.place
+    online = not place.fixed or request.remote_cache is not None
+    environ = {
+        **env.environ,
+        **caches.list_variables(env.environ, place),
+        "MAX_JOBS": str(request.workers),
+        "PYTORCH_BUILD_NUMBER": "1",
+        "PYTORCH_BUILD_VERSION": request.version,
+        "SOURCE_DATE_EPOCH": str(source.epoch),
+    }
+    passed = () if session.guard is None else (session.guard,)
+    stage, command = _STAGES[arguments[0]], [env.python, "setup.py", *arguments]
+    path = os.path.join(request.logs, LOG)
+    # A compiler that is killed leaves its temporary files behind.
+    with files.scratch("build") as temporary, open(path, "a+b") as log:
+        environ["TMPDIR"] = temporary
+        _begin_attempt(
+            log, f"==> {stage}, {time.strftime('%Y-%m-%d %H:%M:%S')}: {shlex.join(command)}\n"
+        )
+        begun = log.tell()
+
+        def write_line(_: str, line: bytes) -> None:
+            log.write(line)
+            log.flush()  # before the next is read, so that a kill loses none
+            count = _COUNT.match(line)
+            if count is not None:
+                log_count(_LOGGER, int(count[1]), int(count[2]))
+
+        run = command if online else place.offline(command)
+        program = Program(run, place.path(request.source), environ, passed=passed, supervised=True)
+        code = process.stream(program, write_line, limit=None, merged=True)
+    if code != 0:
+        raise _describe_failure(_Attempt(stage, path, begun, place, online), code)
+    return HOST if online else LOOPBACK
+
+
+def _begin_attempt(log: BinaryIO, header: str) -> None:
+    """Writes a header on a line of its own: the attempt before may have been killed."""
+    end = log.seek(0, os.SEEK_END)
+    if end:
+        log.seek(end - 1)
+        if log.read(1) != b"\n":
+            header = f"\n{header}"
+    log.write(header.encode())
+    log.flush()
+
+
+def _describe_failure(attempt: _Attempt, code: int) -> ToolError | FileError:
+    stage, path = attempt.stage, attempt.log
+    with open(path, "rb") as log:
+        before = log.read(attempt.begun).count(b"\n")
+        text = log.read().decode(errors="replace")
+    output = text.split("\n")  # the lines that an editor counts
+    call = None if attempt.online else diagnosis.find_network_call(output)
+    if call is not None:
+        return ToolError(
+            f"{stage}: {call.step or 'setup.py'} asked for {call.address or 'the network'}, and a "
+            f"build reaches no network: {call.text}\n(line {before + call.line} of {path})\n"
+            "turn off what asks for it with --set NAME=VALUE, or add its files to the source"
+        )
+    found = diagnosis.diagnose(output)
+    if found is None:
+        return ToolError(
+            f"{stage}: setup.py ended with return code {process.shell_code(code)}; see {path}"
+        )
+    lines = [f"{stage}: {found.error}", f"(line {before + found.line} of {path})"]
+    if attempt.place.fixed and attempt.place.seen in found.error:
+        lines.append(f"there {attempt.place.seen} is {attempt.place.work}")
+    if found.meaning:
+        lines.append(f"this usually means: {found.meaning}")
+    full = any(sign in found.error for sign in _NO_SPACE)
+    return (FileError if full else ToolError)("\n".join(lines))

@@ -1,0 +1,58 @@
+"""The wheel, packed from the objects."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from patchgen.core.wheel import setup_py
+from patchgen.core.wheel.values import Wheel
+from patchgen.errors import ToolError
+from patchgen.system.files import digest, sha256
+from patchgen.system.wheel import normalise
+
+if TYPE_CHECKING:
+    from patchgen.core.source import Source
+    from patchgen.core.wheel.session import Session
+    from patchgen.core.wheel.values import Environment, Objects
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def pack_wheel(session: Session, source: Source, env: Environment, objects: Objects) -> Wheel:
+    """Runs setup.py bdist_wheel, and writes the wheel anew in a fixed order.
+
+    A wheel that was packed from these objects and has not changed since stays.
+
+    Raises:
+        ToolError: setup.py failed.
+        FileError: the disk is full.
+    """
+    request = session.request
+    inputs = digest({"compile": asdict(objects), "epoch": source.epoch})
+    found = session.journal.get(Wheel, inputs)
+    if found is not None:
+        file = os.path.join(request.wheels, found.name)
+        if os.path.isfile(file) and sha256(file) == found.sha256:
+            return found
+    session.begin("wheel")
+    session.journal.drop(Wheel)
+    rough = os.path.join(request.work, "dist")
+    for directory in (rough, request.wheels):
+        shutil.rmtree(directory, ignore_errors=True)
+        os.mkdir(directory)
+    arguments = ["bdist_wheel", "--dist-dir", session.place.path(rough)]
+    network = setup_py.run_setup(session, source, env, arguments)
+    names = [name for name in os.listdir(rough) if name.endswith(".whl")]
+    if len(names) != 1:
+        raise ToolError(f"setup.py bdist_wheel wrote {len(names)} wheels to {rough}, not one")
+    file = os.path.join(request.wheels, names[0])
+    _LOGGER.info("writing %s", names[0])
+    sha = normalise(os.path.join(rough, names[0]), file, source.epoch)
+    shutil.rmtree(rough)
+    wheel = Wheel(names[0], sha, os.path.getsize(file), network)
+    session.journal.put(wheel, inputs)
+    return wheel

@@ -1,0 +1,91 @@
+"""The environment that PyTorch is built in: the user's own, or a prefix made from the lock."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from patchgen.core.wheel import toolchain, variables
+from patchgen.core.wheel.values import Environment
+from patchgen.system.files import sha256
+
+if TYPE_CHECKING:
+    from patchgen.core.wheel.env.lockfile import Lock
+    from patchgen.core.wheel.place import Place
+    from patchgen.core.wheel.request import BuildRequest
+    from patchgen.core.wheel.session import Session
+
+_LOGGER = logging.getLogger(__name__)
+_CUDA = "cudatoolkit-dev"
+
+
+def make_environment(session: Session, lock: Lock | None) -> Environment:
+    """Makes the prefix from the lock, where there is none or one of another lock.
+
+    Args:
+        session: the build.
+        lock: None where the user named an interpreter.
+    """
+    if lock is not None:
+        _make_prefix(session, lock)
+    session.place.show()
+    return _describe(session, lock)
+
+
+def _make_prefix(session: Session, lock: Lock) -> None:
+    from patchgen.core.wheel.env import lockfile, marker, prefix
+
+    request = session.request
+    named = session.place.path(request.prefix)  # the path that is in its files
+    found = marker.read(request.prefix) if os.path.isdir(request.prefix) else None
+    serves = found is not None and found.serves(lock.identity, request.prefix, named)
+    if found is not None and found.whole and serves:
+        return
+    session.begin("env")
+    stale = lockfile.stale(lock, request.lock)
+    if stale:
+        _LOGGER.info("warning: %s", stale)
+    if found is not None and not serves:
+        why = "from another lock" if found.lock != lock.identity else "for another path"
+        _LOGGER.info("removing %s, which was made %s", request.prefix, why)
+        shutil.rmtree(request.prefix)
+    session.place.show()
+    prefix.create_prefix(
+        lock, request.prefix, request.cache, request.environ, named=named, link_scripts=True
+    )
+
+
+def _describe(session: Session, lock: Lock | None) -> Environment:
+    request, place = session.request, session.place
+    values = read_variables(request, place)
+    if lock is None:
+        python, environ = request.interpreter, variables.environment(values, request.environ, None)
+    else:
+        python = place.path(request.interpreter)
+        environ = variables.environment(values, request.environ, os.path.dirname(python))
+        environ = {**toolchain.activated(place.path(request.prefix), environ), **values}
+    return Environment(
+        python=python,
+        lock=lock.identity if lock else None,
+        lock_file=sha256(request.lock) if lock else None,
+        toolchain=toolchain.find(python, environ),
+        variables=values,
+        environ=environ,
+    )
+
+
+def read_variables(request: BuildRequest, place: Place) -> dict[str, str]:
+    """Variables of the build, by the lock, or by the environment file where there is none."""
+    return request.variables(place.path(request.prefix), cuda=_has_cuda(request))
+
+
+def _has_cuda(request: BuildRequest) -> bool:
+    if request.python is not None:
+        return False
+    from patchgen.core.wheel.env import lockfile, spec
+
+    if os.path.exists(request.lock):
+        return any(package.name == _CUDA for package in lockfile.read(request.lock).packages)
+    return any(_CUDA in text for text in spec.load(request.environment).dependencies)

@@ -1,0 +1,41 @@
+"""The patch in the source."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from typing import TYPE_CHECKING
+
+from patchgen.core.library import library
+from patchgen.core.patch import patchfile, render, state, tree
+from patchgen.core.wheel.values import Patched
+from patchgen.system import paths
+from patchgen.system.files import sha256
+
+if TYPE_CHECKING:
+    from patchgen.core.wheel.request import BuildRequest
+    from patchgen.core.wheel.session import Session
+
+
+def apply_patch(session: Session) -> Patched:
+    """Applies the patch, where the tree has not these very options; writes files that differ."""
+    request = session.request
+    directory = paths.from_native(request.source)
+    found = state.inspect(directory, (request.pin,))
+    if found.overall is not state.Overall.PATCHED or found.options != request.options:
+        session.begin("patch")
+        tree.apply(directory, request.options, (request.pin,), request.pin)
+    return _describe(request)
+
+
+def _describe(request: BuildRequest) -> Patched:
+    home = request.options.switchml_home
+    client, simulator = None, False
+    with contextlib.suppress(library.ArchiveError, FileNotFoundError):  # the check reports it
+        client, simulator = sha256(library.path(home)), library.read(home).simulator
+    return Patched(
+        sha256=hashlib.sha256(patchfile.build(request.options, request.pin)).hexdigest(),
+        new_files=tuple(sorted(render.new_paths(request.pin))),
+        client=client,
+        simulator=simulator,
+    )

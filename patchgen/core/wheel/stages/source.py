@@ -1,0 +1,40 @@
+"""The source of PyTorch: its pinned commit with all submodules."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from patchgen.core import source as sources
+from patchgen.core.patch import state, tree
+from patchgen.system import paths
+
+if TYPE_CHECKING:
+    from patchgen.core.source import Source
+    from patchgen.core.wheel.request import BuildRequest
+    from patchgen.core.wheel.session import Session
+
+
+def fetch_source(session: Session) -> Source:
+    """Verifies the tree; fetches what is missing, and reverts a patch of which half is there."""
+    request = session.request
+    directory = paths.from_native(request.source)
+    partly_patched = _is_partly_patched(request)
+    found = None if partly_patched else sources.find(directory, request.pin)
+    if found is not None:
+        return found
+    session.begin("source")
+    if partly_patched:
+        tree.revert(directory, (request.pin,), request.pin)
+    wanted = sources.SourceRequest(
+        request.pin, request.without, places=request.places, jobs=request.fetch_jobs
+    )
+    return sources.obtain(directory, wanted)
+
+
+def _is_partly_patched(request: BuildRequest) -> bool:
+    """True where a run was killed between two files of the patch."""
+    if not os.path.isdir(request.source):
+        return False
+    found = state.inspect(paths.from_native(request.source), (request.pin,))
+    return found.overall is state.Overall.PARTLY

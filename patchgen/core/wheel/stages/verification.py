@@ -1,0 +1,65 @@
+"""Verification that the wheel imports and sums."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from patchgen.core.wheel.check import CRASH
+from patchgen.core.wheel.place import HOST
+from patchgen.core.wheel.values import Verified
+from patchgen.errors import CheckError
+from patchgen.system import checks
+from patchgen.system.files import digest, sha256
+
+if TYPE_CHECKING:
+    from patchgen.core.wheel.session import Session
+    from patchgen.core.wheel.values import Environment, Wheel
+
+
+def verify_wheel(session: Session, env: Environment, wheel: Wheel) -> Verified:
+    """Imports the wheel and sums with it, where no run has done that before.
+
+    Raises:
+        CheckError: something does not hold.
+    """
+    from patchgen.core import verify
+
+    request = session.request
+    may_crash = CRASH in request.accepted
+    inputs = digest(
+        {
+            "wheel": asdict(wheel),
+            "expected": [
+                request.version,
+                list(request.options.flags),
+                *([CRASH] if may_crash else []),
+            ],
+            "python": env.toolchain.identity,
+            "configs": [sha256(path) for path in request.configs],
+        }
+    )
+    recorded = session.journal.get(Verified, inputs)
+    if recorded is not None:
+        return recorded
+    session.begin("verify")
+    session.journal.drop(Verified)
+    path = os.path.join(request.wheels, wheel.name)
+    expected = verify.Expected(request.version, request.options.flags, may_crash=may_crash)
+    # The switch of a configuration is elsewhere; else ranks need nobody but themselves.
+    network = HOST if request.configs else session.place.leave_network()
+    with session.place.hide():
+        found = verify.verify_wheel(
+            path, request.interpreter, expected, request.configs, request.environ
+        )
+    if not checks.hold(found):
+        wrong = [
+            f"{check.name}: {'; '.join(check.problems)}"
+            for check in found
+            if check.required and not check.ok
+        ]
+        raise CheckError("\n".join([f"{path} does not pass its verification", *wrong]))
+    verified = Verified(tuple(check.name for check in found), network)
+    session.journal.put(verified, inputs)
+    return verified

@@ -1,0 +1,109 @@
+"""Toolchain of a build: the interpreter, the compiler and the programs, by version."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.system import interpreter
+from patchgen.system.native import tools
+from patchgen.system.process import LIMIT, run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PACKAGES = ("numpy", "setuptools", "wheel", "PyYAML", "typing_extensions", "cffi")
+_ACTIVATE = """
+for script in "$CONDA_PREFIX"/etc/conda/activate.d/*.sh; do
+  [ ! -e "$script" ] || . "$script" >&2
+done
+env -0
+"""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """Programs by name with path and version, and what they are told apart by."""
+
+    python: str
+    python_version: str
+    soabi: str
+    packages: Mapping[str, str]
+    programs: Mapping[str, str]
+    """First line of what the program says of its version, by name; missing ones are left out."""
+    compiler: str
+    """Path of the C++ compiler."""
+    c_compiler: str
+
+    def data(self) -> dict[str, object]:
+        """Plain data for the record and the provenance."""
+        return {
+            "python": self.python,
+            "python_version": self.python_version,
+            "soabi": self.soabi,
+            "packages": dict(self.packages),
+            "programs": dict(self.programs),
+            "compiler": self.compiler,
+            "c_compiler": self.c_compiler,
+        }
+
+    @property
+    def identity(self) -> str:
+        """SHA-256: another one does not continue what this one has begun."""
+        return hashlib.sha256(json.dumps(self.data(), sort_keys=True).encode()).hexdigest()
+
+
+def find(python: str, environ: Mapping[str, str]) -> Toolchain:
+    """The toolchain of an interpreter, with the programs of an environment.
+
+    Args:
+        python: a path.
+        environ: of the build: PATH, CC, CXX, CUDA_HOME.
+
+    Raises:
+        ToolError: the interpreter or the compiler does not run.
+    """
+    answer = interpreter.ask(python, environ, packages=_PACKAGES, flags=interpreter.PLAIN)
+    path = environ.get("PATH")
+    compiler = tools.find_compiler("CXX", environ)
+    c_compiler = tools.find_compiler("CC", environ)
+    programs = {
+        "c++": tools.ask_version(compiler, environ),
+        "cc": tools.ask_version(c_compiler, environ),
+    }
+    for name in ("cmake", "ninja"):
+        found = shutil.which(name, path=path)
+        if found:
+            programs[name] = tools.ask_version([found], environ)
+    nvcc = os.path.join(environ.get("CUDA_HOME", ""), "bin", "nvcc")
+    if environ.get("USE_CUDA", "0") != "0" and os.path.exists(nvcc):
+        programs["nvcc"] = tools.ask_version([nvcc], environ, -1)
+    return Toolchain(
+        python=python,
+        python_version=answer.version,
+        soabi=answer.soabi or "",
+        packages=answer.packages,
+        programs=programs,
+        compiler=compiler[0],
+        c_compiler=c_compiler[0],
+    )
+
+
+def activated(prefix: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment after activation of a conda prefix, through its own scripts.
+
+    Raises:
+        ToolError: one of them failed.
+    """
+    before = {**environ, "CONDA_PREFIX": prefix}
+    bash = shutil.which("bash") or "/bin/bash"
+    answer = run(
+        [bash, "--noprofile", "--norc", "-c", _ACTIVATE], cwd=prefix, env=before, limit=LIMIT
+    )
+    pairs = (os.fsdecode(entry).partition("=") for entry in answer.split(b"\0") if entry)
+    after = {name: value for name, _, value in pairs}
+    return {name: value for name, value in after.items() if name not in ("_", "SHLVL", "PWD")}

@@ -1,0 +1,1 @@
+"""Extras: what stands beside the core, which imports nothing of it."""

@@ -1,0 +1,117 @@
+"""SwitchML's fixed point: what the simulator computes, bit for bit.
+
+A packet has one exponent e, the least with |v| < 2^e for all values of all workers, and one factor
+INT32_MAX / (workers * 2^e) as float32. Workers send their values times the factor, rounded half
+away from zero; the int32 sum divided by the factor is the result.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from patchgen.extras.accuracy import blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from patchgen.extras.accuracy.blocks import Block
+
+INT32_MAX = 2**31 - 1
+
+_EXPONENT_BITS = 16  # of a packet's exponent as it is sent
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """Sums of a job with these values in its switchml.cfg."""
+
+    workers: int
+    packet_numel: int = 256
+    threads: int = 4
+
+    name = "SwitchML"
+
+    def bits(self, numel: int) -> float:  # noqa: ARG002  # as of all methods
+        """Bits of an element as it is sent, with its share of the exponents."""
+        return 32 + _EXPONENT_BITS / self.packet_numel
+
+    def sent(self, numel: int) -> float:
+        """Bits that a worker sends for each element: once, to the switch."""
+        return self.bits(numel)
+
+    def blocks(self, numel: int, most: int) -> Iterator[Block]:
+        """Whole packets: each thread has a contiguous share, and cuts it from its begin."""
+        return blocks.cut(blocks.shares(numel, self.threads), self.packet_numel, most)
+
+    def sum(self, values: NDArray[np.float32], block: Block) -> NDArray[np.float32]:  # noqa: ARG002
+        """Packet by packet."""
+        numel = values.shape[1]
+        whole = numel - numel % self.packet_numel
+        result = np.empty(numel, np.float32)
+        if whole:
+            packets = values[:, :whole].reshape(self.workers, -1, self.packet_numel)
+            result[:whole] = sum_packets(packets).reshape(-1)
+        if whole < numel:
+            result[whole:] = sum_packets(values[:, np.newaxis, whole:])[0]
+        return result
+
+
+def sum_packets(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Sums packets over the workers.
+
+    Args:
+        values: float32 [workers, packets, elements of a packet].
+
+    Returns:
+        float32 [packets, elements of a packet]: NaN in packets that hold inf or NaN, zeros where
+        the factor is beyond float32, that is where every |v| is tiny.
+    """
+    workers = len(values)
+    field = _largest(values) >> np.uint32(23)
+    finite = field < np.uint32(255)
+    factor = _factor(field, workers)
+    limit = float(INT32_MAX // workers)  # reached with more than 255 workers only
+    total = np.zeros(values.shape[1:], np.int32)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        for row in values:
+            scaled = (row * factor).astype(np.float64)
+            rounded = np.trunc(scaled + np.copysign(0.5, scaled))
+            total += np.clip(rounded, -limit, limit).astype(np.int32)
+        result = total.astype(np.float32) / factor
+    result[factor[:, 0] == 0] = 0
+    result[~finite] = np.nan
+    return result
+
+
+def _largest(values: NDArray[np.float32]) -> NDArray[np.uint32]:
+    """The bits of the largest magnitude in each packet; magnitudes are ordered as their bits."""
+    largest = np.zeros(values.shape[1], np.uint32)
+    for row in values:
+        np.maximum(largest, (row.view(np.uint32) & np.uint32(0x7FFFFFFF)).max(axis=1), out=largest)
+    return largest
+
+
+def _factor(field: NDArray[np.uint32], workers: int) -> NDArray[np.float32]:
+    """float32 [packets, 1]; 0 where it is beyond float32."""
+    exponent = field.astype(np.int32) - 126
+    factor = INT32_MAX / (workers * np.ldexp(1.0, exponent))
+    within = np.where(factor <= _FLOAT32_MAX, factor, 0.0)
+    return within.astype(np.float32)[:, np.newaxis]
+
+
+def may_overflow(workers: int) -> bool:
+    """True where the real library's workers may send int32 values whose sum overflows int32.
+
+    They round the factor to float32, a value times it to float32 and that to an integer, and clamp
+    nothing. The largest value below 2^e on every worker is the worst case, whatever e is.
+    """
+    factor = np.float32(INT32_MAX / workers)
+    worst = np.nextafter(np.float32(1), np.float32(0))
+    return workers * math.floor(float(worst * factor) + 0.5) > INT32_MAX

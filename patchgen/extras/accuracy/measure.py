@@ -1,0 +1,53 @@
+"""Sums tensors in several ways, and keeps how far each is from the exact sums."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.extras.accuracy import blocks
+from patchgen.extras.accuracy.deviation import Deviation
+from patchgen.extras.accuracy.exact import exact_sum
+from patchgen.system.progress import log_count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchgen.extras.accuracy.methods import Method
+    from patchgen.extras.accuracy.tensors import Tensors
+
+_LOGGER = logging.getLogger(__name__)
+_LONG = 2**28  # values of all workers: beyond, it is shown how many are done
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Result of one method on some tensors."""
+
+    method: Method
+    bits: float
+    """Bits of an element as it is sent."""
+    sent: float
+    """Bits that a worker sends for each element in the whole allreduce."""
+    deviation: Deviation
+
+
+def measure(tensors: Tensors, methods: Sequence[Method]) -> list[Measured]:
+    """Sums in each way."""
+    long = tensors.workers * tensors.numel > _LONG
+    measured = []
+    for method in methods:
+        _LOGGER.info(
+            "summing %d elements of %d workers: %s", tensors.numel, tensors.workers, method.name
+        )
+        deviation = Deviation()
+        cuts, same = itertools.tee(method.blocks(tensors.numel, blocks.limit(tensors.workers)))
+        for values, block in zip(tensors.read(cuts), same):
+            deviation.add(exact_sum(values), method.sum(values, block))
+            if long:
+                log_count(_LOGGER, block.end, tensors.numel)
+        numel = tensors.numel
+        measured.append(Measured(method, method.bits(numel), method.sent(numel), deviation))
+    return measured

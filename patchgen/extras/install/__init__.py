@@ -1,0 +1,1 @@
+"""SwitchML in an installed torch: the graft, the plugin, and what an interpreter has."""

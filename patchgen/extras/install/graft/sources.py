@@ -1,0 +1,186 @@
+"""Source files of a graft: the patched process group, and headers that torch lacks."""
+
+from __future__ import annotations
+
+import logging
+import os
+import posixpath
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.core.patch import images, render, tree
+from patchgen.core.source.commit import Commit, open_pinned
+from patchgen.core.source.fetch import NowhereError
+from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
+from patchgen.system import paths
+from patchgen.system.git import Git
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchgen.core.patch.pins import HookedFile, Pin
+    from patchgen.core.source import Places
+    from patchgen.core.torch import Torch
+
+_LOGGER = logging.getLogger(__name__)
+
+GLOO = "third_party/gloo"  # where PyTorch has it, and where it is put for a graft
+
+_GLOO_HEADER = "gloo/allreduce.h"
+_GLOO_SUFFIXES = (".h", "config.h.in")
+_HEADERS = (".h", ".hpp")
+_COMMIT_DIGITS = 40
+_SYSTEM = "/usr/include"
+_ADVICE = (
+    "without a network give --source (the source of that torch), --mirror or --reference, or set "
+    "url.<base>.insteadOf in git's configuration"
+)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Origin of files: a cache directory of ours, then places, then the network."""
+
+    cache: str
+    places: Places
+
+
+def pin_of(torch: Torch, known: Sequence[Pin]) -> Pin:
+    """The pin of the source of a torch.
+
+    Raises:
+        OptionsError: there is none.
+    """
+    for pin in known:
+        if _is_of(torch, pin):
+            return pin
+    names = ", ".join(pin.name for pin in known)
+    raise OptionsError(
+        f"torch {torch.version} (commit {torch.commit[:12]}): no pin for it, so no graft; known "
+        f"are {names}. A torch 2 takes the plugin: switchml-patch plugin build"
+    )
+
+
+def check_version(torch: Torch, pin: Pin) -> None:
+    """Compares the torch with the pin of its source.
+
+    Raises:
+        TreeError: they differ.
+    """
+    if not _is_of(torch, pin):
+        raise TreeError(
+            f"the torch in use is {torch.version} (commit {torch.commit}), the source is "
+            f"{pin.name} ({pin.commit[:10]}); a graft is made from the source of its own torch"
+        )
+
+
+def _is_of(torch: Torch, pin: Pin) -> bool:
+    """True where the torch is of the pin's commit; a distribution's torch may not know its own.
+
+    Then the release must be the same, as far as version.txt of that commit tells it.
+    """
+    if len(torch.commit) == _COMMIT_DIGITS:
+        return torch.commit == pin.commit
+    found = re.match(r"[0-9.]*[0-9]", torch.version)
+    release = found.group() if found else torch.version
+    return release in (pin.version, pin.version.rsplit(".", 1)[0] + ".0")
+
+
+def from_tree(source: str, torch: Torch, known: Sequence[Pin]) -> tuple[Pin, dict[str, bytes]]:
+    """The pin of a tree, patched or not, and what a graft takes of it, by path. Only reads.
+
+    Raises:
+        TreeError: the tree is of no pin, of another than the torch, or has a foreign edit.
+    """
+    pin, patched = tree.patched_sources(source, known)
+    check_version(torch, pin)
+    hooked = _hooked(pin)
+    found = {hooked.path: patched[hooked.path]}
+    top = os.path.join(source, GLOO)
+    if not gloo_directory(torch) and os.path.exists(os.path.join(top, _GLOO_HEADER)):
+        for directory, _, names in os.walk(os.path.join(top, "gloo")):
+            for name in names:
+                path = os.path.join(directory, name)
+                if name.endswith(_GLOO_SUFFIXES):
+                    with file_errors(), open(path, "rb") as file:
+                        found[os.path.join(GLOO, os.path.relpath(path, top))] = file.read()
+    return pin, found
+
+
+def fetched(pin: Pin, torch: Torch, origin: Origin, *, gloo_only: bool) -> dict[str, bytes]:
+    """Files that a graft needs of the pin's commit and of its gloo, by path.
+
+    Args:
+        pin: of the torch's source.
+        torch: what it has itself is left out.
+        origin: where it is had.
+        gloo_only: the rest is there.
+
+    Raises:
+        ToolError: git is missing, or something could not be had.
+        FileError: the cache cannot be written.
+    """
+    cache, places = origin.cache, origin.places
+    commit = open_pinned(pin, cache, places)
+    found = {}
+    try:
+        with file_errors():
+            if not gloo_only:
+                _LOGGER.info("getting %s of PyTorch %s", _hooked(pin).path, pin.name)
+                found.update(_process_group(commit, pin, torch))
+            if not gloo_directory(torch):
+                _LOGGER.info("getting gloo's headers")
+                gloo = next(one for one in commit.submodules() if one.path == GLOO)
+                headers = Commit(Git(), gloo, cache, places)
+                contents = headers.contents(headers.files("gloo", _GLOO_SUFFIXES))
+                found.update({posixpath.join(GLOO, path): text for path, text in contents.items()})
+    except NowhereError as error:
+        raise NowhereError(f"{error}\n{_ADVICE}") from error
+    return found
+
+
+def _process_group(commit: Commit, pin: Pin, torch: Torch) -> dict[str, bytes]:
+    hooked = _hooked(pin)
+    (pre,) = commit.contents({hooked.path: hooked.pre}).values()
+    post = images.pinned_post(hooked, pre, render.pinned_hooks(pin))
+    header = os.path.join(pin.include_prefix, "ProcessGroupGloo.hpp")
+    if any(os.path.exists(os.path.join(base, header)) for base in torch.include_dirs):
+        return {hooked.path: post}
+    wanted = {
+        posixpath.join(pin.source_dir, entry.name): entry.id
+        for entry in commit.directory(pin.source_dir)
+        if entry.name.endswith(_HEADERS)
+    }
+    return {**commit.contents(wanted), hooked.path: post}
+
+
+def _hooked(pin: Pin) -> HookedFile:
+    """The source of the process group; the other hooked files are for a build."""
+    return next(file for file in pin.files if file.path.endswith(".cpp"))
+
+
+def gloo_directory(torch: Torch) -> str | None:
+    """Directory of the gloo headers installed with the torch; None where there are none.
+
+    A distribution's torch uses the distribution's gloo; any other has a gloo of its own inside.
+
+    Raises:
+        ToolError: the distribution's package of headers is missing.
+    """
+    base = torch.include_dirs[0]
+    installed = os.path.dirname(os.path.realpath(os.path.join(base, "ATen")))
+    for directory in (base, installed):
+        if os.path.exists(os.path.join(directory, _GLOO_HEADER)):
+            return directory
+    if installed == _SYSTEM:
+        raise ToolError(
+            f"the headers of the gloo that the torch in {paths.printable(torch.root)} uses are "
+            "missing: install them (Debian: libgloo-dev)"
+        )
+    return None
+
+
+def has_system_gloo() -> bool:
+    """True where any gloo is installed in the compilers' own include path."""
+    return os.path.exists(os.path.join(_SYSTEM, _GLOO_HEADER))

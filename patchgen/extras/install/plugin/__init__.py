@@ -1,0 +1,125 @@
+"""The plugin: the backend "switchml" for an installed torch, which stays as it is.
+
+It is compiled from the delegate of the patch, and a process group that wraps the one of Gloo.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.core.library import homes
+from patchgen.core.patch.version import local_version
+from patchgen.errors import file_errors
+from patchgen.extras.install import provenance
+from patchgen.extras.install.plugin import project, target, wheel
+from patchgen.system import native, outputs, statement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.core.torch import Torch
+    from patchgen.extras.install.plugin.target import Target
+    from patchgen.options import Options
+    from patchgen.system.native import Product
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Package:
+    """Plugin for a torch, compiled."""
+
+    metadata: wheel.Metadata
+    contents: Mapping[str, bytes]
+    """Files but those of the metadata, by path."""
+    product: Product
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Files of the installed package, by path."""
+        return {**self.contents, **self.metadata.files}
+
+
+def compile_package(
+    options: Options, torch: Torch, *, cache: str, environ: Mapping[str, str]
+) -> Package:
+    """Compiles the plugin for a torch, unless the cache has it.
+
+    Args:
+        options: the flags and homes, as for the patch.
+        torch: the torch that it is for; it loads into no other.
+        cache: directory of the cache, which may have what is compiled.
+        environ: has the compiler and its flags.
+
+    Raises:
+        ToolError: the torch has no headers, or cmake or the compiler failed.
+        FileError: the cache cannot be written.
+    """
+    wanted = target.inspect(torch)
+    product = native.get_or_build(
+        native.Project(
+            "plugin-module", "the process group and the delegate", project.library(wanted),
+            files=project.sources(options, wanted),
+            inputs=(homes.stamp_homes(options), torch.stamps),
+        ),
+        cache, environ,
+    )  # fmt: skip
+    with file_errors(), open(product.path, "rb") as file:
+        library = file.read()
+    contents = {
+        **project.modules(wanted),
+        f"{wheel.PACKAGE}/{project.library(wanted)}": library,
+    }
+    return Package(describe(options, wanted), contents, product)
+
+
+def build(
+    options: Options, torch: Torch, directory: str, *, cache: str, environ: Mapping[str, str]
+) -> str:
+    """Writes the wheel `torch_switchml` for a torch, and its provenance beside it.
+
+    Args:
+        options: as for `compile_package`, and so are `torch`, `cache` and `environ`.
+        torch: see there.
+        directory: where the wheel goes; made when it is not there.
+        cache: see there.
+        environ: see there.
+
+    Returns:
+        The path of the wheel.
+
+    Raises:
+        ToolError: the torch has no headers, or cmake or the compiler failed.
+        FileError: the directory or the cache cannot be written.
+    """
+    _LOGGER.info("torch %s in %s", torch.version, torch.root)
+    package = compile_package(options, torch, cache=cache, environ=environ)
+    if not package.product.new:
+        _LOGGER.info("taking the compiled module from the cache")
+    _LOGGER.info("writing the wheel")
+    path = os.path.join(directory, package.metadata.file_name)
+    with outputs.directory(directory):
+        wheel.write(path, package.contents, package.metadata)
+        described = provenance.describe(
+            provenance.PLUGIN,
+            path,
+            options,
+            torch,
+            package.product.built,
+            request={"bundle": False},
+        )
+        statement.write(path, described)
+    return path
+
+
+def describe(options: Options, wanted: Target) -> wheel.Metadata:
+    """Metadata of the wheel for a torch."""
+    return wheel.Metadata(
+        version=f"{wanted.release}+{local_version(options)}",
+        tag=wanted.tag,
+        requires=f"torch=={wanted.release}",
+        entry_points=wanted.entry_points,
+    )

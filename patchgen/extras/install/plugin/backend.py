@@ -1,0 +1,156 @@
+"""Build of a wheel from the source archive of the plugin, for the torch that is installed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen.core.library import homes, library
+from patchgen.core.torch import probe_torch
+from patchgen.errors import OptionsError, ToolError, file_errors
+from patchgen.extras.install import plugin
+from patchgen.extras.install.plugin import sdist, target
+from patchgen.extras.lab import simulator
+from patchgen.extras.lab.client import mends
+from patchgen.options import VARIABLES, Options, resolve
+from patchgen.system import files, paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from patchgen.core.torch import Torch
+
+UNMENDED = "SWITCHML_ALLOW_UNMENDED"
+"""Variable by which a library without a needed mend is taken, here as in a rank."""
+
+_CMAKE = "cmake>=3.16"
+_HIDING = ("PYTHONPATH", "PYTHONNOUSERSITE")  # by which pip hides packages from a build
+
+
+def requirements() -> list[str]:
+    """Requirements that pip installs for a build, unless it is told not to."""
+    return [] if shutil.which("cmake") else [_CMAKE]
+
+
+def write_metadata(directory: str, root: str, environ: Mapping[str, str], python: str) -> str:
+    """Writes the metadata that the wheel will have.
+
+    Args:
+        directory: where it goes, in a directory of its own.
+        root: the unpacked archive.
+        environ: names the homes.
+        python: the interpreter with the torch.
+
+    Returns:
+        The name of that directory.
+
+    Raises:
+        ToolError: there is no torch that the plugin can be compiled for.
+        OptionsError: a variable is refused.
+        FileError: the directory cannot be written.
+    """
+    options = _options(root, environ, None)
+    metadata = plugin.describe(options, target.inspect(_torch(python, environ)))
+    with file_errors():
+        for name, content in metadata.files.items():
+            path = os.path.join(directory, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            files.write(path, content)
+    return metadata.directory
+
+
+def build_wheel(directory: str, root: str, environ: Mapping[str, str], python: str) -> str:
+    """Compiles the plugin and writes its wheel.
+
+    Args:
+        directory: where it goes.
+        root: as in `write_metadata`, and so are `environ` and `python`.
+        environ: see there.
+        python: see there.
+
+    Returns:
+        The name of the wheel.
+
+    Raises:
+        ToolError: there is no torch that the plugin can be compiled for, or the compiler failed.
+        OptionsError: a variable, or the client library, is refused.
+        FileError: a directory cannot be written.
+    """
+    torch = _torch(python, environ)
+    with _home(environ) as home, files.scratch("cache") as cache:
+        options = _options(root, environ, home)
+        check(options, environ)
+        return os.path.basename(
+            plugin.build(options, torch, directory, cache=cache, environ=environ)
+        )
+
+
+def _options(root: str, environ: Mapping[str, str], home: str | None) -> Options:
+    """The flags of the archive, with the homes of the environment."""
+    with file_errors(), open(os.path.join(root, sdist.FLAGS), encoding="utf-8") as file:
+        flags = json.load(file)["flags"]
+    given: dict[str, bool | str | None] = {
+        variable.field: variable.name in flags for variable in VARIABLES if variable.boolean
+    }
+    return resolve({**given, "switchml_home": home}, environ, os.getcwd())
+
+
+@contextlib.contextmanager
+def _home(environ: Mapping[str, str]) -> Iterator[str]:
+    """The client library that SWITCHML_HOME names, else the simulator for as long as that lasts."""
+    named = environ.get("SWITCHML_HOME")
+    if named:
+        yield named
+        return
+    with files.scratch("home") as directory:
+        simulator.install(Path(directory))
+        yield directory
+
+
+def check(options: Options, environ: Mapping[str, str]) -> None:
+    """Looks at the client library before anything is compiled.
+
+    Raises:
+        OptionsError: it is not there, or lacks a mend that its backend needs.
+    """
+    missing = homes.find_missing(options)
+    if missing:
+        raise OptionsError(
+            f"{missing[0]}\nset SWITCHML_HOME to a client library, or unset it for the simulator"
+        )
+    try:
+        archive = library.read(options.switchml_home)
+    except (library.ArchiveError, OSError) as error:
+        path = paths.printable(os.path.join(options.switchml_home, homes.ARCHIVE))
+        raise OptionsError(f"{path}: {error}; name another SWITCHML_HOME") from error
+    there = archive.mark.mends if archive.mark else ()
+    absent = [] if archive.simulator else mends.list_lacking(archive.backends, there)
+    if absent and environ.get(UNMENDED) != "1":
+        raise OptionsError(
+            f"{paths.printable(options.switchml_home)}: the client library lacks the mends "
+            f"{', '.join(absent)}, and without them sums may be wrong;\n"
+            f"build one with: switchml-patch client build ({UNMENDED}=1 takes this one)"
+        )
+
+
+def _torch(python: str, environ: Mapping[str, str]) -> Torch:
+    """The installed torch, also where pip hides it from the build.
+
+    Raises:
+        ToolError: there is none with Gloo.
+    """
+    environ = {**environ, "SWITCHML_GRAFT": "0"}  # an installed graft may not fit any more
+    found = probe_torch(python, environ)
+    if found.torch is None:
+        plain = {name: value for name, value in environ.items() if name not in _HIDING}
+        found = probe_torch(python, plain)
+    if found.torch is None:
+        raise ToolError(
+            f"{paths.printable(python)} cannot import torch, for which the plugin is compiled;\n"
+            "install it first, then run pip with --no-build-isolation"
+        )
+    return found.require_gloo()

@@ -1,0 +1,134 @@
+"""The torch that a plugin is for: what its compiler and its wheel must know of it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from patchgen.errors import ToolError, file_errors
+from patchgen.extras.install.plugin import virtuals
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchgen.core.torch import Torch
+    from patchgen.extras.install.plugin.virtuals import Method
+
+_OLDEST = Version("1.13.0a0")  # before, a Work was a part of ProcessGroup
+_COMPILERS = ("/usr/local/include", "/usr/include")  # where a compiler looks by itself
+_OLDEST_STANDARD = 17  # of our own files
+
+
+@dataclass(frozen=True)
+class Target:
+    """Target of a plugin build: a torch, and how to compile for it."""
+
+    torch: Torch
+    base: str
+    """The class that a process group is made of: Backend, before torch 2 ProcessGroup."""
+    methods: tuple[Method, ...]
+    standard: int
+    """C++ standard that the headers of this torch need, such as 17."""
+    definitions: tuple[str, ...]
+    suffix: str
+    tag: str
+    """Tag of the wheel: interpreter, ABI and platform."""
+    flight_recorder: bool = False
+    """True: a library can reach the flight recorder in which Gloo records its calls."""
+    sequence: bool = False
+    """True: the sequence numbers of a Gloo group have to be set."""
+    entry_points: str | None = None
+    """The group of entry points by which torch finds a backend that is not imported."""
+
+    @property
+    def release(self) -> str:
+        """The version without its local part, as a requirement names it."""
+        return Version(self.torch.version).public
+
+
+def inspect(torch: Torch) -> Target:
+    """Looks at the headers of a torch, and at what its interpreter has said.
+
+    Raises:
+        ToolError: something that it is compiled with is missing.
+        FileError: torch/utils/cpp_extension.py cannot be read.
+    """
+    if Version(torch.version) < _OLDEST:
+        raise ToolError(
+            f"torch {torch.version} of {torch.python}: the plugin is for PyTorch 1.13 and newer; "
+            "patch or graft this one"
+        )
+    base = "Backend" if Version(torch.version).major > 1 else "ProcessGroup"
+    header = _find_header(
+        os.path.join("torch", "csrc", "distributed", "c10d", f"{base}.hpp"),
+        torch.include_dirs,
+        f"torch {torch.version} of {torch.python} has no headers",
+        "libtorch-dev",
+    )
+    distributed = os.path.dirname(header)
+    everywhere = [*torch.include_dirs, *_COMPILERS]
+    _find_header("pybind11/pybind11.h", everywhere, "pybind11 is missing", "pybind11-dev")
+    _find_header("Python.h", [torch.python_include], "Python's headers are missing", "python3-dev")
+    return Target(
+        torch=torch,
+        base=base,
+        methods=tuple(virtuals.read(header, base)),
+        standard=_standard(torch),
+        definitions=tuple(f'{name}="{value}"' for name, value in torch.pybind11.items()),
+        suffix=torch.suffix,
+        tag=f"{torch.tag}-{torch.abi_tag}-{_platform(torch.platform)}",
+        flight_recorder=_has(distributed, "FlightRecorder.hpp", "getFlightRecorder("),
+        sequence=_has(distributed, "ProcessGroupGloo.hpp", "setSequenceNumberForGroup"),
+        entry_points=_entry_points(torch.root),
+    )
+
+
+def _find_header(header: str, directories: Sequence[str], what: str, package: str) -> str:
+    """The path of a header.
+
+    Raises:
+        ToolError: it is in none of the directories.
+    """
+    for directory in directories:
+        path = os.path.join(directory, header)
+        if os.path.exists(path):
+            return path
+    raise ToolError(
+        f"{what}: no {header} in {', '.join(directories)}; install it (Debian: {package})"
+    )
+
+
+def _has(directory: str, name: str, word: str) -> bool:
+    """True: there is such a file, and the word is in it."""
+    path = os.path.join(directory, name)
+    if not os.path.exists(path):
+        return False
+    with file_errors(), open(path, encoding="utf-8") as file:
+        return word in file.read()
+
+
+def _entry_points(root: str) -> str | None:
+    """The group whose entry point torch loads when the backend is asked for, else at its import."""
+    for name, group in (
+        ("distributed/distributed_c10d.py", "torch.distributed.backends"),
+        ("__init__.py", "torch.backends"),
+    ):
+        if _has(root, name, f'"{group}"'):
+            return group
+    return None
+
+
+def _standard(torch: Torch) -> int:
+    """The standard that torch compiles its own extensions with."""
+    path = os.path.join(torch.root, "utils", "cpp_extension.py")
+    with file_errors(), open(path, encoding="utf-8") as file:
+        found = re.findall(r"-std=c\+\+(\d\d)\b", file.read())
+    return max([_OLDEST_STANDARD, *map(int, found)])
+
+
+def _platform(name: str) -> str:
+    return name.replace("-", "_").replace(".", "_")

@@ -1,0 +1,95 @@
+"""Provenance of a plugin or a graft: what it is made from, and the torch that it is for."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from patchgen.core.library import origin
+from patchgen.core.torch import LIBRARIES
+from patchgen.errors import file_errors
+from patchgen.system import files, paths, statement
+from patchgen.system.native import cache
+from patchgen.system.statement import Provenance
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.core.torch import Torch
+    from patchgen.options import Options
+
+PLUGIN, GRAFT = "plugin", "graft"
+"""Kinds of what is made for an installed torch."""
+_HEADERS = ("c10", "torch/csrc/distributed/c10d")
+
+
+def describe(  # noqa: PLR0913  # each is a part of it
+    kind: str,
+    path: str,
+    options: Options,
+    torch: Torch,
+    built: Mapping[str, Any],
+    *,
+    request: Mapping[str, Any],
+    sources: tuple[Mapping[str, Any], ...] = (),
+) -> Provenance:
+    """Describes a plugin's wheel or a graft that was written.
+
+    Args:
+        kind: one of the kinds above.
+        path: of the file.
+        options: the flags and homes.
+        torch: that it is for.
+        built: the tools that compiled it.
+        request: other choices of the user.
+        sources: inputs beside the client library and the torch.
+
+    Raises:
+        FileError: something that it was made from cannot be read.
+    """
+    home = options.switchml_home
+    with file_errors():
+        return Provenance(
+            kind=kind,
+            subjects=(files.measure(path),),
+            request={
+                **origin.describe_options(options), "variables": built["variables"], **request,
+            },
+            resolved={
+                "torch": describe_torch(torch),
+                "toolchain": built["toolchain"],
+                **origin.describe_home(home),
+            },
+            materials=(*sources, *origin.list_materials(home), *list_materials(torch)),
+        )  # fmt: skip
+
+
+def describe_torch(torch: Torch) -> dict[str, object]:
+    """Describes a torch and its interpreter."""
+    return {
+        "version": torch.version,
+        "commit": torch.commit,
+        "cuda": torch.cuda,
+        "cxx11_abi": torch.cxx11_abi,
+        "root": paths.printable(torch.root),
+        "python": paths.printable(torch.python),
+        "python_version": torch.python_version,
+        "abi": torch.abi_tag,
+        "platform": torch.platform,
+    }
+
+
+def list_materials(torch: Torch) -> list[dict[str, object]]:
+    """Libraries of a torch that are linked, and the headers of its distributed part.
+
+    Raises:
+        OSError: one cannot be read.
+    """
+    found = []
+    for name in LIBRARIES:
+        path = os.path.join(torch.lib_dir, name)
+        if os.path.exists(path):
+            found.append(statement.describe_file(f"torch/lib/{name}", files.sha256(path)))
+    headers = [os.path.join(torch.include_dirs[0], name) for name in _HEADERS]
+    found.append(statement.describe_file("torch/include", cache.digest(*headers)))
+    return found

@@ -1,0 +1,201 @@
+"""Compiles the client library from its mended source, and installs it as a SWITCHML_HOME."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from patchgen.core.library import config, homes, library, origin
+from patchgen.errors import file_errors
+from patchgen.extras.lab.client import checkout, mends
+from patchgen.extras.lab.client.mends import COMMIT
+from patchgen.options import FLAGS
+from patchgen.system import files, outputs, paths, statement
+from patchgen.system.native import cmake, modules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from patchgen.extras.lab.client.mends import Mend
+    from patchgen.options import Flag
+    from patchgen.system.statement import Provenance
+
+_PROJECT = "CMakeLists.txt"
+_SETTINGS = "settings.cmake"
+_SOURCE = "source"
+_PARTS = ("prepostprocessors", "schedulers", "backends/dummy")
+_GRPC_ONLY = "grpc_client.h"
+_GENERATED = ("switchml.pb.h", "switchml.grpc.pb.h")
+
+
+@dataclass(frozen=True)
+class Request:
+    """Request for a build of the library. Homes are absolute paths, empty for packages."""
+
+    flags: tuple[str, ...]
+    """Names of the flags that are set."""
+    mends: tuple[Mend, ...]
+    dpdk_home: str = ""
+    grpc_home: str = ""
+    cxx11_abi: bool | None = None
+    """ABI of the C++ library; None for the compiler's own."""
+    commit: str = COMMIT
+
+    @property
+    def set_flags(self) -> tuple[Flag, ...]:
+        """Flags that are set, in the order of the table."""
+        return tuple(flag for flag in FLAGS if flag.name in self.flags)
+
+    @property
+    def grpc(self) -> bool:
+        """True where the library needs gRPC."""
+        return any("grpc_home" in flag.homes for flag in self.set_flags)
+
+
+def mend_sources(request: Request, sources: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Applies the mends to the source; returns all files, by path.
+
+    Raises:
+        TreeError: it is not that of the commit.
+    """
+    changed = mends.apply(request.mends, sources)
+    mends.verify(request.mends, changed)
+    return {**sources, **changed}
+
+
+def install(
+    request: Request,
+    sources: Mapping[str, bytes],
+    home: str,
+    environ: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Compiles the library and puts it into a home, which is touched only once it is compiled.
+
+    Args:
+        request: the flags, mends and homes.
+        sources: the files of the commit, by path, without mends.
+        home: an absolute path, as text.
+        environ: environment with the compiler and its flags, for the provenance; without, none is
+            written.
+
+    Returns:
+        The paths of the installed files, relative to the home.
+
+    Raises:
+        TreeError: the source is not that of the commit.
+        ToolError: a program or library is missing, or the compiler failed.
+        FileError: the home cannot be written.
+    """
+    whole = mend_sources(request, sources)
+    with (
+        cmake.build_project(make_project(request, whole), "the client library", environ) as build,
+        file_errors(),
+    ):
+        found = collect_files(request, whole, build)
+    if environ is not None:
+        made = {name: content for name, content in found.items() if name != config.NAME}
+        found = {origin.NAME: _describe(request, whole, made, environ).content(), **found}
+    with outputs.directory(paths.native(home)), file_errors():
+        origin.remove(home)
+        for name, content in found.items():
+            target = paths.encode(posixpath.join(home, name))
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            files.replace(target, content)
+    return [*found]
+
+
+def make_project(request: Request, whole: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Makes the files of the CMake project that compiles a mended source, by path."""
+    text = resources.files("patchgen.extras.lab.client.project").joinpath(_PROJECT).read_bytes()
+    names = (modules.PACKAGES, modules.REPRODUCIBLE)
+    included = {name: modules.read_module(name).encode() for name in names}
+    sources = {f"{_SOURCE}/{path}": content for path, content in whole.items()}
+    return {_PROJECT: text, **included, _SETTINGS: _settings(request), **sources}
+
+
+def collect_files(request: Request, whole: Mapping[str, bytes], build: str) -> dict[str, bytes]:
+    """Collects the files to install once the project is built, by path in the home.
+
+    Raises:
+        OSError: it is not built.
+    """
+    found = dict(_headers(request, whole))
+    for name in _GENERATED if request.grpc else ():
+        found[f"include/switchml/{name}"] = _read(build, f"generated/{name}")
+    found[homes.MODULE] = _read(build, posixpath.basename(homes.MODULE))
+    found[config.NAME] = config.compose_installed(request.flags).encode()
+    found[homes.ARCHIVE] = _read(build, homes.ARCHIVE)
+    return found
+
+
+def _describe(
+    request: Request,
+    whole: Mapping[str, bytes],
+    made: Mapping[str, bytes],
+    environ: Mapping[str, str],
+) -> Provenance:
+    needed = {"DPDK_HOME": request.dpdk_home, "GRPC_HOME": request.grpc_home}
+    return origin.describe(
+        origin.CLIENT,
+        made,
+        environ,
+        request={
+            "flags": list(request.flags),
+            "mends": sorted(mend.id for mend in request.mends),
+            "cxx11_abi": request.cxx11_abi,
+            "homes": {name: paths.printable(home) for name, home in needed.items() if home},
+        },
+        resolved={"linked": list(library.find_links(made[homes.MODULE].decode()))},
+        materials=[
+            statement.describe_commit(checkout.NAME, checkout.URL, request.commit),
+            statement.describe_file("mended source", files.digest(
+                {path: hashlib.sha256(content).hexdigest() for path, content in whole.items()}
+            )),
+        ],
+    )  # fmt: skip
+
+
+def _read(build: str, name: str) -> bytes:
+    with open(os.path.join(build, name), "rb") as file:
+        return file.read()
+
+
+def _settings(request: Request) -> bytes:
+    values = {
+        "SWITCHML_FLAGS": ";".join(request.flags),
+        "SWITCHML_BACKENDS": ";".join(flag.name for flag in request.set_flags if flag.backend),
+        "SWITCHML_GRPC": "TRUE" if request.grpc else "FALSE",
+        "SWITCHML_CARD_LIBRARIES": _list_libraries(request, cards=True),
+        "SWITCHML_BACKEND_LIBRARIES": _list_libraries(request, cards=False),
+        "SWITCHML_COMMIT": request.commit,
+        "SWITCHML_MENDS": ",".join(sorted(mend.id for mend in request.mends)),
+        "DPDK_HOME": request.dpdk_home,
+        "GRPC_HOME": request.grpc_home,
+    }
+    if request.cxx11_abi is not None:
+        values["SWITCHML_CXX11_ABI"] = str(int(request.cxx11_abi))
+    lines = [f"set({name} [==[{value}]==])\n" for name, value in values.items()]
+    return paths.encode("".join(lines))
+
+
+def _list_libraries(request: Request, *, cards: bool) -> str:
+    """Libraries of the flags, as LIBRARY=PACKAGE, for CMake."""
+    flags = [flag for flag in request.set_flags if bool(flag.cards) is cards]
+    return ";".join(
+        f"{name}={package}" for flag in flags for name, package in flag.libraries.items()
+    )
+
+
+def _headers(request: Request, sources: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    """Yields the headers of the compiled parts, at the paths where upstream installs them."""
+    backends = [flag.directory for flag in request.set_flags if flag.backend]
+    wanted = {posixpath.join(checkout.LIBRARY, part) for part in ("", *_PARTS, *backends)}
+    for path, content in sources.items():
+        directory, name = posixpath.split(path)
+        used = posixpath.join(directory, "") in wanted or directory in wanted
+        if used and name.endswith(".h") and (request.grpc or name != _GRPC_ONLY):
+            yield f"include/switchml/{posixpath.relpath(path, checkout.LIBRARY)}", content

@@ -1,0 +1,32 @@
+"""Report of an aggregator's counters, as lines for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from patchgen.system import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_WORKER = {"rank": "rank", "joined": "joined", "received": "bytes in", "sent": "bytes out"}
+
+
+def lines(counters: Mapping[str, Any]) -> Iterator[str]:
+    """A table of the workers, where there were any, and a line of the sums.
+
+    Args:
+        counters: as the program writes them.
+    """
+    workers = [worker for worker in counters["workers"] if worker["joined"]]
+    if workers:
+        rows = [[f"{worker[name]:,}" for name in _WORKER] for worker in workers]
+        yield from tables.lines([*_WORKER.values()], rows)
+        yield ""
+    told = [tables.counted(counters["sessions"], "session")]
+    if counters["broken"]:
+        told.append(f"{counters['broken']:,} of them ended by a fault")
+    told.append(f"{tables.counted(counters['jobs'], 'sum')} of {counters['elements']:,} elements")
+    if counters["refused"]:
+        told.append(f"{tables.counted(counters['refused'], 'worker')} refused")
+    yield ", ".join(told)

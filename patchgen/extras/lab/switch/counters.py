@@ -1,0 +1,81 @@
+"""Counters of a software switch, as tables and as columns of a row for each rank."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from patchgen.system import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_WORKER = {
+    "rank": "rank",
+    "received": "received",
+    "summed": "summed",
+    "resent": "sent again",
+    "answered": "answered",
+    "answered_again": "answered again",
+    "malformed": "malformed",
+    "lost": "lost",
+    "answers_lost": "answers lost",
+}
+_SET = {
+    "set": "set",
+    "received": "received",
+    "summed": "summed",
+    "resent": "sent again",
+    "complete": "complete",
+    "answered_again": "answered again",
+}
+_PORT = {"port": "port", "received": "frames in", "sent": "frames out", "no_room": "no room"}
+_BY_RANK = {
+    "received": "packets",
+    "summed": "summed",
+    "resent": "sent again",
+    "answered_again": "answered again",
+}
+_SELDOM = {"lost": "lost", "answers_lost": "answers lost", "malformed": "malformed"}
+
+
+def lines(counters: Mapping[str, Any]) -> Iterator[str]:
+    """Tables of the workers, of the two sets of slots and of the ports.
+
+    Args:
+        counters: as the program writes them.
+    """
+    if counters["workers"]:
+        yield from _table(_WORKER, counters["workers"])
+        yield ""
+        yield from _table(_SET, counters["sets"])
+        yield ""
+    yield from _table(_PORT, counters["ports"])
+    if counters["foreign"]:
+        yield f"frames of nobody who has joined: {counters['foreign']:,}"
+    if counters["duplicated"] or counters["overtaken"]:
+        yield (
+            f"delivered twice: {counters['duplicated']:,}, after later ones: "
+            f"{counters['overtaken']:,} (seed {counters['seed']})"
+        )
+
+
+def columns(counters: Mapping[str, Any]) -> tuple[Sequence[str], Mapping[int, Sequence[str]]]:
+    """Headings, and the cells of each rank that came to the switch.
+
+    Packets are those that came from the rank, and those of them that were summed, that had come
+    before, and that were answered once more. What seldom is not 0 is left out where it is.
+    """
+    workers = counters["workers"]
+    seldom = {name: text for name, text in _SELDOM.items() if any(one[name] for one in workers)}
+    shown = {**_BY_RANK, **seldom}
+    rows = {int(one["rank"]): [f"{one[name]:,}" for name in shown] for one in workers}
+    return [*shown.values()], rows
+
+
+def _table(columns: Mapping[str, str], items: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    rows = [[_cell(item[name]) for name in columns] for item in items]
+    return tables.lines([*columns.values()], rows)
+
+
+def _cell(value: int | str) -> str:
+    return f"{value:,}" if isinstance(value, int) else value

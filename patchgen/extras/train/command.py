@@ -1,0 +1,106 @@
+"""Command of the ranks, and the interpreter whose torch they import."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+from patchgen.errors import OptionsError
+from patchgen.system import interpreter, paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+DEFAULT = "python3"
+_PYTHON = re.compile(r"python[0-9.]*")
+# Variables that a launcher gives each rank, and those that count its processes; SLURM_NTASKS is
+# there in a batch script too.
+_RANK = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_SIZES = {
+    "OMPI_COMM_WORLD_SIZE": "mpirun",
+    "MV2_COMM_WORLD_SIZE": "mpirun",
+    "PMI_SIZE": "mpirun",
+    "SLURM_STEP_NUM_TASKS": "srun",
+}
+_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
+
+
+def resolve_command(
+    command: Sequence[str], torch: str | None, cwd: str, environ: Mapping[str, str]
+) -> tuple[list[str], str]:
+    """Resolves the command to run and the interpreter to their paths.
+
+    Args:
+        command: words of the user: PYTHON ARGUMENT..., SCRIPT.py ARGUMENT..., or a program.
+        torch: interpreter that the user named; it has to be None where the command names one.
+        cwd: directory in which the command will run.
+        environ: environment with PATH.
+
+    Raises:
+        OptionsError: there is no such script, program or interpreter.
+    """
+    program, arguments = command[0], list(command[1:])
+    if _PYTHON.fullmatch(os.path.basename(program)):
+        python = interpreter.locate(program)
+        if torch is not None and interpreter.locate(torch) != python:
+            raise OptionsError(f"--torch {torch}: the command has {program}; drop one of them")
+        _check(find_script(arguments), cwd)
+        return [python, *arguments], python
+    python = interpreter.locate(torch or DEFAULT)
+    if program.endswith(".py"):
+        _check(program, cwd)
+        return [python, program, *arguments], python
+    found = shutil.which(program, path=environ.get("PATH"))
+    if found is None:
+        raise OptionsError(
+            f"{_printable(program)}: no such program; give python SCRIPT ARGUMENT..."
+        )
+    return [os.path.abspath(found), *arguments], python
+
+
+def find_script(arguments: Sequence[str]) -> str | None:
+    """Finds the file that an interpreter is to run; None for -m, -c and its standard input."""
+    skip = False
+    for argument in arguments:
+        if skip:
+            skip = False
+        elif argument in _WITH_VALUE:
+            skip = True
+        elif re.match(r"-[a-zA-Z]*[mc]|-$", argument):
+            return None
+        elif not argument.startswith("-"):
+            return argument
+    return None
+
+
+def _check(script: str | None, cwd: str) -> None:
+    if script is not None and not os.path.exists(os.path.join(cwd, script)):
+        raise OptionsError(f"{_printable(script)}: no such file in {_printable(cwd)}")
+
+
+def _printable(path: str) -> str:
+    return paths.printable(paths.from_native(path))
+
+
+def warn_of_launcher(environ: Mapping[str, str], workers: int) -> Iterator[str]:
+    """Lines on a launcher of this command, with whose processes the ranks do not sum.
+
+    Args:
+        environ: environment of this command.
+        workers: ranks to start.
+    """
+    names = [name for name in _RANK if name in environ]
+    sizes = {
+        program: size
+        for name, program in _SIZES.items()
+        if (size := environ.get(name, "")).isdigit() and int(size) > 1
+    }
+    found = [f"{program} has started {size} of this command" for program, size in sizes.items()]
+    if names:
+        found.append(f"{', '.join(names)} of another launcher: overridden for the ranks")
+    if found:
+        ranks = "1 rank, which sums with nobody" if workers == 1 else f"{workers} ranks of its own"
+        yield f"warning: {'; '.join(found)}; each run starts {ranks}"
+        yield "  a launcher starts the script itself, with the plugin installed: docs/cluster.md"

@@ -1,0 +1,98 @@
+"""Demo: a network is trained twice, with stock Gloo and through SwitchML, and compared."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.errors import CheckError, file_errors
+from patchgen.extras.train.demo import payload, training
+from patchgen.extras.train.demo.comparison import Comparison
+from patchgen.extras.train.job import Job
+from patchgen.extras.train.result_text import reason
+from patchgen.extras.train.setup import prepare, stock_setup
+from patchgen.extras.train.ways import AUTO
+from patchgen.system import files, lock, paths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.extras.train.setup import Setup
+
+_LOGGER = logging.getLogger(__name__)
+SCRIPT = "train.py"
+_SOURCE = os.path.join(os.path.dirname(os.path.abspath(payload.__file__)), SCRIPT)
+_OURS = "SWITCHML_"  # variables of the user's that would make another run of this
+
+
+@dataclass(frozen=True)
+class DemoRequest:
+    """Request of the user."""
+
+    output: str
+    """Absolute path of the directory of all results."""
+    cache: str
+    """Directory of what is built, as for `Job`."""
+    python: str
+    """Absolute path of an interpreter with a torch."""
+    environ: Mapping[str, str]
+    ranks: int
+    epochs: int
+
+    @property
+    def script(self) -> str:
+        """Path of the copy of the script that runs, for the user to read."""
+        return os.path.join(self.output, SCRIPT)
+
+
+def run_demo(request: DemoRequest) -> Comparison:
+    """Trains twice, and compares.
+
+    Raises:
+        CheckError: nothing was delegated, or the weights differ by more than rounding explains.
+        ToolError: the interpreter has no torch, something could not be built, or a training failed.
+        FileError: the directory cannot be written.
+        TreeError: another demo is at work there.
+    """
+    with file_errors():
+        os.makedirs(request.output, exist_ok=True)
+    with lock.held(paths.from_native(request.output)):
+        with file_errors():
+            files.copy(_SOURCE, request.script)
+        # What cannot be built is known before anything is trained.
+        setup = prepare(_job(request, AUTO, "switchml"))
+        outcome = Comparison(
+            stock=_train(request, stock_setup(setup.torch), "gloo", "stock Gloo"),
+            switchml=_train(request, setup, "switchml", "SwitchML"),
+        )
+    if not outcome.calls:
+        raise CheckError(
+            f"nothing was delegated: {reason(outcome.switchml.result)}; "
+            f"what the ranks wrote is in {outcome.switchml.log}"
+        )
+    problems = outcome.problems()
+    if problems:
+        raise CheckError("\n".join([*problems, f"what was measured is in {request.output}"]))
+    return outcome
+
+
+def _job(request: DemoRequest, way: str, name: str) -> Job:
+    directory = os.path.join(request.output, name)
+    epochs = str(request.epochs)
+    return Job(
+        command=(request.python, request.script, "--epochs", epochs, "--output", directory),
+        python=request.python,
+        cache=request.cache,
+        cwd=request.output,
+        environ={key: text for key, text in request.environ.items() if not key.startswith(_OURS)},
+        workers=request.ranks,
+        way=way,
+    )
+
+
+def _train(request: DemoRequest, setup: Setup, name: str, title: str) -> training.Training:
+    job = _job(request, setup.way, name)
+    _LOGGER.info("training with %s, on %d ranks", title, job.workers)
+    return training.run_training(job, setup, title, os.path.join(request.output, name))

@@ -1,0 +1,86 @@
+"""Doctor on this machine: ranks that say which part of the way to the switch fails."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from patchgen.errors import ToolError, file_errors
+from patchgen.extras.install.payload import doctor
+from patchgen.extras.train.start import run_job
+from patchgen.system import files, interpreter, plots
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.extras.train.job import Job
+    from patchgen.extras.train.setup import Setup
+    from patchgen.extras.train.start import Line
+
+_PACKAGE = "switchml_doctor"
+_SHOWN = 3  # last lines of the ranks where they end without a report
+
+
+def examine(job: Job, setup: Setup, *, timeout: float, measures: bool) -> dict[str, Any]:
+    """Starts the doctor on all ranks of a job; returns rank 0's report.
+
+    Args:
+        job: the job; its command is replaced.
+        setup: its setup.
+        timeout: seconds that ranks may be apart, and that a step may take.
+        measures: True where allreduces are to be timed.
+
+    Raises:
+        ToolError: the ranks could not be started, or made no report.
+        FileError: the temporary directory cannot be written.
+    """
+    with files.scratch("doctor") as directory, file_errors():
+        package = os.path.join(directory, _PACKAGE)
+        os.mkdir(package)
+        for name, text in doctor.read_sources().items():
+            files.write(os.path.join(package, name), text.encode())
+        path = os.path.join(directory, "report.json")
+        command = [setup.torch.python, "-m", _PACKAGE, "--report", path]
+        command += ["--timeout", str(timeout), *([] if measures else ["--no-times"])]
+        search = interpreter.search_path(directory, {**job.environ, **setup.access.environ})
+        access = dataclasses.replace(
+            setup.access, environ={**setup.access.environ, "PYTHONPATH": search}
+        )
+        said: list[str] = []
+
+        def keep(line: Line) -> None:
+            if line.error:
+                said[:] = [*said[1 - _SHOWN :], line.text.decode(errors="replace").strip()]
+
+        run_job(
+            dataclasses.replace(job, command=command),
+            dataclasses.replace(setup, access=access),
+            keep,
+        )
+        if not os.path.exists(path):
+            raise ToolError("\n".join(["the ranks ended without a report:", *said]))
+        with open(path, encoding="utf-8") as file:
+            report: dict[str, Any] = json.load(file)
+    return report
+
+
+def write_picture(path: str, times: Mapping[str, Any]) -> None:
+    """Draws the times of allreduce by size.
+
+    Raises:
+        ToolError: matplotlib is not installed.
+        FileError: the file cannot be written.
+    """
+    sizes = times["sizes"]
+    with plots.png(path, title="Allreduce through SwitchML and Gloo") as (axes,):
+        axes.set_xlabel("float32 elements")
+        axes.set_ylabel("milliseconds, median of the slowest rank")
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        for index, (name, label) in enumerate((("switchml", "SwitchML"), ("gloo", "Gloo"))):
+            values = [1e3 * one[name] for one in sizes]
+            drawn = {**plots.style(index), "markevery": 1}
+            axes.plot([one["numel"] for one in sizes], values, label=label, **drawn)
+        plots.legend(axes)

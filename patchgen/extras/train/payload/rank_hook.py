@@ -1,0 +1,238 @@
+"""Hook of a rank: what it does before and beside the script. Named switchml_run.py.
+
+Runs under Python 3.6 and newer with any torch since 1.7, and imports nothing of this package.
+Nothing happens until torch.distributed is imported. Then the functions that make and end process
+groups do a little more: variables get the rank's own values before its group is made, the plugin
+takes Gloo's place where that is the way, and what SwitchML counted is written to a file.
+"""
+
+import atexit
+import contextlib
+import functools
+import importlib
+import importlib.util
+import inspect
+import json
+import os
+import re
+import sys
+from typing import Any, Callable
+from urllib.parse import parse_qs, urlsplit
+
+JOB = "SWITCHML_RUN"  # the variable that names the file of the job
+CONFIG = "SWITCHML_CONFIG"
+C10D = "torch.distributed.distributed_c10d"
+REPORTS = "ranks"  # the directory of what the ranks tell, in that of the job
+GLOO, PLUGIN = "gloo", "switchml"
+
+
+def translated(backend: str) -> str:
+    """A backend as a script names it, with the plugin for Gloo."""
+    names = backend.lower().split(",")
+    return ",".join(re.sub(f"(^|:){GLOO}$", rf"\g<1>{PLUGIN}", name.strip()) for name in names)
+
+
+def place(arguments: "dict[str, Any]", environ: "dict[str, str]") -> int:
+    """The rank that init_process_group is going to have; -1: not known."""
+    given = arguments.get("rank")
+    if given is not None and given >= 0:
+        return int(given)
+    query = parse_qs(urlsplit(arguments.get("init_method") or "env://").query)
+    texts = [*query.get("rank", []), environ.get("RANK", "")]
+    return next((int(text) for text in texts if text.isdigit()), -1)
+
+
+class HookedRank:
+    """Part of this process in the job."""
+
+    def __init__(self, job: "dict[str, Any]") -> None:
+        self.job = job
+        self.pid = 0  # of the process that made a group: its forks tell nothing
+        self.told = {}  # type: dict[str, Any]
+        self.took_over = False
+        self.inherited = {name: os.environ.get(name) for name in job["by_rank"]}
+        self.c10d = None  # type: Any
+
+    def wrap(self, c10d: Any) -> None:  # the module
+        """Puts functions of ours around the module's, before anybody has taken them from it."""
+        root = os.path.realpath(os.path.dirname(os.path.dirname(c10d.__file__)))
+        if root != self.job["root"]:
+            self.write(f"other-{os.getpid()}.json", {"root": root})
+            return
+        self.c10d = c10d
+        self.configure(place({}, dict(os.environ)))  # for who needs it before there is a group
+        self.surround("init_process_group", self.initialize)
+        self.surround("destroy_process_group", self.destroy)
+        if hasattr(getattr(c10d, "ProcessGroup", None), "_register_backend"):
+            self.surround("_register_backend", self.register, c10d.ProcessGroup)
+        if self.job["way"] == "plugin":
+            self.surround("new_group", self.make_group)
+            self.surround("get_backend", self.backend)
+
+    def surround(self, name: str, ours: "Callable[..., Any]", of: Any = None) -> None:
+        """Our function is called with the module's, or the one of a class, and its arguments."""
+        original = getattr(of or self.c10d, name)
+
+        @functools.wraps(original)
+        def surrounding(*args: Any, **named: Any) -> Any:
+            return ours(original, *args, **named)
+
+        setattr(of or self.c10d, name, surrounding)
+
+    def register(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
+        """_register_backend of a process group. It may be called by others than torch."""
+        maker = sys._getframe(2).f_globals.get("__name__", C10D)
+        if maker != C10D:
+            self.write(f"maker-{os.getpid()}.json", {"maker": maker})
+        return original(*args, **named)
+
+    def initialize(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
+        """init_process_group."""
+        try:
+            given = inspect.signature(original).bind(*args, **named).arguments
+        except TypeError:
+            return original(*args, **named)  # which says what is wrong
+        self.configure(place(given, dict(os.environ)))
+        if hasattr(self.c10d, "BackendConfig"):
+            # DistributedDataParallel imports it, and after this its defaults hold the group for
+            # ever, so that Gloo's threads outlive the interpreter and abort the process.
+            with contextlib.suppress(ImportError):
+                importlib.import_module("torch.distributed.nn")
+        if self.job["way"] == "plugin":
+            asked = given.get("backend") or self.default()
+            if asked is not None:
+                args, named = self.replaced(args, named, str(asked), 0)
+        answer = original(*args, **named)
+        if self.job["way"] != "plugin" and getattr(self.c10d, "_use_torchcomms_enabled", bool)():
+            self.write(f"maker-{os.getpid()}.json", {"maker": "torchcomms"})
+        if self.pid != os.getpid():
+            self.pid = os.getpid()
+            self.told = {"outcomes": []}
+            atexit.register(self.tell, final=True)
+        self.told.update(rank=self.c10d.get_rank(), world=self.c10d.get_world_size())
+        self.told["backend"] = str(self.c10d.get_backend())
+        report = self.report()
+        if report and report["group"]:
+            # A torch that an older switchml-patch has patched gives no reason.
+            outcome = {"group": report["group"], "reason": report.get("reason", "")}
+            self.told["outcomes"].append(outcome)
+        self.tell()
+        return answer
+
+    def make_group(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
+        """new_group; where it names no backend it takes that of the default group."""
+        signature = inspect.signature(original)
+        try:
+            asked = signature.bind(*args, **named).arguments.get("backend")
+        except TypeError:
+            return original(*args, **named)
+        if asked:
+            position = [*signature.parameters].index("backend")
+            args, named = self.replaced(args, named, str(asked), position)
+        return original(*args, **named)
+
+    def destroy(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
+        """destroy_process_group."""
+        answer = original(*args, **named)
+        self.tell()
+        return answer
+
+    def backend(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
+        """get_backend: what the script has asked for, since programs compare it."""
+        answer = original(*args, **named)
+        asked = type(answer)(re.sub(rf"\b{PLUGIN}\b", GLOO, str(answer)))
+        return asked if self.took_over else answer
+
+    def replaced(
+        self, args: "tuple[Any, ...]", named: "dict[str, Any]", asked: str, position: int
+    ) -> "tuple[tuple[Any, ...], dict[str, Any]]":
+        """The arguments with the plugin for Gloo; it is imported where that makes a difference."""
+        backend = translated(asked)
+        if backend == asked.lower():
+            return args, named
+        importlib.import_module("torch_switchml")
+        self.took_over = True
+        if len(args) > position:
+            return (*args[:position], backend, *args[position + 1 :]), named
+        return args, dict(named, backend=backend)
+
+    def default(self) -> "str | None":
+        """The backend of a script that names none, as this torch chooses it; before 2.0 it must."""
+        c10d = self.c10d
+        if not hasattr(c10d, "BackendConfig"):
+            return None
+        devices = c10d.BackendConfig(c10d.Backend.UNDEFINED).get_device_backend_map()
+        if not (c10d.is_nccl_available() and sys.modules["torch"].cuda.is_available()):
+            devices = {device: name for device, name in devices.items() if device != "cuda"}
+        each = ",".join(f"{device}:{name}" for device, name in devices.items())
+        return GLOO if set(devices.values()) == {GLOO} else each
+
+    def configure(self, rank: int) -> None:
+        """Gives variables the values of this rank, but for those that the script has set."""
+        for name, values in self.job["by_rank"].items():
+            if 0 <= rank < len(values) and os.environ.get(name) == self.inherited[name]:
+                os.environ[name] = self.inherited[name] = values[rank]
+
+    def report(self) -> "dict[str, Any] | None":
+        """Report of SwitchML in this process."""
+        if self.job["way"] == "plugin":
+            module = sys.modules.get("torch_switchml")  # type: Any
+        elif self.job["way"] == "stock":
+            module = None
+        else:
+            module = importlib.import_module("torch.distributed.switchml")
+        return module.report() if module else None
+
+    def tell(self, *, final: bool = False) -> None:
+        """Writes what there is to say of this rank."""
+        if self.pid == os.getpid():
+            data = dict(self.told, pid=self.pid, final=final, report=self.report())
+            self.write("{}-{}.json".format(data["rank"], self.pid), data)
+
+    def write(self, name: str, data: "dict[str, Any]") -> None:
+        """Writes a file whole or not at all; the rank goes on without."""
+        path = os.path.join(self.job["directory"], REPORTS, name)
+        with contextlib.suppress(OSError):
+            with open(path + ".new", "w", encoding="ascii") as file:
+                json.dump(data, file)
+            os.replace(path + ".new", path)
+
+
+class Finder:
+    """Sees the import of torch.distributed, once."""
+
+    def __init__(self, rank: HookedRank) -> None:
+        self.rank = rank
+
+    def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> Any:
+        """Finds a module, as importlib asks for it."""
+        if name != C10D:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                execute(module)
+                self.rank.wrap(module)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def activate() -> None:
+    """Prepares this process for torch, where it is of a job that still runs."""
+    path = os.environ.get(JOB, "")
+    if not os.path.exists(path):
+        return
+    with open(path, encoding="ascii") as file:
+        rank = HookedRank(json.load(file))
+    sys.meta_path.insert(0, Finder(rank))
+    leave = os._exit
+
+    def leaving(status: int) -> None:
+        rank.tell(final=True)
+        leave(status)
+
+    os._exit = leaving  # type: ignore[assignment]

@@ -1,0 +1,183 @@
+"""Text of a result: lines for people, plain data for scripts. Prints nothing."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Any
+
+from patchgen.core.verify import exits
+from patchgen.extras.lab.switch.counters import columns
+from patchgen.extras.train.ways import STOCK
+from patchgen.system import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from patchgen.extras.train.results import RankReport, Result
+    from patchgen.extras.train.setup import Setup
+
+_FAILOVER = {
+    "failovers": ("failovers", ","),
+    "after a failure": ("calls", ","),
+    "jobs redone": ("redone", ","),
+    "seconds": ("seconds", ".1f"),
+    "returns": ("returns", ","),
+}
+"""Columns of ranks that have failed over: the counter in their report, and its format."""
+
+
+def data(result: Result) -> dict[str, Any]:
+    """Data for scripts."""
+    setup = result.setup
+    return {
+        "torch": setup.torch.version,
+        "python": setup.torch.python,
+        "way": setup.way,
+        "simulated": setup.simulated,
+        "notes": list(setup.notes),
+        "lab": result.counters,
+        "code": result.code,
+        "failed": {str(rank): code for rank, code in result.failed.items()},
+        "delegated": result.delegated,
+        "reason": reason(result),
+        "ranks": [
+            {
+                "rank": rank.rank,
+                "world": rank.world,
+                "backend": rank.backend,
+                "group": rank.group,
+                "final": rank.final,
+                "report": rank.report,
+            }
+            for rank in result.ranks
+        ],
+    }
+
+
+def failures(result: Result) -> Iterator[str]:
+    """Lines on the ranks that failed."""
+    for rank, code in result.failed.items():
+        yield f"rank {rank} {_describe_end(code)}"
+
+
+def lines(result: Result) -> Iterator[str]:
+    """Lines for people."""
+    yield from failures(result)
+    setup = result.setup
+    if any(-code in exits.CRASHES for code in result.failed.values()):
+        yield from filter(None, [exits.cause(setup.torch)])
+    yield f"torch {setup.torch.version}: {setup.access.title}{_switch(setup)}"
+    counted = [rank for rank in result.ranks if rank.report is not None]
+    if counted:
+        yield from _table(counted, result)
+    elif result.counters is not None:
+        headings, rows = columns(result.counters)
+        yield from tables.lines(["rank", *headings], [[str(r), *rows[r]] for r in sorted(rows)])
+    why = reason(result)
+    if why:
+        yield f"warning: nothing was delegated: {why}"
+
+
+def _switch(setup: Setup) -> str:
+    if setup.switch is not None:
+        return "; the switch is in software"
+    return "; the switch is simulated" if setup.simulated else ""
+
+
+def _table(ranks: Sequence[RankReport], result: Result) -> Iterator[str]:
+    """Rows of the ranks: the counts of their torch, then those of a software switch."""
+    counters = result.counters
+    headings, packets = columns(counters) if counters is not None else ((), {})
+    reports = [rank.report or {} for rank in ranks]
+    failed = any(_failover(report)["failovers"] for report in reports)
+    reasons = [
+        name for name in reports[0]["fallbacks"] if any(r["fallbacks"][name] for r in reports)
+    ]
+    fallen = [f"Gloo: {name}" for name in reasons]
+    counted = _packets(reports)
+    over = _FAILOVER if failed else {}
+    titles = ["allreduces delegated", "bytes", *over, *fallen, *counted.values(), *headings]
+    rows = [
+        [
+            str(rank.rank) + ("" if rank.final else "*"),
+            *(f"{number:,}" for number in rank.delegated),
+            *(format(_failover(report)[name], style) for name, style in over.values()),
+            *(f"{report['fallbacks'][name]:,}" for name in reasons),
+            *(f"{(report.get('packets') or {}).get(name, 0):,}" for name in counted),
+            *packets.get(rank.rank, ["0"] * len(headings)),
+        ]
+        for rank, report in zip(ranks, reports)
+    ]
+    yield from tables.lines(["rank", *titles], rows)
+    if failed:
+        why = next(filter(None, (_failover(report)["reason"] for report in reports)), "")
+        yield f"warning: SwitchML failed, and the ranks went on over Gloo: {why}"
+    if not all(rank.final for rank in ranks):
+        yield "* was ended from outside: as of when it last made or destroyed a group"
+
+
+def _packets(reports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Headings of the client library's counters that are not 0 on all ranks, by their names."""
+    named = {
+        "sent": "packets sent",
+        "answers": "answered",
+        "wrong": "wrong",
+        "timeouts": "timeouts",
+    }
+    known = [report.get("packets") or {} for report in reports]
+    return {name: text for name, text in named.items() if any(one.get(name) for one in known)}
+
+
+def _failover(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Counters of a rank whose SwitchML has failed; those of an older torch are 0."""
+    none = {"failovers": 0, "returns": 0, "reason": "", "redone": 0, "calls": 0, "seconds": 0}
+    return {**none, **report.get("failover", {})}
+
+
+def reason(result: Result) -> str:
+    """Reason why nothing was delegated; empty where something was, or nothing was to be."""
+    if result.setup.way == STOCK or result.delegated:
+        return ""
+    left = any(sum(rank.report["fallbacks"].values()) for rank in result.ranks if rank.report)
+    if result.makers and not left:
+        return (
+            f"{' and '.join(result.makers)} made process groups; SwitchML is in those that "
+            "torch.distributed makes"
+        )
+    if result.ranks:
+        return _group_reason(result.ranks[0])
+    if result.elsewhere:
+        return (
+            f"another torch was imported, of {', '.join(result.elsewhere)}, not "
+            f"{result.setup.torch.root}; name its interpreter with --torch"
+        )
+    return "no process group was made by torch.distributed.init_process_group"
+
+
+def _group_reason(rank: RankReport) -> str:
+    if rank.world == 1:
+        return "the process group has 1 rank, which has nobody to sum with"
+    if not rank.group or rank.report is None:
+        return f"the process group's backend is {rank.backend}; SwitchML is reached by gloo"
+    if rank.report["failure"]:
+        return f"SwitchML was given up: {rank.report['failure']}"
+    if _failover(rank.report)["failovers"]:
+        return "SwitchML failed in the first allreduce"
+    left = fallbacks(rank.report["fallbacks"])
+    if rank.report["fallbacks"]["group"] or rank.reason:
+        return rank.group
+    return f"every allreduce was left to Gloo: {left}" if left else "no allreduce was called"
+
+
+def fallbacks(counts: Mapping[str, int]) -> str:
+    """Counts by reason, in a line; without those that are 0."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+
+
+def _describe_end(code: int) -> str:
+    if code >= 0:
+        return f"failed with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"

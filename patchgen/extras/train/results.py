@@ -1,0 +1,118 @@
+"""Results of a job, from the files that its ranks left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from patchgen.extras.train.setup import Setup
+
+
+@dataclass(frozen=True)
+class RankReport:
+    """Report of a rank."""
+
+    rank: int
+    world: int
+    """World size of the default process group."""
+    backend: str
+    """Backend of that group, as the script sees it."""
+    group: str
+    """Agreement of the ranks when it was made; empty where SwitchML was not asked."""
+    report: Mapping[str, Any] | None
+    """Report of `torch.distributed.switchml`; None where SwitchML has no part."""
+    final: bool
+    """True: written at the rank's end; else when it last made or destroyed a group."""
+    reason: str = ""
+    """Reason why that group stays with Gloo; empty where it delegates, or is not SwitchML's."""
+
+    @property
+    def delegated(self) -> tuple[int, int]:
+        """Allreduces that SwitchML has summed with other ranks, and their bytes."""
+        if self.report is None or self.world == 1:
+            return 0, 0
+        return self.report["calls"], self.report["bytes"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Result of a job."""
+
+    setup: Setup
+    code: int
+    """0, or the exit code of the first rank that failed: for a signal, 128 and its number."""
+    failed: Mapping[int, int]
+    """Exit codes of the ranks that failed by themselves; negative for a signal."""
+    ranks: Sequence[RankReport]
+    """Ranks that made a process group, in their order."""
+    elsewhere: Sequence[str] = ()
+    """Directories of other torches that were imported."""
+    counters: Mapping[str, Any] | None = None
+    """Counters of the software switch; None where there was none."""
+    makers: Sequence[str] = ()
+    """Modules other than torch's own that made process groups."""
+
+    @property
+    def delegated(self) -> bool:
+        """True where SwitchML has summed any allreduce."""
+        return any(rank.delegated[0] for rank in self.ranks)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, after which the ranks have ended."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__()
+        self.result = result
+
+
+def collect_result(
+    setup: Setup, directory: str, code: int, failed: Mapping[int, int], *, restarted: bool = False
+) -> Result:
+    """Collects the result from the files that the ranks wrote into a directory.
+
+    Args:
+        setup: setup of the ranks.
+        directory: directory of the ranks' files.
+        code: exit code of the job.
+        failed: exit codes of the ranks that failed.
+        restarted: a rank may have been started again; only its last report counts.
+    """
+    ranks, elsewhere, makers = [], set(), set()
+    for data in _read_files(directory):
+        if "root" in data:
+            elsewhere.add(data["root"])
+        elif "maker" in data:
+            makers.add(data["maker"])
+        else:
+            ranks.append(_read_rank(data))
+    if restarted:
+        ranks = [*{rank.rank: rank for rank in ranks}.values()]
+    ranks.sort(key=lambda rank: rank.rank)
+    return Result(setup, code, failed, ranks, sorted(elsewhere), makers=sorted(makers))
+
+
+def _read_files(directory: str) -> Iterator[dict[str, Any]]:
+    """Yields the reports, the newest last."""
+    paths = [entry.path for entry in os.scandir(directory) if entry.name.endswith(".json")]
+    for path in sorted(paths, key=lambda path: (os.stat(path).st_mtime_ns, path)):
+        with open(path, encoding="ascii") as file:
+            yield json.load(file)
+
+
+def _read_rank(data: Mapping[str, Any]) -> RankReport:
+    outcome = data["outcomes"][0] if data["outcomes"] else {"group": "", "reason": ""}
+    return RankReport(
+        rank=data["rank"],
+        world=data["world"],
+        backend=data["backend"],
+        group=outcome["group"],
+        reason=outcome["reason"],
+        report=data["report"],
+        final=data["final"],
+    )

@@ -1,0 +1,151 @@
+"""Start of a job's ranks, with SwitchML in their torch, and the collection of their reports."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from patchgen.core.verify.start import ALONE, RankJob, number_ranks, start_ranks
+from patchgen.errors import InterruptedRun, file_errors
+from patchgen.extras.install.payload import sitecustomize
+from patchgen.extras.lab import lab as labs
+from patchgen.extras.train.configs import choose_configs
+from patchgen.extras.train.payload import rank_hook
+from patchgen.extras.train.results import Interrupted, collect_result
+from patchgen.extras.train.ways import STOCK
+from patchgen.system import files, interpreter
+from patchgen.system.process import ERR, shell_code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from patchgen.extras.lab.lab import Lab
+    from patchgen.extras.train.job import Job
+    from patchgen.extras.train.results import Result
+    from patchgen.extras.train.setup import Setup
+
+    Output = Callable[["Line"], None]
+
+_GRACE = 15.0  # seconds that the ranks have to end after Ctrl-C or SIGTERM, or another one's end
+# As torchrun: the threads of all ranks together are not more than there are cores.
+_ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+_DEFAULTS = {"PYTHONUNBUFFERED": "1", **ALONE}  # lines come as they are written
+_RUN, _ATTEMPT = "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"  # as torchrun
+# The client library logs by glog, which else leaves files in TMPDIR. Errors are on stderr as well.
+_GOOGLE_LOGS, _LOGS = "GOOGLE_LOG_DIR", "logs"
+
+
+@dataclass(frozen=True)
+class Line:
+    """Line that a rank wrote."""
+
+    rank: int | None
+    """Number of the rank; None where the command starts its ranks itself."""
+    error: bool
+    """True where it was on stderr."""
+    text: bytes
+    """Line with its end."""
+
+
+def run_job(job: Job, setup: Setup, output: Output) -> Result:
+    """Starts the ranks of a job on this machine, and waits for their end.
+
+    Args:
+        job: the job.
+        setup: its setup.
+        output: gets each line that is written, whole.
+
+    Raises:
+        ToolError: the ranks could not be started, or the software switch has ended before them.
+        Interrupted: the user has ended them.
+        FileError: the temporary directory cannot be written.
+    """
+    with files.scratch("run") as directory, file_errors():
+        failed, code = dict[int, int](), InterruptedRun.exit_code
+        interrupted = False
+        with _running_lab(job, setup) as lab:
+            environ = _prepare_ranks(job, setup, lab, directory)
+            try:
+                failed = _start_again(job, environ, output, lab)
+                code = next((shell_code(one) for one in failed.values()), 0)
+            except KeyboardInterrupt:
+                interrupted = True
+            if lab is not None:
+                lab.check()
+        reports = os.path.join(directory, rank_hook.REPORTS)
+        result = collect_result(setup, reports, code, failed, restarted=job.restarts > 0)
+        if lab is not None:
+            result = replace(result, counters=lab.counters or None)
+        if interrupted:
+            raise Interrupted(result)
+        return result
+
+
+@contextlib.contextmanager
+def _running_lab(job: Job, setup: Setup) -> Iterator[Lab | None]:
+    """Lab of the ranks while the block lasts, where there is to be one."""
+    if setup.switch is None:
+        yield None
+    else:
+        with labs.running(setup.switch, job.workers, job.faults or labs.Faults()) as lab:
+            yield lab
+
+
+def _start_again(
+    job: Job, environ: Mapping[str, str], output: Output, lab: Lab | None
+) -> dict[int, int]:
+    """Starts the ranks until none fails, but not too often; returns the codes of those that did."""
+    stop = lab.companion.over if lab is not None else None
+
+    def give_line(rank: int, name: str, line: bytes) -> None:
+        output(Line(rank if job.workers else None, name == ERR, line))
+
+    for attempt in range(job.restarts + 1):
+        more = {_RUN: "switchml-patch", _ATTEMPT: str(attempt)}
+        environs = [{**environ, **own, **more} for own in number_ranks(job.workers)]
+        environs = environs or [{**environ}]  # of the one command that starts its ranks
+        places = [job.cwd] * len(environs)
+        ends = start_ranks(
+            RankJob(job.command, environs, places, grace=_GRACE), give_line, stop
+        )  # fmt: skip
+        if not ends.failed or (stop is not None and stop.is_set()):
+            break
+    return ends.failed
+
+
+def _prepare_ranks(job: Job, setup: Setup, lab: Lab | None, directory: str) -> dict[str, str]:
+    """Writes the files of the ranks; returns their environment."""
+    for name in ("site", "access", rank_hook.REPORTS, _LOGS):
+        os.mkdir(os.path.join(directory, name))
+    site = os.path.join(directory, "site")
+    files.copy(sitecustomize.__file__, os.path.join(site, f"{sitecustomize.NAME}.py"))
+    files.copy(rank_hook.__file__, os.path.join(site, f"{sitecustomize.PREFIX}run.py"))
+    own = {**_DEFAULTS, **(_ONE_THREAD if job.workers > 1 else {})}
+    if _GOOGLE_LOGS not in job.environ:
+        own["GLOG_log_dir"] = os.path.join(directory, _LOGS)
+    access = os.path.join(directory, "access")
+    environ = {**setup.access.extend({**own, **job.environ}, access)}
+    environ["PYTHONPATH"] = interpreter.search_path(site, environ)
+    environ[rank_hook.JOB] = os.path.join(directory, "job.json")
+    if job.require:
+        environ["SWITCHML_REQUIRE"] = "1"
+    by_rank = {**(lab.variables if lab is not None else {})}
+    if lab is not None or setup.way != STOCK:
+        configs = choose_configs(job, lab, directory, simulated=setup.simulated)
+        if configs:
+            environ.pop(rank_hook.CONFIG, None)
+        if len(configs) == 1:
+            environ[rank_hook.CONFIG] = configs[0]
+        elif configs:
+            by_rank[rank_hook.CONFIG] = configs
+    data: dict[str, Any] = {
+        "directory": directory,
+        "root": os.path.realpath(setup.torch.root),
+        "way": setup.way,
+        "by_rank": by_rank,
+    }
+    files.write(environ[rank_hook.JOB], json.dumps(data).encode("ascii"))
+    return environ

@@ -1,0 +1,127 @@
+"""Everything that is compiled: CMake projects, built once for the same inputs."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from patchgen.errors import file_errors
+from patchgen.system import files
+from patchgen.system.native import cache as caches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+_BUILT = "built.json"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A CMake project of which one file is wanted: generated files, or a directory."""
+
+    kind: str
+    """First word of the name in the cache."""
+    title: str
+    """Name in messages."""
+    product: str
+    """The file, in the directory of the build."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Generated files by path."""
+    source: str = ""
+    """Directory of a project that is not generated."""
+    suffixes: tuple[str, ...] = ("",)
+    """Ends of the names of its files."""
+    options: tuple[str, ...] = ()
+    """Options of cmake, for a directory."""
+    inputs: tuple[object, ...] = ()
+    """Other inputs, as JSON takes them: stamps of the libraries that it links."""
+
+    @property
+    def digest(self) -> str:
+        """Hash of the files."""
+        if self.source:
+            return caches.digest(self.source, only=self.suffixes)
+        parts = hashlib.sha256()
+        for path in sorted(self.files):
+            content = hashlib.sha256(self.files[path]).hexdigest()
+            parts.update(os.fsencode(path) + b"\0" + content.encode())
+        return parts.hexdigest()
+
+
+@dataclass(frozen=True)
+class Product:
+    """A file of the cache."""
+
+    path: str
+    new: bool
+    """True where it was built just now."""
+
+    @property
+    def built(self) -> dict[str, Any]:
+        """The toolchain that it was built by, and the variables that this read, for a provenance.
+
+        Raises:
+            FileError: the cache cannot be read.
+        """
+        path = os.path.join(os.path.dirname(self.path), _BUILT)
+        with file_errors(), open(path, "rb") as file:
+            return dict(json.load(file))
+
+
+def get_or_build(
+    project: Project,
+    cache: str,
+    environ: Mapping[str, str],
+    examine: Callable[[str], None] = lambda _path: None,
+) -> Product:
+    """Finds the file of a project in the cache, or builds it.
+
+    Args:
+        project: the project.
+        cache: the directory of the cache.
+        environ: has the compiler and its flags.
+        examine: tries a file that was built; the cache gets it unless that raises.
+
+    Raises:
+        ToolError: a program or library is missing, or the build failed.
+        FileError: the cache cannot be written.
+    """
+
+    def build(directory: str) -> None:
+        from patchgen.system.native import tools  # starts programs
+
+        with _build(project, environ) as place:
+            product = os.path.join(place, project.product)
+            examine(product)
+            built = {
+                "toolchain": tools.describe_tools(environ),
+                "variables": tools.read_variables(environ),
+            }
+            with file_errors():
+                shutil.copy2(product, directory)
+                files.write(os.path.join(directory, _BUILT), json.dumps(built).encode())
+
+    compiler = caches.describe_compiler(environ)
+    inputs = [
+        project.digest, project.product, project.options, project.inputs, compiler, _BUILT
+    ]  # fmt: skip
+    found = caches.get_or_make(cache, project.kind, inputs, build)
+    return Product(os.path.join(found.path, os.path.basename(project.product)), found.new)
+
+
+@contextlib.contextmanager
+def _build(project: Project, environ: Mapping[str, str]) -> Iterator[str]:
+    from patchgen.system.native import cmake  # imports what starts programs
+
+    if not project.source:
+        with cmake.build_project(project.files, project.title, environ) as place:
+            yield place
+        return
+    with files.scratch(project.kind) as place:
+        cmake.build_source(project.source, place, project.options, project.title, environ)
+        yield place

@@ -1,0 +1,132 @@
+"""A small CMake project, from its files to the artifact that it builds."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from patchgen.errors import ToolError, file_errors
+from patchgen.system import files
+from patchgen.system.process import run
+from patchgen.system.program import with_temporary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_LOGGER = logging.getLogger(__name__)
+_LIMIT = 3600.0  # seconds
+_NO_COMPILER = "No CMAKE_CXX_COMPILER could be found"
+_NO_MAKE = "CMAKE_MAKE_PROGRAM is not set"
+
+
+def write_project(project: Mapping[str, bytes], directory: str) -> None:
+    """Writes the files of a project.
+
+    Args:
+        project: path in the project to content.
+        directory: where it goes.
+
+    Raises:
+        FileError: it cannot be written.
+    """
+    with file_errors():
+        for path, content in project.items():
+            target = os.path.join(directory, path)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            files.write(target, content)
+
+
+@contextlib.contextmanager
+def build_project(
+    project: Mapping[str, bytes], what: str, environ: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Builds a project; its build directory stays as long as the context lasts.
+
+    Args:
+        project: path in the project to content; one of them is CMakeLists.txt, which may
+            call `require` of packages.cmake.
+        what: is compiled, in words.
+        environ: has the compiler and its flags; ours without.
+
+    Raises:
+        ToolError: a program or library is missing, with the packages that have it, or the build
+            failed.
+        FileError: the temporary directory cannot be written.
+    """
+    with files.scratch("cmake") as directory:
+        write_project(project, directory)
+        build = os.path.join(directory, "build")
+        _LOGGER.info("configuring")
+        _configure(directory, build, [], what, environ)
+        _compile(build, what, environ, jobs=2)
+        yield build
+
+
+def build_source(
+    source: str,
+    build: str,
+    options: Sequence[str],
+    what: str,
+    environ: Mapping[str, str] | None = None,
+) -> None:
+    """Builds a project in a directory.
+
+    Args:
+        source: the directory; CMakeLists.txt there may call `require` of packages.cmake.
+        build: where it is built.
+        options: for cmake.
+        what: is compiled, in words.
+        environ: has the compiler and its flags; ours without.
+
+    Raises:
+        ToolError: a program or library is missing, with the packages that have it, or the build
+            failed.
+    """
+    _LOGGER.info("configuring %s", what)
+    _configure(source, build, options, what, environ)
+    _compile(build, what, environ, jobs=os.cpu_count() or 1)
+
+
+def _configure(
+    source: str,
+    build: str,
+    options: Sequence[str],
+    what: str,
+    environ: Mapping[str, str] | None,
+) -> None:
+    if shutil.which("cmake", path=environ.get("PATH") if environ else None) is None:
+        raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
+    try:
+        _run(["cmake", "-S", source, "-B", build, *options], build, environ)
+    except ToolError as error:
+        if _NO_COMPILER in str(error):
+            raise ToolError(
+                "no C++ compiler on PATH; install one (Debian: g++; conda: cxx-compiler)"
+            ) from error
+        if _NO_MAKE in str(error):  # cmake then says nothing of a compiler that can be relied on
+            raise ToolError(
+                "no make on PATH, and perhaps no C++ compiler; install both "
+                "(Debian: g++ make; conda: cxx-compiler make)"
+            ) from error
+        try:
+            with open(os.path.join(build, "missing"), encoding="utf-8") as file:
+                missing = file.read()
+        except FileNotFoundError:
+            raise error from None
+        raise ToolError(f"{what} needs {missing}, which is not installed") from error
+
+
+def _compile(build: str, what: str, environ: Mapping[str, str] | None, *, jobs: int) -> None:
+    _LOGGER.info("compiling %s", what)
+    _run(["cmake", "--build", build, "--parallel", str(jobs)], build, environ)
+
+
+def _run(command: Sequence[str], build: str, environ: Mapping[str, str] | None) -> None:
+    """Runs cmake. What a compiler that is killed leaves behind goes with the build's directory."""
+    temporary = os.path.join(build, "tmp")
+    with file_errors():
+        os.makedirs(temporary, exist_ok=True)
+    run(command, limit=_LIMIT, env=with_temporary(temporary, environ), supervised=True)

@@ -1,6 +1,0 @@
-"""SwitchML in an installed torch: what an interpreter's torch is, and which support it has."""
-
-from patchgen.torch.installed import GRAFT, PLUGIN, TORCH, Installed, Support, Torch
-from patchgen.torch.probing import probe_torch
-
-__all__ = ["GRAFT", "PLUGIN", "TORCH", "Installed", "Support", "Torch", "probe_torch"]

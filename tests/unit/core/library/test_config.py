@@ -1,0 +1,73 @@
+"""switchml.cfg as it is read and written."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from patchgen.core.library import config
+from patchgen.core.library.config import compose_simulated
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_values_as_boost_reads_them() -> None:
+    text = """\
+# a comment
+[general]
+rank=0   # another
+  num_workers =  2
+backend = dpdk
+[backend.dpdk]
+extra_eal_options = --log-level=5 a=b
+"""
+    assert config.parse(text) == {
+        "general.rank": "0",
+        "general.num_workers": "2",
+        "general.backend": "dpdk",
+        "backend.dpdk.extra_eal_options": "--log-level=5 a=b",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[general]\nrank 0\n", "line 2 is no 'key = value'"),
+        ("[general]\nrank = 0\nrank = 1\n", "line 3 gives general.rank again"),
+    ],
+)
+def test_what_boost_refuses(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        config.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        compose_simulated(rank=3, workers=7),
+        "general.rank = 3\ngeneral.num_workers=7\n[backend.dummy]\nrank = 5\n",
+        "[general]\npacket_numel = 256\n",
+        "[backend.dummy]\nbandwidth = 1\n[general] # ours\n rank=1 # one\n",
+        "",
+    ],
+)
+def test_each_rank_fills_in_its_number(text: str) -> None:
+    before, after = config.parse(text), config.parse(config.without_numbers(text))
+    assert after == {
+        key: value
+        for key, value in before.items()
+        if key not in {"general.rank", "general.num_workers"}
+    }
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    for text in (compose_simulated(rank=2, workers=5), config.compose_dummy(2, 5)):
+        found = config.read(text)
+        assert (found.rank, found.workers, found.backend) == (2, 5, "dummy")
+    path = str(tmp_path / "switchml.cfg")
+    text = "# " + os.fsdecode(b"\xff") + "\n"
+    config.save(path, text)
+    assert config.load(path) == text

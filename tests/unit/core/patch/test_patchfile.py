@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import subprocess
+import sys
+from glob import glob
+from typing import TYPE_CHECKING
+
+import pytest
+
+import patchgen
+from patchgen import templates
+from patchgen.core.patch import patchfile, pins, render
+from patchgen.errors import OptionsError
+from patchgen.options import resolve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PINS = pins.shipped()
+OPTIONS = resolve({"dpdk": True, "mlx5": True, "switchml_home": "/a \udcff ü"}, {}, "/dev-root")
+
+
+@pytest.mark.parametrize("pin", PINS, ids=lambda pin: pin.name)
+def test_read_is_the_inverse_of_build(pin: pins.Pin) -> None:
+    assert patchfile.read(patchfile.build(OPTIONS, pin), PINS, "f") == (OPTIONS, pin)
+
+
+def test_what_was_not_written_by_build_is_refused() -> None:
+    content = patchfile.build(OPTIONS, PINS[0])
+    edited = content.replace(b"+#include", b"+#import", 1)
+    assert edited != content
+    old = content.replace(b'"version": "', b'"version": "0.', 1)
+    for text, reason in [
+        (b"", "not a patch written by"),
+        (edited, "edited"),
+        (content + b"\n", "edited"),
+        (old, r"written by version 0\.0"),
+    ]:
+        with pytest.raises(OptionsError, match=reason):
+            patchfile.read(text, PINS, "f")
+    with pytest.raises(OptionsError, match="no pin here"):
+        patchfile.read(content, PINS[1:], "f")
+
+
+def test_paths_are_in_the_order_of_git() -> None:
+    lines = patchfile.build(OPTIONS, PINS[0]).split(b"\n")
+    files = [line for line in lines if line.startswith(b"diff --git ")]
+    assert files == sorted(files)
+    assert len(files) == len(PINS[0].files) + len(render.new_paths(PINS[0]))
+
+
+def test_another_flag_changes_another_patch() -> None:
+    other = dataclasses.replace(OPTIONS, flags=("DPDK", "MLX5", "DEBUG"))
+    assert patchfile.build(OPTIONS, PINS[0]) != patchfile.build(other, PINS[0])
+
+
+def interpreters() -> list[str]:
+    """The running Python, and all of pyenv that the package supports."""
+    found = glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python"))
+    supported = [p for p in found if int(p.split("/versions/3.")[1].split(".")[0]) >= 9]
+    return [sys.executable, *sorted(set(supported))]
+
+
+CODE = """
+import hashlib, os, sys, types
+package = types.ModuleType("patchgen.templates")
+package.DIRECTORY = sys.argv[2]
+sys.path[:0] = [sys.argv[1], *sys.argv[3:]]
+import patchgen
+sys.modules["patchgen.templates"] = package
+from patchgen import options
+from patchgen.core.patch import patchfile, pins
+given = {"dpdk": True, "mlx5": True, "switchml_home": os.fsdecode(b"/a \\xff \\xc3\\xbc")}
+made = options.resolve(given, {"SWITCHML_DEV_ROOT": "/dev-root"}, os.getcwd())
+print(hashlib.sha256(patchfile.build(made, pins.shipped()[0])).hexdigest())
+"""
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_same_bytes_everywhere(python: str, tmp_path: Path, latin1: dict[str, str]) -> None:
+    import jinja2
+    import markupsafe
+
+    expected = hashlib.sha256(patchfile.build(OPTIONS, PINS[0])).hexdigest()
+    # Another Python has no jinja2 of its own: it takes the one of this environment.
+    site = tmp_path / "site"
+    site.mkdir()
+    for module in (jinja2, markupsafe):
+        source = os.path.dirname(str(module.__file__))
+        (site / os.path.basename(source)).symlink_to(source)
+    root = os.path.dirname(os.path.dirname(os.path.abspath(patchgen.__file__)))
+    for number, environ in enumerate(
+        [
+            {"LC_ALL": "C", "TZ": "Asia/Tokyo", "PYTHONHASHSEED": "1"},
+            {"LC_ALL": "C.UTF-8", "USER": "x", "HOME": "/", "PYTHONHASHSEED": "2"},
+            {**latin1, "PYTHONHASHSEED": "3"},
+        ]
+    ):
+        cwd = tmp_path / str(number)
+        cwd.mkdir()
+        done = subprocess.run(
+            [python, "-B", "-c", CODE, root, templates.DIRECTORY, str(site)],
+            cwd=cwd, env={"PATH": os.environ["PATH"], **environ}, capture_output=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.decode().strip() == expected

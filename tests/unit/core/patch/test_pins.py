@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support import miniature
+
+from patchgen.core.patch import pinning, pins, recipes, render
+from patchgen.errors import FileError, OptionsError, PatchgenError, TreeError
+
+SHIPPED = pins.shipped()
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("57bffc3", "v1.7.1"),
+        ("57bffc3a8e4fee0cce31e1ff1f662ccf7b16db57", "v1.7.1"),
+        ("57BFFC3A", "v1.7.1"),
+        ("1.7.1", "v1.7.1"),
+        ("v1.13.1", "v1.13.1"),
+        ("V1.13.1", "v1.13.1"),
+        ("49444c3", "v1.13.1"),
+        ("1.10.0", "v1.10.0"),
+        ("dfbd0308", "v1.9.1"),
+        ("v2.6.0", "v2.6.0"),
+        (pins.DEFAULT, "v1.7.1"),
+    ],
+)
+def test_find(text: str, name: str) -> None:
+    assert pins.find(text, SHIPPED).name == name
+
+
+@pytest.mark.parametrize("text", ["57bffc", "", "1.7", "v2", "57bffc4", "57bffc3a8e4ff0"])
+def test_an_unknown_pin_is_refused_with_the_known_ones(text: str) -> None:
+    with pytest.raises(OptionsError, match=r"v1\.7\.1 \(57bffc3\), v1\.8\.1 \(56b43f4\), v1\.9"):
+        pins.find(text, SHIPPED)
+
+
+def test_shipped_pins_are_in_the_order_of_their_releases() -> None:
+    names = "v1.7.1", "v1.8.1", "v1.9.1", "v1.10.0", "v1.13.1", "v2.6.0"
+    assert tuple(pin.name for pin in SHIPPED) == names
+    assert {path.stem for path in Path(pins.__file__).parent.glob("*.json")} == {*names}
+    assert len({pin.commit for pin in SHIPPED}) == len(SHIPPED)
+    assert len({file.pre for pin in SHIPPED for file in pin.files}) == 2 * len(SHIPPED)
+
+
+@pytest.mark.parametrize("pin", SHIPPED, ids=lambda pin: pin.name)
+def test_shipped_pins_belong_to_the_templates(pin: pins.Pin) -> None:
+    assert render.pinned_hooks(pin)
+    like = pins.of_layout(pin.layout, SHIPPED)
+    for name in pins.LAYOUT:
+        assert getattr(pin, name) == getattr(like, name)
+    assert Path(pins.path_of(pin)).read_text() == pins.to_json(pin)
+    for file in pin.files:
+        assert [hook.line for hook in file.hooks] == sorted({hook.line for hook in file.hooks})
+        assert len(file.pre) == len(file.post) == 40
+
+
+@pytest.mark.parametrize("pin", SHIPPED, ids=lambda pin: pin.name)
+def test_the_surroundings_of_shipped_hooks_are_the_anchors(pin: pins.Pin) -> None:
+    """And where two hooks are near each other, both records have the same lines."""
+    hooks = {(file.path, hook.name): hook for file in pin.files for hook in file.hooks}
+    assert {(anchor.file, anchor.name) for anchor in pin.anchors} == set(hooks)
+    for anchor in pin.anchors:
+        hook = hooks[anchor.file, anchor.name]
+        before, after = anchor.head.splitlines()[-3:], anchor.tail.splitlines()[:3]
+        assert list(hook.before[-len(before) :]) == before
+        assert list(hook.after[: len(after)]) == after
+    for file in pin.files:
+        lines: dict[int, str] = {}
+        for hook in file.hooks:
+            first = hook.line - len(hook.before)
+            for number, line in enumerate([*hook.before, *hook.after], first):
+                assert lines.setdefault(number, line) == line
+
+
+def test_a_changed_hook_is_detected() -> None:
+    pin = SHIPPED[0]._replace(options_access="other.")
+    with pytest.raises(PatchgenError, match="make it again"):
+        render.pinned_hooks(pin)
+
+
+@pytest.mark.parametrize("layout", sorted({pin.layout for pin in SHIPPED}))
+def test_make_and_check(tmp_path: Path, layout: str) -> None:
+    pin = miniature.write(tmp_path, layout)
+    assert pinning.check(pin, str(tmp_path), pin) == []
+    edited = tmp_path / pin.files[0].path
+    edited.write_text("// moved\n" + edited.read_text())
+    (problem,) = pinning.check(pin, str(tmp_path), pin)
+    assert problem.startswith(pin.files[0].path)
+    assert pin.files[0].pre in problem
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_an_anchor_matches_exactly_once(tmp_path: Path, times: int) -> None:
+    pin = miniature.write(tmp_path)
+    anchor = pin.anchors[0]
+    path = tmp_path / anchor.file
+    path.write_text(path.read_text().replace(anchor.head, anchor.head * times))
+    with pytest.raises(TreeError, match=f"hook include matches {times} times"):
+        pinning.make(str(tmp_path), pin, "v1", miniature.COMMIT)
+
+
+def test_make_refuses_a_short_commit_and_other_line_ends(tmp_path: Path) -> None:
+    pin = miniature.write(tmp_path)
+    with pytest.raises(OptionsError, match="full commit id"):
+        pinning.make(str(tmp_path), pin, "v1", "57bffc3")
+    path = tmp_path / pin.files[0].path
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    with pytest.raises(FileError, match="line feed"):
+        pinning.make(str(tmp_path), pin, "v1", miniature.COMMIT)
+
+
+def test_a_pin_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(pins.to_json(SHIPPED[0]))
+    assert pins.find(str(path), ()) == SHIPPED[0]
+    for text in ("", "[]", "{}", '{"files": []}'):
+        path.write_text(text)
+        with pytest.raises(OptionsError, match="not a pin"):
+            pins.find(str(path), ())
+    with pytest.raises(FileError, match="No such file"):
+        pins.find(str(tmp_path / "gone.json"), ())
+
+
+def test_a_pin_is_made_like_one_of_its_layout_or_in_a_file(tmp_path: Path) -> None:
+    assert pins.of_layout("c10d-lib", SHIPPED) == SHIPPED[0]
+    path = tmp_path / "next.json"
+    path.write_text(pins.to_json(SHIPPED[-1]))
+    assert pins.of_layout(str(path), SHIPPED) == SHIPPED[-1]
+    with pytest.raises(OptionsError, match=r"no such layout; known are c10d-lib, c10d-lib-1\.9"):
+        pins.of_layout("c10d", SHIPPED)
+
+
+def test_a_new_pin_is_one_file(tmp_path: Path) -> None:
+    """It can stand as the model of the next; only what building it needs is not known."""
+    written = miniature.write(tmp_path)
+    pin = pins.from_json(pins.to_json(written))
+    assert pin.anchors == SHIPPED[0].anchors
+    assert pin.recipe == recipes.Recipe()
+    assert pinning.make(str(tmp_path), pin, "v0.0.1", miniature.COMMIT) == written
+
+
+def test_a_pin_in_a_file_without_anchors_and_recipe() -> None:
+    data = json.loads(pins.to_json(SHIPPED[0]))
+    del data["anchors"], data["recipe"]
+    pin = pins.from_json(json.dumps(data))
+    assert pin == SHIPPED[0]._replace(anchors=(), recipe=recipes.Recipe())

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from patchgen.core.patch import pins
+from patchgen.core.patch.limits import Limits
+from patchgen.core.wheel.check import advice
+
+REPOSITORY = Path(__file__).parents[4]
+RECIPES = {pin.version: pin.recipe for pin in pins.shipped() if pin.recipe.limits}
+
+
+def limits(version: str) -> Limits:
+    return Limits(version, RECIPES[version].limits)
+
+
+@pytest.mark.parametrize("version", RECIPES)
+@pytest.mark.parametrize(
+    ("program", "refused"),
+    [
+        ("gcc", "6.5.0"),  # our file is C++17
+        ("gcc with CUDA", "6.5.0"),
+        ("cmake", "3.14.7"),  # switchml.cmake asks for the policies of 3.15
+        ("cmake", "4.0.0"),
+        ("mkl", "2024.1.0"),
+    ],
+)
+def test_what_none_of_them_builds_with(version: str, program: str, refused: str) -> None:
+    assert limits(version).problems(program, refused, "") != ()
+
+
+def test_what_builds_1_7_1() -> None:
+    known = limits("1.7.1")
+    for name, version in {
+        "python": "3.7.12", "gcc": "10.2.1", "gcc with CUDA": "7.5.0", "cuda": "10.1.243",
+        "cmake": "3.18.4", "mkl": "2020.4", "setuptools": "59.8.0", "numpy": "1.21.6",
+    }.items():  # fmt: skip
+        assert known.problems(name, version, "") == ()
+
+
+@pytest.mark.parametrize("version", RECIPES)
+def test_what_setup_py_imports_and_torch_needs(version: str) -> None:
+    assert {"pyyaml", "typing_extensions"} <= set(RECIPES[version].limits)
+
+
+def least(path: Path) -> dict[str, str]:
+    """The least version that is asked for, by package; empty where none is named."""
+    pytest.importorskip("yaml", reason="PyYAML comes with the extra `env`")
+    from patchgen.core.wheel.env import spec  # imports yaml
+
+    found = {}
+    for text in spec.load(str(path)).dependencies:
+        parts = re.fullmatch(r"(?:\w+::)?([\w-]+)(?:>?=([\d.]+))?(?:,?<.*)?", text)
+        assert parts, text
+        found[parts[1]] = parts[2] or ""
+    return found
+
+
+@pytest.mark.parametrize("name", ["environment.yml", "environment-cpu.yml"])
+def test_the_environments_are_within_the_limits(name: str) -> None:
+    asked = least(REPOSITORY / name)
+    known = limits("1.7.1")
+    cuda = "cudatoolkit-dev" in asked
+    assert cuda == (name == "environment.yml")
+    for limit in known.specifiers:
+        package = {"gcc": "gxx_linux-64", "gcc with CUDA": "gxx_linux-64",
+                   "cuda": "cudatoolkit-dev", "blas": "mkl-include",
+                   "python's exit": "python"}.get(limit, limit)  # fmt: skip
+        if cuda or not limit.endswith(("cuda", "CUDA")):
+            assert package in asked
+            assert not asked[package] or known.problems(limit, asked[package], "") == ()
+
+
+@pytest.mark.parametrize("name", ["environment.yml", "environment-cpu.yml"])
+def test_the_environments_have_what_conda_has_for_dpdk_and_rdma(name: str) -> None:
+    needed = {package.conda for package in advice.PACKAGES.values() if package.conda}
+    assert needed <= set(least(REPOSITORY / name))

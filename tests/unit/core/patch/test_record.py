@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from patchgen import __version__
+from patchgen.core.patch import pins, record
+from patchgen.options import Options, resolve
+
+PIN = pins.shipped()[0]
+
+
+@pytest.mark.parametrize("home", ["/a", "/a b", "/ü", "/\udcff\udcfe", "/'#%{}", "/a@b"])
+def test_round_trip(home: str) -> None:
+    options = Options(
+        flags=("DPDK", "MLX5", "DEBUG"),
+        switchml_home=home, grpc_home="/g", dpdk_home="/d",
+    )  # fmt: skip
+    line = record.dump(options, PIN)
+    assert line.isascii()
+    assert "\n" not in line
+    found = record.parse(f"{record.PREFIX}{line}\nmore\n".encode())
+    assert found == record.Record(PIN.name, __version__, options)
+
+
+def test_builddir_is_not_recorded() -> None:
+    assert "builddir" not in record.dump(resolve({}, {}, "/x"), PIN)
+
+
+def valid() -> dict[str, object]:
+    data: dict[str, object] = json.loads(record.dump(resolve({}, {}, "/x"), PIN))
+    return data
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dpdk": 1},
+        {"switchml_home": None},
+        {"switchml_home": "relative"},
+        {"switchml_home": ""},
+        {"switchml_home": "/a\nb"},
+        {"switchml_home": "/\ud800"},
+        {"dpdk": True, "rdma": True},
+        {"surprise": 1},
+        {"pin": 3},
+    ],
+)
+def test_what_is_not_a_record(change: dict[str, object]) -> None:
+    data = {**valid(), **change}
+    assert record.parse(f"{record.PREFIX}{json.dumps(data)}\n".encode()) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff",
+        b"# switchml-patch: ",
+        b"# switchml-patch: []\n",
+        b"# switchml-patch: {}\n",
+        b"x # switchml-patch: {}\n",
+    ],
+)
+def test_what_is_no_record_at_all(content: bytes) -> None:
+    assert record.parse(content) is None

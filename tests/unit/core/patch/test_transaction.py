@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from patchgen.core.patch import transaction
+from patchgen.core.patch.transaction import Change
+from patchgen.errors import FileError, TreeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHANGES = [Change("new", None, b"n"), Change("old", b"o", b"O"), Change("gone", b"g", None)]
+
+
+def snapshot(root: Path) -> dict[str, tuple[bytes, int, int]]:
+    return {
+        path.name: (path.read_bytes(), path.stat().st_mtime_ns, stat.S_IMODE(path.stat().st_mode))
+        for path in root.iterdir()
+    }
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("old", "gone", "other"):
+        path = tmp_path / name
+        path.write_bytes(name[:1].encode())
+        path.chmod(0o640)
+        os.utime(path, ns=(10**18, 10**18))
+    return tmp_path
+
+
+def test_all_changes_are_made(root: Path) -> None:
+    transaction.perform(str(root), CHANGES, ".tmp")
+    assert {name: content for name, (content, _, _) in snapshot(root).items()} == {
+        "new": b"n", "old": b"O", "other": b"o",
+    }  # fmt: skip
+    assert stat.S_IMODE((root / "old").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("call", range(12))
+@pytest.mark.parametrize("error", [OSError(28, "No space"), KeyboardInterrupt()])
+@pytest.mark.parametrize("after", [False, True])
+def test_any_failure_at_any_step_restores_everything(
+    root: Path, monkeypatch: pytest.MonkeyPatch, call: int, error: BaseException, *, after: bool
+) -> None:
+    before = snapshot(root)
+    count = 0
+
+    def failing(name: str) -> Any:  # stands in for functions of os
+        real = getattr(os, name)
+
+        def step(*args: Any, **keywords: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count - 1 == call and not after:
+                raise error
+            result = real(*args, **keywords)
+            if count - 1 == call:
+                raise error
+            return result
+
+        return step
+
+    for name in ("fsync", "replace", "unlink", "chmod"):
+        monkeypatch.setattr(os, name, failing(name))
+    try:
+        transaction.perform(str(root), CHANGES, ".tmp")
+    except (OSError, KeyboardInterrupt):
+        failed = True
+    else:
+        failed = False
+    monkeypatch.undo()
+    if failed and snapshot(root) != before:
+        # The one step that cannot be taken back is the removal of a temporary file after all
+        # changes were made and verified.
+        names = {path.name for path in root.iterdir()}
+        assert names == {"new", "old", "other"}
+    assert not [path for path in root.iterdir() if path.name.endswith(".tmp")]
+
+
+def test_somebody_else_s_change_is_kept(root: Path) -> None:
+    (root / "old").write_bytes(b"theirs")
+    with pytest.raises(TreeError, match="old: changed by somebody else"):
+        transaction.perform(str(root), CHANGES, ".tmp")
+    assert (root / "old").read_bytes() == b"theirs"
+    assert sorted(path.name for path in root.iterdir()) == ["gone", "old", "other"]
+
+
+@pytest.mark.parametrize("name", ["old", "."])
+def test_read_only_is_refused_before_anything_is_written(root: Path, name: str) -> None:
+    before = snapshot(root)
+    path = root / name
+    mode = stat.S_IMODE(path.stat().st_mode)
+    path.chmod(mode & ~0o222)
+    with pytest.raises(FileError, match=r"chmod u\+w"):
+        transaction.perform(str(root), CHANGES, ".tmp")
+    path.chmod(mode)
+    assert snapshot(root) == before

@@ -1,0 +1,120 @@
+"""patchgen.core.source.places: which places are looked at for a repository, and in which order."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from patchgen.core.source import places
+from patchgen.core.source.places import Place, Places
+from patchgen.errors import OptionsError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TBB = "https://github.com/01org/tbb"
+
+
+def find_places(*mirrors: str, path: str = "third_party/tbb", url: str = TBB) -> list[Place]:
+    return [*Places(mirrors).find(url, path, (path,))]
+
+
+def clone(path: Path) -> Path:
+    (path / "objects").mkdir(parents=True)
+    (path / "HEAD").write_text("ref: refs/heads/main\n")
+    return path
+
+
+def bundle(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"# v2 git bundle\n")
+    return path
+
+
+def test_a_base_url_is_tried_with_all_names_before_the_network() -> None:
+    tried = [place.address for place in find_places("https://m/git")]
+    assert tried[:2] == ["https://m/git/01org/tbb.git", "https://m/git/tbb.git"]
+    assert "https://m/git/uxlfoundation/oneTBB.git" in tried
+    assert tried.index(TBB) > tried.index("https://m/git/oneTBB.git")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "01org+tbb", "01org+tbb.git", "01org/tbb", "01org/tbb.git", "tbb", "tbb.git", "TBB",
+        "uxlfoundation+oneTBB", "uxlfoundation/onetbb.git", "oneTBB.git", "somebody+tbb",
+        "somebody/oneTBB",
+    ],
+)  # fmt: skip
+def test_a_clone_in_a_directory(tmp_path: Path, name: str) -> None:
+    place = clone(tmp_path / name)
+    clone(tmp_path / "another+one")
+    clone(tmp_path / "tbb-of-another-name")
+    pack = bundle(tmp_path / f"{name}.bundle")
+    assert {*find_places(str(tmp_path))[:2]} == {
+        Place(str(place)),
+        Place(str(pack), bundle=True),
+    }
+    assert find_places(str(tmp_path))[2] == Place(TBB)
+
+
+def test_a_clone_may_have_the_name_of_the_submodule(tmp_path: Path) -> None:
+    six = clone(tmp_path / "python-six")
+    places = find_places(
+        str(tmp_path), path="third_party/python-six", url="https://h/benjaminp/six"
+    )
+    assert places[0] == Place(str(six))
+
+
+def test_the_right_owner_comes_first(tmp_path: Path) -> None:
+    for name in ("aaa+tbb", "tbb", "01org+tbb", "uxlfoundation/oneTBB"):
+        clone(tmp_path / name)
+    names = [place.address[len(f"{tmp_path}/") :] for place in find_places(str(tmp_path))[:4]]
+    assert names == ["01org+tbb", "uxlfoundation/oneTBB", "tbb", "aaa+tbb"]
+
+
+def test_what_is_no_clone_is_none(tmp_path: Path) -> None:
+    (tmp_path / "tbb").mkdir()
+    (tmp_path / "tbb.bundle").write_text("text")
+    (tmp_path / "01org+tbb").symlink_to(tmp_path / "nothing")
+    assert find_places(str(tmp_path))[0] == Place(TBB)
+
+
+def test_a_bundle_is_for_the_repository_of_its_name(tmp_path: Path) -> None:
+    for name, wanted in (("tbb.bundle", True), ("01org+tbb.bundle", True), ("x.bundle", False)):
+        pack = str(bundle(tmp_path / name))
+        assert (Place(pack, bundle=True) in find_places(pack)) == wanted
+        assert Place(pack, bundle=True) in find_places(pack, path="")
+
+
+def test_a_reference_is_a_tree_or_what_git_keeps_of_one(tmp_path: Path) -> None:
+    kept = clone(tmp_path / "a/.git/modules/third_party/tbb")
+    bare = clone(tmp_path / "b/modules/third_party/tbb")
+    there = clone(tmp_path / "c/third_party/tbb/.git").parent
+    clone(tmp_path / "c/.git/modules/third_party/tbb")
+    references = [str(tmp_path / name) for name in "abc"]
+    of = Places(references=references).find(TBB, "third_party/tbb", ("third_party/tbb",))
+    assert [place.address for place in of][:3] == [str(kept), str(bare), str(there)]
+
+
+def test_mirrors_without_the_repository(tmp_path: Path) -> None:
+    for name in ("has", "lacks"):
+        (tmp_path / name).mkdir()
+    clone(tmp_path / "has" / "tbb")
+    clone(tmp_path / "lacks" / "six")
+    mirrors = [str(tmp_path / "has"), str(tmp_path / "lacks"), "https://m/git"]
+    told = [*Places(mirrors=mirrors).list_lacking(TBB, "third_party/tbb")]
+    assert told == [f"{tmp_path}/lacks: --mirror has no clone or bundle named onetbb or tbb"]
+
+
+def test_what_cannot_be_a_mirror_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("text")
+    for path in (tmp_path / "text", tmp_path / "nothing"):
+        with pytest.raises(OptionsError, match=re.escape(str(path))):
+            places.parse_mirror(str(path))
+    with pytest.raises(OptionsError, match="not a git repository"):
+        places.parse_reference(str(tmp_path))
+    assert places.parse_mirror("https://m/git/") == "https://m/git"
+    assert places.parse_mirror("git@host:base") == "git@host:base"

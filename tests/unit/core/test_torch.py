@@ -1,0 +1,87 @@
+"""SwitchML of an installed torch, from the answers of a probed interpreter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from patchgen.core.torch import GRAFT, PLUGIN, TORCH, read_answers
+from patchgen.errors import ToolError
+from patchgen.system.interpreter import Interpreter
+from patchgen.system.payload import probe
+from patchgen.system.program import CompletedRun
+
+SELF: dict[str, Any] = {
+    "executable": "/venv/bin/python", "version": "3.11.2", "implementation": "cpython",
+    "platform": "linux-x86_64", "tag": "cp311", "abi_flags": "", "soabi": "cpython-311",
+    "suffix": ".so", "include": "/include", "has_header": True, "purelib": "/site", "user": None,
+}  # fmt: skip
+OWN: dict[str, Any] = {
+    "version": "2.9.0", "commit": "c" * 40, "cuda": None, "cxx11_abi": True, "gloo": True,
+    "root": "/site/torch", "pybind11": {},
+}  # fmt: skip
+REPORT = {"flags": "DPDK", "simulator": True}
+ANSWERS = {probe.WHERE: "/site/torch", probe.TORCH: OWN}
+
+
+def asked(found: dict[str, Any], problems: dict[str, str] | None = None) -> Interpreter:
+    return Interpreter(
+        "/python", **SELF, found=found, problems=problems or {}, ended=CompletedRun(0, b"", b"")
+    )
+
+
+def hook(**values: Any) -> dict[str, Any]:
+    return {probe.HOOK: {"wanted": "/graft.so", "loaded": None, "problem": "", **values}}
+
+
+@pytest.mark.parametrize(
+    ("found", "ways"),
+    [
+        ({}, []),
+        ({probe.PATCH: None}, []),
+        ({probe.PATCH: REPORT}, [TORCH]),
+        ({probe.PATCH: REPORT, **hook(loaded="/graft.so")}, [GRAFT]),
+        ({probe.PLUGIN: REPORT}, [PLUGIN]),
+        ({probe.PLUGIN: REPORT, probe.PATCH: REPORT}, [TORCH, PLUGIN]),
+        ({probe.PLUGIN: REPORT, probe.PATCH: REPORT, **hook(loaded="/g")}, [GRAFT, PLUGIN]),
+    ],
+)
+def test_reports_are_by_way_and_the_plugin_is_last(found: dict[str, Any], ways: list[str]) -> None:
+    installed = read_answers(asked({**ANSWERS, **found}))
+    assert [*installed.reports] == ways
+    assert installed.require_gloo().abi_tag == "cp311"
+
+
+@pytest.mark.parametrize(
+    ("found", "problems", "expected"),
+    [
+        (hook(problem="of another torch"), {}, {GRAFT: "of another torch"}),
+        ({}, {probe.PATCH: "crashed"}, {TORCH: "crashed"}),
+        (hook(loaded="/graft.so"), {probe.PATCH: "crashed"}, {GRAFT: "crashed"}),
+        ({}, {probe.PLUGIN: "undefined symbol"}, {PLUGIN: "undefined symbol"}),
+    ],
+)
+def test_problems_are_by_way(
+    found: dict[str, Any], problems: dict[str, str], expected: dict[str, str]
+) -> None:
+    installed = read_answers(asked({**ANSWERS, **found}, problems))
+    parts = {TORCH: installed.patched, GRAFT: installed.graft, PLUGIN: installed.plugin}
+    assert {way: part.problem for way, part in parts.items() if part.problem} == expected
+    assert all(installed.problem_of(way) == problem for way, problem in expected.items())
+
+
+def test_torch_that_cannot_be_imported_has_its_problem() -> None:
+    installed = read_answers(asked({probe.WHERE: "/site/torch"}, {probe.TORCH: "no libcudart"}))
+    assert (installed.root, installed.torch, installed.is_missing) == ("/site/torch", None, False)
+    assert installed.problem_of(GRAFT) == "no libcudart"
+    with pytest.raises(ToolError, match="/python cannot import torch: no libcudart"):
+        installed.require_gloo()
+    missing = read_answers(asked({probe.WHERE: None}, {probe.TORCH: "No module named 'torch'"}))
+    assert missing.is_missing
+
+
+def test_torch_without_gloo_is_refused() -> None:
+    installed = read_answers(asked({**ANSWERS, probe.TORCH: {**OWN, "gloo": False}}))
+    with pytest.raises(ToolError, match=r"the torch 2\.9\.0 of /python has no Gloo process group"):
+        installed.require_gloo()

@@ -1,0 +1,123 @@
+"""A wheel that is unpacked: every file compared with its hash, none outside, and who imports it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import sys
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from patchgen.core.verify import expected, wheels
+from patchgen.errors import OptionsError, ToolError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = "torch-1.7.1+switchml-cp39-cp39-linux_x86_64.whl"
+RECORD = "torch-1.7.1+switchml.dist-info/RECORD"
+FILES = {"torch/__init__.py": b"x = 1\n", "torch/bin/tool": b"#!/bin/sh\n"}
+HERE = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+MACHINE = os.uname().machine
+
+
+def row(name: str, content: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    return f"{name},sha256={digest},{len(content)}\n"
+
+
+def write(path: Path, files: dict[str, bytes], record: str | None = None) -> str:
+    if record is None:
+        record = "".join(row(*item) for item in files.items()) + f"{RECORD},,\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            info = zipfile.ZipInfo(name)
+            info.external_attr = (0o100755 if "bin/" in name else 0o100644) << 16
+            archive.writestr(info, content)
+        archive.writestr(RECORD, record)
+    return str(path)
+
+
+def test_what_is_recorded_is_unpacked(tmp_path: Path) -> None:
+    check = wheels.unpack(write(tmp_path / NAME, FILES), str(tmp_path / "out"))
+    assert check.ok
+    assert check.found == "2 files, as recorded"
+    assert (tmp_path / "out/torch/__init__.py").read_bytes() == b"x = 1\n"
+    assert os.access(tmp_path / "out/torch/bin/tool", os.X_OK)
+
+
+@pytest.mark.parametrize(
+    ("files", "record", "told"),
+    [
+        (FILES, row("torch/__init__.py", b"y = 1\n") + row("torch/bin/tool", b"#!/bin/sh\n"),
+         "torch/__init__.py: not what was recorded"),
+        (FILES, row("torch/bin/tool", b"#!/bin/sh\n"), "torch/__init__.py: not in"),
+        (FILES, "".join(row(*item) for item in {**FILES, "torch/gone.py": b""}.items()),
+         "torch/gone.py: missing"),
+        (FILES, "torch/__init__.py,md5=abc,3\n", "not a path, a hash"),
+        ({"../out.py": b"1"}, None, "../out.py: outside of the wheel"),
+        ({"/out.py": b"1"}, None, "/out.py: outside of the wheel"),
+        ({"torch/../../out.py": b"1"}, None, "outside of the wheel"),
+    ],
+)  # fmt: skip
+def test_what_is_not_as_recorded_is_named(
+    tmp_path: Path, files: dict[str, bytes], record: str | None, told: str
+) -> None:
+    (tmp_path / "a").mkdir()
+    check = wheels.unpack(write(tmp_path / NAME, files, record), str(tmp_path / "a" / "out"))
+    assert told in check.problems[0]
+    assert {path.name for path in tmp_path.iterdir()} == {NAME, "a"}
+    assert {path.name for path in (tmp_path / "a").iterdir()} <= {"out"}
+
+
+def test_a_flipped_byte_a_cut_file_and_no_archive_are_found(tmp_path: Path) -> None:
+    write(tmp_path / NAME, FILES)
+    good = (tmp_path / NAME).read_bytes()
+    flipped = good.replace(b"x = 1\n", b"x = 2\n")
+    for number, content in enumerate((flipped, good[: len(good) // 2], b"no archive", b"")):
+        (tmp_path / NAME).write_bytes(content)
+        check = wheels.unpack(str(tmp_path / NAME), str(tmp_path / str(number)))
+        assert not check.ok, content
+        assert "damaged" in check.problems[0]
+
+
+def interpreter(tag: str, platform: str, given: str | None = None) -> str:
+    name = f"torch-1.7.1+switchml-{tag}-{tag}-{platform}.whl"
+    return wheels.find_interpreter(expected.read_wheel_name(name), name, given, os.environ)
+
+
+def test_the_interpreter_is_the_one_that_the_tag_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python3.99"
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert interpreter("cp399", f"linux_{MACHINE}") == "python3.99"
+    assert interpreter(HERE, f"manylinux_2_17_{MACHINE}") == sys.executable
+    assert interpreter(HERE, f"linux_{MACHINE}", sys.executable) == sys.executable
+    assert interpreter("py3", "any", sys.executable) == sys.executable
+
+
+@pytest.mark.parametrize(
+    ("tag", "platform", "given", "told"),
+    [
+        ("cp399", f"linux_{MACHINE}", None, r"is for python3.99, .* give --python"),
+        ("cp399", f"linux_{MACHINE}", sys.executable, r"the wheel is for cp399; give an interpret"),
+        (HERE, "win_amd64", None, "is for win_amd64, this is Linux"),
+        (HERE, "linux_vax", sys.executable, "is for linux_vax, this is Linux"),
+    ],
+)
+def test_a_wheel_for_others_is_refused(
+    tag: str, platform: str, given: str | None, told: str
+) -> None:
+    with pytest.raises(OptionsError, match=told):
+        interpreter(tag, platform, given)
+
+
+def test_what_is_no_interpreter_is_named() -> None:
+    with pytest.raises(ToolError, match="false"):
+        interpreter(HERE, f"linux_{MACHINE}", "false")

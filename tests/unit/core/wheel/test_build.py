@@ -1,0 +1,185 @@
+"""The order in which a build looks and makes, with stages that only take notes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from patchgen.cli.build import build as command
+from patchgen.core import wheel as building
+from patchgen.core.patch import pins
+from patchgen.core.wheel.check import ACCEPTABLE
+from patchgen.errors import CheckError, InterruptedRun
+from patchgen.options import resolve
+from patchgen.system.checks import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from patchgen.core.wheel.check import CheckRequest
+    from patchgen.core.wheel.session import Session
+
+FUNCTIONS = {
+    "lock.make_lock": "lock",
+    "source.fetch_source": "source",
+    "environment.make_environment": "env",
+    "patch.apply_patch": "patch",
+    "objects.compile_objects": "compile",
+    "archive.pack_wheel": "wheel",
+    "verification.verify_wheel": "verify",
+}
+NAMES = [*FUNCTIONS.values()][1:]  # with an interpreter of the user
+
+
+def request(directory: Path) -> building.BuildRequest:
+    return building.BuildRequest(
+        pin=pins.find(pins.DEFAULT, pins.shipped()),
+        options=resolve({}, {}, str(directory)),
+        work=f"{directory}/work",
+        output=f"{directory}/output",
+        python="/usr/bin/python3",
+        lock=f"{directory}/conda-lock.yml",
+        environment=f"{directory}/environment.yml",
+        cache=f"{directory}/cache",
+        environ={},
+    )
+
+
+def note(
+    monkeypatch: pytest.MonkeyPatch,
+    done: Sequence[str],
+    row: Callable[[CheckRequest], Check] = lambda _: Check("git"),
+) -> list[str]:
+    """Replaces all stages by ones that take notes; those that are `done` make nothing.
+
+    The result of each is its name.
+    """
+    notes: list[str] = []
+
+    def noting(name: str) -> Callable[..., str]:
+        def stand_in(session: Session, *results: object) -> str:
+            notes.append(f"look {' '.join([name, *map(str, results)])}")
+            if name not in done:
+                session.begin(name)
+                notes.append(f"make {name}")
+            return name
+
+        return stand_in
+
+    def check(request: CheckRequest) -> list[Check]:
+        notes.append("check")
+        return [row(request)]
+
+    for function, name in FUNCTIONS.items():
+        monkeypatch.setattr(f"patchgen.core.wheel.stages.{function}", noting(name))
+    for name, stand_in in {
+        "check_build": check,
+        "sbom.require": lambda: None,
+        "environment.read_variables": lambda *_: {},
+        "delivery.deliver": lambda _, built: notes.append(f"deliver {built.wheel}"),
+    }.items():
+        monkeypatch.setattr(f"patchgen.core.wheel.{name}", stand_in)
+    return notes
+
+
+def build(monkeypatch: pytest.MonkeyPatch, directory: Path, done: Sequence[str]) -> list[str]:
+    notes = note(monkeypatch, done)
+    building.build(request(directory), lambda _: notes.append("plan"))
+    return notes
+
+
+def test_each_stage_gets_the_results_that_it_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert build(monkeypatch, tmp_path, []) == [
+        "look source", "plan", "check", "make source",
+        "look env None", "make env",
+        "look patch", "make patch",
+        "look compile source env patch", "make compile",
+        "look wheel source env compile", "make wheel",
+        "look verify env wheel", "make verify",
+        "deliver wheel",
+    ]  # fmt: skip
+
+
+def test_what_is_done_is_not_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    notes = build(monkeypatch, tmp_path, NAMES)
+    assert len(notes) == len(NAMES) + 2
+    assert notes[-2:] == ["plan", "deliver wheel"]
+
+
+def test_a_later_stage_that_is_done_is_not_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Such as the patch, which the plan could not know of without an environment."""
+    notes = build(monkeypatch, tmp_path, ["source", "patch"])
+    assert [note for note in notes if note.startswith("make")] == [
+        "make env", "make compile", "make wheel", "make verify"
+    ]  # fmt: skip
+
+
+def test_what_needs_no_check_is_not_checked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert "check" not in build(monkeypatch, tmp_path, ["source", "env", "patch", "compile"])
+
+
+def test_an_interrupted_stage_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    note(monkeypatch, ["source"])
+
+    def interrupt(session: Session) -> None:
+        session.begin("patch")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("patchgen.core.wheel.stages.patch.apply_patch", interrupt)
+    with pytest.raises(InterruptedRun, match="interrupted in stage patch; the same command goes"):
+        building.build(request(tmp_path), lambda _: None)
+
+
+def test_without_a_lock_the_first_stage_makes_one_and_the_check_comes_after(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    notes = note(monkeypatch, [])
+    (tmp_path / "environment.yml").touch()
+    asked = replace(request(tmp_path), python=None)
+    plans: list[building.Plan] = []
+    building.build(asked, plans.append)
+    assert [name for name, _ in plans[0].stages] == ["lock", *NAMES]
+    assert notes[:5] == ["look lock", "make lock", "look source", "check", "make source"]
+
+
+def test_a_plan_is_whole_though_nothing_is_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    notes = note(monkeypatch, [])
+    (tmp_path / "environment.yml").touch()
+    found = building.plan(replace(request(tmp_path), python=None))
+    assert found.stages == [(name, False) for name in ("lock", *NAMES)]
+    assert notes == ["look lock", "check"]
+    assert not (tmp_path / "work").exists()
+
+
+def test_what_the_user_accepts_is_handed_to_check(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def find(request: CheckRequest) -> Check:
+        return Check("BLAS and LAPACK", ("none",), required="no-blas" not in request.accepted)
+
+    notes, asked = note(monkeypatch, [], find), request(tmp_path)
+    with pytest.raises(CheckError, match="BLAS and LAPACK: none"):
+        building.build(asked, lambda _: None)
+    assert notes == ["look source", "check"]
+    assert [row.name for row in building.plan(asked).missing] == ["BLAS and LAPACK"]
+    accepting = replace(asked, accepted=("no-blas",))
+    assert not building.plan(accepting).missing
+    building.build(accepting, lambda _: None)
+    assert notes[-1] == "deliver wheel"
+
+
+def test_all_that_can_be_accepted_is_an_option() -> None:
+    (option,) = (one for one in command.params if one.name == "accepted")
+    kind: Any = option.type
+    assert {*kind.choices} == {*ACCEPTABLE}

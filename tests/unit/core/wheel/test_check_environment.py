@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from patchgen.core.patch import pins
+from patchgen.core.wheel import env
+from patchgen.core.wheel.check import ACCEPTABLE, CheckRequest, link, programs, python
+from patchgen.core.wheel.check.client import Client
+from patchgen.core.wheel.check.environment import LockedEnvironment, find_environment
+from patchgen.core.wheel.check.facts import Facts
+from patchgen.errors import ToolError
+from patchgen.options import resolve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchgen.system.checks import Check
+
+SHIPPED = pins.find("v1.7.1", pins.shipped())
+RECIPE = SHIPPED.recipe._replace(
+    limits={
+        "python": ">=3.6.2,<3.10",
+        "python's exit": ">=3.6.2,<3.9",
+        "blas": "",
+        "dataclasses": "",
+        "gcc": ">=7,<11",
+        "gcc with CUDA": ">=7,<9",
+        "cuda": "==10.1.*",
+        "cmake": ">=3.15,<4",
+        "setuptools": "<60",
+        "numpy": "<1.24",
+        "mkl": "<2024.1",
+        "pyyaml": "",
+    },
+)
+PIN = SHIPPED._replace(recipe=RECIPE)
+CLIENT = Client(None, headers=False)
+GOOD = {
+    "python": "3.7.12", "gxx_linux-64": "7.5.0", "cmake": "3.26.4", "ninja": "1.11.1",
+    "setuptools": "59.8.0", "wheel": "0.38.4", "numpy": "1.21.6", "pyyaml": "6.0",
+    "cudatoolkit-dev": "10.1.243",
+}  # fmt: skip
+RELOCK = "in the environment file, then run: switchml-patch env lock"
+MAKE = "run: switchml-patch env lock; or --python PYTHON builds without an environment"
+PLATFORM = env.platform()  # of conda
+SAMPLE = f"""\
+version: 1
+metadata:
+  content_hash: {{{PLATFORM}: x}}
+  channels: []
+  platforms: [{PLATFORM}]
+  sources: [environment.yml]
+package:
+- name: cmake
+  version: 3.26.4
+  manager: conda
+  platform: {PLATFORM}
+  dependencies: {{}}
+  url: https://example.org/{PLATFORM}/cmake-3.26.4-h0_0.conda
+  hash: {{md5: a, sha256: b}}
+  category: main
+  optional: false
+"""
+
+
+def ask(
+    work: str = "/w", lock: str = "conda-lock.yml", cwd: str = "/", **environ: str
+) -> CheckRequest:
+    options = resolve({}, {}, "/")
+    return CheckRequest(options, PIN, work, None, lock, environ, cwd)
+
+
+def locked(packages: dict[str, str], **environ: str) -> Facts:
+    return Facts(ask(**environ), CLIENT, LockedEnvironment(packages=packages))
+
+
+def rows(facts: Facts) -> dict[str, Check]:
+    found = [
+        *programs.check_compiler(facts),
+        *programs.check_cmake(facts),
+        *programs.check_ninja(facts),
+        *programs.check_nvcc(facts),
+        *python.check_interpreter(facts),
+    ]
+    return {row.name: row for row in found}
+
+
+def test_a_lock_that_fits() -> None:
+    found = rows(locked(GOOD))
+    assert all(row.ok for row in found.values())
+    assert {name: row.found for name, row in found.items()} == {
+        "compiler": "gcc 7.5.0 of the lock",
+        "cmake": "3.26.4 of the lock",
+        "ninja": "1.11.1 of the lock",
+        "CUDA": "10.1.243 of the lock",
+        "Python": "3.7.12 of the lock",
+        "Python's exit": "3.7.12",
+        "Python packages": "setuptools 59.8.0, wheel 0.38.4, numpy 1.21.6, pyyaml 6.0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "row", "problem"),
+    [
+        ("gxx_linux-64", "9.5.0", "compiler", "gcc 9.5.0: PyTorch 1.7.1 builds with >=7,<9"),
+        ("cmake", "4.0.1", "cmake", "cmake 4.0.1: PyTorch 1.7.1 builds with >=3.15,<4"),
+        ("cudatoolkit-dev", "11.8.0", "CUDA", "CUDA 11.8.0: PyTorch 1.7.1 builds with ==10.1.*"),
+        ("python", "3.11.0", "Python", "Python 3.11.0: PyTorch 1.7.1 builds with >=3.6.2,<3.10"),
+    ],
+)
+def test_a_version_of_a_lock(package: str, version: str, row: str, problem: str) -> None:
+    found = rows(locked({**GOOD, package: version}))[row]
+    assert found.problems == (f"{problem}; change it {RELOCK}",)
+    assert found.required
+
+
+def test_a_version_of_a_python_package_of_a_lock() -> None:
+    row = rows(locked({**GOOD, "setuptools": "65.0"}))["Python packages"]
+    wrong = "setuptools 65.0: PyTorch 1.7.1 builds with <60"
+    assert row.problems == (f"{wrong}; put setuptools<60 {RELOCK}",)
+
+
+def test_python_3_6_needs_a_package_that_later_ones_have() -> None:
+    row = rows(locked({**GOOD, "python": "3.6.15"}))["Python packages"]
+    assert row.problems == (f"dataclasses: not in the lock; put dataclasses {RELOCK}",)
+    assert rows(locked({**GOOD, "python": "3.6.15", "dataclasses": "0.8"}))["Python packages"].ok
+
+
+@pytest.mark.parametrize(
+    ("version", "ok"), [("3.7.12", True), ("3.8.20", True), ("3.9.2", False), ("3.10.1", False)]
+)
+def test_a_python_under_which_torch_crashes_at_exit(version: str, *, ok: bool) -> None:
+    row = rows(locked({**GOOD, "python": version}))["Python's exit"]
+    assert (row.ok, row.found, row.required) == (ok, version, True)
+    if not ok:
+        assert "segmentation fault (exit code 139) or an abort (134)" in row.problems[0]
+        assert row.problems[1] == (
+            f"take Python >=3.6.2,<3.9: change it {RELOCK}; "
+            "or build all the same: --accept crash-at-exit"
+        )
+
+
+def test_the_rows_that_a_user_may_accept() -> None:
+    (row,) = link.check_blas(locked(GOOD))
+    assert set(ACCEPTABLE.values()) <= {row.name, *rows(locked(GOOD))}
+
+
+MKL = {"mkl": "2020.4", "mkl-include": "2020.4"}
+
+
+@pytest.mark.parametrize(
+    ("packages", "found"),
+    [
+        (MKL, "mkl 2020.4 of the lock"),
+        ({"openblas": "0.3.21"}, "openblas 0.3.21 of the lock"),
+        ({"mkl": "2020.4"}, ""),
+        ({"libopenblas": "0.3.21"}, ""),
+    ],
+)
+def test_blas_of_a_lock(packages: dict[str, str], found: str) -> None:
+    (row,) = link.check_blas(locked({**GOOD, **packages}))
+    assert (row.name, row.found, row.ok, row.required) == (
+        "BLAS and LAPACK", found, bool(found), True
+    )  # fmt: skip
+    if not found:
+        put = f"put mkl and mkl-include {RELOCK}; or build without: --accept no-blas"
+        assert row.problems[1] == put
+    free = PIN._replace(recipe=RECIPE._replace(limits={}))
+    assert not [*link.check_blas(replace(locked(GOOD), request=replace(ask(), pin=free)))]
+
+
+def test_mkl_counts_where_the_lock_has_it() -> None:
+    assert "mkl" not in rows(locked(GOOD))["Python packages"].found
+    found = rows(locked({**GOOD, "mkl": "2020.4"}))["Python packages"]
+    assert found.ok
+    assert found.found.endswith(", mkl 2020.4")
+    row = rows(locked({**GOOD, "mkl": "2024.2.0"}))["Python packages"]
+    wrong = "mkl 2024.2.0: PyTorch 1.7.1 builds with <2024.1"
+    assert row.problems == (f"{wrong}; put mkl<2024.1 {RELOCK}",)
+
+
+def test_gcc_9_is_refused_with_cuda_only() -> None:
+    packages = {**GOOD, "gxx_linux-64": "9.5.0"}
+    assert rows(locked(packages, USE_CUDA="0"))["compiler"].ok
+    assert not rows(locked(packages, USE_CUDA="1"))["compiler"].ok
+
+
+@pytest.mark.parametrize(
+    ("package", "row", "problem", "required"),
+    [
+        ("python", "Python", f"not in the lock; put python>=3.6.2,<3.10 {RELOCK}", True),
+        ("pyyaml", "Python packages", f"pyyaml: not in the lock; put pyyaml {RELOCK}", True),
+        (
+            "numpy",
+            "numpy (optional)",
+            "not there: torch is built without from_numpy() and numpy(); put numpy<1.24 " + RELOCK,
+            False,
+        ),
+    ],
+)
+def test_a_package_that_a_lock_lacks(
+    package: str, row: str, problem: str, *, required: bool
+) -> None:
+    packages = {name: version for name, version in GOOD.items() if name != package}
+    found = rows(locked(packages))[row]
+    assert (found.problems, found.required) == ((problem,), required)
+
+
+@pytest.mark.parametrize(
+    ("environ", "packages", "cuda"),
+    [
+        ({}, {}, False),
+        ({}, {"cudatoolkit-dev": "10.1.243"}, True),
+        ({"CUDA_HOME": "/cuda"}, {}, True),
+        ({"USE_CUDA": "ON"}, {}, True),
+        ({"USE_CUDA": ""}, {}, False),
+        ({"USE_CUDA": "0"}, {"cudatoolkit-dev": "10.1.243"}, False),
+        ({"USE_CUDA": "off", "CUDA_HOME": "/cuda"}, {}, False),
+    ],
+)
+def test_whether_the_build_is_with_cuda(
+    environ: dict[str, str], packages: dict[str, str], *, cuda: bool
+) -> None:
+    assert locked(packages, **environ).cuda is cuda
+
+
+def look(tmp_path: Path, text: str | None) -> LockedEnvironment:
+    if text is not None:
+        (tmp_path / "lock.yml").write_text(text)
+    return find_environment(ask(str(tmp_path / "work"), "lock.yml", str(tmp_path)))
+
+
+@pytest.fixture
+def able(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extra is installed, which no Python before 3.10 can."""
+    pytest.importorskip("yaml", reason="PyYAML comes with the extra `env`")
+    monkeypatch.setattr(env, "require", lambda: None)
+
+
+@pytest.mark.usefixtures("able")
+def test_a_lock_is_read(tmp_path: Path) -> None:
+    found = look(tmp_path, SAMPLE)
+    assert found.problems == ()
+    assert found.found == (
+        f"1 packages of {tmp_path}/lock.yml, will be made in {tmp_path}/work/env"
+    )
+    assert found.packages == {"cmake": "3.26.4"}
+    assert found.prefix is None
+
+
+@pytest.mark.usefixtures("able")
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (None, f"No such file or directory; {MAKE}"),
+        ("", f"no conda-lock.yml: not what conda-lock writes; {MAKE}"),
+        ("- a\n- b\n", f"no conda-lock.yml: not what conda-lock writes; {MAKE}"),
+        ("a: [\n", f"no conda-lock.yml: no YAML at line 2; {MAKE}"),
+        (SAMPLE.replace("hash:", "hush:"), f"no conda-lock.yml: hash: missing; {MAKE}"),
+        (SAMPLE.replace("3.26.4", "3.10"), f"no conda-lock.yml: version: not of type str; {MAKE}"),
+        (
+            SAMPLE.replace("manager: conda", "manager: pip"),
+            f"cmake: comes from pip, not from conda; {MAKE}",
+        ),
+        (SAMPLE.replace(", sha256: b", ""), f"cmake: has no sha256; lock it again; {MAKE}"),
+        (
+            SAMPLE.replace(f"platforms: [{PLATFORM}]", "platforms: [a, b]"),
+            f"is for a, b; lock one platform; {MAKE}",
+        ),
+        (
+            SAMPLE.replace(f"platforms: [{PLATFORM}]", "platforms: [osx-64]"),
+            (
+                f"is for osx-64, this machine is {PLATFORM}; run: switchml-patch env lock "
+                f"--platform {PLATFORM}"
+            ),
+        ),
+    ],
+)
+def test_a_lock_that_cannot_be_used(tmp_path: Path, text: str | None, problem: str) -> None:
+    found = look(tmp_path, text)
+    assert found.problems == (f"{tmp_path}/lock.yml: {problem}",)
+    assert found.prefix is None
+
+
+def test_all_that_is_missing_is_named_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise ToolError("py-rattler: not installed")
+
+    monkeypatch.setattr(env, "require", refuse)
+    asked = replace(ask("work", "lock.yml", str(tmp_path)), environment="environment.yml")
+    other = "or --python PYTHON builds without an environment"
+    packages, lock = find_environment(asked).problems
+    assert packages == f"py-rattler: not installed; {other}"
+    nowhere = f"{tmp_path}/lock.yml: No such file or directory, nor {tmp_path}/environment.yml to"
+    assert lock == f"{nowhere} make it from; name a lock with --lock; {other}"
+
+
+@pytest.mark.usefixtures("able")
+@pytest.mark.parametrize("file", ["environment.yml", "other.yml"])
+def test_a_lock_that_a_build_will_make(tmp_path: Path, file: str) -> None:
+    (tmp_path / file).touch()
+    work = str(tmp_path / "work")
+    asked = replace(ask(work, "lock.yml", str(tmp_path)), environment="environment.yml")
+    found = find_environment(asked)
+    assert (not found.problems) == (file == "environment.yml")
+    if not found.problems:
+        assert found.found == f"{tmp_path}/lock.yml will be made from {tmp_path}/environment.yml"
+    (tmp_path / "lock.yml").write_text("no lock")
+    assert find_environment(asked).problems
+    assert find_environment(replace(asked, lock="nowhere/lock.yml")).problems
+
+
+def test_no_library_for_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise ToolError("py-rattler: not installed; run: pip")
+
+    monkeypatch.setattr(env, "require", missing)
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    (problem,) = look(tmp_path, SAMPLE).problems
+    expected = (
+        "py-rattler: not installed; run: pip; or --python PYTHON builds without an environment"
+    )
+    assert problem == expected
+    monkeypatch.setattr(env, "require", lambda: None)
+    (problem,) = look(tmp_path, SAMPLE).problems
+    assert problem == (
+        f"PyYAML: not installed; run: {shlex.quote(sys.executable)} -m pip install PyYAML; "
+        "or --python PYTHON builds without an environment"
+    )

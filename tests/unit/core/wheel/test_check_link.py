@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import pytest
+
+from patchgen.core.library.library import Archive
+from patchgen.core.patch import pins
+from patchgen.core.wheel.check import CheckRequest, advice, link
+from patchgen.core.wheel.check.client import Client
+from patchgen.core.wheel.check.environment import LockedEnvironment
+from patchgen.core.wheel.check.facts import Facts
+from patchgen.options import resolve
+from patchgen.system.checks import Check
+
+ALWAYS = ("glog", "boost_program_options")
+RELOCK = "in the environment file, then run: switchml-patch env lock"
+
+
+@pytest.mark.parametrize(
+    ("said", "conda", "expected"),
+    [
+        (
+            "ld: cannot find -lmnl: No such file or directory\nld: cannot find -lnuma\n",
+            False,
+            [
+                "no library mnl; install libmnl-dev (Debian) or libmnl-devel (RHEL)",
+                "no library numa; install libnuma-dev (Debian) or numactl-devel (RHEL)",
+            ],
+        ),
+        (
+            "ld.lld: error: unable to find library -libverbs\n",
+            True,
+            [f"no library ibverbs; put rdma-core {RELOCK}"],
+        ),
+        (
+            "ld: cannot find -lmnl",
+            True,
+            [
+                (
+                    "no library mnl; put libmnl.so into SWITCHML_HOME/lib: no conda package of it "
+                    "is known"
+                )
+            ],
+        ),
+        ("ld: cannot find -lgrpc++", False, ["no library grpc++; install grpc++"]),
+        (
+            (
+                "a.cc: undefined reference to `google::kLogSiteUninitialized'\n"
+                "b.cc: more undefined references to `google::kLogSiteUninitialized' follow\n"
+            ),
+            False,
+            [
+                "undefined: google::kLogSiteUninitialized",
+                "the client library was built with another glog, before 0.6: install that one",
+            ],
+        ),
+        (
+            "undefined reference to `rte_eal_init'\nundefined reference to `mlx5dv_init_obj'\n",
+            False,
+            [
+                "undefined: rte_eal_init, mlx5dv_init_obj",
+                "DPDK in DPDK_HOME is not the one that the client library was built with",
+                "DPDK was built with the mlx5 driver: add --mlx5",
+            ],
+        ),
+        (
+            "".join(f"undefined reference to `grpc::f{i}()'\n" for i in range(5)),
+            False,
+            [
+                "undefined: grpc::f0(), grpc::f1(), grpc::f2() and 2 more",
+                "gRPC's libraries in GRPC_HOME do not fit or are not whole",
+            ],
+        ),
+        (
+            "ld.lld: error: undefined symbol: other\n",
+            False,
+            [
+                "undefined: other",
+                "build the client library and what it needs with the same flags",
+            ],
+        ),
+        (
+            "ld: relocation R_X86_64_32 against `x' can not be used; recompile with -fPIC\n",
+            False,
+            ["the client library was built without -fPIC; build it again with it"],
+        ),
+        (
+            "ld -shared: return code 1\nx.a: file format not recognized\n",
+            False,
+            [
+                "x.a: file format not recognized",
+                "the client library does not link: build it again here",
+            ],
+        ),
+    ],
+)
+def test_what_a_linker_says(said: str, expected: list[str], *, conda: bool) -> None:
+    assert advice.explain_linker(said, conda=conda) == expected
+
+
+def locked(packages: dict[str, str], *, simulator: bool) -> Facts:
+    pin = pins.find("v1.7.1", pins.shipped())
+    request = CheckRequest(resolve({}, {}, "/"), pin, "/w", None, "conda-lock.yml", {}, "/")
+    client = Client(Archive((), timeouts=True, cxx11_abi=True, simulator=simulator), headers=True)
+    return Facts(request, client, LockedEnvironment(packages=packages))
+
+
+GLOG = f"glog 0.7.1: the client library builds with <0.6; change it {RELOCK}"
+
+
+@pytest.mark.parametrize(
+    ("packages", "simulator", "found", "problems"),
+    [
+        ({"glog": "0.5.0", "boost-cpp": "1.74"}, False, "glog 0.5.0, boost-cpp 1.74", []),
+        ({"glog": "0.7.1", "boost-cpp": "1.74"}, True, "glog 0.7.1, boost-cpp 1.74", []),
+        ({"glog": "0.7.1", "boost-cpp": "1.74"}, False, "glog 0.7.1, boost-cpp 1.74", [GLOG]),
+        (
+            {"libboost-devel": "1.86"},
+            True,
+            "boost-cpp 1.86",
+            [f"no library glog in the lock; put glog {RELOCK}"],
+        ),
+    ],
+)
+def test_libraries_of_a_lock(
+    packages: dict[str, str], found: str, problems: list[str], *, simulator: bool
+) -> None:
+    row = link.find_in_lock(ALWAYS, locked(packages, simulator=simulator))
+    assert row == Check("libraries", tuple(problems), found)

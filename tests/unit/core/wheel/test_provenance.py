@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from support.wheelhouse import COMMIT, GLOO, PROVENANCE
+
+from patchgen import __version__
+from patchgen.core.wheel.provenance import describe, write
+from patchgen.system.files import measure
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchgen.core.wheel.provenance import WheelInputs
+
+
+def definition(provenance: WheelInputs = PROVENANCE) -> Any:  # JSON
+    predicate: Any = describe(provenance).statement()["predicate"]
+    return predicate["buildDefinition"]
+
+
+def test_it_is_a_statement_about_the_wheel() -> None:
+    said: Any = describe(PROVENANCE).statement()
+    assert said["_type"] == "https://in-toto.io/Statement/v1"
+    assert said["predicateType"] == "https://slsa.dev/provenance/v1"
+    assert said["subject"] == [
+        {
+            "name": "torch-1.7.1+switchml.dpdk-cp39-cp39-linux_x86_64.whl",
+            "digest": {"sha256": "1" * 64},
+            "annotations": {"size": 17},
+        }
+    ]
+    assert said["predicate"]["runDetails"]["builder"]["version"] == {
+        "switchml-patch": __version__,
+        "zlib": zlib.ZLIB_RUNTIME_VERSION,
+    }
+
+
+def test_what_was_asked_for() -> None:
+    assert definition()["externalParameters"] == {
+        "pin": {"name": "v1.7.1", "commit": COMMIT},
+        "flags": ["DPDK"],
+        "homes": {
+            "SWITCHML_HOME": "/opt/s\\xff",
+            "GRPC_HOME": "/opt/third_party/grpc/build",
+            "DPDK_HOME": "/opt/third_party/dpdk/build",
+        },
+        "variables": {"USE_CUDA": "0"},
+    }
+
+
+def test_what_the_user_went_on_without() -> None:
+    accepted = replace(PROVENANCE, accepted=("no-blas",))
+    assert definition(accepted)["externalParameters"]["accepted"] == ["no-blas"]
+
+
+def test_what_it_was_made_with() -> None:
+    assert definition()["internalParameters"] == {
+        "version": "1.7.1+switchml.dpdk",
+        "toolchain": dict(PROVENANCE.toolchain),
+        "SOURCE_DATE_EPOCH": 1607370004,
+        "buildPath": "/build",
+        "isolation": {"namespaces": "mount, network", "network": {"compile": "loopback"}},
+    }
+
+
+def test_what_it_was_made_from() -> None:
+    assert definition()["resolvedDependencies"] == [
+        {
+            "name": "pytorch",
+            "uri": f"git+https://github.com/pytorch/pytorch.git@{COMMIT}",
+            "digest": {"gitCommit": COMMIT},
+        },
+        {
+            "name": "third_party/gloo",
+            "uri": f"git+https://github.com/facebookincubator/gloo@{GLOO}",
+            "digest": {"gitCommit": GLOO},
+        },
+        {"name": "switchml_pytorch.patch", "digest": {"sha256": "2" * 64}},
+        {
+            "name": "libswitchml-client.a",
+            "digest": {"sha256": "3" * 64},
+            "annotations": {"simulator": True},
+        },
+        {"name": "conda-lock.yml", "digest": {"sha256": "4" * 64}},
+    ]
+
+
+def test_what_there_is_none_of_is_left_out() -> None:
+    bare = replace(PROVENANCE, client_sha256=None, lock_sha256=None)
+    names = [one["name"] for one in definition(bare)["resolvedDependencies"]]
+    assert names == ["pytorch", "third_party/gloo", "switchml_pytorch.patch"]
+
+
+def test_the_same_values_give_the_same_bytes(tmp_path: Path) -> None:
+    wheel = str(tmp_path / "a.whl")
+    path = write(wheel, PROVENANCE)
+    assert path == f"{wheel}.provenance.json"
+    first = measure(path)
+    turned = {key: PROVENANCE.commits[key] for key in reversed([*PROVENANCE.commits])}
+    assert measure(write(wheel, replace(PROVENANCE, commits=turned))) == first
+    with open(path, encoding="ascii") as file:
+        assert json.load(file) == describe(PROVENANCE).statement()

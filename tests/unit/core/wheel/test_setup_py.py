@@ -1,0 +1,140 @@
+"""The log of a build: all attempts, by line."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from patchgen.core.wheel import diagnosis, place, setup_py
+from patchgen.errors import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Callable[[str], str]:
+    """Runs a setup.py of a text; what the log holds after it."""
+    source, logs = tmp_path / "source", tmp_path / "logs"
+    source.mkdir()
+    logs.mkdir()
+    session: Any = SimpleNamespace(
+        request=SimpleNamespace(
+            source=str(source), logs=str(logs), workers=1, version="1", remote_cache=None
+        ),
+        guard=None,
+        place=replace(place.find(str(tmp_path)), seen=str(tmp_path)),
+    )
+
+    built: Any = SimpleNamespace(epoch=0)
+    env: Any = SimpleNamespace(python="/usr/bin/python3", environ={})
+
+    def run(program: str) -> str:
+        (source / "setup.py").write_text(program)
+        setup_py.run_setup(session, built, env, ["build"])
+        return (logs / "build.log").read_text()
+
+    return run
+
+
+FAILS = "print('first\\x0cof a page\\x0c\\rline\\nerror: no such thing'); raise SystemExit(1)"
+
+
+def test_the_line_of_an_error_is_that_of_the_log(
+    attempt: Callable[[str], str], tmp_path: Path
+) -> None:
+    attempt("print('well')")
+    with pytest.raises(ToolError) as caught:
+        attempt(FAILS)
+    log = tmp_path / "logs" / "build.log"
+    lines = log.read_bytes().decode().split("\n")
+    assert f"(line {lines.index('error: no such thing') + 1} of {log})" in str(caught.value)
+
+
+def test_all_attempts_are_kept_each_on_lines_of_its_own(
+    attempt: Callable[[str], str], tmp_path: Path
+) -> None:
+    attempt("print('first')")
+    log = tmp_path / "logs" / "build.log"
+    log.write_text(log.read_text() + "a line that a kill cut sh")
+    said = attempt("print('second')").splitlines()
+    assert [line for line in said if not line.startswith("==> compile, ")] == [
+        "first", "a line that a kill cut sh", "second"
+    ]  # fmt: skip
+    assert len([line for line in said if line.startswith("==> compile, ")]) == 2
+
+
+def test_a_line_is_in_the_log_before_the_next_is_read(
+    attempt: Callable[[str], str], tmp_path: Path
+) -> None:
+    log = tmp_path / "logs" / "build.log"
+    program = (
+        "import time\n"
+        "print('written', flush=True)\n"
+        f"while 'written\\n' not in open({str(log)!r}).read(): time.sleep(0.01)\n"
+    )
+    assert attempt(program).endswith("written\n")
+
+
+ASKS = """\
+from urllib.request import urlopen
+urlopen("http://127.0.0.1:{}/asset")
+"""
+FAILED_STEP = """\
+[1/9] Generating asset
+FAILED: third_party/asset.tgz
+cmake -E env git clone https://example.org/asset
+fatal: unable to access 'https://example.org/asset/': Could not resolve host: example.org
+[2/9] Building C object tiny.c.o
+See https://cmake.org
+"""
+
+
+def test_a_step_that_asks_for_the_network_is_told(attempt: Callable[[str], str]) -> None:
+    with pytest.raises(ToolError) as caught:
+        attempt("from urllib.request import urlopen\nurlopen('http://192.0.2.7:8080/asset')")
+    said = str(caught.value)
+    assert said.startswith("compile: setup.py asked for http://192.0.2.7:8080/asset, and a build")
+    assert "Network is unreachable" in said
+
+
+def test_a_server_of_this_machine_is_not_reached(attempt: Callable[[str], str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)  # noqa: FBT003  # has no keyword
+        with pytest.raises(ToolError, match="Connection refused"):
+            attempt(ASKS.format(server.getsockname()[1]))
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+@pytest.mark.parametrize(
+    ("output", "step", "address"),
+    [
+        (FAILED_STEP, "third_party/asset.tgz", "https://example.org/asset/"),
+        ("ssh: Could not resolve hostname a.example: Temporary failure in name resolution",
+         "ssh", "a.example"),
+        ("wget: unable to resolve host address \u2018a.example\u2019", "wget", "a.example"),
+        ("curl: (7) Failed to connect to 10.1.2.3 port 80 after 0 ms: Couldn't connect to server",
+         "curl", "10.1.2.3"),
+        ("CMake Error at get.cmake:3 (file):\n\n  status: [6;\"Couldn't resolve host name\"]",
+         "CMake Error at get.cmake:3", ""),
+        ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "", ""),
+    ],
+)  # fmt: skip
+def test_step_and_address_are_read_from_what_programs_say(
+    output: str, step: str, address: str
+) -> None:
+    found = diagnosis.find_network_call(output.split("\n"))
+    assert found is not None
+    assert (found.step, found.address) == (step, address)
+
+
+def test_an_error_of_another_kind_is_no_call_of_the_network() -> None:
+    assert diagnosis.find_network_call(["error: no such thing", "see https://cmake.org"]) is None
+    tolerated = ["curl: (6) Could not resolve host: a.example", *["well"] * 100, "error: no such"]
+    assert diagnosis.find_network_call(tolerated) is None

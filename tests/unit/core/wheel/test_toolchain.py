@@ -1,0 +1,40 @@
+"""Toolchain of a build, as its provenance has it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from patchgen.core.wheel import toolchain
+from patchgen.errors import ToolError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def program(path: Path, says: str) -> str:
+    path.write_text(f"#!/bin/sh\necho '{says}' $*\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_both_compilers_are_named_with_their_versions(tmp_path: Path) -> None:
+    plus, plain = program(tmp_path / "c++", "plus 3"), program(tmp_path / "my cc", "plain 4")
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CC": f"'{plain}' -m64"}
+    found = toolchain.find(sys.executable, environ)
+    assert (found.compiler, found.c_compiler) == (plus, plain)
+    assert found.programs["c++"] == "plus 3 --version"
+    assert found.programs["cc"] == "plain 4 -m64 --version"
+    assert found.data()["c_compiler"] == plain
+    program(tmp_path / "my cc", "plain 5")
+    assert toolchain.find(sys.executable, environ).identity != found.identity
+
+
+@pytest.mark.parametrize("variable", ["CC", "CXX"])
+@pytest.mark.parametrize("value", ["/none/cc", "'", " "])
+def test_a_compiler_that_is_none_is_named(variable: str, value: str) -> None:
+    with pytest.raises(ToolError, match=rf"no such compiler; .*set {variable}"):
+        toolchain.find(sys.executable, {**os.environ, variable: value})

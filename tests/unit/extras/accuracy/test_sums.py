@@ -1,0 +1,139 @@
+"""Exact sums, the errors against them, and the cuts that bound the memory."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from patchgen.extras.accuracy import blocks
+from patchgen.extras.accuracy.blocks import Block
+from patchgen.extras.accuracy.deviation import Binade, Deviation
+from patchgen.extras.accuracy.distributions import DISTRIBUTIONS, Random
+from patchgen.extras.accuracy.exact import exact_sum
+from patchgen.extras.accuracy.methods import Float32
+
+F = np.float32
+
+
+def test_cuts_keep_units_whole() -> None:
+    found = list(blocks.cut([range(10), range(10, 10), range(10, 17)], 3, 7))
+    assert found == [Block(0, 6, 0), Block(6, 10, 0), Block(10, 16, 2), Block(16, 17, 2)]
+    assert list(blocks.cut([range(5)], 3, 1)) == [Block(0, 3, 0), Block(3, 5, 0)]
+
+
+@pytest.mark.parametrize(("numel", "parts"), [(0, 2), (1, 4), (10, 4), (12, 3)])
+def test_shares_differ_by_one_element(numel: int, parts: int) -> None:
+    found = list(blocks.shares(numel, parts))
+    assert [element for share in found for element in share] == list(range(numel))
+    sizes = [len(share) for share in found]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] - sizes[-1] <= 1
+
+
+def test_exact_sums_are_exact_where_float64_is_not() -> None:
+    bits = np.random.default_rng(1).integers(0, 0x7F800000, (20, 500), dtype=np.uint32)
+    values = bits.view(F)
+    values[10:] *= -1
+    values[:, 0] = [1e30, 1, -1e30, *[0] * 17]
+    high, low = exact_sum(values)
+    assert (high[0], low[0]) == (1, 0)
+    naive = values.astype(np.float64).sum(axis=0)
+    worse = 0
+    for column in range(values.shape[1]):
+        exact = sum(map(Fraction, values[:, column].tolist()))
+        size = sum(map(abs, map(Fraction, values[:, column].tolist())))
+        error = abs(Fraction(float(high[column])) + Fraction(float(low[column])) - exact)
+        assert error <= size / 2**100
+        worse += abs(Fraction(float(naive[column])) - exact) > error
+    assert worse > 100
+
+
+def test_exact_sums_of_inf_and_nan_are_not_finite() -> None:
+    high, _ = exact_sum(np.array([[np.inf, np.nan, np.inf, 1], [1, 1, -np.inf, 2]], F))
+    assert np.isfinite(high).tolist() == [False, False, False, True]
+
+
+def test_deviation() -> None:
+    exact = np.array([4.0, -2.0, 0.5, 1.0, 8.0, np.nan, 0.0])
+    result = np.array([4.5, -2.0, 0.0, np.inf, 8.0, 1.0, 0.25], F)
+    found = Deviation()
+    for part in (slice(0, 3), slice(3, 7)):
+        found.add((exact[part], np.zeros_like(exact[part])), result[part])
+    assert (found.count, found.undefined, found.lost, found.zeroed) == (5, 1, 1, 1)
+    assert found.largest == 0.5
+    squares, power = 0.25 + 0.25 + 0.0625, 16 + 4 + 0.25 + 64
+    assert found.rms == pytest.approx((squares / 5) ** 0.5)
+    assert found.relative == pytest.approx((squares / power) ** 0.5)
+    assert found.decibel == pytest.approx(-10 * np.log10(squares / power))
+    assert found.binades == [
+        Binade(-1, 1, 0.5),
+        Binade(1, 1, 0),
+        Binade(2, 1, 0.5),
+        Binade(3, 1, 0),
+    ]
+
+
+def test_deviation_uses_both_halves_of_the_exact_sum() -> None:
+    found = Deviation()
+    found.add((np.array([1.0]), np.array([2.0**-60])), np.array([1], F))
+    assert found.largest == 2.0**-60
+
+
+def test_ratios_that_have_no_value() -> None:
+    empty = Deviation()
+    assert (empty.rms, empty.relative, empty.decibel, empty.binades) == (0, None, None, [])
+    right = Deviation()
+    right.add((np.array([2.0]), np.array([0.0])), np.array([2], F))
+    assert (right.relative, right.decibel) == (0, None)
+    zeros = Deviation()
+    zeros.add((np.array([0.0]), np.array([0.0])), np.array([1], F))
+    assert (zeros.rms, zeros.relative, zeros.binades) == (1, None, [])
+
+
+def test_binades_reach_over_all_sums_of_float32() -> None:
+    found = Deviation()
+    exact = np.array([2.0**-149, 65535 * 2.0**127])
+    found.add((exact, np.zeros(2)), np.array([0, 0], F))
+    assert [binade.exponent for binade in found.binades] == [-149, 142]
+
+
+def test_float32_is_added_in_rank_order() -> None:
+    values = np.array([[1, 1e8], [2.0**-24, -1e8], [2.0**-24, 1]], F)
+    plain = Float32(3)
+    assert plain.sum(values, Block(0, 2, 0)).tolist() == [1, 1]
+    assert list(plain.blocks(5, 2)) == [Block(0, 2, 0), Block(2, 4, 0), Block(4, 5, 0)]
+    assert plain.bits(5) == 32
+    assert plain.sent(5) == pytest.approx(32 * 4 / 3)
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_values_do_not_depend_on_the_cuts(name: str) -> None:
+    tensors = Random(name, 2.0, 7, 3, 1000)
+    (whole,) = tensors.read([Block(0, 1000, 0)])
+    parts = list(tensors.read(blocks.cut([range(1000)], 1, 33)))
+    assert np.array_equal(np.concatenate(parts, axis=1), whole)
+    assert whole.dtype == F
+    assert whole.shape == (3, 1000)
+    assert not np.array_equal(whole[0], whole[1])
+    (other,) = Random(name, 2.0, 8, 3, 1000).read([Block(0, 1000, 0)])
+    assert not np.array_equal(whole, other)
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [("normal", 1.9, 2.1), ("uniform", 1.1, 1.2), ("laplace", 2.7, 3.0)],
+)
+def test_spread(name: str, low: float, high: float) -> None:
+    (values,) = Random(name, 2.0, 0, 2, 20_000).read([Block(0, 20_000, 0)])
+    assert abs(values.mean()) < 0.1
+    assert low < values.std() < high
+
+
+def test_lognormal_spans_decades_with_both_signs() -> None:
+    (values,) = Random("lognormal", 1.0, 0, 1, 20_000).read([Block(0, 20_000, 0)])
+    assert 0.45 < (values > 0).mean() < 0.55
+    spread = np.log(np.abs(values.astype(np.float64)))
+    assert abs(spread.mean()) < 0.2
+    assert 2.8 < spread.std() < 3.2

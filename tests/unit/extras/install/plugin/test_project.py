@@ -1,0 +1,122 @@
+"""The files of the plugin: the patch's own C++, and what follows from the torch."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+
+import pytest
+
+from patchgen.core.patch import pins, render
+from patchgen.core.torch import Torch
+from patchgen.extras.install.plugin import project
+from patchgen.extras.install.plugin.target import Target
+from patchgen.extras.install.plugin.virtuals import Method
+from patchgen.options import Options
+
+TORCH = Torch(
+    python="/usr/bin/python3", version="2.13.0+cpu", commit="cf30153c", cuda=None, cxx11_abi=True,
+    gloo=True, root="/opt/torch's", python_include="/usr/include/python3.11",
+    purelib="/usr/lib", tag="cp311",
+)  # fmt: skip
+TARGET = Target(
+    torch=TORCH,
+    base="Backend",
+    methods=(
+        Method("void", "shutdown", (), const=False),
+        Method("void", "setGroupUid", ("const std::string&",), const=False),
+        Method("void", "hook", ("std::function<void()>&&", "int"), const=True),
+        Method("c10::intrusive_ptr<Work>", "allreduce", ("int",), const=False),
+    ),
+    standard=20,
+    definitions=('PYBIND11_STDLIB="_libstdcpp"',),
+    suffix=".cpython-311.so",
+    tag="cp311-cp311-linux_x86_64",
+)
+OPTIONS = Options(
+    flags=("DPDK",),
+    switchml_home="/opt/switch ml", grpc_home="/opt/grpc", dpdk_home="/opt/dpdk",
+)  # fmt: skip
+
+
+def test_delegate_is_the_one_of_the_patch() -> None:
+    sources = project.sources(OPTIONS, TARGET)
+    for pin in pins.shipped():
+        for path, content in render.fixed_files(pin).items():
+            name = path.rpartition("/")[2]
+            assert name == "switchml.py" or sources[name] == content
+
+
+def test_flags_are_those_of_the_options() -> None:
+    text = project.sources(OPTIONS, TARGET)["switchml.cmake"].decode()
+    assert "set(SWITCHML_FLAGS DPDK)" in text
+    assert 'switchml_home(SWITCHML_HOME "/opt/switch ml")' in text
+
+
+def test_what_torch_lets_decide_is_handed_on() -> None:
+    text = " ".join(project.sources(OPTIONS, TARGET)["Forwarding.inc"].decode().split())
+    assert "class Forwarding : public Backend" in text
+    assert "void shutdown() override { end(); return wrapped_->shutdown(); }" in text
+    assert "Backend::setGroupUid(a1); return wrapped_->setGroupUid(a1);" in text
+    handed = "void hook(std::function<void()>&& a1, int a2) const override"
+    assert f"{handed} {{ return wrapped_->hook(std::move(a1), a2); }}" in text
+    assert "allreduce" not in text
+
+
+def test_groups_that_are_made_of_the_wrapped_one() -> None:
+    store, options = "const c10::intrusive_ptr<Store>&", "const c10::intrusive_ptr<Options>&"
+    made = "c10::intrusive_ptr<Backend>"
+    methods = (
+        Method(made, "split", (store, "const std::vector<int>&", options), const=False),
+        Method(made, "merge", (store, options, "const int&", "const int&"), const=False),
+        Method("c10::intrusive_ptr<Work>", "broadcast", ("int&",), const=False),
+        Method("c10::intrusive_ptr<Work>", "reconfigure", ("const Options&",), const=False),
+    )
+    target = dataclasses.replace(TARGET, methods=methods)
+    text = " ".join(project.sources(OPTIONS, target)["Forwarding.inc"].decode().split())
+    assert "return adopt(a1, wrapped_->split(a1, a2, a3), a3->timeout);" in text
+    assert "return adopt(a1, wrapped_->merge(a1, a2, a3, a4), a2->timeout);" in text
+    assert "return made([&] { return wrapped_->broadcast(a1); });" in text
+    assert "end(); auto work = wrapped_->reconfigure(a1); work->wait();" in text
+    before = dataclasses.replace(target, methods=(dataclasses.replace(methods[0], arguments=()),))
+    text = project.sources(OPTIONS, before)["Forwarding.inc"].decode()
+    assert "return wrapped_->split();" in text, "older releases give it no Store"
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_flight_recorder(*, reachable: bool) -> None:
+    target = dataclasses.replace(TARGET, flight_recorder=reachable)
+    text = project.sources(OPTIONS, target)["FlightRecords.hpp"].decode()
+    assert ("getFlightRecorder" in text) == reachable
+
+
+def test_paths_and_definitions_are_quoted_for_cmake() -> None:
+    text = project.sources(OPTIONS, TARGET)["CMakeLists.txt"].decode()
+    assert '"PYBIND11_STDLIB=\\"_libstdcpp\\""' in text
+    assert 'target_link_directories(_C PRIVATE "/opt/torch\'s/lib")' in text
+
+
+@pytest.mark.parametrize("cuda", [None, "13.0"])
+def test_module_is_python_and_knows_its_torch(cuda: str | None) -> None:
+    target = dataclasses.replace(TARGET, torch=dataclasses.replace(TORCH, cuda=cuda))
+    modules = project.modules(target)
+    assert modules["torch_switchml/doctor/__main__.py"]
+    names = {name.rpartition("/")[2] for name in modules if name.count("/") == 1}
+    assert names == {
+        "__init__.py", "_guards.py", "_hierarchical.py", "_job.py", "_launch.py", "_layers.py",
+        "_patch.py", "_plan.py", "_quantized.py", "_settings.py", "cgx.py",
+    }  # fmt: skip
+    for text in modules.values():
+        ast.parse(text)
+    built_for = ("2.13.0+cpu", "cf30153c", cuda)
+    module = ast.parse(modules["torch_switchml/__init__.py"])
+    values = {
+        node.targets[0].id: node.value
+        for node in module.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    assert ast.literal_eval(values["_BUILT_FOR"]) == built_for
+
+
+def test_release_has_no_local_part() -> None:
+    assert TARGET.release == "2.13.0"

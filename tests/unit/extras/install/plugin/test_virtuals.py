@@ -1,0 +1,109 @@
+"""The virtual methods of a class, read from headers as torch writes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from patchgen.errors import FileError, ToolError
+from patchgen.extras.install.plugin.virtuals import Method, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEADER = """
+class TORCH_API Work : public Holder {
+  virtual bool other();
+};
+
+// class TORCH_API Backend : in words
+class TORCH_API Backend : public torch::CustomClassHolder {
+ public:
+  struct TORCH_API Options : Holder {
+    ~Options() override = default;
+    virtual c10::intrusive_ptr<Options> clone() const {
+      return c10::make_intrusive<Options>(*this);
+    }
+  };
+  explicit Backend(int rank, int size);
+  virtual ~Backend();
+
+  virtual bool supportsSplitting() const {
+    return false;
+  }
+
+  virtual c10::intrusive_ptr<Work> allgather(
+      std::vector<std::vector<at::Tensor>>& /* outputs, of all */,
+      std::vector<at::Tensor>& inputs, // from here
+      const AllgatherOptions& opts = AllgatherOptions()) {
+    TORCH_CHECK(false, "virtual void text(int)");
+  }
+
+  virtual void monitoredBarrier(
+      const BarrierOptions& /* unused */,
+      bool /* unused */ = false) {}
+
+  virtual void registerOnCompletionHook(
+      std::function<void(std::shared_ptr<WorkInfo>)>&& hook) = 0;
+  virtual std::unordered_map<std::string, uint64_t> getMemoryStats();
+  virtual at::Tensor allocateTensor(long size, at::TensorOptions options = {}) { return {}; }
+  virtual const std::string getName() const { return "a"; };
+  void plain(int);
+};
+"""
+METHODS = [
+    Method("bool", "supportsSplitting", (), const=True),
+    Method(
+        "c10::intrusive_ptr<Work>",
+        "allgather",
+        (
+            "std::vector<std::vector<at::Tensor>>&",
+            "std::vector<at::Tensor>&",
+            "const AllgatherOptions&",
+        ),
+        const=False,
+    ),
+    Method("void", "monitoredBarrier", ("const BarrierOptions&", "bool"), const=False),
+    Method(
+        "void",
+        "registerOnCompletionHook",
+        ("std::function<void(std::shared_ptr<WorkInfo>)>&&",),
+        const=False,
+    ),
+    Method("std::unordered_map<std::string, uint64_t>", "getMemoryStats", (), const=False),
+    Method("at::Tensor", "allocateTensor", ("long", "at::TensorOptions"), const=False),
+    Method("const std::string", "getName", (), const=True),
+]
+
+
+@pytest.fixture
+def header(tmp_path: Path) -> Path:
+    path = tmp_path / "Backend.hpp"
+    path.write_text(HEADER)
+    return path
+
+
+def test_methods_in_their_order(header: Path) -> None:
+    assert read(str(header), "Backend") == METHODS
+
+
+def test_methods_of_the_class_that_was_asked_for(header: Path) -> None:
+    assert [method.name for method in read(str(header), "Work")] == ["other"]
+
+
+def test_no_such_class(header: Path) -> None:
+    with pytest.raises(ToolError, match="defines no class ProcessGroup"):
+        read(str(header), "ProcessGroup")
+
+
+def test_class_without_virtual_methods(tmp_path: Path) -> None:
+    header = tmp_path / "Backend.hpp"
+    header.write_text("class Backend { void plain(); };\n")
+    with pytest.raises(ToolError, match="no virtual method"):
+        read(str(header), "Backend")
+
+
+def test_no_header(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"Backend\.hpp"):
+        read(str(tmp_path / "Backend.hpp"), "Backend")

@@ -1,0 +1,77 @@
+"""The plugin's wheel: what is in it, and that nothing else decides its bytes."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import os
+import zipfile
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from patchgen.errors import FileError
+from patchgen.extras.install.plugin import wheel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONTENTS = {"torch_switchml/__init__.py": b"import torch\n", "torch_switchml/_C.so": b"\x7fELF"}
+VERSION = "2.13.0+switchml.dpdk"
+TAG = "cp311-cp311-linux_x86_64"
+METADATA = wheel.Metadata(VERSION, TAG, "torch==2.13.0")
+
+
+def write(directory: Path, contents: dict[str, bytes]) -> Path:
+    path = directory / METADATA.file_name
+    wheel.write(str(path), contents, METADATA)
+    return path
+
+
+def test_record_and_metadata(tmp_path: Path) -> None:
+    path = write(tmp_path, CONTENTS)
+    assert path.name == "torch_switchml-2.13.0+switchml.dpdk-cp311-cp311-linux_x86_64.whl"
+    with zipfile.ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    metadata = "torch_switchml-2.13.0+switchml.dpdk.dist-info"
+    record = contents.pop(f"{metadata}/RECORD").decode()
+    rows = {row[0]: row[1:] for row in csv.reader(io.StringIO(record))}
+    assert rows.pop(f"{metadata}/RECORD") == ["", ""]
+    for name, content in contents.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        assert rows.pop(name) == [f"sha256={digest}", str(len(content))]
+    assert not rows
+    assert {name: contents[name] for name in CONTENTS} == CONTENTS
+    said = contents[f"{metadata}/METADATA"].decode().splitlines()
+    assert "Name: torch-switchml" in said
+    assert f"Version: {VERSION}" in said
+    assert "Requires-Dist: torch==2.13.0" in said
+    assert f"Tag: {TAG}" in contents[f"{metadata}/WHEEL"].decode().splitlines()
+
+
+def test_entry_point() -> None:
+    path = f"torch_switchml-{VERSION}.dist-info/entry_points.txt"
+    assert path not in METADATA.files
+    content = replace(METADATA, entry_points="torch.distributed.backends").files[path]
+    assert content.decode().splitlines() == [
+        "[torch.distributed.backends]",
+        "switchml = torch_switchml_backend:register",
+    ]
+
+
+def test_same_contents_same_bytes(tmp_path: Path) -> None:
+    paths = []
+    for name, order in (("one", 1), ("two", -1)):
+        directory = tmp_path / name
+        directory.mkdir()
+        paths.append(write(directory, dict(list(CONTENTS.items())[::order])))
+        os.utime(paths[-1], (0, 0))
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(FileError):
+        wheel.write(str(tmp_path / "none" / "x.whl"), CONTENTS, METADATA)

@@ -1,0 +1,366 @@
+"""The doctor's looks at a host, and its verdict on what ranks have said."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchgen.core.patch import render
+from patchgen.extras.install.payload.doctor import config, legs, machine, measure, table
+from patchgen.extras.install.payload.doctor import rank as of_rank
+from patchgen.extras.install.payload.doctor.meeting import find_problem
+
+DOCS = Path(__file__).parents[4] / "docs"
+MOUNTED = "hugetlbfs /dev/hugepages hugetlbfs rw 0 0\n"
+DPDK = {"general.backend": "dpdk", "backend.dpdk.extra_eal_options": "--no-huge"}
+SOFTWARE = {
+    "torch": "2.9.0", "switchml": "torch_switchml", "simulator": "False", "flags": "DPDK",
+    "protocol": "1", "mends": "heap",
+}  # fmt: skip
+
+
+def write(root: Path, files: dict[str, str]) -> str:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return str(root)
+
+
+def looked(root: Path, files: dict[str, str], **values: str) -> list[tuple[str, str]]:
+    given = {**DPDK, **{key.replace("__", "."): value for key, value in values.items()}}
+    return [*machine.look(given, simulator=False, root=write(root, files))]
+
+
+def pages(free: dict[int, int], mounts: str) -> dict[str, str]:
+    place = "sys/kernel/mm/hugepages/hugepages-{}kB/free_hugepages"
+    return {
+        "proc/mounts": f"proc /proc proc rw 0 0\n{mounts}",
+        "sys/kernel/mm/hugepages/.keep": "",
+        **{place.format(size): f"{count}\n" for size, count in free.items()},
+    }
+
+
+@pytest.mark.parametrize(
+    ("free", "mounts", "found"),
+    [
+        ({2048: 512, 1048576: 4}, MOUNTED,
+         ("ok", "huge pages free: 512 of 2048 kB, 4 of 1048576 kB")),
+        ({2048: 512}, "", ("bad", "no hugetlbfs is mounted")),
+        ({2048: 0}, MOUNTED, ("bad", "no huge page is free")),
+    ],
+)  # fmt: skip
+def test_huge_pages(
+    tmp_path: Path, free: dict[int, int], mounts: str, found: tuple[str, str]
+) -> None:
+    files = pages(free, mounts)
+    del files["sys/kernel/mm/hugepages/.keep"]
+    options = {"backend__dpdk__extra_eal_options": "-m 256"}
+    assert looked(tmp_path, files, **options) == [found]
+    assert looked(tmp_path, {}) == []  # not needed with --no-huge
+
+
+def test_a_kernel_without_huge_pages(tmp_path: Path) -> None:
+    assert machine.look_at_pages(str(tmp_path)) == ("bad", "this kernel has no huge pages")
+
+
+@pytest.mark.parametrize(
+    ("link", "numel", "found"),
+    [
+        ((1500, True), "256", [("ok", "ens1: MTU 1500")]),
+        ((1061, True), "256", [("bad", "the MTU of ens1 is 1061, packets need 1062")]),
+        ((294, True), "64", [("ok", "ens1: MTU 294")]),
+        ((1500, False), "256", [("bad", "ens1 has no link"), ("ok", "ens1: MTU 1500")]),
+    ],
+)
+def test_a_link(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    link: tuple[int, bool],
+    numel: str,
+    found: list[tuple[str, str]],
+) -> None:
+    monkeypatch.setattr(machine, "read_link", lambda _: link)
+    values = {"backend__dpdk__worker_ip": "interface:ens1", "general__packet_numel": numel}
+    assert looked(tmp_path, {}, **values) == found
+
+
+def test_elements_that_are_no_number(tmp_path: Path) -> None:
+    """The delegate refuses them."""
+    values = {"backend__dpdk__worker_ip": "interface:lo", "general__packet_numel": "many"}
+    assert looked(tmp_path, {}, **values) == []
+
+
+def test_clocks_of_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 3, 5})
+    place = "sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor"
+    files = {place.format(core): text for core, text in ((0, "performance"), (3, "powersave"))}
+    found = ("doubtful", "cores 3 are not governed by performance")
+    assert looked(tmp_path, files) == [found]
+
+
+def test_an_interface_that_is_not_there(tmp_path: Path) -> None:
+    values = {"backend__dpdk__worker_ip": "interface:ens7"}
+    assert looked(tmp_path, {}, **values) == [("bad", "there is no interface ens7")]
+
+
+def test_the_interface_of_an_address(tmp_path: Path) -> None:
+    found = looked(tmp_path, {}, backend__dpdk__worker_ip="127.0.0.1")
+    assert found[-1] == ("ok", f"lo: MTU {machine.read_link('lo')[0]}")
+
+
+def test_cards(tmp_path: Path) -> None:
+    options = {"backend__dpdk__extra_eal_options": "--no-huge -a 0000:41:00.0,mprq_en=1 -a 5e:00.1"}
+    place = tmp_path / "sys/bus/pci/devices/0000:41:00.0"
+    place.mkdir(parents=True)
+    (place / "driver").symlink_to("/sys/bus/pci/drivers/mlx5_core")
+    assert looked(tmp_path, {}, **options) == [
+        ("ok", "card 0000:41:00.0: mlx5_core"),
+        ("bad", "there is no card 0000:5e:00.1"),
+    ]
+
+
+def test_the_simulator_needs_nothing_of_the_host(tmp_path: Path) -> None:
+    assert [*machine.look({}, simulator=True, root=str(tmp_path))] == []
+    assert [*machine.look({"general.backend": "dummy"}, simulator=False)] == []
+
+
+def test_the_values_of_a_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "own.cfg"
+    path.write_text(
+        "[general]\nrank = 3\nnum_workers=7 # all\nbackend = dpdk\n"
+        "[backend.dpdk]\nworker_ip = ${NAME}\nextra_eal_options = --vdev 'a b'\n"
+    )
+    environ = {"SWITCHML_CONFIG": str(path), "NAME": "10.0.0.1"}
+    values = config.read_values(environ)
+    assert values["backend.dpdk.worker_ip"] == "10.0.0.1"
+    assert config.eal_options(values) == ["--vdev", "a b"]
+    rest = config.without_numbers(config.read_text(environ))
+    assert "rank" not in rest
+    assert "num_workers" not in rest
+    assert "backend = dpdk" in rest
+    for path in (tmp_path / "none", tmp_path):
+        assert config.read_values({"SWITCHML_CONFIG": str(path)}) == {}
+    assert socket.gethostname() in config._places({})[-1]
+
+
+def rank(number: int, host: str = "", **attempt: Any) -> dict[str, Any]:
+    report = {
+        "world_size": 2, "step": "", "objection": "", "failure": "", "filled_in": "",
+        "offer": {"packet_numel": 1},
+        "packets": {"sent": 9, "answers": 9, "wrong": 0, "timeouts": 0},
+    }  # fmt: skip
+    report.update(attempt.pop("report", {}))
+    tried = {"ended": "", "said": [], "report": report, **attempt}
+    return {
+        "rank": number, "host": host or f"h{number}", "world": 2, "pid": 7, "machine": [],
+        "software": SOFTWARE, "attempt": tried,
+    }  # fmt: skip
+
+
+def failed(*ranks: dict[str, Any]) -> tuple[str, list[str], str]:
+    """Leg, hosts, and the words of the first host."""
+    data = table.data(legs.judge([*ranks]))
+    words = [
+        one["legs"][data["leg"]]["words"] for one in data["ranks"] if one["host"] in data["hosts"]
+    ]
+    return data["leg"], data["hosts"], words[0]
+
+
+def counts(sent: int, answers: int, wrong: int = 0) -> dict[str, int]:
+    return {"sent": sent, "answers": answers, "wrong": wrong, "timeouts": 3}
+
+
+def test_all_holds() -> None:
+    assert legs.judge([rank(0), rank(1)]).failed is None
+
+
+PROBE = {"step": "probe", "objection": "it did not finish"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (counts(0, 0), counts(9, 0), ("packets", ["h0"], "no packet left the card")),
+        (counts(9, 5), counts(9, 0), ("answers", ["h1"], "sent 9, no answer")),
+        (counts(9, 0), counts(9, 0, 2),
+         ("answers", ["h0", "h1"], "sent 9, no answer")),
+        (counts(9, 5), counts(9, 3), ("answers", ["h1"], "sent 9, 3 answered")),
+    ],
+)  # fmt: skip
+def test_packets_that_do_not_come_back(
+    first: dict[str, int], second: dict[str, int], expected: tuple[str, list[str], str]
+) -> None:
+    ranks = [rank(0, report={**PROBE, "packets": first}),
+             rank(1, report={**PROBE, "packets": second})]  # fmt: skip
+    assert failed(*ranks) == expected
+
+
+def test_ranks_that_have_tried_alone() -> None:
+    """A rank that is answered alone is not at fault, unless all are."""
+    ranks = [rank(number, report={**PROBE, "packets": counts(9, 0)}) for number in (0, 1)]
+    assert legs.is_silent(ranks)
+    ranks[0]["alone"] = counts(9, 9)
+    assert failed(*ranks)[:2] == ("answers", ["h1"])
+    ranks[1]["alone"] = counts(9, 9)
+    assert failed(*ranks)[:2] == ("answers", ["h0", "h1"])
+
+
+def test_a_process_that_the_library_ends() -> None:
+    """What it has said last is shown."""
+    dead = rank(1, ended="was ended by SIGABRT", said=["one", "Cannot get hugepage information"])
+    del dead["attempt"]["report"]
+    others = rank(0, report={"step": "start", "objection": ""})
+    expected = "the process was ended by SIGABRT: Cannot get hugepage information"
+    assert failed(others, dead) == ("session", ["h1"], expected)
+
+
+def test_a_rank_that_waits_for_one_that_is_refused() -> None:
+    """It is not at fault, unless all have waited."""
+    waited = {"step": "start", "objection": "the SwitchML context did not start within 9 ms"}
+    refused = {"step": "start", "objection": "the SwitchML context did not start"}
+    ranks = [rank(0, report=waited),
+             rank(1, report=refused, said=["no room", "switchml: error: given up"])]  # fmt: skip
+    assert failed(*ranks) == ("session", ["h1"], "the SwitchML context did not start: no room")
+    assert failed(ranks[0], rank(1, report=waited))[:2] == ("session", ["h0", "h1"])
+
+
+def test_wrong_sums() -> None:
+    wrong = {"step": "sums", "objection": "SwitchML summed the probe wrongly"}
+    ranks = [rank(0, report={"step": "sums"}), rank(1, report=wrong)]
+    assert failed(*ranks) == ("sums", ["h1"], wrong["objection"])
+
+
+@pytest.mark.parametrize("failed_over", [False, True])
+def test_an_allreduce_that_fails_while_it_is_measured(*, failed_over: bool) -> None:
+    why = "rank 1: the allreduce did not finish"
+    broken = {"failover": {"reason": why}} if failed_over else {"failure": why}
+    assert failed(rank(0), rank(1, report=broken)) == ("sums", ["h1"], why)
+
+
+def test_a_rank_whose_context_has_not_stopped() -> None:
+    why = "the SwitchML context has not stopped"
+    ranks = [rank(number, report={"step": "stop", "reason": why}) for number in (0, 1)]
+    assert failed(*ranks) == ("sums", ["h0", "h1"], why)
+
+
+def test_a_library_that_does_not_count() -> None:
+    ranks = [rank(number, report={**PROBE, "packets": None}) for number in (0, 1)]
+    assert failed(*ranks) == ("answers", ["h0", "h1"], PROBE["objection"])
+
+
+def test_sums_that_are_none() -> None:
+    fake = {"decision": "WARNING: NOT REAL SUMS: allreduce goes to SwitchML"}
+    verdict = legs.judge([rank(0, report=fake), rank(1, report=fake)])
+    assert verdict.failed is None
+    assert [one.state for one in verdict.findings["sums"]] == ["doubtful"] * 2
+
+
+def test_a_group_that_does_not_delegate_for_another_reason() -> None:
+    other = {"step": "offer", "reason": "rank 1: it has no mood"}
+    ranks = [rank(number, report=other) for number in (0, 1)]
+    assert failed(*ranks) == ("sums", ["h0", "h1"], other["reason"])
+
+
+def test_gloo_does_not_connect() -> None:
+    ranks = [rank(0), {**rank(1), "attempt": {"error": "no route", "ended": "", "said": []}}]
+    assert failed(*ranks) == ("gloo", ["h1"], "no route")
+
+
+def test_a_table_of_many_ranks() -> None:
+    ranks = [rank(number, f"h{number // 2}") for number in range(4)]
+    for one in ranks:
+        one["world"] = 4
+    ranks[3]["machine"] = [("doubtful", "cores 0 are slow")]
+    ranks[2]["attempt"]["report"].update(step="offer", objection="no switchml.cfg")
+    ranks[3]["attempt"]["report"].update(step="offer", objection="no switchml.cfg")
+    told = [*table.lines(table.data(legs.judge(ranks)))]
+    assert told[0].split()[:4] == ["host", "ranks", "of", "it"]
+    assert [line.split()[:2] for line in told[1:3]] == [["h0", "0-1"], ["h1", "2-3"]]
+    assert told[3:] == [
+        "switchml.cfg: h1, ranks 2-3: no switchml.cfg",
+        "machine: h1, rank 3: cores 0 are slow",
+        "what to do: copy one file to all hosts, without rank and num_workers",
+    ]
+
+
+def test_from_which_size_on_switchml_is_faster() -> None:
+    def times(*each: tuple[float, float]) -> list[dict[str, float]]:
+        return [
+            {"numel": 4.0**place, "switchml": own, "gloo": gloo}
+            for place, (own, gloo) in enumerate(each)
+        ]
+
+    one, other = times((3, 1), (1, 2), (1, 9)), times((1, 1), (5, 2), (8, 9))
+    found = measure.summarize([one, other])
+    assert found is not None
+    assert found["min_numel"] == 16
+    assert found["sizes"][1] == {"numel": 4.0, "switchml": 5, "gloo": 2}
+    slow = measure.summarize([times((1, 2), (3, 2))])
+    assert slow is not None
+    assert slow["min_numel"] is None
+    assert measure.summarize([one, []]) is None
+    told = [*table.lines(table.data(legs.judge([rank(0), rank(1)]), found))]
+    assert told[-1] == "SwitchML is faster from 16 elements on: export SWITCHML_MIN_NUMEL=16"
+    verdict = legs.judge([rank(0, report={"measured": found["sizes"]}), rank(1)])
+    told = [*table.lines(table.data(verdict, found))]
+    assert told[-1] == "SWITCHML_MIN_NUMEL=auto: SwitchML sums from 16 elements on"
+
+
+def test_gloo_is_faster_at_all_sizes() -> None:
+    """All legs hold: the training is right without SwitchML."""
+    slower = {"step": "measure", "objection": "Gloo is faster", "reason": "both: Gloo is faster"}
+    verdict = legs.judge([rank(number, report=slower) for number in (0, 1)])
+    assert verdict.failed is None
+    assert [tuple(one) for one in verdict.findings["sums"]] == [("doubtful", "Gloo is faster")] * 2
+    broken = {**slower, "failure": "rank 1 is gone"}
+    assert legs.judge([rank(number, report=broken) for number in (0, 1)]).failed
+
+
+def test_ranks_that_cannot_be_connected() -> None:
+    ranks = [
+        rank(number, report={"step": "connect", "reason": "rank 1: no route to host"})
+        for number in (0, 1)
+    ]
+    assert failed(*ranks) == ("sums", ["h0", "h1"], "rank 1: no route to host")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("RANK", "", "RANK is not set; start it by torchrun, srun or mpirun, or"),
+        ("RANK", "x", "RANK is 'x', not a number"),
+        ("RANK", "2", "RANK is 2, and WORLD_SIZE 2; ranks are 0 to 1"),
+        ("WORLD_SIZE", "9" * 5000, "WORLD_SIZE is '99999999999999999999', not a number"),
+        ("MASTER_PORT", "65536", "MASTER_PORT is 65536, not a port"),
+        ("MASTER_PORT", "-1", "MASTER_PORT is '-1', not a number"),
+    ],
+)
+def test_what_no_launcher_says(name: str, value: str, told: str) -> None:
+    usual = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    assert find_problem(usual) == ""
+    assert find_problem({**usual, name: value}).startswith(told)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "0", "-1", "x", "1e300"])
+def test_a_limit_that_nobody_means(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        of_rank._parse(["--timeout", value])
+    assert f"argument --timeout: invalid seconds value: '{value}'" in capsys.readouterr().err
+
+
+def test_steps_are_those_of_the_delegate() -> None:
+    """The pages and the report's help name them as the delegate's one table, in its order."""
+    table = re.search(r"kStepNames\{([^}]*)\}", render.text("patch/SwitchMLJoining.hpp"))
+    assert table is not None
+    names = re.findall('"([^"]*)"', table[1])
+    assert tuple(names) == legs.STEPS
+    lines = (DOCS / "runtime.md").read_text().splitlines()
+    (row,) = [line for line in lines if line.startswith("| `step` |")]
+    assert re.findall(r"`(\w+)`", row)[1:] == names[:-1]
+    told = render.text("patch/switchml.py").partition("did not agree: ")[2].partition(";")[0]
+    words = re.sub(r"\([^)]*\)|\bor\b", ",", told)
+    assert re.findall(r"\w+", words) == names[:-1]

@@ -1,0 +1,118 @@
+"""The lab around ranks: the switch's arguments, its life, and what is told of its counters."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.waiting import ENOUGH, has_ended
+
+from patchgen.errors import OptionsError, ToolError
+from patchgen.extras.lab import lab
+from patchgen.extras.lab.switch import counters
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Takes the place of the switch: it listens nowhere, and counts its arguments.
+SERVER = """
+import json, os, signal, sys, time
+path = sys.argv[sys.argv.index("--json") + 1]
+def end(*_):
+    with open(path, "w") as file:
+        json.dump({"workers": [], "pid": os.getpid(), "arguments": sys.argv[1:]}, file)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+print(json.dumps({"listening": "127.0.0.1:4711"}), flush=True)
+time.sleep(600)
+"""
+
+
+def program(tmp_path: Path, code: str) -> str:
+    path = tmp_path / "a switch"
+    path.write_text(f"#!{sys.executable}\n{code}")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def worker(rank: int, **counted: int) -> dict[str, Any]:
+    names = ("received", "summed", "answered_again", "resent", "lost", "answers_lost", "malformed")
+    return {"rank": rank, **dict.fromkeys(names, 0), **counted}
+
+
+def test_the_switch_runs_as_long_as_the_block(tmp_path: Path) -> None:
+    faults = lab.Faults(loss=0.02, delay=1.5, seed=7)
+    with lab.running(program(tmp_path, SERVER), 3, faults) as running:
+        assert running.port == 4711
+        assert "controller_port = 4711" in running.config
+        assert f"socket={running.directory}/port-${{SWITCHML_LAB_RANK}}," in running.config
+        assert running.variables["SWITCHML_LAB_RANK"][:3] == ["0", "1", "2"]
+        assert os.path.isdir(running.directory)
+    assert not os.path.exists(running.directory)
+    assert has_ended(running.counters["pid"])
+    given = running.counters["arguments"]
+    options = [*zip(given[::2], given[1::2])]
+    assert options[0] == ("--listen", "127.0.0.1:0")
+    assert options[2:5] == [("--loss", "0.02"), ("--delay", "1.5"), ("--seed", "7")]
+    ports = [("--port", f"memif:{running.directory}/port-{rank}") for rank in range(3)]
+    assert options[5:] == ports
+
+
+def test_a_number_of_ranks_that_is_not_known(tmp_path: Path) -> None:
+    with lab.running(program(tmp_path, SERVER), 0, lab.Faults()) as running:
+        pass
+    assert running.counters["arguments"].count("--port") == lab.MOST
+
+
+def test_too_many_ranks() -> None:
+    with (
+        pytest.raises(OptionsError, match="33 ranks: the switch has room for 32"),
+        lab.running("none", 33, lab.Faults()),
+    ):
+        raise AssertionError
+
+
+def test_a_switch_that_ends_before_the_ranks(tmp_path: Path) -> None:
+    code = SERVER.replace("time.sleep(600)", "print('why', file=sys.stderr); time.sleep(600)")
+    code = code.replace('"127.0.0.1:4711"', 'f"127.0.0.1:{os.getpid()}"')
+    with lab.running(program(tmp_path, code), 1, lab.Faults()) as running:
+        os.kill(running.port, signal.SIGKILL)
+        assert running.companion.over.wait(ENOUGH)
+        with pytest.raises(ToolError, match="the switch died of SIGKILL before the ranks"):
+            running.check()
+    assert running.counters == {}
+
+
+@pytest.mark.parametrize("name", ["a b", "c,d", "[e]", "#f", "x" * 120])
+def test_a_place_that_dpdk_cannot_be_told(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / name
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    with lab.running(program(tmp_path, SERVER), 1, lab.Faults()) as running:
+        assert not running.directory.startswith(str(tmp_path))
+        assert len(running.directory) < 80
+    assert [*place.iterdir()] == []
+
+
+def test_ranks_take_the_processors_in_turn(tmp_path: Path) -> None:
+    numbers = [*map(str, sorted(os.sched_getaffinity(0)))]
+    with lab.running(program(tmp_path, SERVER), 1, lab.Faults()) as running:
+        cores = running.variables["SWITCHML_LAB_CORE"]
+    assert len(cores) == lab.MOST
+    assert cores[: len(numbers) + 1] == (numbers * 2)[: len(numbers) + 1]
+
+
+def test_what_is_shown_of_the_counters() -> None:
+    came = [worker(1, received=1200, summed=1100, resent=100, answered_again=7), worker(0)]
+    headings, rows = counters.columns({"workers": came})
+    assert headings == ["packets", "summed", "sent again", "answered again"]
+    assert rows == {0: ["0", "0", "0", "0"], 1: ["1,200", "1,100", "100", "7"]}
+    headings, rows = counters.columns({"workers": [worker(0, lost=3), worker(1, malformed=1)]})
+    assert headings[4:] == ["lost", "malformed"]
+    assert rows[0][4:] == ["3", "0"]

@@ -1,0 +1,253 @@
+"""The hook of a rank, beside a stand-in for torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import programs
+from support.waiting import ENOUGH
+
+from patchgen.extras.install.payload import sitecustomize
+from patchgen.extras.train.payload import rank_hook
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REPORT = """
+calls = 0
+def report():
+    return {"calls": calls, "group": "agreed", "reason": "why"}
+"""
+CUDA = "class cuda:\n    @staticmethod\n    def is_available(): return True\n"
+
+
+@dataclass
+class Script:
+    """A script in an interpreter with the bootstrap and the stand-in."""
+
+    root: Path
+    way: str = "plugin"
+    by_rank: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        distributed = self.root / "site-packages" / "torch" / "distributed"
+        distributed.mkdir(parents=True)
+        (distributed.parent / "__init__.py").write_text(CUDA)
+        (distributed / "__init__.py").write_text("from .distributed_c10d import *\n")
+        (distributed / "distributed_c10d.py").write_text(programs.read("bootstrapped_c10d"))
+        (distributed / "switchml.py").write_text(REPORT)
+        (self.root / "site-packages" / "torch_switchml.py").write_text(REPORT)
+        (self.root / "site").mkdir()
+        (self.root / "ranks").mkdir()
+        shutil.copy(sitecustomize.__file__, self.root / "site" / "sitecustomize.py")
+        shutil.copy(rank_hook.__file__, self.root / "site" / "switchml_run.py")
+
+    def __call__(self, code: str, *arguments: str, **environ: str) -> str:
+        job = {
+            "way": self.way,
+            "root": os.path.realpath(self.root / "site-packages" / "torch"),
+            "directory": str(self.root),
+            "by_rank": self.by_rank,
+        }
+        (self.root / "job.json").write_text(json.dumps(job))
+        environ = {
+            **os.environ,
+            "PYTHONPATH": f"{self.root / 'site'}:{self.root / 'site-packages'}",
+            "SWITCHML_RUN": str(self.root / "job.json"),
+            "RANK": "1",
+            "WORLD_SIZE": "2",
+            **environ,
+        }
+        code = f"import torch.distributed as dist\n{code}\n"
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            env=environ, capture_output=True, text=True, check=False, cwd=self.root, timeout=ENOUGH,
+        )  # fmt: skip
+        assert done.stderr == ""
+        return done.stdout
+
+    def told(self) -> list[dict[str, Any]]:
+        paths = sorted((self.root / "ranks").iterdir())
+        assert all(path.suffix == ".json" for path in paths)
+        return [json.loads(path.read_text()) for path in paths]
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
+    for name in ("SWITCHML_CONFIG", "PYTHONPATH", "PYTHONSTARTUP"):
+        monkeypatch.delenv(name, raising=False)
+    return Script(tmp_path / "a run")
+
+
+@pytest.mark.parametrize(
+    ("asked", "backend"),
+    [
+        ("gloo", "switchml"),
+        ("GLOO", "switchml"),
+        ("cpu:gloo,cuda:nccl", "cpu:switchml,cuda:nccl"),
+        ("cpu:gloo, cuda:gloo", "cpu:switchml,cuda:switchml"),
+        ("nccl", "nccl"),
+        ("switchml", "switchml"),
+        ("gloom", "gloom"),
+    ],
+)
+def test_the_plugin_takes_the_place_of_gloo(asked: str, backend: str) -> None:
+    assert rank_hook.translated(asked) == backend
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "place"),
+    [
+        ({}, {}, -1),
+        ({}, {"RANK": "1"}, 1),
+        ({"rank": 0, "world_size": 2}, {"RANK": "1"}, 0),
+        ({"rank": -1}, {"RANK": "1"}, 1),
+        ({"init_method": "tcp://h:1?rank=4&world_size=5"}, {"RANK": "1"}, 4),
+        ({"init_method": "file:///x", "rank": 2}, {"RANK": "x"}, 2),
+        ({"init_method": "file:///x"}, {"RANK": "x"}, -1),
+    ],
+)
+def test_the_rank_before_there_is_a_group(
+    arguments: dict[str, Any], environ: dict[str, str], place: int
+) -> None:
+    assert rank_hook.place(arguments, environ) == place
+
+
+@pytest.mark.parametrize("call", ["'gloo'", "backend='Gloo'", ""])
+def test_a_script_gets_the_plugin_and_sees_gloo(script: Script, call: str) -> None:
+    out = script(
+        f"dist.init_process_group({call}); dist.new_group([0], None, 'gloo')\n"
+        "dist.new_group([1], backend='gloo'); dist.new_group([1])\n"
+        "print(dist.distributed_c10d.made, dist.get_backend())"
+    )
+    made = "[('switchml', None), ('switchml', [0]), ('switchml', [1]), (None, [1])]"
+    assert out == f"{made} gloo\n"
+
+
+def test_a_script_that_names_no_backend_and_has_a_gpu(script: Script) -> None:
+    out = script("dist.init_process_group(); print(dist.distributed_c10d.made[0][0])", NCCL="1")
+    assert out == "cpu:switchml,cuda:nccl\n"
+    (told,) = script.told()
+    assert told["backend"] == "cpu:gloo,cuda:nccl"
+
+
+def test_other_backends_and_other_ways_stay_as_they_are(script: Script) -> None:
+    code = "dist.init_process_group({}); print(dist.get_backend(), 'torch_switchml' in sys.modules)"
+    assert script("import sys;" + code.format("'nccl'")) == "nccl False\n"
+    script.way = "graft"
+    assert script("import sys;" + code.format("'gloo'")) == "gloo False\n"
+
+
+def test_a_wrong_call_raises_what_it_always_did(script: Script) -> None:
+    out = script(
+        "for function in (dist.init_process_group, dist.new_group):\n"
+        "    try: function(none=1)\n"
+        "    except TypeError as error: print(error)"
+    )
+    assert out.count("got an unexpected keyword argument 'none'") == 2
+    assert script.told() == []
+
+
+def test_a_torch_of_an_older_patch_reports_no_reason(script: Script) -> None:
+    older = REPORT.replace(', "reason": "why"', "")
+    (script.root / "site-packages" / "torch_switchml.py").write_text(older)
+    script("dist.init_process_group('gloo')")
+    (told,) = script.told()
+    assert told["outcomes"] == [{"group": "agreed", "reason": ""}]
+
+
+@pytest.mark.parametrize("end", ["", "import os; os._exit(0)", "raise SystemExit"])
+@pytest.mark.parametrize("way", ["plugin", "graft", "stock"])
+def test_the_last_word_of_a_rank(script: Script, way: str, end: str) -> None:
+    script.way = way
+    module = "torch_switchml" if way == "plugin" else "torch.distributed.switchml"
+    script(f"dist.init_process_group('gloo'); import {module} as m; m.calls = 5\n{end}")
+    (told,) = script.told()
+    report = None if way == "stock" else {"calls": 5, "group": "agreed", "reason": "why"}
+    outcomes = [] if way == "stock" else [{"group": "agreed", "reason": "why"}]
+    assert told.pop("pid") > 0
+    assert told == {
+        "rank": 1, "world": 2, "backend": "gloo", "outcomes": outcomes, "final": True,
+        "report": report,
+    }  # fmt: skip
+
+
+def test_a_rank_that_is_killed_has_told_of_its_group(script: Script) -> None:
+    script(
+        "import os, signal, torch_switchml as m\n"
+        "dist.init_process_group('gloo'); m.calls = 3; dist.destroy_process_group()\n"
+        "m.calls = 4; os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    (told,) = script.told()
+    assert (told["final"], told["report"]["calls"]) == (False, 3)
+
+
+def test_forks_tell_of_their_own_group_only(script: Script) -> None:
+    script(
+        "import os\n"
+        "dist.init_process_group('gloo')\n"
+        "if os.fork() == 0: os._exit(0)\n"
+        "os.wait()\n"
+        "if os.fork() == 0:\n"
+        "    os.environ['RANK'] = '0'\n"
+        "    dist.init_process_group('gloo')\n"
+        "    os._exit(0)\n"
+        "os.wait()"
+    )
+    assert [(told["rank"], told["final"]) for told in script.told()] == [(0, True), (1, True)]
+
+
+def test_every_rank_has_its_variables(script: Script) -> None:
+    script.by_rank = {"SWITCHML_CONFIG": ["/a.cfg", "/b.cfg"], "OWN": ["x", "y", "z"]}
+    code = "import os; print(dist.distributed_c10d.made[-1][1], os.environ.get('OWN'))"
+    assert script(f"dist.init_process_group('gloo')\n{code}") == "/b.cfg y\n"
+    assert script(f"dist.init_process_group('gloo', rank=0)\n{code}") == "/a.cfg x\n"
+    assert script(f"dist.init_process_group('gloo', rank=2)\n{code}") == "/b.cfg z\n"
+
+
+def test_a_rank_of_a_launcher_has_its_variables_before_there_is_a_group(script: Script) -> None:
+    script.by_rank = {"SWITCHML_CONFIG": ["/a.cfg", "/b.cfg"]}
+    code = "import os; print(os.environ.get('SWITCHML_CONFIG'))"
+    assert script(code) == "/b.cfg\n"
+    assert script(code, RANK="") == "None\n"
+
+
+def test_a_script_that_names_its_own_configuration_keeps_it(script: Script) -> None:
+    script.by_rank = {"SWITCHML_CONFIG": ["/a.cfg", "/b.cfg"]}
+    own = "import os; os.environ['SWITCHML_CONFIG'] = 'mine'; dist.init_process_group('gloo')"
+    assert script(own + "; print(dist.distributed_c10d.made[-1][1])") == "mine\n"
+
+
+def test_another_torch_is_left_alone(script: Script) -> None:
+    other = script.root / "other"
+    shutil.copytree(script.root / "site-packages" / "torch", other / "torch")
+    out = script(
+        "dist.init_process_group('gloo'); print(dist.distributed_c10d.made[0][0])",
+        PYTHONPATH=f"{script.root / 'site'}:{other}",
+    )
+    assert out == "gloo\n"
+    assert script.told() == [{"root": os.path.realpath(other / "torch")}]
+
+
+def test_the_sitecustomize_of_the_user_still_runs(script: Script) -> None:
+    mine = script.root / "mine"
+    mine.mkdir()
+    (mine / "sitecustomize.py").write_text("print('mine', __file__.rsplit('/', 2)[1])")
+    path = f"{script.root / 'site'}:{mine}:{script.root / 'site-packages'}"
+    out = script("import sitecustomize; print(sitecustomize.__file__)", PYTHONPATH=path)
+    assert out == f"mine mine\n{mine / 'sitecustomize.py'}\n"
+
+
+def test_after_the_run_it_does_nothing(script: Script) -> None:
+    out = script(
+        "dist.init_process_group('gloo'); print(dist.distributed_c10d.made)",
+        SWITCHML_RUN=str(script.root / "gone.json"),
+    )
+    assert out == "[('gloo', None)]\n"

@@ -1,0 +1,76 @@
+"""What is built once is found again, by whatever made a difference."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from patchgen.errors import FileError, OptionsError
+from patchgen.system.native import cache
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_what_was_built_is_kept(tmp_path: Path) -> None:
+    made = []
+
+    def make(directory: str) -> None:
+        made.append(directory)
+        with open(os.path.join(directory, "file"), "w", encoding="ascii") as file:
+            file.write("content")
+
+    first = cache.get_or_make(str(tmp_path / "a cache"), "thing", ["x", 1], make)
+    assert first.new
+    again = cache.get_or_make(str(tmp_path / "a cache"), "thing", ["x", 1], make)
+    assert again == cache.Cached(first.path, new=False)
+    other = cache.get_or_make(str(tmp_path / "a cache"), "thing", ["x", 2], make)
+    assert len({first.path, other.path}) == len(made) == 2
+    assert os.listdir(other.path) == ["file"]
+    assert sorted(os.listdir(os.path.dirname(first.path))) == sorted(
+        map(os.path.basename, (first.path, other.path))
+    )
+
+
+def test_nothing_is_kept_of_what_failed(tmp_path: Path) -> None:
+    def make(directory: str) -> None:
+        raise OptionsError(directory)
+
+    with pytest.raises(OptionsError):
+        cache.get_or_make(str(tmp_path), "thing", [], make)
+    assert os.listdir(tmp_path / "run") == []
+
+
+def test_a_cache_that_cannot_be_written_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    def make(directory: str) -> None:
+        raise AssertionError(directory)
+
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match=f"^{tmp_path}/file/run: Not a directory"):
+        cache.get_or_make(str(tmp_path / "file"), "thing", [], make)
+
+
+def test_a_cache_that_has_it_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cache.get_or_make(str(tmp_path), "thing", [], lambda _: None)
+
+    def refuse(path: str) -> None:
+        raise FileError(path)
+
+    monkeypatch.setattr("patchgen.system.outputs.try_directory", refuse)
+    assert cache.get_or_make(str(tmp_path), "thing", [], refuse).path == made.path
+
+
+def test_another_run_was_quicker(tmp_path: Path) -> None:
+    def make(directory: str) -> None:
+        open(os.path.join(directory, "mine"), "w", encoding="ascii").close()
+        if not entered:
+            entered.append(directory)
+            nested.append(cache.get_or_make(str(tmp_path), "thing", [], make).path)
+
+    entered: list[str] = []
+    nested: list[str] = []
+    assert cache.get_or_make(str(tmp_path), "thing", [], make).path == nested[0]
+    assert os.listdir(nested[0]) == ["mine"]
+    assert len(os.listdir(tmp_path / "run")) == 1

@@ -1,0 +1,150 @@
+"""What runs in somebody else's Python does so in every one that is here, the oldest first."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from support.waiting import ENOUGH
+
+import patchgen
+from patchgen.core.torch import probe_torch
+from patchgen.errors import ToolError
+from patchgen.system import interpreter
+
+PAYLOADS = sorted(Path(patchgen.__file__).parent.rglob("payload"))
+FILES = [path for payload in PAYLOADS for path in sorted(payload.rglob("*.py"))]
+OLDEST = (3, 6)
+NEED_TORCH = {"train"}
+VERSION = "import sys; print(*sys.version_info[:2])"
+COMPILE = """
+import sys
+for path in sys.argv[1:]:
+    with open(path, "rb") as file:
+        compile(file.read(), path, "exec")
+"""
+IMPORT = """
+import importlib, sys
+sys.path[:0] = [sys.argv[1]]
+for name in sys.argv[2:]:
+    importlib.import_module(name)
+"""
+
+
+@cache
+def version(python: str) -> tuple[int, ...]:
+    done = subprocess.run(
+        [python, "-I", "-c", VERSION], capture_output=True, text=True, check=False, timeout=ENOUGH
+    )
+    return tuple(map(int, done.stdout.split())) if done.returncode == 0 else ()
+
+
+def pythons() -> list[str]:
+    """One for each version: of PATH, of the system, and of pyenv."""
+    root = Path(os.environ.get("PYENV_ROOT") or Path("~/.pyenv").expanduser())
+    places = [
+        sys.executable,
+        *map(str, Path("/usr/bin").glob("python3.*")),
+        *map(str, root.glob("versions/*/bin/python")),
+    ]
+    usable = [place for place in places if re.fullmatch(r"python[0-9.]*", os.path.basename(place))]
+    found = {version(place): place for place in reversed(usable)}
+    minors = {key[:2] for key in found}
+    names = [f"python3.{minor}" for minor in range(OLDEST[1], 30) if (3, minor) not in minors]
+    found |= {version(place): place for place in filter(None, map(shutil.which, names))}
+    return [found[key] for key in sorted(found) if key >= OLDEST]
+
+
+PYTHONS = pythons()
+
+
+def run(python: str, *arguments: str, code: int = 0) -> str:
+    done = subprocess.run(
+        [python, "-W", "error", "-B", *arguments],
+        capture_output=True, text=True, check=False, timeout=ENOUGH,
+        env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (code, ""), done.stderr
+    return done.stdout
+
+
+def test_nothing_newer_than_the_oldest_python_is_used() -> None:
+    run(
+        sys.executable, "-W", "ignore", "-c", "import vermin; vermin.main()", "--target=3.6-",
+        "--no-tips", "--violations", "--quiet", *map(str, FILES),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_file_is_one_of_its_language(python: str) -> None:
+    run(python, "-I", "-c", COMPILE, *map(str, FILES))
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: payload.parent.name)
+def test_every_file_needs_its_standard_library_only(payload: Path, python: str) -> None:
+    modules = [path.relative_to(payload).with_suffix("") for path in payload.rglob("*.py")]
+    names = [".".join(one.parts) for one in modules if one.stem not in {*NEED_TORCH, "__init__"}]
+    run(python, "-I", "-S", "-c", IMPORT, str(payload), *names)
+
+
+def supervised(python: str, *command: str) -> tuple[int, str, str, bytes]:
+    """The return code, stdout and stderr of a command, and what is told of its start."""
+    from patchgen.system.payload import supervisor
+
+    (stop, hold), (told, tells) = os.pipe(), os.pipe()
+    done = subprocess.run(
+        [python, "-I", supervisor.__file__, str(stop), str(tells), *command],
+        pass_fds=[stop, tells], capture_output=True, text=True, check=False, timeout=ENOUGH,
+    )  # fmt: skip
+    for end in (stop, hold, tells):
+        os.close(end)
+    with open(told, "rb") as file:
+        return done.returncode, done.stdout, done.stderr, file.read()
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_supervisor_ends_what_its_command_has_left(python: str) -> None:
+    code, out, err, told = supervised(python, "sh", "-c", "sleep 600 & echo $!; exit 3")
+    assert (code, err, told) == (3, "", b"")
+    assert not Path(f"/proc/{out.strip()}").exists()
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_supervisor_ends_as_its_command_does(python: str) -> None:
+    assert supervised(python, "sh", "-c", "kill -TERM $$") == (-signal.SIGTERM, "", "", b"")
+    assert supervised(python, "sh", "-c", "kill -KILL $$") == (-signal.SIGKILL, "", "", b"")
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_supervisor_tells_why_a_command_cannot_be_started(python: str) -> None:
+    assert supervised(python, "no-such-program") == (1, "", "", b"%d" % errno.ENOENT)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_probe_tells_of_every_python(python: str) -> None:
+    asked = interpreter.ask(python, {"PATH": os.environ["PATH"]}, packages=["none-such"])
+    assert tuple(map(int, asked.version.split(".")[:2])) == version(python)
+    assert asked.tag == "cp{}{}".format(*version(python))
+    assert (asked.packages, asked.problems) == ({}, {})
+    assert asked.ended.err == b""
+
+
+def test_what_was_found_before_a_crash_is_known(tmp_path: Path) -> None:
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text("import os, sys; sys.stderr.write('x\\n'); os.abort()")
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)}
+    installed = probe_torch(sys.executable, environ)
+    assert (installed.root, installed.torch) == (str(package), None)
+    assert installed.problem == "died of SIGABRT: x"
+    with pytest.raises(ToolError, match="cannot import torch: died of SIGABRT: x"):
+        installed.require_gloo()
