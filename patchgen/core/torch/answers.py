@@ -2,7 +2,7 @@
 
 An answer counts as long as nothing has changed that it was read from. Its key is a digest of
 
-- the version of this tool and the text of the probe;
+- the version of this tool and the texts of the probes;
 - the path of the interpreter, the file there, and the environment but for variables that a shell
   sets by itself;
 - the answer without torch: the interpreter's version and directories, its import path, the hook of
@@ -24,6 +24,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from patchgen import __version__
+from patchgen.core.torch.payload import torch_probe
 from patchgen.errors import FileError
 from patchgen.system import files
 from patchgen.system.payload import probe
@@ -63,7 +64,7 @@ class Answers:
         programs = [
             [path, os.path.realpath(path), _stamp(path)] for path in (quick.path, quick.executable)
         ]
-        tool = [__version__, files.sha256(probe.__file__)]
+        tool = [__version__, files.sha256(probe.__file__), files.sha256(torch_probe.__file__)]
         self._key = files.digest([tool, programs, own, dict(quick.found), places])
         self._begun = time.time_ns()
 
@@ -85,11 +86,11 @@ class Answers:
         Args:
             found: answers by step of the probe, among them the files that it had loaded.
         """
-        paths = sorted(found[probe.FILES])
+        paths = sorted(found[torch_probe.FILES])
         state, changed = _read_state(paths)
         if changed >= self._begun:
             return
-        answers = {step: answer for step, answer in found.items() if step != probe.FILES}
+        answers = {step: answer for step, answer in found.items() if step != torch_probe.FILES}
         kept = {"key": self._key, "state": state, "files": paths, "found": answers}
         with contextlib.suppress(OSError, FileError):  # then the next run asks again
             os.makedirs(os.path.dirname(self._path), exist_ok=True)

@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from patchgen.core.torch.payload import torch_probe as probe
 from patchgen.errors import ToolError
 from patchgen.system.native import cache
-from patchgen.system.payload import probe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

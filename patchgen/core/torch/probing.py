@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen.core.torch.answers import Answers
 from patchgen.core.torch.installed import Installed, read_answers
+from patchgen.core.torch.payload import torch_probe
 from patchgen.system import interpreter
+from patchgen.system.process import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,13 +41,32 @@ def probe_torch(
     Raises:
         ToolError: the program cannot be started, or is no Python interpreter.
     """
-    quick = interpreter.ask(python, environ, limit=limit)
+    quick = interpreter.ask(
+        python, environ, program=_call("look_before_import"), limit=min(limit, LIMIT)
+    )
     answers = Answers(cache, quick, environ) if cache else None
     found = answers.load() if answers else None
     if found is not None:
         return read_answers(replace(quick, found={**quick.found, **found}))
-    asked = interpreter.ask(python, environ, torch=True, flags=_NO_BYTECODE, limit=limit)
+    asked = interpreter.ask(
+        python, environ, program=_call("look_at_torch"), flags=_NO_BYTECODE, limit=limit
+    )
     installed = read_answers(asked)
     if answers and installed.is_complete:
         answers.save(asked.found)
     return installed
+
+
+def has_hook(python: str, environ: Mapping[str, str]) -> bool:
+    """Returns True where an interpreter has the import hook of a graft.
+
+    Raises:
+        ToolError: the program cannot be started, or is no Python interpreter.
+    """
+    asked = interpreter.ask(python, environ, program=_call("look_before_import"))
+    return asked.found.get(torch_probe.HOOK) is not None
+
+
+def _call(function: str) -> bytes:
+    """Text of the probe, with the call of a function."""
+    return Path(torch_probe.__file__).read_bytes() + f"\n{function}(answer)\n".encode("ascii")
