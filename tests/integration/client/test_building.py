@@ -14,7 +14,7 @@ from support import client_source
 from support import cmake as fakes
 from support.shared import once
 
-from patchgen.core.library import homes, library
+from patchgen.core.library import archive, homes
 from patchgen.errors import ToolError, TreeError
 from patchgen.extras.lab.client import building
 from patchgen.system.native import cmake
@@ -58,16 +58,16 @@ def test_what_is_installed(home: Path) -> None:
 
 
 def test_the_archive_says_what_it_is(home: Path) -> None:
-    found = library.read(str(home))
-    assert found == library.Archive(
+    found = archive.read(str(home))
+    assert found == archive.Archive(
         ("DUMMY",),
         timeouts=True,
         cxx11_abi=True,
         debug=False,
-        mark=library.Mark(COMMIT, ("DUMMY", "TIMEOUTS"), ("honest",)),
+        mark=archive.Mark(COMMIT, ("DUMMY", "TIMEOUTS"), ("honest",)),
     )
-    archive = (home / homes.ARCHIVE).read_bytes()
-    assert b"switchml-cmake-" not in archive  # the directory that it was compiled in
+    content = (home / homes.ARCHIVE).read_bytes()
+    assert b"switchml-cmake-" not in content  # the directory that it was compiled in
 
 
 def test_a_program_links_with_it(home: Path, tmp_path: Path) -> None:

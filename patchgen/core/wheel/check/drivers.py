@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from patchgen.core.library import library
+from patchgen.core.library import archive
 from patchgen.core.wheel.check.site import reason
 from patchgen.options import FLAGS
 from patchgen.system.checks import Check
@@ -35,7 +35,7 @@ def check_driver(options: Options) -> Check | None:
         return None
     name = f"DPDK's {card} driver (optional)"
     try:
-        there = card in library.read_drivers(options.dpdk_home)
+        there = card in archive.read_drivers(options.dpdk_home)
     except OSError as error:
         return Check(
             name,

@@ -10,7 +10,7 @@ from patchgen.errors import ToolError
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from patchgen.core.library.library import Archive
+    from patchgen.core.library.archive import Archive
     from patchgen.core.patch.pins import Pin
     from patchgen.core.wheel.check.configure import Configuration
     from patchgen.core.wheel.check.homes import Client

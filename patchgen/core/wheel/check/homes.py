@@ -6,7 +6,7 @@ import glob
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchgen.core.library import homes, library
+from patchgen.core.library import archive, homes
 from patchgen.core.wheel.check.site import reason
 from patchgen.system import paths
 from patchgen.system.checks import Check
@@ -15,7 +15,7 @@ from patchgen.system.paths import describe, native
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchgen.core.library.library import Archive
+    from patchgen.core.library.archive import Archive
     from patchgen.core.wheel.check.configure import Configuration
     from patchgen.core.wheel.check.facts import Facts
     from patchgen.options import Options
@@ -39,21 +39,21 @@ class Client(NamedTuple):
 def look(options: Options) -> Client:
     """Reads SWITCHML_HOME."""
     home = native(options.switchml_home)
-    path, header = library.path(options.switchml_home), f"{home}/{homes.HEADER}"
+    path, header = archive.path(options.switchml_home), f"{home}/{homes.HEADER}"
     wrong = []
     if not os.path.isfile(header):
         wrong.append(f"no {describe(header)}; {_CLIENT}")
-    archive = None
+    found = None
     try:
-        archive = library.read(options.switchml_home)
+        found = archive.read(options.switchml_home)
     except FileNotFoundError:
         wrong.append(f"no {describe(path)}" + ("" if wrong else f"; {_CLIENT}"))
     except OSError as error:
         wrong.append(f"{describe(path)}: {reason(error)}; it has to be a file that can be read")
-    except library.ArchiveError as error:
-        wrong.append(f"{describe(path)}: {error}; build the client library again")
+    except archive.ArchiveError as error:
+        wrong.append(f"{describe(path)}: {error.reason}; build the client library again")
     row = Check("SWITCHML_HOME", tuple(wrong), describe(home))
-    return Client(archive, os.path.isfile(header), row)
+    return Client(found, os.path.isfile(header), row)
 
 
 def check_client(facts: Facts) -> Iterator[Check]:
@@ -82,7 +82,7 @@ def check_dependencies(facts: Facts) -> Iterator[Check]:
 def read_links(options: Options) -> Check | None:
     """Row about what SWITCHML_HOME links with; None where it does not say."""
     try:
-        found = library.read_links(options.switchml_home)
+        found = archive.read_links(options.switchml_home)
     except OSError as error:
         about = f"{describe(native(options.switchml_home))}/{homes.MODULE}: {reason(error)}"
         return Check("DPDK and gRPC", (f"{about}; it has to be a file that can be read",))

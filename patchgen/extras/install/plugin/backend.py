@@ -9,9 +9,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen.core.library import homes, library
+from patchgen.core.library import archive, homes
 from patchgen.core.torch import probe_torch
-from patchgen.errors import OptionsError, ToolError, file_errors
+from patchgen.errors import FileError, OptionsError, ToolError, file_errors
 from patchgen.extras.install import plugin
 from patchgen.extras.install.plugin import sdist, target
 from patchgen.extras.lab import simulator
@@ -123,12 +123,12 @@ def check(options: Options, environ: Mapping[str, str]) -> None:
             f"{missing[0]}\nset SWITCHML_HOME to a client library, or unset it for the simulator"
         )
     try:
-        archive = library.read(options.switchml_home)
-    except (library.ArchiveError, OSError) as error:
-        path = paths.printable(os.path.join(options.switchml_home, homes.ARCHIVE))
-        raise OptionsError(f"{path}: {error}; name another SWITCHML_HOME") from error
-    there = archive.mark.mends if archive.mark else ()
-    absent = [] if archive.simulator else mends.list_lacking(archive.backends, there)
+        with file_errors():
+            found = archive.read(options.switchml_home)
+    except (archive.ArchiveError, FileError) as error:
+        raise OptionsError(f"{error}; name another SWITCHML_HOME") from error
+    there = found.mark.mends if found.mark else ()
+    absent = [] if found.simulator else mends.list_lacking(found.backends, there)
     if absent and environ.get(UNMENDED) != "1":
         raise OptionsError(
             f"{paths.printable(options.switchml_home)}: the client library lacks the mends "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from patchgen.core.library import config, homes, library, origin
+from patchgen.core.library import archive, config, homes, origin
 from patchgen.errors import file_errors
 from patchgen.extras.lab.client import checkout, mends
 from patchgen.extras.lab.client.mends import COMMIT
@@ -149,7 +149,7 @@ def _describe(
             "cxx11_abi": request.cxx11_abi,
             "homes": {name: paths.printable(home) for name, home in needed.items() if home},
         },
-        resolved={"linked": list(library.find_links(made[homes.MODULE].decode()))},
+        resolved={"linked": list(archive.find_links(made[homes.MODULE].decode()))},
         materials=[
             statement.describe_commit(checkout.NAME, checkout.URL, request.commit),
             statement.describe_file("mended source", files.digest(
