@@ -6,7 +6,6 @@ It is compiled from the delegate of the patch, and a process group that wraps th
 from __future__ import annotations
 
 import logging
-import os
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.library import homes, origin
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from patchgen.core.torch import Torch
-    from patchgen.extras.install.plugin.target import Target
     from patchgen.options import Options
 
 KIND = "plugin"
@@ -49,8 +47,6 @@ def build(
     """
     _LOGGER.info("torch %s in %s", torch.version, torch.root)
     wanted = target.inspect(torch)
-    metadata = describe(options, wanted)
-    path = os.path.join(directory, metadata.file_name)
     product = native.get_or_build(
         native.Project(
             "plugin-module", "the process group and the delegate", project.library(wanted),
@@ -69,7 +65,13 @@ def build(
         f"{wheel.PACKAGE}/{project.library(wanted)}": library,
     }
     with outputs.directory(directory):
-        wheel.write(path, contents, metadata)
+        path = wheel.write(
+            directory, contents,
+            release=wanted.release,
+            local=local_version(options),
+            tag=wanted.tag,
+            group=wanted.entry_points,
+        )  # fmt: skip
         statement.write(path, _describe_wheel(options, torch, path, product.built))
     return path
 
@@ -98,13 +100,3 @@ def _describe_wheel(
             },
             materials=(*origin.list_materials(home), *materials.list_materials(torch)),
         )
-
-
-def describe(options: Options, wanted: Target) -> wheel.Metadata:
-    """Metadata of the wheel for a torch."""
-    return wheel.Metadata(
-        version=f"{wanted.release}+{local_version(options)}",
-        tag=wanted.tag,
-        requires=f"torch=={wanted.release}",
-        entry_points=wanted.entry_points,
-    )

@@ -13,7 +13,7 @@ from patchgen.core.library import archive, homes
 from patchgen.core.torch import probe_torch
 from patchgen.errors import FileError, OptionsError, ToolError, file_errors
 from patchgen.extras.install import plugin
-from patchgen.extras.install.plugin import sdist, target
+from patchgen.extras.install.plugin import sdist
 from patchgen.extras.lab import simulator
 from patchgen.extras.lab.client import mends
 from patchgen.options import VARIABLES, Options, resolve
@@ -31,36 +31,9 @@ _CMAKE = "cmake>=3.16"
 _HIDING = ("PYTHONPATH", "PYTHONNOUSERSITE")  # by which pip hides packages from a build
 
 
-def requirements() -> list[str]:
-    """Requirements that pip installs for a build, unless it is told not to."""
-    return [] if shutil.which("cmake") else [_CMAKE]
-
-
-def write_metadata(directory: str, root: str, environ: Mapping[str, str], python: str) -> str:
-    """Writes the metadata that the wheel will have.
-
-    Args:
-        directory: where it goes, in a directory of its own.
-        root: the unpacked archive.
-        environ: names the homes.
-        python: the interpreter with the torch.
-
-    Returns:
-        The name of that directory.
-
-    Raises:
-        ToolError: there is no torch that the plugin can be compiled for.
-        OptionsError: a variable is refused.
-        FileError: the directory cannot be written.
-    """
-    options = _options(root, environ, None)
-    metadata = plugin.describe(options, target.inspect(_torch(python, environ)))
-    with file_errors():
-        for name, content in metadata.files.items():
-            path = os.path.join(directory, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            files.write(path, content)
-    return metadata.directory
+def requirements(search: str) -> list[str]:
+    """Requirements that pip installs for a build with this PATH, unless it is told not to."""
+    return [] if shutil.which("cmake", path=search) else [_CMAKE]
 
 
 def build_wheel(directory: str, root: str, environ: Mapping[str, str], python: str) -> str:
@@ -68,9 +41,9 @@ def build_wheel(directory: str, root: str, environ: Mapping[str, str], python: s
 
     Args:
         directory: where it goes.
-        root: as in `write_metadata`, and so are `environ` and `python`.
-        environ: see there.
-        python: see there.
+        root: the unpacked archive.
+        environ: names the homes.
+        python: the interpreter with the torch.
 
     Returns:
         The name of the wheel.

@@ -1,10 +1,12 @@
-"""A wheel from the files of a package (PyPA, "Binary distribution format")."""
+"""Wheel of the plugin, whose bytes follow from its contents and zlib alone.
+
+Format: PyPA, "Binary distribution format". No build backend writes it, since it is for another
+interpreter than the one that runs this program, and that one may have no package but torch.
+"""
 
 from __future__ import annotations
 
-import io
-from dataclasses import dataclass
-from functools import partial
+import os
 from typing import TYPE_CHECKING
 
 from patchgen import __version__
@@ -20,75 +22,64 @@ BACKEND = "torch_switchml_backend"
 SUMMARY = (
     'The backend "switchml" of torch.distributed: Gloo, with SwitchML in front of its allreduce'
 )
-
-
-@dataclass(frozen=True)
-class Metadata:
-    """Metadata of a wheel."""
-
-    version: str
-    tag: str
-    """Interpreter, ABI and platform."""
-    requires: str
-    entry_points: str | None = None
-    """Group of entry points by which torch finds the backend; None where it looks at none."""
-
-    @property
-    def file_name(self) -> str:
-        """Name of the wheel."""
-        return f"{PACKAGE}-{self.version}-{self.tag}.whl"
-
-    @property
-    def directory(self) -> str:
-        """Directory of the metadata in the wheel."""
-        return f"{PACKAGE}-{self.version}.dist-info"
-
-    @property
-    def files(self) -> dict[str, bytes]:
-        """Files of the metadata but RECORD: path in the wheel to content."""
-        texts = {"METADATA": self._metadata, "WHEEL": self._wheel}
-        if self.entry_points is not None:
-            texts["entry_points.txt"] = f"[{self.entry_points}]\nswitchml = {BACKEND}:register\n"
-        return {f"{self.directory}/{name}": text.encode() for name, text in texts.items()}
-
-    @property
-    def _metadata(self) -> str:
-        return f"""\
+_METADATA = f"""\
 Metadata-Version: 2.1
 Name: {DISTRIBUTION}
-Version: {self.version}
+Version: {{version}}
 Summary: {SUMMARY}
 License: Apache-2.0
-Requires-Dist: {self.requires}
+Requires-Dist: torch=={{release}}
 """
-
-    @property
-    def _wheel(self) -> str:
-        return f"""\
+_WHEEL = f"""\
 Wheel-Version: 1.0
 Generator: switchml-patch {__version__}
 Root-Is-Purelib: false
-Tag: {self.tag}
+Tag: {{tag}}
+"""
+_ENTRY_POINTS = f"""\
+[{{group}}]
+switchml = {BACKEND}:register
 """
 
 
-def write(path: str, contents: Mapping[str, bytes], metadata: Metadata) -> None:
-    """Writes a wheel whose bytes follow from the arguments and zlib alone.
+def write(  # noqa: PLR0913  # each is a part of its name or its metadata
+    directory: str,
+    contents: Mapping[str, bytes],
+    *,
+    release: str,
+    local: str,
+    tag: str,
+    group: str | None = None,
+) -> str:
+    """Writes a wheel; it is replaced at once or not at all.
 
     Args:
-        path: the wheel; replaced at once or not at all.
+        directory: where it goes.
         contents: path in the wheel to content.
-        metadata: what the wheel says of itself.
+        release: version of the torch that it requires, which its own version begins with.
+        local: local part of its version.
+        tag: tags of interpreter, ABI and platform.
+        group: group of entry points in which torch finds the backend; None where it looks at none.
+
+    Returns:
+        The path of the wheel.
 
     Raises:
         FileError: the file system refused.
     """
-    members = {
-        name: wheel.Member(
-            len(content),
-            executable=False,
-            copy=partial(wheel.copy_stream, name, io.BytesIO(content)),
-        )
-        for name, content in {**contents, **metadata.files}.items()
+    version = f"{release}+{local}"
+    metadata = {
+        "METADATA": _METADATA.format(version=version, release=release),
+        "WHEEL": _WHEEL.format(tag=tag),
     }
-    wheel.write(path, f"{metadata.directory}/RECORD", members, epoch=0)
+    if group is not None:
+        metadata["entry_points.txt"] = _ENTRY_POINTS.format(group=group)
+    information = f"{PACKAGE}-{version}.dist-info"
+    whole = {
+        **contents,
+        **{f"{information}/{name}": text.encode() for name, text in metadata.items()},
+    }
+    members = {name: wheel.make_member(name, content) for name, content in whole.items()}
+    path = os.path.join(directory, f"{PACKAGE}-{version}-{tag}.whl")
+    wheel.write(path, f"{information}/RECORD", members, epoch=0)
+    return path
