@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchgen.cli import deprecated, params, path_types
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, option, print_json, progress, say
 from patchgen.extras.lab.client import checkout
 from patchgen.options import VARIABLES
@@ -83,7 +83,6 @@ class _Source:
 
 
 @client.command(cls=Command)
-@deprecated.argument("output", "DIR", type=click.Path())
 @click.option(
     "-o",
     "--output",

@@ -8,41 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.cli import deprecated, params, path_types
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, option, progress, say
 from patchgen.errors import TreeError
 from patchgen.system import files, interpreter, paths
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Sources, Variables
-    from patchgen.options import Options
 
 _NAME = "switchml_graft.so"
 _OUTPUT: dict[str, Any] = {"type": path_types.OUTPUT_FILE, "metavar": "LIB.so"}
 
 
-class _Graft(Group):
-    """Takes the options that stood behind `graft` itself, one release long."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:  # as in click
-        """Puts the name of the command before the options where there is none."""
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
-            args = self._named(ctx, args)
-        return super().parse_args(ctx, args)
-
-    def _named(self, ctx: click.Context, args: list[str]) -> list[str]:
-        names = {f"--{name}": name for name in ("install", "uninstall")}
-        found = {word: names[word] for word in args if word in names}
-        if len(found) > 1:
-            raise click.UsageError("--uninstall stands alone; drop --install", ctx)
-        old, new = next(iter(found.items()), ("without a command", "build"))
-        if not ctx.resilient_parsing:
-            with ctx.scope(cleanup=False):
-                deprecated.warn(old, new)
-        return [new, *(word for word in args if word not in names)]
-
-
-@click.group(cls=_Graft)
+@click.group(cls=Group)
 def graft() -> None:
     """Compiles the patched files against an installed torch, instead of building it.
 
@@ -53,33 +31,49 @@ def graft() -> None:
 
 @dataclass(frozen=True)
 class _Source:
-    """Source of a graft, and where else its compiler looks."""
+    """Choices of how a graft is compiled."""
 
+    variables: Variables
+    torch_python: str
     tree: str | None
     pytorch: str | None
     cuda_home: str | None
     cache: str | None
     places: Sources
 
+    def compile_graft(self, output: str | None = None) -> str:
+        """Compiles the graft into a file, or into BUILDDIR, and tries it; returns its path."""
+        from patchgen.extras.install import graft as grafts
+
+        options = self.variables.read()
+        self.variables.warn(options)
+        if output is None:
+            output = os.fsdecode(paths.encode(os.path.join(options.builddir, _NAME)))
+        known, wanted = params.known_pins(self.pytorch)
+        torch = params.torch_of(interpreter.locate(self.torch_python))
+        with progress():
+            grafts.build(
+                options, torch, self.tree, output,
+                environ=os.environ,
+                cache=params.cache(self.cache),
+                places=self.places.find(),
+                cuda_home=self.cuda_home,
+                known=known if wanted is None else (wanted,),
+            )  # fmt: skip
+        return output
+
 
 @dataclass(frozen=True)
-class _Build:
+class _Build(_Source):
     """Request of `graft build`."""
 
-    variables: Variables
-    source: _Source
-    torch_python: str
     output: str | None
 
 
 @dataclass(frozen=True)
-class _Install:
+class _Install(_Source):
     """Request of `graft install`."""
 
-    variables: Variables
-    source: _Source
-    torch_python: str
-    output: str | None
     library: str | None
     user: bool
 
@@ -93,9 +87,7 @@ class _Uninstall:
 
 
 def _source_options(command: params.Command) -> params.Command:
-    """Adds the options about the source, handed on as `source`."""
-    names = ("tree", "pytorch", "cuda_home", "cache", "places")
-    command = params.gather("source", lambda given: _Source(**given), names)(command)
+    """Adds the options of a graft's compilation."""
     for add in (
         params.cache_option,
         option(
@@ -136,10 +128,8 @@ def _source_options(command: params.Command) -> params.Command:
 @params.into(_Build)
 def build(request: _Build) -> None:
     """Compiles a graft and tries it in its torch."""
-    python = interpreter.locate(request.torch_python)
-    options = _options(request.variables)
-    target = _output(request.output, options)
-    _compile(request.source, options, python, target)
+    output = request.output
+    target = request.compile_graft(None if output is None else os.path.join(os.getcwd(), output))
     shown = paths.printable(paths.from_native(target))
     say(
         f"{shown}: load it with: switchml-patch graft install --library, "
@@ -158,31 +148,26 @@ def build(request: _Build) -> None:
 )
 @click.option("--user", is_flag=True, help="Install for this user only.")
 @_source_options
-@click.option("-o", "--output", **_OUTPUT, hidden=True)
 @params.into(_Install)
 def install(request: _Install) -> None:
     """Makes an interpreter load a graft whenever it imports torch.
 
     Builds the graft first unless --library names one.
     """
-    if request.output:
-        if request.library:
-            raise click.UsageError("--library is for a graft that is there; drop -o")
-        deprecated.warn("-o LIB.so", "--library LIB.so after graft build -o LIB.so")
-    python = interpreter.locate(request.torch_python)
-    if request.library:
-        _compare(request.library, python)
-        _install(python, request.library, user=request.user)
-        return
+    from patchgen.extras.install import graft as grafts
     from patchgen.extras.install.graft import installing
 
-    installing.check(python, os.environ, user=request.user)
+    python, library = interpreter.locate(request.torch_python), request.library
     with files.scratch("graft") as directory:
-        options = _options(request.variables)
-        output = request.output
-        target = _output(output, options) if output else os.path.join(directory, _NAME)
-        _compile(request.source, options, python, target)
-        _install(python, target, user=request.user)
+        if library is None:
+            installing.check(python, os.environ, user=request.user)
+            library = request.compile_graft(os.path.join(directory, _NAME))
+        else:
+            why = grafts.misfit(grafts.read(library), params.torch_of(python).root)
+            if why:
+                raise TreeError(f"the graft {library}: {why}")
+        package = grafts.install(python, library, os.environ, user=request.user)
+    say(f"installed in {package}: {python} loads it whenever it imports torch")
 
 
 @graft.command(cls=Command)
@@ -196,47 +181,3 @@ def uninstall(request: _Uninstall) -> None:
     python = interpreter.locate(request.torch_python)
     package = grafts.uninstall(python, os.environ, user=request.user)
     say(f"removed {package}" if package else f"{python}: no graft is installed; nothing to do")
-
-
-def _options(variables: Variables) -> Options:
-    options = variables.read()
-    variables.warn(options)
-    return options
-
-
-def _output(output: str | None, options: Options) -> str:
-    """Path of the graft to write."""
-    if output is not None:
-        return os.path.join(os.getcwd(), output)
-    return os.fsdecode(paths.encode(os.path.join(options.builddir, _NAME)))
-
-
-def _compile(source: _Source, options: Options, python: str, target: str) -> None:
-    from patchgen.extras.install import graft as grafts
-
-    known, wanted = params.known_pins(source.pytorch)
-    torch = params.torch_of(python)
-    with progress():
-        grafts.build(
-            options, torch, source.tree, target,
-            environ=os.environ,
-            cache=params.cache(source.cache),
-            places=source.places.find(),
-            cuda_home=source.cuda_home,
-            known=known if wanted is None else (wanted,),
-        )  # fmt: skip
-
-
-def _compare(library: str, python: str) -> None:
-    from patchgen.extras.install import graft as grafts
-
-    why = grafts.misfit(grafts.read(library), params.torch_of(python).root)
-    if why:
-        raise TreeError(f"the graft {library}: {why}")
-
-
-def _install(python: str, library: str, *, user: bool) -> None:
-    from patchgen.extras.install import graft as grafts
-
-    package = grafts.install(python, library, os.environ, user=user)
-    say(f"installed in {package}: {python} loads it whenever it imports torch")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import click
 
-from patchgen.cli import deprecated, params, path_types
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, progress, say
 from patchgen.cli.serving import counters_option, listen_option, run
 from patchgen.core.library.config import MAX_WORKERS
@@ -33,12 +33,12 @@ class _Install:
 
 
 @simulator.command(cls=Command)
-@deprecated.argument("output", "DIR", required=True, type=path_types.OUTPUT_DIRECTORY)
 @click.option(
     "-o",
     "--output",
     type=path_types.OUTPUT_DIRECTORY,
     metavar="DIR",
+    required=True,
     help="Directory to install into. [required]",
 )
 @click.option(
@@ -101,9 +101,9 @@ def serve(listen: str, workers: int, target: str | None, cache: str | None) -> N
     It is the switch instead of rank 0, for ranks whose switchml.cfg says so; `simulator install
     --aggregator` writes such files. What was counted is told at the end, and the exit code is 0.
     """
-    from patchgen.extras.lab.simulator import aggregator, report
+    from patchgen.extras.lab.simulator import aggregator
 
     with progress():
         program = aggregator.build(params.cache(cache), os.environ)
     command = [program, f"--listen={listen}", f"--workers={workers}"]
-    run(command, target, report.lines, "the aggregator")
+    run(command, target, aggregator.lines, "the aggregator")

@@ -11,7 +11,6 @@ from patchgen.cli.console import Command, print_json
 from patchgen.cli.params import json_option, known_pins, pytorch_option
 from patchgen.core.patch import report, state
 from patchgen.errors import TreeError
-from patchgen.extras.install import report as torch_report
 from patchgen.extras.install.summary import summarize_python, summarize_wheel
 from patchgen.system import interpreter, paths
 
@@ -52,9 +51,9 @@ def _status_of_torch(ctx: click.Context, target: str, *, as_json: bool) -> None:
     else:
         summary = summarize_python(interpreter.locate(target), os.environ)
     if as_json:
-        print_json(torch_report.data(summary))
+        print_json(summary.data())
     else:
-        for line in torch_report.lines(summary):
+        for line in summary.lines():
             click.echo(line)
     if not summary.sound:
         ctx.exit(TreeError.exit_code)

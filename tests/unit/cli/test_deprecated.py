@@ -14,18 +14,10 @@ if TYPE_CHECKING:
 
 # Each command line ends with an error, so that nothing is built.
 SPELLINGS = {
-    "graft --torch none": "graft build --torch none",
-    "graft --install --torch none": "graft install --torch none",
-    "graft --torch none --user --install": "graft install --torch none --user",
-    "graft --torch none --uninstall": "graft uninstall --torch none",
     "demo --python none": "demo --torch none",
     "run --python none -- python3 --python": "run --torch none -- python3 --python",
-    "simulator install home --aggregator h:1 --controller-port 1": (
-        "simulator install -o home --aggregator h:1 --controller-port 1"
-    ),
     "source tree --pytorch none": "source -o tree --pytorch none",
     "source --list tree --pytorch none": "source --list -o tree --pytorch none",
-    "client source file": "client source -o file",
     "env create prefix --lock none": "env create -o prefix --lock none",
 }
 
@@ -40,21 +32,12 @@ def test_old_spelling(old: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     first, _, rest = before.output.partition("\n")
     assert rest == after.output
     assert first.startswith("warning: ")
-    command, option = new.split()[0], {"-o", "--torch", *GRAFTS} & {*new.split()}
+    command, option = new.split()[0], {"-o", "--torch"} & {*new.split()}
     assert f"use main {command}" in first
     assert any(word in first.partition("; use ")[2] for word in option)
 
 
-GRAFTS = ("build", "install", "uninstall")
-
-
-def test_graft_that_is_installed_and_written() -> None:
-    words = ["graft", "install", "--torch", "none", "-o", "x.so"]
-    first = CliRunner().invoke(main, words).output.splitlines()[0]
-    assert "graft build -o LIB.so" in first
-
-
-@pytest.mark.parametrize("words", ["demo --python a --torch b", "client source a -o b"])
+@pytest.mark.parametrize("words", ["demo --python a --torch b", "source a -o b"])
 def test_both_spellings_are_refused(words: str) -> None:
     done = CliRunner().invoke(main, words.split())
     assert done.exit_code == 2
@@ -62,7 +45,7 @@ def test_both_spellings_are_refused(words: str) -> None:
 
 
 def test_old_spellings_are_not_in_the_help() -> None:
-    for words, option in (("demo", "--python"), ("graft install", "--output")):
+    for words, option in (("demo", "--python"), ("run", "--python")):
         assert option not in CliRunner().invoke(main, [*words.split(), "--help"]).output
     assert "[DIR]" not in CliRunner().invoke(main, ["source", "--help"]).output
 

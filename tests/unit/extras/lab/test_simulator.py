@@ -21,7 +21,7 @@ def test_the_steps_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     archive.touch()
     monkeypatch.setattr(simulator, "_build", lambda *_, **__: archive)
     prefix = tmp_path / "home"
-    done = CliRunner().invoke(main, ["simulator", "install", str(prefix)])
+    done = CliRunner().invoke(main, ["simulator", "install", "-o", str(prefix)])
     assert done.exit_code == 0, done.output
     assert f"installing into {prefix}\n" in done.output
 
@@ -31,6 +31,6 @@ def test_the_home_can_be_pasted_into_a_shell(
 ) -> None:
     monkeypatch.setattr(simulator, "install", lambda *_, **__: None)
     prefix = tmp_path / "the user's $HOME"
-    done = CliRunner().invoke(main, ["simulator", "install", str(prefix)])
+    done = CliRunner().invoke(main, ["simulator", "install", "-o", str(prefix)])
     assignment = done.output.partition("use it with: ")[2].strip()
     assert shlex.split(assignment) == [f"SWITCHML_HOME={prefix}"]
