@@ -99,10 +99,6 @@ test-pinned: $(VENV)/dev ## Test the patch in PyTorch PIN (1.7.1); PYTORCH_SOURC
 test-real: packages $(VENV)/dev ## Test with the real client library; SWITCHML_SOURCE names its checkout
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-real
 
-.PHONY: test-workflows
-test-workflows: packages $(VENV)/dev ## Run the steps of .github/workflows on a small project
-	@PATH="$(abspath $(BIN)):$$PATH" ci/test-workflows
-
 .PHONY: test-rebuild
 test-rebuild: packages $(VENV)/dev ## Compile again as another user, without namespaces, with caches
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-rebuild

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Lists docstrings and names that a reader has to translate; exit code 1 where there is one.
 
-    ci/plain.py FOLDER...
+    ci/plain.py FILE|FOLDER...
 
 A docstring begins with a thing ("Path of the lock file.") or with a verb ("Writes the lock file."),
 never with a preposition, a question word or a pronoun. A function is named by a verb with its
@@ -46,11 +46,11 @@ def hits(text: str) -> Iterator[tuple[int, str]]:
 
 
 def main() -> int:
-    """Prints the hits of the folders on the command line."""
+    """Prints the hits of the files and folders on the command line."""
     found = [
         f"{path}:{line}: {words}"
-        for folder in sys.argv[1:]
-        for path in sorted(Path(folder).rglob("*.py"))
+        for place in map(Path, sys.argv[1:])
+        for path in ([place] if place.is_file() else sorted(place.rglob("*.py")))
         for line, words in sorted(hits(path.read_text(encoding="utf-8")))
     ]
     if found:

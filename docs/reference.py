@@ -54,8 +54,7 @@ def meaning(parameter: click.Parameter) -> str:
 def usage(name: str, command: click.Command) -> list[str]:
     """Lines about a command, without click's own text, whose layout follows its version."""
     about = " ".join((command.help or "").split())
-    shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
-    rows = [(names(parameter), meaning(parameter)) for parameter in shown]
+    rows = [(names(parameter), meaning(parameter)) for parameter in command.params]
     lines = ["", f"### {name}", "", about]
     return [*lines, "", *table("option | meaning", rows)] if rows else lines
 

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from patchgen.cli.params import Sources, Variables
-    from patchgen.core.wheel import Plan, Request
+    from patchgen.core.wheel import BuildRequest, Plan
     from patchgen.core.wheel.delivery import Delivered
-    from patchgen.core.wheel.place import Place
 
 
 @dataclass(frozen=True)
@@ -86,41 +85,44 @@ def build(asked: _Build) -> None:
 
     request = _read_request(asked)
     if asked.dry_run:
-        planned = wheel.plan(request)
-        missing = wheel.find_missing(request) if planned.checked else []
+        plan = wheel.plan(request)
         if asked.as_json:
-            print_json({**_plan_data(planned), "missing": [data(row) for row in missing]})
+            print_json(_plan_data(plan))
         else:
-            click.echo("\n".join(_plan_lines(planned)))
-        wheel.refuse_missing(missing)
+            click.echo("\n".join(_plan_lines(plan)))
+        wheel.refuse_missing(plan.missing)
         return
     with progress():
-        made = wheel.build(request, lambda plan: say_all(_plan_lines(plan)))
+        made = wheel.build(request, _announce)
         if asked.install:
             delivery.install(made)
     print_json(_data(made)) if asked.as_json else say_all(_lines(made, installed=asked.install))
 
 
-def _read_request(asked: _Build) -> Request:
+def _announce(plan: Plan) -> None:
+    say_all(_plan_lines(plan))
+
+
+def _read_request(asked: _Build) -> BuildRequest:
     """Resolves names and paths of the command line, and the environment.
 
     Raises:
         OptionsError: one is refused.
     """
-    from patchgen.core.wheel import Request, env, variables
+    from patchgen.core.wheel import BuildRequest, env, variables
 
     options = asked.variables.read()
+    cwd, cache = os.getcwd(), params.cache(asked.cache)
     pin = chosen_pin(asked.pytorch)
-    cwd = os.getcwd()
-    return Request(
+    return BuildRequest(
         pin=pin,
         options=options,
-        work=params.work(asked.work, pin),
+        work=os.path.normpath(os.path.join(cwd, asked.work or params.find_work(pin))),
         output=os.fsdecode(paths.encode(options.builddir)),
         python=locate(asked.interpreter) if asked.interpreter else None,
         lock=os.path.join(cwd, asked.lock_file),
         environment=env.locate(params.ENVIRONMENT, cwd),
-        cache=params.cache(asked.cache),
+        cache=cache,
         environ=dict(os.environ),
         settings=variables.parse(asked.settings),
         places=asked.places.find(),
@@ -139,7 +141,7 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     yield f"  options      {options_line(request.options)}"
     yield f"  work         {shlex.quote(request.work)}"
     yield f"  output       {shlex.quote(request.output)}"
-    yield f"  seen at      {_place_line(plan.place)}"
+    yield f"  seen at      {_place_line(plan)}"
     yield f"  built with   {shlex.quote(request.python or request.lock)}"
     yield f"  variables    {' '.join(variables)}"
     yield f"  jobs         {request.workers}, {request.launcher or 'no ccache'}"
@@ -148,10 +150,11 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     yield from (f"  [{'x' if done else ' '}] {name}" for name, done in plan.stages)
 
 
-def _place_line(place: Place) -> str:
+def _place_line(plan: Plan) -> str:
     """Path under which programs see the work directory, and the network that they have."""
+    place, remote = plan.place, plan.request.remote_cache
     if place.fixed:
-        return f"{place.seen}, without network"
+        return f"{place.seen}, {f'with your network for {remote}' if remote else 'without network'}"
     return f"{place.seen}: its path will be in the wheel; no namespaces: {place.reason}"
 
 
@@ -170,6 +173,7 @@ def _plan_data(plan: Plan) -> dict[str, object]:
         "variables": dict(plan.variables),
         "jobs": request.workers,
         "stages": [{"name": name, "done": done} for name, done in plan.stages],
+        "missing": [data(row) for row in plan.missing],
     }
 
 

@@ -50,10 +50,11 @@ def check(request: _Request) -> None:
     from patchgen.core.wheel import check as preflight  # no other command needs it
     from patchgen.core.wheel import env
 
-    options = request.variables.read()
     pin = chosen_pin(request.pytorch)
-    site = preflight.Site(
-        work=params.work(request.work, pin),
+    asked = preflight.CheckRequest(
+        options=request.variables.read(),
+        pin=pin,
+        work=request.work or params.find_work(pin),
         python=request.interpreter,
         lock=None if request.interpreter else request.lock_file,
         environ=dict(os.environ),
@@ -61,14 +62,14 @@ def check(request: _Request) -> None:
         accepted=frozenset(request.accepted),
         environment=env.locate(params.ENVIRONMENT, os.getcwd()),
     )
-    checks = preflight.run(options, pin, site)
+    checks = preflight.check_build(asked)
     if not request.as_json:
         verdict = "a build can start" if hold(checks) else "a build cannot start yet"
-        say(f"PyTorch {pin.version} with {options_line(options)}: {verdict}")
+        say(f"PyTorch {pin.version} with {options_line(asked.options)}: {verdict}")
     show_checks(
         checks,
         as_json=request.as_json,
         pin=pin.name,
         commit=pin.commit,
-        options=options_data(options),
+        options=options_data(asked.options),
     )

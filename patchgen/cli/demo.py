@@ -11,7 +11,7 @@ import sys
 
 import click
 
-from patchgen.cli import deprecated, params, path_types
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, print_json, progress
 from patchgen.cli.params import json_option
 from patchgen.errors import file_errors
@@ -47,7 +47,6 @@ _PICTURE, _DATA = "loss.png", "demo.json"
     metavar="N",
     help="Passes over the training images.",
 )
-@deprecated.option("--python", "torch", "--torch", metavar="PYTHON")
 @click.option(
     "--torch",
     metavar="PYTHON",
@@ -68,9 +67,14 @@ def demo(  # noqa: PLR0913  # one for each option
     from patchgen.system import plots  # no other command needs them
 
     plots.require()
-    from patchgen.extras.train.demo import Request, picture, report, run_demo  # imports numpy
+    from patchgen.extras.train.demo import (  # imports numpy
+        DemoRequest,
+        demo_text,
+        picture,
+        run_demo,
+    )
 
-    request = Request(
+    request = DemoRequest(
         output=os.path.normpath(os.path.join(os.getcwd(), output)),
         cache=params.cache(cache),
         python=interpreter.locate(torch or _python()),
@@ -83,14 +87,14 @@ def demo(  # noqa: PLR0913  # one for each option
         outcome = run_demo(request)
         _LOGGER.info("drawing")
         picture.write(plot, outcome)
-    measured = report.data(outcome, plot, request.script)
+    measured = demo_text.data(outcome, plot, request.script)
     with file_errors():
         files.replace(os.fsencode(data), (json.dumps(measured, indent=2) + "\n").encode())
     if as_json:
         print_json(measured)
         return
     again = [_program(), "run", "--", near(request.python), near(request.script)]
-    for line in report.lines(outcome, near(plot), shlex.join(again)):
+    for line in demo_text.lines(outcome, near(plot), shlex.join(again)):
         click.echo(line)
 
 

@@ -75,8 +75,8 @@ def doctor(  # noqa: PLR0913  # one for each option
     """Tells which part of the way to the switch fails, and what to do.
 
     Starts ranks on this machine, which go from the launcher to a right sum. On several machines,
-    start `python -m torch_switchml.doctor` as a training is started, by `run` as well. Exits with 6
-    where a part fails.
+    start `python -m torch_switchml.doctor` as a training is started. Exits with 6 where a part
+    fails.
     """
     from patchgen.extras.install.payload.doctor import table
     from patchgen.extras.train import doctor as examining
@@ -97,7 +97,7 @@ def doctor(  # noqa: PLR0913  # one for each option
         workers=workers,
         way=way,
         options=variables.read_library(),
-        configs=lab.read_configs([config] if config else []),
+        configs=lab.find_configs([config] if config else []),
         lab=lab.wanted,
         faults=lab.faults,
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import click
 
-from patchgen.cli import deprecated, params, path_types
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, progress, say, show_checks
 from patchgen.cli.params import json_option
 
@@ -121,14 +121,14 @@ def lock(request: _Lock) -> None:
 
 
 @env.command(cls=Command)
-@deprecated.argument("prefix", "PREFIX", required=True, type=path_types.OUTPUT_DIRECTORY)
 @click.option(
     "-o",
     "--output",
     "prefix",
     type=path_types.OUTPUT_DIRECTORY,
+    required=True,
     metavar="PREFIX",
-    help="Directory of the environment. [required]",
+    help="Directory of the environment.",
 )
 @params.lock_option
 @click.option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from patchgen.cli.params import Sources, Variables
 
 _NAME = "switchml_graft.so"
-_OUTPUT: dict[str, Any] = {"type": path_types.OUTPUT_FILE, "metavar": "LIB.so"}
 
 
 @click.group(cls=Group)
@@ -123,7 +122,13 @@ def _source_options(command: params.Command) -> params.Command:
 @graft.command(cls=Command)
 @params.variable_options
 @params.torch_option
-@click.option("-o", "--output", **_OUTPUT, help=f"File to write. [default: BUILDDIR/{_NAME}]")
+@click.option(
+    "-o",
+    "--output",
+    type=path_types.OUTPUT_FILE,
+    metavar="LIB.so",
+    help=f"File to write. [default: BUILDDIR/{_NAME}]",
+)
 @_source_options
 @params.into(_Build)
 def build(request: _Build) -> None:

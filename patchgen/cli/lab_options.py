@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from patchgen.extras.lab.lab import Faults
-    from patchgen.extras.train.configs import Configs
 
 CONFIG = "SWITCHML_CONFIG"
 """Variable that names a switchml.cfg."""
@@ -30,18 +29,20 @@ class LabRequest:
     faults: Faults | None
     """Faults injected by its switch; None where the user names none."""
 
-    def read_configs(self, named: Sequence[str]) -> Configs:
-        """Reads the configurations of the ranks: the named ones, else that of the environment.
+    def find_configs(self, named: Sequence[str]) -> list[str]:
+        """Finds the configurations of the ranks: the named ones, else that of the environment.
 
         Raises:
             OptionsError: one cannot be read, or the lab makes them.
         """
-        from patchgen.extras.train import configs
+        from patchgen.extras.train.configs import read_config
 
         if self.wanted and named:
             raise OptionsError("--lab: it makes the configurations; drop --config")
         found = [] if self.wanted else [*named] or [*filter(None, [os.environ.get(CONFIG)])]
-        return configs.read_configs([os.path.abspath(path) for path in found])
+        for path in found:
+            read_config(os.path.abspath(path))
+        return [os.path.abspath(path) for path in found]
 
 
 def lab_options(default: str) -> Callable[[Command], Command]:

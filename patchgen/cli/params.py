@@ -295,11 +295,9 @@ def torch_of(python: str) -> Torch:
     return probe_torch(python, environ).require_gloo()
 
 
-def work(given: str | None, pin: Pin) -> str:
-    """The absolute path of the directory to build in."""
-    from patchgen.core.wheel import check  # no other command needs it
-
-    return os.path.normpath(os.path.join(os.getcwd(), given or check.default_work(pin)))
+def find_work(pin: Pin) -> str:
+    """Directory to build in by default: a fixed path, for equal wheels."""
+    return f"/var/tmp/switchml-patch/{pin.version}"  # noqa: S108  # survives a reboot; not secret
 
 
 def cache(given: str | None) -> str:

@@ -14,7 +14,7 @@ from patchgen.cli.console import say_all, write_bytes
 from patchgen.errors import ToolError, file_errors
 from patchgen.system import files, signals
 from patchgen.system.ports import split_address
-from patchgen.system.process import Program, stream
+from patchgen.system.process import ERR, Program, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,7 +54,8 @@ def run(
     """Runs a program until Ctrl-C or a signal ends it, which is its usual end.
 
     Args:
-        command: it writes its counters into the file of --json when it ends.
+        command: it writes where it listens to stdout, as JSON, and its counters into the file of
+            --json when it ends.
         target: that file; None: one that nobody sees.
         lines: of the counters, for people.
         name: of the program, for messages.
@@ -81,7 +82,10 @@ def run(
 
 
 def _show(source: str, line: bytes) -> None:
-    write_bytes(sys.stderr if source == "err" else sys.stdout, line)
+    if source == ERR:
+        write_bytes(sys.stderr, line)
+    else:
+        click.echo(f"listening on {json.loads(line)['listening']}")
 
 
 def _written(path: str) -> int | None:

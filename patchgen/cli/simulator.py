@@ -37,9 +37,9 @@ class _Install:
     "-o",
     "--output",
     type=path_types.OUTPUT_DIRECTORY,
-    metavar="DIR",
     required=True,
-    help="Directory to install into. [required]",
+    metavar="DIR",
+    help="Directory to install into.",
 )
 @click.option(
     "--workers",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchgen.cli import deprecated, params, path_types
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, print_json, progress, say
 from patchgen.cli.params import json_option, known_pins, pytorch_option
 from patchgen.core.patch import pins
@@ -37,7 +37,6 @@ class _Request:
 
 
 @click.command(cls=Command)
-@deprecated.argument("directory", "DIR", type=click.Path())
 @click.option(
     "-o",
     "--output",

@@ -1,4 +1,4 @@
-"""Progress of a command: a line for each step that the package logs."""
+"""Progress of a command: a line for each step that the package logs, and the time so far."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Steps(logging.Handler):
         if total is None:
             self._begin(record.getMessage())
         else:
-            self._count(record.__dict__["done"], total, getattr(record, "left", None))
+            self._count(record.__dict__["done"], total)
 
     def _begin(self, step: str) -> None:
         self._finish()
@@ -47,25 +47,23 @@ class Steps(logging.Handler):
             self._say(step)
             return
         from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         self._shown = Progress(
-            SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(),
             console=Console(stderr=True), transient=True,
         )  # fmt: skip
-        self._shown.add_task(step)
+        self._shown.add_task(step, total=None)
         self._shown.start()
 
-    def _count(self, done: float, total: float, left: float | None) -> None:
+    def _count(self, done: float, total: float) -> None:
         tenth = int(10 * done / total) if total else 0
-        if left is None and done:
-            left = (time.monotonic() - self._begun) / done * (total - done)
-        about = f", about {_minutes(left)} left" if left is not None and left >= 1 else ""
         if self._shown is not None:
+            said = f"{self._step} {done:.0f}/{total:.0f}"
             (task,) = self._shown.task_ids
-            self._shown.update(task, description=f"{self._step} {done:.0f}/{total:.0f}{about}")
+            self._shown.update(task, description=said, completed=done, total=total)
         elif tenth != self._tenth:
-            self._say(f"  {done:.0f} of {total:.0f}{about}")
+            self._say(f"  {done:.0f} of {total:.0f}, {_minutes(time.monotonic() - self._begun)}")
         self._tenth = tenth
 
     def _finish(self) -> None:

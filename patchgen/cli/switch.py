@@ -70,11 +70,11 @@ def switch(request: _Request) -> None:
     counted is told at the end, and the exit code is 0.
     """
     from patchgen.extras.lab import switch as builder  # no other command needs it
-    from patchgen.extras.lab.switch import report
+    from patchgen.extras.lab.switch import counters
 
     with progress():
         program = builder.build(params.cache(request.cache), os.environ)
     options = {"wait": request.wait, **request.faults}
     command = [program, f"--listen={request.listen}", *(f"--port={port}" for port in request.ports)]
     command += [f"--{name}={value!r}" for name, value in options.items() if value is not None]
-    run(command, request.target, report.lines, "the switch")
+    run(command, request.target, counters.lines, "the switch")

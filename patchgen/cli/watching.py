@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from patchgen.extras.train.job import Job, Line
+    from patchgen.extras.train.job import Job
     from patchgen.extras.train.metrics import Metrics
+    from patchgen.extras.train.start import Line
 
     Output = Callable[[Line], None]
 

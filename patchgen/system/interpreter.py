@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from patchgen.errors import OptionsError, ToolError
 from patchgen.system import paths
 from patchgen.system.payload import probe
+from patchgen.system.pipes import Tail
 from patchgen.system.process import (
     ERR,
     KEPT,
@@ -20,7 +21,6 @@ from patchgen.system.process import (
     CompletedRun,
     NoAnswer,
     Program,
-    Tail,
     stream,
 )
 

@@ -17,18 +17,15 @@ _RESERVED: deque[int] = deque()
 """Descriptors of the sockets that hold the newest ports."""
 
 
-def free_port(host: str = _LOOPBACK) -> int:
+def free_port() -> int:
     """Reserves a port of the loopback for a server that sets SO_REUSEADDR, as most do.
 
     It stays bound without a listener while this process lives, or until many more are reserved.
     Until then the kernel gives it to nobody who takes any port, however late the server starts.
-
-    Args:
-        host: address to reserve it for instead; empty for all of this machine.
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind((host, 0))
+        holder.bind((_LOOPBACK, 0))
         port: int = holder.getsockname()[1]
         _RESERVED.append(holder.detach())
     if len(_RESERVED) > _MOST:

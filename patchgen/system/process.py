@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import os
-import selectors
 import signal
 import time
 from contextlib import closing
@@ -19,16 +17,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
+from patchgen.system.pipes import Lines, Pipes, Tail
 from patchgen.system.program import CompletedRun, Program, RunningProgram, start, without_git
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    import os
+    from collections.abc import Callable, Mapping, Sequence
     from threading import Event
-    from typing import IO
 
     Take = Callable[[bytes], object]
 
-__all__ = ["ERR", "KEPT", "LIMIT", "OUT", "CompletedRun", "NoAnswer", "Program", "Tail", "capture",
+__all__ = ["ERR", "KEPT", "LIMIT", "OUT", "CompletedRun", "NoAnswer", "Program", "capture",
            "run", "shell_code", "side_by_side", "stream", "without_git"]  # fmt: skip
 
 LIMIT = 60.0
@@ -39,10 +38,7 @@ KEPT = 1 << 20
 
 _TAIL = 20  # lines of a failed program's stderr that are shown
 _POLL = 0.2  # seconds
-_GRACE = 10.0  # seconds that the others have to notice that one has failed
-_READ = 1 << 16  # bytes
-_WRITTEN = 1 << 12  # bytes: what a pipe that can be written to takes at once
-_LONGEST = 1 << 20  # bytes of a line that are held back until its end comes
+_SHORT = 0.05  # seconds, where it counts which of several programs ended first
 
 
 class NoAnswer(ToolError):  # noqa: N818  # that is what there is
@@ -104,214 +100,126 @@ def capture(program: Program, *, limit: float | None, stop: Event | None = None)
     return CompletedRun(running.returned, bytes(out), bytes(err))
 
 
-def stream(  # noqa: PLR0913  # each is a part of how a program is run
+def stream(
     program: Program,
     output: Callable[[str, bytes], object],
     *,
     limit: float | None,
     stop: Event | None = None,
     merged: bool = False,
-    named: Sequence[str] = (),
 ) -> int:
     """Runs a program to its end and gives out each line as it is written; returns the return code.
 
     Args:
         program: to be run.
-        output: gets OUT, ERR or the path of a named pipe, and a line of it with its end.
+        output: gets OUT or ERR, and a line of it with its end.
         limit: seconds; after that it is ended, with all that it has started.
         stop: ends it likewise once it is set.
         merged: all comes as OUT, in the order in which it was written.
-        named: where named pipes are made for as long as it runs, which it may open and close.
 
     Raises:
         ToolError: it cannot be started.
         NoAnswer: it was ended, because of its limit or because it was told to stop.
-        OSError: the file system has no named pipes.
     """
 
     def lines(name: str) -> Lines:
         return Lines(functools.partial(output, name))
 
     overdue = _overdue(program, limit, stop)
-    with contextlib.ExitStack() as stack:
-        pipes = stack.enter_context(closing(Pipes()))
-        for path in named:
-            stack.enter_context(pipes.named(path, lines(path)))
-        with start(program, merged=merged) as running:
-            _connect(pipes, running, lines(OUT), lines(ERR))
-            _attend([running], pipes, overdue, program.grace)
+    with closing(Pipes()) as pipes, start(program, merged=merged) as running:
+        _connect(pipes, running, lines(OUT), lines(ERR))
+        _attend([running], pipes, overdue, program.grace)
     return running.returned
 
 
 def side_by_side(
-    programs: Sequence[Program], *, limit: float, grace: float = _GRACE
+    programs: Sequence[Program],
+    *,
+    limit: float | None,
+    patience: float,
+    output: Callable[[int, str, bytes], object] | None = None,
+    stop: Event | None = None,
 ) -> list[CompletedRun]:
     """Runs programs, supervised, until all have ended, and ends those that take longer.
 
     Args:
         programs: started in this order.
-        limit: seconds that they may take.
-        grace: seconds that the others have left once one has failed.
+        limit: seconds that they may take; None: any time.
+        patience: seconds that the others have left once one has failed.
+        output: gets the number of a program, OUT or ERR, and a line of it with its end.
+        stop: ends them once it is set.
 
     Returns:
-        How each ended, with at most a MiB of what it wrote, from the end.
+        How each ended. Without `output`, with at most a MiB of what it wrote, from the end.
 
     Raises:
         ToolError: one cannot be started.
     """
     kept = [(Tail(KEPT), Tail(KEPT)) for _ in programs]
-    killed = [""] * len(programs)
     with contextlib.ExitStack() as stack:
         pipes = stack.enter_context(closing(Pipes()))
         started = []
-        for program, (out, err) in zip(programs, kept):
+        for number, program in enumerate(programs):
             # No other process has its pipes once it has ended, so they end as well.
             started.append(stack.enter_context(start(replace(program, supervised=True))))
+            out, err = kept[number] if output is None else (
+                Lines(functools.partial(output, number, name)) for name in (OUT, ERR)
+            )  # fmt: skip
             _connect(pipes, started[-1], out, err)
-        why, deadline, failed = f"did not end within {limit:g} s", time.monotonic() + limit, False
-
-        def overdue() -> None:
-            nonlocal why, deadline, failed
-            now = time.monotonic()
-            if not failed and any(running.code for running in started):
-                failed = True
-                if now + grace < deadline:
-                    deadline, why = now + grace, "still waited for the others"
-            if now >= deadline:
-                for number, running in enumerate(started):
-                    if running.code is None:
-                        killed[number] = why
-                        running.kill()
-
-        _attend(started, pipes, overdue, 0)
+        ending = _Ending(started, limit, patience, stop)
+        _attend(started, pipes, ending, ending.grace, _SHORT)
     return [
-        CompletedRun(running.returned, bytes(out), bytes(err), how)
-        for running, (out, err), how in zip(started, kept, killed)
+        CompletedRun(running.returned, bytes(out), bytes(err), how, when or math.inf)
+        for running, (out, err), how, when in zip(started, kept, ending.told, ending.seen)
     ]
 
 
-class Tail:
-    """Bytes that were read: all, or as many of the last as are wanted."""
+class _Ending:
+    """Time at which programs that run side by side have to end, and what was seen of their ends."""
 
-    def __init__(self, most: int | None = None) -> None:
-        """Keeps all, or `most` bytes."""
-        self._most = most
-        self._read = bytearray()
+    def __init__(
+        self,
+        started: Sequence[RunningProgram],
+        limit: float | None,
+        patience: float,
+        stop: Event | None,
+    ) -> None:
+        self.grace = max(running.program.grace for running in started)
+        self.seen = [0.0] * len(started)
+        """Time at which each was seen to have ended."""
+        self.told = [""] * len(started)
+        """Reason why each was told to end; empty where it was not."""
+        self._started, self._patience, self._stop = started, patience, stop
+        self._deadline, self._why = math.inf, "stopped"
+        if limit is not None:
+            self._deadline = time.monotonic() + limit
+            self._why = f"did not end within {limit:g} s"
 
-    def __call__(self, read: bytes) -> None:
-        """Takes more of it."""
-        self._read += read
-        if self._most is not None and len(self._read) > 2 * self._most:
-            del self._read[: -self._most]
+    def __call__(self) -> None:
+        """Looks at the programs, and ends those whose time is over."""
+        now = time.monotonic()
+        for number, running in enumerate(self._started):
+            if not self.seen[number] and running.code is not None:
+                self.seen[number] = now
+                if running.code:
+                    self._shorten(now + self._patience, "still waited for the others")
+        if self._stop is not None and self._stop.is_set():
+            self._shorten(now, "stopped")
+        if now >= self._deadline:
+            for number, running in enumerate(self._started):
+                if not self.seen[number]:
+                    self._end(number, running, now)
 
-    def __bytes__(self) -> bytes:
-        return bytes(self._read if self._most is None else self._read[-self._most :])
+    def _shorten(self, deadline: float, why: str) -> None:
+        if deadline < self._deadline:
+            self._deadline, self._why = deadline, why
 
-
-class Lines:
-    """Gives out what was read line by line, each with its end.
-
-    A carriage return ends a line too, since progress bars are told apart by it.
-    """
-
-    def __init__(self, output: Take) -> None:
-        """Gives them to `output`."""
-        self._output = output
-        self._pending = bytearray()
-
-    def __call__(self, read: bytes) -> None:
-        """Gives out the lines that are whole with these bytes; without bytes, what is left."""
-        self._pending += read
-        # One at the very end may be followed by a newline.
-        done = max(self._pending.rfind(b"\n"), self._pending.rfind(b"\r", 0, -1)) + 1
-        if not read or (done == 0 and len(self._pending) > _LONGEST):
-            done = len(self._pending)
-        whole = bytes(self._pending[:done])
-        del self._pending[:done]
-        for line in whole.splitlines(keepends=True):
-            self._output(line if line.endswith((b"\n", b"\r")) else line + b"\n")
-
-
-class Pipes:
-    """This process's ends of pipes, and who takes what is read from them."""
-
-    def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
-        self._unwritten: dict[int, tuple[IO[bytes], bytes]] = {}
-        self._left = 0
-
-    def read(self, descriptor: int, take: Take) -> None:
-        """Gives what is read to `take`, and b"" at the end."""
-        self._selector.register(descriptor, selectors.EVENT_READ, take)
-        self._left += 1
-
-    def write(self, file: IO[bytes], data: bytes) -> None:
-        """Writes, then closes the file. Where nobody reads it, the rest is dropped."""
-        self._unwritten[file.fileno()] = file, data
-        self._selector.register(file, selectors.EVENT_WRITE)
-
-    @contextlib.contextmanager
-    def named(self, path: str, take: Take) -> Iterator[None]:
-        """Makes a named pipe, which has no end before the block has.
-
-        One program may close it and another open it again. What is left in it at the end of a block
-        that does not raise is given out, then b"".
-
-        Raises:
-            OSError: the file system has no named pipes.
-        """
-        os.mkfifo(path)
-        descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        self._selector.register(descriptor, selectors.EVENT_READ, take)
-        try:
-            yield
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    take(os.read(descriptor, _READ))
-            take(b"")
-        finally:
-            self._selector.unregister(descriptor)
-            os.close(descriptor)
-
-    @property
-    def open(self) -> bool:
-        """True as long as a pipe that has an end has not come to it."""
-        return self._left > 0
-
-    def turn(self, limit: float) -> None:
-        """Moves what can be moved now; waits for it at most `limit` seconds.
-
-        Raises:
-            Whatever one who takes has raised.
-        """
-        if not self.open:
-            time.sleep(limit)
-            return
-        for key, _ in self._selector.select(limit):
-            if key.events == selectors.EVENT_WRITE:
-                self._write(key.fd)
-                continue
-            read = os.read(key.fd, _READ)
-            if not read:
-                self._selector.unregister(key.fd)
-                self._left -= 1
-            key.data(read)
-
-    def _write(self, descriptor: int) -> None:
-        file, rest = self._unwritten[descriptor]
-        try:
-            rest = rest[os.write(descriptor, rest[:_WRITTEN]) :]
-        except BrokenPipeError:
-            rest = b""
-        self._unwritten[descriptor] = file, rest
-        if not rest:
-            self._selector.unregister(descriptor)
-            del self._unwritten[descriptor]
-            file.close()
-
-    def close(self) -> None:
-        """Forgets all pipes."""
-        self._selector.close()
+    def _end(self, number: int, running: RunningProgram, now: float) -> None:
+        if self.grace and not self.told[number]:
+            running.tell(signal.SIGTERM)
+        self.told[number] = self.told[number] or self._why
+        if now >= self._deadline + self.grace:
+            running.kill()
 
 
 def _connect(
@@ -344,29 +252,35 @@ def _overdue(program: Program, limit: float | None, stop: Event | None) -> Calla
 
 
 def _attend(
-    started: Sequence[RunningProgram], pipes: Pipes, overdue: Callable[[], None], grace: float
+    started: Sequence[RunningProgram],
+    pipes: Pipes,
+    overdue: Callable[[], None],
+    grace: float,
+    poll: float = _POLL,
 ) -> None:
     """Serves the pipes until they have ended, and so have the programs."""
     try:
-        _serve(started, pipes, overdue)
+        _serve(started, pipes, overdue, poll)
     except BaseException as error:
         if grace:
             number = signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM
             with contextlib.suppress(OSError):  # the output may be what is broken
                 for running in started:
                     running.tell(number)
-                _serve(started, pipes, _late(started, grace))
+                _serve(started, pipes, _late(started, grace), poll)
         raise
 
 
-def _serve(started: Sequence[RunningProgram], pipes: Pipes, overdue: Callable[[], None]) -> None:
+def _serve(
+    started: Sequence[RunningProgram], pipes: Pipes, overdue: Callable[[], None], poll: float
+) -> None:
     while pipes.open or any(running.code is None for running in started):
         overdue()
         if pipes.open:
-            pipes.turn(_POLL)
+            pipes.turn(poll)
         else:
             for running in started:
-                running.wait(_POLL / len(started))
+                running.wait(poll / len(started))
 
 
 def _late(started: Sequence[RunningProgram], grace: float) -> Callable[[], None]:

@@ -61,6 +61,8 @@ class CompletedRun:
     err: bytes
     killed: str = ""
     """Reason why it was ended by us, or empty."""
+    ended: float = 0.0
+    """Time at which it was seen to have ended, on a clock of its own; 0 where that is not known."""
 
     @property
     def how(self) -> str:

@@ -8,14 +8,12 @@ if TYPE_CHECKING:
     import logging
 
 
-def log_count(logger: logging.Logger, done: float, total: float, left: float | None = None) -> None:
+def log_count(logger: logging.Logger, done: float, total: float) -> None:
     """Logs how far the present step is.
 
     Args:
         logger: of the module whose step it is.
         done: in any unit.
         total: in the same unit.
-        left: seconds until the end of the step, where they are known.
     """
-    count = {"done": done, "total": total, "left": left}
-    logger.info("%g of %g", done, total, extra=count)
+    logger.info("%g of %g", done, total, extra={"done": done, "total": total})

@@ -1,7 +1,7 @@
 """Start of ranks by `switchml-patch run`, against torchrun of the same command.
 
 Prints the best of N alternating runs of both, each as a whole process, and their ratio. A first run
-builds the plugin, and a second one keeps the answers of the probe.
+builds the plugin.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pairs import measure_best, measure_wall, refuse_above
 from patchgen.system.ports import free_port
 
 PYTHON = os.environ.get("SWITCHML_TEST_PYTHON", "/usr/bin/python3")
-WARMING = 2
 # The main program of torchrun. That of torch 1.13 cannot read its own defaults under Python 3.11.
 TORCHRUN = """
 import sys
@@ -41,8 +40,7 @@ def main() -> None:
     script = os.path.join(os.path.dirname(sys.executable), "switchml-patch")
     ranks = [PYTHON, "-c", "pass"]
     run = [script, "run", "--", *ranks]
-    for _ in range(WARMING):
-        measure_wall(run)
+    measure_wall(run)
     best, least = measure_best(
         lambda: measure_wall(run), lambda: measure_wall([*torchrun(), *ranks]), arguments.runs
     )

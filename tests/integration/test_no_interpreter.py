@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from support.waiting import ENOUGH, has_ended
 
 from patchgen import cli
-from patchgen.core.torch import probing
+from patchgen.core import torch
 from patchgen.system import interpreter
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def test_no_interpreter(
 ) -> None:  # fmt: skip
     kind = request.node.callspec.params["python"]
     monkeypatch.chdir(tmp_path)
-    for asking in (interpreter, probing):
+    for asking in (interpreter, torch):
         monkeypatch.setattr(asking, "LIMIT", HUNG if kind == "hangs" else ENOUGH)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     case = CASES[command]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from patchgen.core.torch import Torch
-from patchgen.extras.train.access import Access
-from patchgen.extras.train.demo.outcome import Outcome
+from patchgen.extras.train.demo.comparison import Comparison
 from patchgen.extras.train.demo.training import Training
-from patchgen.extras.train.job import Rank, Result, Setup
+from patchgen.extras.train.results import RankReport, Result
+from patchgen.extras.train.setup import Access, Setup
 
 STEPS, EPOCHS = 40, 4
 CALLS, BYTES = 40, 1_000_000
@@ -42,7 +42,7 @@ def training(
     losses = 2.0 * np.exp(-np.arange(STEPS) / 10)
     losses[::2] += off
     ranks = [
-        Rank(rank, len(reports), "gloo", "goes to SwitchML (a=1)", one, final=True)
+        RankReport(rank, len(reports), "gloo", "goes to SwitchML (a=1)", one, final=True)
         for rank, one in enumerate(reports)
     ]
     made = Setup(TORCH, "plugin", Access("the plugin, built by this command"), **setup)
@@ -58,9 +58,9 @@ def training(
     )
 
 
-def outcome(*, by: float = 1e-6, simulated: bool = True, dtype: int = EPOCHS) -> Outcome:
+def outcome(*, by: float = 1e-6, simulated: bool = True, dtype: int = EPOCHS) -> Comparison:
     """Two trainings whose weights differ."""
-    return Outcome(
+    return Comparison(
         training([[1.0, -2.0, 0.0]] * 2, None, None),
         training(
             [[1.0, -2.0, by]] * 2,

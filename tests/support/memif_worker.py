@@ -1,7 +1,7 @@
 """A worker of the switch without a client library: `memif_worker.py CONFIG PACKETS`.
 
-It joins as the configuration says, sends PACKETS packets and sums what comes back, then sends the
-last one again. Prints `packets N right`.
+It fills in the configuration as a rank does, joins as it says, sends PACKETS packets and sums what
+comes back, then sends the last one again. Prints `packets N right`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import configparser
 import contextlib
 import ipaddress
+import os
 import re
 import struct
 import sys
@@ -49,9 +50,10 @@ def frame(mac: int, address: int, to: tuple[int, int], number: int, values: np.n
 
 def main() -> None:
     config = configparser.ConfigParser()
-    config.read(sys.argv[1])
+    with open(sys.argv[1], encoding="utf-8") as file:
+        config.read_string(os.path.expandvars(file.read()))
     general, dpdk = config["general"], config["backend.dpdk"]
-    rank, workers = int(general["rank"]), int(general["num_workers"])
+    rank, workers = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     path = re.search(r"socket=([^,]*)", dpdk["extra_eal_options"])
     assert path is not None
     mac, address = 0x020000000001 + rank, int(ipaddress.IPv4Address(dpdk["worker_ip"]))

@@ -1,20 +1,11 @@
-"""Servers on the loopback that keep objects for compiler caches, and count their answers."""
+"""Server on the loopback that keeps objects for compiler caches, and counts its answers."""
 
 from __future__ import annotations
 
 import contextlib
 import http.server
-import re
-import shutil
-import socket
-import subprocess
 import threading
 from typing import TYPE_CHECKING, Callable
-
-import pytest
-
-from patchgen.system.ports import free_port
-from support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +15,7 @@ Count = Callable[[], "tuple[int, int]"]
 
 
 @contextlib.contextmanager
-def serve_http() -> Iterator[tuple[str, Count]]:
+def serve_objects() -> Iterator[tuple[str, Count]]:
     """A server with GET, HEAD, PUT and DELETE; its address, and what counts its answers."""
     objects: dict[str, bytes] = {}
     counted = [0, 0]
@@ -61,33 +52,3 @@ def serve_http() -> Iterator[tuple[str, Count]]:
         finally:
             server.shutdown()
             thread.join()
-
-
-@contextlib.contextmanager
-def serve_redis() -> Iterator[tuple[str, Count]]:
-    """redis-server; its address, and what counts its answers. Skips where there is none."""
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("no redis-server")
-    port = free_port()
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
-
-    def count() -> tuple[int, int]:
-        with socket.create_connection(("127.0.0.1", port)) as asked:
-            asked.sendall(b"INFO stats\r\n")
-            said = asked.recv(1 << 16).decode()
-        found = dict(re.findall(r"(keyspace_\w+):(\d+)", said))
-        return int(found["keyspace_hits"]), int(found["keyspace_misses"])
-
-    def answers() -> bool:
-        with contextlib.suppress(OSError, KeyError):
-            count()
-            return True
-        return False
-
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
-        try:
-            until(answers)
-            yield f"redis://127.0.0.1:{port}", count
-        finally:
-            server.terminate()

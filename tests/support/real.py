@@ -10,13 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.library import config
-from patchgen.core.verify.payload.rank_hook import (
-    CPUS_MARK,
-    PORT_MARK,
-    RANK_MARK,
-    WORLD_MARK,
-    filled,
-)
 from patchgen.extras.lab import lab
 from patchgen.system.process import CompletedRun, Program, side_by_side
 from support import real_client
@@ -44,18 +37,20 @@ class Settings:
     timeout: int = 10
 
     def config(self, running: lab.Lab, rank: int, workers: int) -> str:
+        numbers = lab.cpus()
+        # Threads share a processor where there are too few, which DPDK takes as well.
+        own = [numbers[(rank + thread) % len(numbers)] for thread in range(self.threads)]
         text = config.compose_lab(
-            running.device,
+            running.device(rank),
             running.port,
+            rank=str(rank),
+            cores=",".join(own),
             threads=self.threads,
             outstanding=self.outstanding,
             packet_numel=self.packet_numel,
             timeout=self.timeout,
         )
-        numbers = lab.cpus()
-        # Threads share a processor where there are too few, which DPDK takes as well.
-        own = [numbers[(rank + thread) % len(numbers)] for thread in range(self.threads)]
-        return filled(text, rank, workers, ",".join(own))
+        return with_values(text, {"rank": rank, "num_workers": workers})
 
 
 def dummy(factory: pytest.TempPathFactory) -> Path:
@@ -117,7 +112,7 @@ def run_workers(
         (place / "switchml.cfg").write_text(settings.config(running, rank, workers))
         environ = {**os.environ, "GLOG_logtostderr": "1", **(env or {})}
         found.append(Program([str(word) for word in command], place, environ))
-    return side_by_side(found, limit=limit, grace=60)
+    return side_by_side(found, limit=limit, patience=60)
 
 
 @dataclass(frozen=True)
@@ -171,11 +166,10 @@ class Stoppable(LabLauncher):
 
 def one_file(running: lab.Lab, timeout: int = 10) -> str:
     """Composes one switchml.cfg for all ranks, who fill in what only they know."""
-    text = config.compose_lab(running.device, running.port, outstanding=64, timeout=timeout)
-    text = text.replace(f"= {RANK_MARK}", "= auto").replace(f"= {WORLD_MARK}", "= auto")
-    for mark in (RANK_MARK, PORT_MARK.format(running.sockets)):
-        text = text.replace(mark, "${RANK}")
-    return text.replace(CPUS_MARK, "auto")
+    rank = "${RANK}"
+    return config.compose_lab(
+        running.device(rank), running.port, rank=rank, cores="auto", outstanding=64, timeout=timeout
+    )
 
 
 class OneFile(LabLauncher):

@@ -20,18 +20,18 @@ WORLD = 2
 STEPS, SAVED = 24, 4
 """Steps of the job, and between two checkpoints."""
 RESTARTS = 3
-OPTIONS = (f"--nproc-per-node={WORLD}", f"--max-restarts={RESTARTS}")
 
 
 def by_run(*options: str | Path) -> list[str]:
     """The command `run` with its options, up to the program."""
-    command = [sys.executable, "-m", "patchgen", "run", "--require", "--standalone", *OPTIONS]
-    return [*command, *map(str, options)]
+    command = [sys.executable, "-m", "patchgen", "run", "--require", f"--workers={WORLD}"]
+    return [*command, f"--max-restarts={RESTARTS}", *map(str, options)]
 
 
 def by_torchrun(python: Path) -> list[str]:
     """torchrun of an interpreter, up to the program."""
-    return [str(python), "-m", "torch.distributed.run", "--standalone", *OPTIONS]
+    options = (f"--nproc-per-node={WORLD}", f"--max-restarts={RESTARTS}")
+    return [str(python), "-m", "torch.distributed.run", "--standalone", *options]
 
 
 def plan_kills(seed: int, number: int = RESTARTS) -> list[tuple[int, int, float]]:

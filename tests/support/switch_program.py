@@ -63,8 +63,8 @@ class Switch:
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line.startswith("listening on 127.0.0.1:"), (line, self.errors.read_text())
-        self.address = line.split()[-1]
+        assert line, self.errors.read_text()
+        self.address = json.loads(line)["listening"]
         self.clients: list[MemifClient] = []
 
     def client(self, rank: int, *, grant: bool = True, **given: int) -> MemifClient:

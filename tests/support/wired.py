@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -93,9 +92,7 @@ def wired(
         given = [f"--listen={CONTROLLER}:0", *ports, f"--json={counters}", *options]
         command = Program([*network.hub.enter, switch, *given], grace=10)
         with beside(command, limit=_READY) as companion:
-            listening = re.fullmatch(r"listening on \S+:(\d+)", companion.line)
-            assert listening is not None, companion.line
-            network.port = listening[1]
+            network.port = json.loads(companion.line)["listening"].rpartition(":")[2]
             yield network
         network.counters = json.loads(counters.read_text())
 

@@ -45,8 +45,8 @@ def test_the_program_fails_with_each_place(tmp_path: Path) -> None:
     (tmp_path / "room").mkdir()
     module = tmp_path / "room" / "module.py"
 
-    def run() -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(PROGRAM), str(tmp_path)]
+    def run(place: Path = tmp_path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(PROGRAM), str(place)]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     module.write_text('"""Reads."""\n')
@@ -55,3 +55,4 @@ def test_the_program_fails_with_each_place(tmp_path: Path) -> None:
     done = run()
     assert done.returncode == 1
     assert done.stderr.splitlines()[:2] == [f"{module}:4: def told", f"{module}:5: Where it is."]
+    assert run(module).stderr == done.stderr

@@ -39,8 +39,6 @@ FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 BESIDE = {"extras/install": {"extras/lab"}, "extras/train": {"extras/install", "extras/lab"}}
 """Extras that an extra imports."""
 TO_MEND = {
-    ("core.library.config", "core.verify.payload.rank_hook"),
-    ("core.library.settings", "core.verify.payload.rank_hook"),
     ("core.wheel.rebuild.__init__", "extras.install.plugin.__init__"),
     ("core.wheel.rebuild.kinds", "extras.install.graft.provenance"),
     ("core.wheel.rebuild.kinds", "extras.install.plugin.__init__"),
@@ -241,7 +239,7 @@ def test_a_command_is_in_the_file_of_its_name() -> None:
     names = [name for names in SECTIONS.values() for name in names]
     files = {path.stem for path in (PACKAGE / "cli").glob("*.py")}
     shared = [
-        *("__init__", "console", "deprecated", "host_options", "lab_options", "number_types"),
+        *("__init__", "console", "lab_options", "number_types"),
         *("packet_faults", "params", "path_types", "program", "serving", "steps", "watching"),
     ]
     assert sorted([*names, *shared]) == sorted(files)

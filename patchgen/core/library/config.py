@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchgen.core.library.settings import DEFAULTS, PREPOSTPROCESSORS, SETTINGS
-from patchgen.core.verify.payload.rank_hook import CPUS_MARK, RANK_MARK
 from patchgen.errors import OptionsError
 from patchgen.options import BACKENDS
 from patchgen.system import files
@@ -22,7 +21,7 @@ MAX_WORKERS = 0xFFFF
 AUTO = "auto"
 """Value that each rank fills in."""
 
-_FILLED_IN = {setting.name: setting.mark for setting in SETTINGS if setting.mark}
+_BY_RANK = {setting.name for setting in SETTINGS if setting.by_rank}
 _PLACES = "/etc/switchml.cfg, ./switchml.cfg or ./switchml-<hostname>.cfg, the first that exists"
 # Buffers of each of a thread's two pools. EAL takes so many MiB, enough for the pools of 5 threads.
 _LAB_POOL, _LAB_MEMORY = 8192, 256
@@ -123,20 +122,9 @@ def _number(key: str, value: str | None) -> int | None:
     return int(value)
 
 
-def make_template(text: str) -> str:
-    """Makes a text with marks for the rank and the number of ranks, which each rank fills in."""
-    lines = []
-    begun = False
-    for line in _scan(text):
-        if line.key in _FILLED_IN:
-            continue
-        lines.append(line.text)
-        if line.begins and line.section == "general." and not begun:
-            begun = True
-            lines += [f"{key.partition('.')[2]} = {mark}" for key, mark in _FILLED_IN.items()]
-    if not begun:
-        lines[:0] = [f"{key} = {mark}" for key, mark in _FILLED_IN.items()]
-    return "\n".join(lines) + "\n"
+def without_numbers(text: str) -> str:
+    """The text without the rank and the number of workers, which each rank fills in then."""
+    return "".join(f"{line.text}\n" for line in _scan(text) if line.key not in _BY_RANK)
 
 
 def compose(values: Mapping[str, str], sections: Collection[str] = ()) -> str:
@@ -161,7 +149,7 @@ def compose(values: Mapping[str, str], sections: Collection[str] = ()) -> str:
             begun = setting.section
             lines += ["", f"[{begun}]"]
         lines += [f"# {line}" for line in setting.about.splitlines()]
-        if setting.mark and setting.name not in values:
+        if setting.by_rank and setting.name not in values:
             lines.append(f"# {setting.key} = {AUTO}")
             continue
         written = setting.default if setting.written is None else setting.written
@@ -236,18 +224,20 @@ def compose_lab(  # noqa: PLR0913  # each is a value of the file
     device: str,
     controller_port: int,
     *,
-    controller_ip: str = "127.0.0.1",
+    rank: str,
+    cores: str,
     threads: int = 1,
     outstanding: int = 256,
     packet_numel: int = 256,
     timeout: int = 10,
 ) -> str:
-    """Composes the template for ranks whose ports are devices in software.
+    """Composes the text for a rank whose port is a device in software.
 
     Args:
-        device: what DPDK is told of the port, with a mark for the rank where that matters.
-        controller_port: where the controller listens.
-        controller_ip: address of the controller's host.
+        device: what DPDK is told of the port.
+        controller_port: where the controller listens, on the loopback.
+        rank: number of the rank, or a variable that has it.
+        cores: cores of its threads, or a variable that has them.
         threads: of the client in each rank, each with a core of its own.
         outstanding: packets that a rank has under way.
         packet_numel: 64 or 256 elements.
@@ -260,16 +250,14 @@ def compose_lab(  # noqa: PLR0913  # each is a value of the file
         f"--vdev={device}"
     )
     values = {
-        **_FILLED_IN,
         "general.num_worker_threads": str(threads),
         "general.max_outstanding_packets": str(outstanding),
         "general.packet_numel": str(packet_numel),
         "general.backend": "dpdk",
-        "general.controller_ip": controller_ip,
         "general.controller_port": str(controller_port),
         "general.timeout": str(timeout),
-        "backend.dpdk.worker_ip": f"10.83.77.{RANK_MARK}",
-        "backend.dpdk.cores": CPUS_MARK,
+        "backend.dpdk.worker_ip": f"10.83.77.{rank}",
+        "backend.dpdk.cores": cores,
         "backend.dpdk.extra_eal_options": eal,
         "backend.dpdk.pool_size": str(_LAB_POOL),
         "backend.dpdk.pool_cache_size": "256",

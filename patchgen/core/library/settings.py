@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from patchgen.core.verify.payload.rank_hook import RANK_MARK, WORLD_MARK
-
 PREPOSTPROCESSORS = ("cpu_exponent_quantizer", "bypass")
 
 
@@ -21,9 +19,8 @@ class Setting:
     """Lines of comment for people; empty where those of the setting before it serve for both."""
     written: str | None = None
     """Value in a new file; None for the default."""
-    mark: str = ""
-    """Text that stands for the value in a template. Each rank fills in its own, there and where a
-    file has none."""
+    by_rank: bool = False
+    """True: each rank fills in its own where a file has none."""
 
     @property
     def section(self) -> str:
@@ -42,7 +39,7 @@ SETTINGS = (
         "0",
         "Number of this worker, from 0 on. Unless it is set, it is the rank in the process group;\n"
         "a group that gives this process another one than is set here does not delegate.",
-        mark=RANK_MARK,
+        by_rank=True,
     ),
     Setting(
         "general.num_workers",
@@ -50,7 +47,7 @@ SETTINGS = (
         "Number of workers: at most 32 with SwitchML's own switch program. Unless it is set, it\n"
         "is the size of the process group. This and all that follows must be the same for all\n"
         "workers, but for addresses and cores. ${NAME} is a variable of the environment.",
-        mark=WORLD_MARK,
+        by_rank=True,
     ),
     Setting(
         "general.backend",

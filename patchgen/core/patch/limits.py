@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 EXIT = "python's exit"
 """Key for releases that crash at the exit of a process under another Python."""
+BLAS = "blas"
+"""Key for releases that need BLAS and LAPACK."""
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 

@@ -26,10 +26,9 @@ def build(options: Options, pin: Pin) -> bytes:
     Raises:
         PatchgenError: the pin does not belong to the templates.
     """
-    texts = render.pinned_hooks(pin)
+    texts, new = render.pinned_hooks(pin), render.new_files(options, pin)
     diffs = {file.path: diff.modified(file, texts) for file in pin.files}
-    for path, content in render.new_files(options, pin).items():
-        diffs[path] = diff.added(path, content)
+    diffs |= {path: diff.added(path, content) for path, content in new.items()}
     flags = " ".join(options.flags) or "no flags"
     message = (
         f"From {pin.commit} Mon Sep 17 00:00:00 2001\n"

@@ -1,6 +1,219 @@
 """SwitchML in an installed torch: what an interpreter's torch is, and which support it has."""
 
-from patchgen.core.torch.installed import GRAFT, PLUGIN, TORCH, Installed, Support, Torch
-from patchgen.core.torch.probing import probe_torch
+from __future__ import annotations
 
-__all__ = ["GRAFT", "PLUGIN", "TORCH", "Installed", "Support", "Torch", "probe_torch"]
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patchgen.core.torch.payload import torch_probe as probe
+from patchgen.errors import ToolError
+from patchgen.system import interpreter
+from patchgen.system.native import cache
+from patchgen.system.process import LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.system.interpreter import Interpreter
+
+    Report = Mapping[str, Any]
+
+TORCH, GRAFT, PLUGIN = "torch", "graft", "plugin"
+"""Ways by which SwitchML is in a torch: a patched torch, a graft, the plugin."""
+IMPORT_LIMIT = 600.0
+"""Seconds for the first import of a large torch, which reads gigabytes."""
+LIBRARIES = ("libc10.so", "libtorch_cpu.so", "libtorch_python.so")
+"""Libraries of torch that a module for it links with."""
+
+
+@dataclass(frozen=True)
+class Torch:
+    """An installed torch and the interpreter that imports it."""
+
+    python: str
+    version: str
+    commit: str
+    cuda: str | None
+    cxx11_abi: bool
+    gloo: bool
+    root: str
+    python_include: str
+    purelib: str
+    tag: str
+    """Tag of the interpreter, as wheels name it, without the ABI's letters: cp311."""
+    abi_tag: str = ""
+    """ABI tag of the interpreter, such as cp37m."""
+    python_version: str = ""
+    platform: str = ""
+    """Platform as sysconfig names it, such as linux-x86_64."""
+    suffix: str = ""
+    """Suffix of the files of extension modules."""
+    pybind11: Mapping[str, str] = field(default_factory=dict)
+    """Macros that its extension modules must define, since pybind11 compares them."""
+
+    @property
+    def lib_dir(self) -> str:
+        """Directory of libtorch_cpu.so."""
+        return os.path.join(self.root, "lib")
+
+    @property
+    def stamps(self) -> list[object]:
+        """Stamps of the libraries that a module for it links with."""
+        return [cache.stamp(os.path.join(self.lib_dir, name)) for name in LIBRARIES]
+
+    @property
+    def include_dirs(self) -> list[str]:
+        """Directories of torch's headers: in the package, or where a distribution puts them."""
+        packaged = os.path.join(self.root, "include")
+        base = packaged if os.path.isdir(os.path.join(packaged, "ATen")) else "/usr/include"
+        return [base, os.path.join(base, "torch", "csrc", "api", "include")]
+
+
+@dataclass(frozen=True)
+class Support:
+    """Support of SwitchML by one way: its report, or the problem that keeps it out, or neither."""
+
+    report: Report | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """The torch of an interpreter, and its support of SwitchML by way."""
+
+    interpreter: Interpreter
+    torch: Torch | None
+    """Torch that it imports; None where there is none, or it cannot be imported."""
+    problem: str
+    """Reason why torch cannot be imported, or empty."""
+    patched: Support
+    graft: Support
+    plugin: Support
+    wanted_graft: str | None
+    """Path of the graft that the interpreter is told to load."""
+    library: str | None
+    """File that defines the report function of a patched or grafted torch."""
+    has_module: bool
+    """True where the module torch.distributed.switchml could be asked, whatever it answered."""
+
+    @property
+    def root(self) -> str | None:
+        """Directory of torch, whether it can be imported or not."""
+        directory: str | None = self.interpreter.found.get(probe.WHERE)
+        return directory
+
+    @property
+    def is_missing(self) -> bool:
+        """True where the interpreter finds no torch."""
+        return self.root is None and probe.WHERE not in self.interpreter.problems
+
+    @property
+    def reports(self) -> dict[str, Report]:
+        """Reports of the support that is there, by way; the one to prefer first."""
+        parts = self._support.items()
+        return {way: part.report for way, part in parts if part.report}
+
+    @property
+    def _support(self) -> dict[str, Support]:
+        return {TORCH: self.patched, GRAFT: self.graft, PLUGIN: self.plugin}
+
+    def problem_of(self, way: str) -> str:
+        """Reason why a way has no report; empty where it is not there."""
+        return self.problem or self._support[way].problem or self.graft.problem
+
+    def require_gloo(self) -> Torch:
+        """Returns the torch.
+
+        Raises:
+            ToolError: there is none, or none with Gloo.
+        """
+        name = self.interpreter.name
+        if self.torch is None:
+            raise ToolError(
+                f"{name} cannot import torch: {self.problem}\n"
+                "install a torch there, or name another python"
+            )
+        if not self.torch.gloo:
+            raise ToolError(f"the torch {self.torch.version} of {name} has no Gloo process group")
+        return self.torch
+
+
+def name_client(*, simulator: bool) -> str:
+    """Names the client library of a torch."""
+    return "the simulator" if simulator else "the real client library"
+
+
+def read_answers(asked: Interpreter) -> Installed:
+    """Reads the answers of an interpreter that was asked to import torch."""
+    found, problems = asked.found, asked.problems
+    hook = found.get(probe.HOOK) or {}
+    report, problem = found.get(probe.PATCH), problems.get(probe.PATCH, "")
+    grafted, patched = Support(problem=hook.get("problem") or ""), Support(report, problem)
+    if hook.get("loaded"):
+        grafted, patched = Support(report, grafted.problem or problem), Support()
+    return Installed(
+        interpreter=asked,
+        torch=_read_torch(asked),
+        problem=problems.get(probe.TORCH) or problems.get(probe.WHERE, ""),
+        patched=patched,
+        graft=grafted,
+        plugin=Support(found.get(probe.PLUGIN), problems.get(probe.PLUGIN, "")),
+        wanted_graft=hook.get("wanted"),
+        library=found.get(probe.LIBRARY),
+        has_module=probe.PATCH in found,
+    )
+
+
+def _read_torch(asked: Interpreter) -> Torch | None:
+    if probe.TORCH not in asked.found:
+        return None
+    return Torch(
+        python=asked.executable,
+        python_include=asked.include,
+        purelib=asked.purelib,
+        tag=asked.tag,
+        python_version=asked.version,
+        abi_tag=f"{asked.tag}{asked.abi_flags}",
+        platform=asked.platform,
+        suffix=asked.suffix or "",
+        **asked.found[probe.TORCH],
+    )
+
+
+def probe_torch(
+    python: str, environ: Mapping[str, str], *, limit: float = IMPORT_LIMIT
+) -> Installed:
+    """Imports the torch of an interpreter, and asks it for its support of SwitchML.
+
+    The interpreter first answers without torch, so that a program that never answers is found soon.
+
+    Args:
+        python: path of the interpreter.
+        environ: all of its environment.
+        limit: seconds for the import.
+
+    Raises:
+        ToolError: the program cannot be started, or is no Python interpreter.
+    """
+    interpreter.ask(python, environ, limit=min(limit, LIMIT))
+    program = _call("look_at_torch")
+    return read_answers(
+        interpreter.ask(python, environ, program=program, flags=("-B",), limit=limit)
+    )
+
+
+def has_hook(python: str, environ: Mapping[str, str]) -> bool:
+    """Returns True where an interpreter has the import hook of a graft.
+
+    Raises:
+        ToolError: the program cannot be started, or is no Python interpreter.
+    """
+    asked = interpreter.ask(python, environ, program=_call("look_before_import"))
+    return asked.found.get(probe.HOOK) is not None
+
+
+def _call(function: str) -> bytes:
+    """Text of the probe, with the call of a function."""
+    return Path(probe.__file__).read_bytes() + f"\n{function}(answer)\n".encode("ascii")

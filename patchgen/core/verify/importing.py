@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.patch.version import flags_of
-from patchgen.core.torch import PLUGIN, probe_torch
-from patchgen.core.torch.installed import name_client
+from patchgen.core.torch import PLUGIN, name_client, probe_torch
 from patchgen.core.verify import exits, libraries
 from patchgen.core.verify import expected as expecting
 from patchgen.core.verify.expected import Expected

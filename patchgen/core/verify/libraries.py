@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.core.verify.subject import environment
 from patchgen.system.checks import Check
-from patchgen.system.process import Program, side_by_side
+from patchgen.system.process import Program, capture
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -88,8 +88,7 @@ def _under(root: str, pattern: str) -> str:
 def _ldd(subject: Subject, command: list[str], environ: dict[str, str], name: str) -> str:
     directory = os.path.join(subject.scratch, name)
     os.mkdir(directory)
-    program = Program(command, directory, environ)
-    (ended,) = side_by_side([program], limit=subject.limit)
+    ended = capture(Program(command, directory, environ, supervised=True), limit=subject.limit)
     return (ended.out + ended.err).decode(errors="replace")
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen.core.verify.payload import verify_rank, verify_work
 from patchgen.core.verify.payload.verify_rank import MARK
+from patchgen.core.verify.start import ALONE, RankJob, start_ranks
 from patchgen.system import files, interpreter
-from patchgen.system.process import Program, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,8 @@ LIMIT = 120.0
 _WORKER = (verify_rank.__file__, verify_work.__file__)
 _REMOVED = ("SWITCHML_", "GLOO_", "PYTHONINSPECT", "LD_TRACE_LOADED_OBJECTS")
 # glog, by which the client library logs, leaves its files where the program runs.
-_FIXED = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "GLOG_log_dir": "."}
+_FIXED = {**ALONE, "OMP_NUM_THREADS": "1", "GLOG_log_dir": "."}
+_PATIENCE = 10.0  # seconds that ranks have to notice that one has failed
 
 
 @dataclass(frozen=True)
@@ -81,15 +82,20 @@ def run(
     os.makedirs(program)
     for path in _WORKER:
         files.copy(path, os.path.join(program, os.path.basename(path)))
-    programs = []
-    for number, (job, own) in enumerate(zip(jobs, environs)):
-        directory = os.path.join(subject.scratch, name, str(number))
+    directories = [os.path.join(subject.scratch, name, str(rank)) for rank in range(len(jobs))]
+    for directory in directories:
         os.mkdir(directory)
-        line = json.dumps(job).encode() + b"\n"
-        command = [subject.interpreter, os.path.join(program, os.path.basename(_WORKER[0]))]
-        programs.append(Program(command, directory, environment(subject, own), line))
-    ended = side_by_side(programs, limit=subject.limit)
-    return [Answer(_events(one.out.decode(errors="replace")), one) for one in ended]
+    ended = start_ranks(
+        RankJob(
+            command=[subject.interpreter, os.path.join(program, os.path.basename(_WORKER[0]))],
+            environs=[environment(subject, own) for own in environs],
+            directories=directories,
+            stdin=[json.dumps(job).encode() + b"\n" for job in jobs],
+            limit=subject.limit,
+            patience=_PATIENCE,
+        )
+    )
+    return [Answer(_events(one.out.decode(errors="replace")), one) for one in ended.runs]
 
 
 def _events(out: str) -> dict[str, Event]:

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING
 
-from patchgen.core.wheel import check as preflight
-from patchgen.core.wheel import delivery, place, sbom, session, stages
-from patchgen.core.wheel.journal import Journal
-from patchgen.core.wheel.request import Request
+from patchgen.core.wheel import delivery, sbom, session, stages
+from patchgen.core.wheel.check import CheckRequest, check_build
+from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.session import Session
 from patchgen.core.wheel.stages import environment
 from patchgen.errors import CheckError, InterruptedRun, file_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from patchgen.core.wheel.delivery import Delivered
     from patchgen.core.wheel.place import Place
-    from patchgen.core.wheel.stages import Stage
     from patchgen.system.checks import Check
 
-__all__ = ["Plan", "Request", "build", "find_missing", "plan", "refuse_missing"]
+__all__ = ["BuildRequest", "Plan", "build", "plan", "refuse_missing"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -32,29 +31,84 @@ _LOGGER = logging.getLogger(__name__)
 class Plan:
     """Stages of a run, and those of them that are done."""
 
-    request: Request
-    place: Place
-    stages: tuple[tuple[str, bool], ...]
-    """Name of each stage, and True where it is done."""
-    variables: Mapping[str, str]
-    """Variables of the build, as far as they are known before there is an environment."""
-    checked: bool
-    """True where the run begins only if nothing that is needed is missing."""
+    session: Session
+    first: str | None = None
+    """First stage that is not done; None where all are."""
+    missing: tuple[Check, ...] = ()
+    """Things that the run cannot do without, as far as they were looked for."""
+
+    @property
+    def request(self) -> BuildRequest:
+        """Build that is asked for."""
+        return self.session.request
+
+    @property
+    def place(self) -> Place:
+        """The work directory as programs see it."""
+        return self.session.place
+
+    @property
+    def stages(self) -> list[tuple[str, bool]]:
+        """Name of each stage, and True where it is done."""
+        names = stages.list_names(self.request)
+        done = len(names) if self.first is None else names.index(self.first)
+        return [(name, number < done) for number, name in enumerate(names)]
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Variables of the build, as far as they are known before there is an environment."""
+        return environment.read_variables(self.request, self.place)
 
 
-def plan(request: Request) -> Plan:
-    """Looks for what is done already. Changes nothing.
+class _UndoneError(Exception):
+    """The first stage that is not done, where only a plan is asked for."""
+
+
+def plan(request: BuildRequest) -> Plan:
+    """Looks for what is done already, and for what is missing. Changes nothing.
 
     Raises:
         TreeError: the source is not what it must be; each path is named.
         ToolError: the interpreter or the compiler does not run.
     """
+
+    def stop(_: Session, stage: str) -> None:
+        raise _UndoneError(stage)
+
+    session = Session(request, stop)
     with file_errors():
-        begun = Session(request, Journal(request.work), place.find(request.work))
-        return _plan(begun, _look(begun))
+        try:
+            stages.run_all(session)
+        except _UndoneError as undone:
+            first = str(undone)
+        else:
+            return Plan(session)
+    rest = itertools.dropwhile(lambda name: name != first, stages.list_names(request))
+    checked = not stages.CHECKED.isdisjoint(rest)
+    return Plan(session, first, tuple(_find_missing(request)) if checked else ())
 
 
-def build(request: Request, announce: Callable[[Plan], None]) -> Delivered:
+class _Stages:
+    """Stages that a run has begun, in order; before the first it announces the plan."""
+
+    def __init__(self, announce: Callable[[Plan], None]) -> None:
+        self._announce = announce
+        self.names: list[str] = []
+
+    def allow(self, session: Session, stage: str) -> None:
+        """Notes a stage, or refuses it where something is missing that a build needs."""
+        request = session.request
+        if not self.names:
+            self._announce(Plan(session, stage))
+        if stage in stages.CHECKED and stages.CHECKED.isdisjoint(self.names):
+            refuse_missing(_find_missing(request))
+        sbom.require()  # rather now than at the end
+        names = stages.list_names(request)
+        _LOGGER.info("[%d/%d] %s", names.index(stage) + 1, len(names), stage)
+        self.names.append(stage)
+
+
+def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
     """Makes the wheel, from wherever an earlier run was stopped. Logs each step.
 
     Where the system gives namespaces, this process has mounts of its own afterwards, and no
@@ -71,64 +125,30 @@ def build(request: Request, announce: Callable[[Plan], None]) -> Delivered:
         FileError: the file system refused.
         InterruptedRun: Ctrl-C.
     """
-    with session.start(request) as begun:
-        rest = _look(begun)
-        announce(_plan(begun, rest))
-        _make(begun, rest)
-        return delivery.deliver(begun)
+    begun = _Stages(announce)
+    with session.start(request, begun.allow) as started:
+        try:
+            built = stages.run_all(started)
+        except KeyboardInterrupt:
+            if not begun.names:
+                raise
+            raise InterruptedRun(
+                f"interrupted in stage {begun.names[-1]}; the same command goes on from there"
+            ) from None
+        if not begun.names:
+            announce(Plan(started))
+        return delivery.deliver(started, built)
 
 
-def _look(begun: Session) -> Sequence[Stage]:
-    """Reads the results of stages in order, and returns those from the first that is not done."""
-    selected = stages.select(begun.request)
-    for number, stage in enumerate(selected):
-        result = stage.look(begun)
-        if result is None:
-            return selected[number:]
-        setattr(begun, stage.name, result)
-    return ()
-
-
-def _make(begun: Session, rest: Sequence[Stage]) -> None:
-    """Makes the results of the other stages; the first is known not to be done."""
-    checked = False
-    names = [stage.name for stage in stages.select(begun.request)]
-    for stage in rest:
-        result = None if stage is rest[0] else stage.look(begun)
-        if result is None:
-            if stage.checked and not checked:
-                refuse_missing(find_missing(begun.request))
-                checked = True
-            sbom.require()  # rather now than at the end
-            _LOGGER.info("[%d/%d] %s", names.index(stage.name) + 1, len(names), stage.name)
-            try:
-                result = stage.make(begun)
-            except KeyboardInterrupt:
-                raise InterruptedRun(
-                    f"interrupted in stage {stage.name}; the same command goes on from there"
-                ) from None
-        setattr(begun, stage.name, result)
-
-
-def _plan(begun: Session, rest: Sequence[Stage]) -> Plan:
-    request = begun.request
-    known = hasattr(begun, "env")
-    return Plan(
-        request,
-        begun.place,
-        tuple((stage.name, stage not in rest) for stage in stages.select(request)),
-        begun.env.variables if known else environment.variables_of(begun),
-        checked=any(stage.checked for stage in rest),
-    )
-
-
-def find_missing(request: Request) -> list[Check]:
+def _find_missing(request: BuildRequest) -> list[Check]:
     """Finds what a build cannot do without and does not have. Changes nothing.
 
     Raises:
         FileError: there is no room for a scratch directory.
     """
-    site = preflight.Site(
+    asked = CheckRequest(
+        options=request.options,
+        pin=request.pin,
         work=request.work,
         python=request.python,
         lock=request.lock if request.python is None else None,
@@ -137,8 +157,7 @@ def find_missing(request: Request) -> list[Check]:
         accepted=frozenset(request.accepted),
         environment=request.environment,
     )
-    found = preflight.run(request.options, request.pin, site)
-    return [check for check in found if check.required and not check.ok]
+    return [check for check in check_build(asked) if check.required and not check.ok]
 
 
 def refuse_missing(rows: Sequence[Check]) -> None:

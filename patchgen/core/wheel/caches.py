@@ -1,10 +1,8 @@
-"""Caches of objects: settings with which another work directory hits, and ways to their servers."""
+"""Caches of objects: settings with which another work directory hits, and servers they reach."""
 
 from __future__ import annotations
 
-import re
 import shutil
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.system.process import LIMIT, Program, capture
@@ -15,73 +13,37 @@ if TYPE_CHECKING:
     from patchgen.core.wheel.place import Place
 
 _STORAGES = ("remote_storage", "secondary_storage")  # of ccache: from 4.7 on, and before
+_LOCAL = ("file:", "redis+unix:", "#")
 _SERVERS = (
-    "SCCACHE_REDIS", "SCCACHE_REDIS_ENDPOINT", "SCCACHE_MEMCACHED", "SCCACHE_MEMCACHED_ENDPOINT",
-    "SCCACHE_WEBDAV_ENDPOINT",
+    "SCCACHE_REDIS", "SCCACHE_REDIS_ENDPOINT", "SCCACHE_REDIS_CLUSTER_NODES", "SCCACHE_MEMCACHED",
+    "SCCACHE_MEMCACHED_ENDPOINT", "SCCACHE_WEBDAV_ENDPOINT", "SCCACHE_BUCKET", "SCCACHE_GCS_BUCKET",
+    "SCCACHE_AZURE_CONNECTION_STRING", "SCCACHE_OSS_BUCKET", "SCCACHE_COS_BUCKET",
+    "SCCACHE_GHA_ENABLED",
 )  # fmt: skip
-# Servers of sccache that know the name they are called by.
-_NAMED = (
-    "SCCACHE_BUCKET", "SCCACHE_GCS_BUCKET", "SCCACHE_AZURE_CONNECTION_STRING",
-    "SCCACHE_OSS_BUCKET", "SCCACHE_COS_BUCKET", "SCCACHE_GHA_ENABLED",
-)  # fmt: skip
-_URL = re.compile(r"(http|redis|tcp)(://(?:[^@/|\s]*@)?)([^:/|\s@*\[\]]+)(?::(\d+))?(?=[/|\s]|$)")
-_PORTS = {"http": "80", "redis": "6379", "tcp": "6379"}
-_FIRST = 40000  # of the ports of a loopback that nobody else uses
-_LOOPBACK = "127.0.0.1"
 
 
-@dataclass(frozen=True)
-class Caches:
-    """Variables for ccache and sccache, and the servers that they reach."""
-
-    variables: Mapping[str, str]
-    relays: tuple[str, ...] = ()
-    """PORT=HOST:PORT of each server; `variables` name the first."""
-    needs_network: bool = False
-    """True where a server can only be reached by its own name."""
-
-
-def prepare(environ: Mapping[str, str], place: Place) -> Caches:
-    """Prepares the caches of a build.
+def list_variables(environ: Mapping[str, str], place: Place) -> dict[str, str]:
+    """Lists the variables of the caches of a build.
 
     At the fixed path, commands are the same for every work directory; else ccache is told what to
     leave out of them. A base directory of the user would change the paths that get into objects.
-
-    Args:
-        environ: of the build.
-        place: of the build.
     """
-    base = "" if place.fixed else environ.get("CCACHE_BASEDIR", place.work)
-    variables = {
-        "CCACHE_BASEDIR": base,
+    return {
+        "CCACHE_BASEDIR": "" if place.fixed else environ.get("CCACHE_BASEDIR", place.work),
         # By default the compiler's age counts, and each environment has a compiler of its own.
         "CCACHE_COMPILERCHECK": environ.get("CCACHE_COMPILERCHECK", "content"),
     }
-    if not place.fixed:
-        return Caches(variables)
-    relays: list[str] = []
-    for name, value in {**_ccache(environ), **_sccache(environ)}.items():
-        variables[name] = _URL.sub(lambda found: _relay(found, relays), value)
-    return Caches(variables, tuple(relays), any(environ.get(name) for name in _NAMED))
 
 
-def _ccache(environ: Mapping[str, str]) -> dict[str, str]:
-    """Servers of ccache, from its variables or its files."""
+def find_remote(environ: Mapping[str, str]) -> str | None:
+    """Finds the setting that names a server of objects, which a build then needs a network for."""
+    for name in _SERVERS:
+        if environ.get(name):
+            return name
     program = shutil.which("ccache", path=environ.get("PATH"))
     for storage in _STORAGES if program else ():
         asked = capture(Program([str(program), "--get-config", storage], env=environ), limit=LIMIT)
-        if asked.code == 0:
-            value = asked.out.decode(errors="surrogateescape").strip()
-            return {f"CCACHE_{storage.upper()}": value} if value else {}
-    return {}
-
-
-def _sccache(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: environ[name] for name in _SERVERS if environ.get(name)}
-
-
-def _relay(found: re.Match[str], relays: list[str]) -> str:
-    """The same address at a port of the loopback."""
-    scheme, rest, host, port = found.groups()
-    relays.append(f"{_FIRST + len(relays)}={host}:{port or _PORTS[scheme]}")
-    return f"{scheme}{rest}{_LOOPBACK}:{_FIRST + len(relays) - 1}"
+        words = asked.out.decode(errors="surrogateescape").split() if asked.code == 0 else []
+        if any(not word.startswith(_LOCAL) for word in words):
+            return f"ccache's {storage}"
+    return None

@@ -19,6 +19,7 @@ from patchgen.system.files import Artifact
 
 if TYPE_CHECKING:
     from patchgen.core.wheel.session import Session
+    from patchgen.core.wheel.values import Built
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class Delivered:
     """Path of the previous wheel of this name, if it was built from other inputs."""
 
 
-def deliver(session: Session) -> Delivered:
+def deliver(session: Session, built: Built) -> Delivered:
     """Writes what is not there yet, each file whole or not at all.
 
     Raises:
@@ -45,12 +46,12 @@ def deliver(session: Session) -> Delivered:
     """
     request, python = session.request, session.request.interpreter
     os.makedirs(request.output, exist_ok=True)
-    wheel = os.path.join(request.output, session.wheel.name)
-    described = _provenance(session)
+    wheel = os.path.join(request.output, built.wheel.name)
+    described = _describe(session, built)
     moved = previous.move_aside(wheel, described)
-    if not os.path.isfile(wheel) or files.sha256(wheel) != session.wheel.sha256:
+    if not os.path.isfile(wheel) or files.sha256(wheel) != built.wheel.sha256:
         with (
-            open(os.path.join(request.wheels, session.wheel.name), "rb") as verified,
+            open(os.path.join(request.wheels, built.wheel.name), "rb") as verified,
             files.replacing(wheel) as target,
         ):
             shutil.copyfileobj(verified, target)
@@ -64,37 +65,37 @@ def deliver(session: Session) -> Delivered:
     bill = wheel + sbom.SUFFIX
     # What is linked follows from the wheel: to read that again takes seconds.
     if not provenance.written(wheel, described) or not os.path.isfile(bill):
-        sbom.write(wheel, described, session.lock, _linked(session, wheel))
+        sbom.write(wheel, described, built.lock, _find_linked(session, built, wheel))
     beside = (patched, constraints, provenance.write(wheel, described), bill)
     commands = companions.commands(python, wheel, constraints, request.recipe)
     return Delivered(
-        wheel, session.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), moved
+        wheel, built.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), moved
     )
 
 
-def _provenance(session: Session) -> provenance.Provenance:
-    request, wheel = session.request, session.wheel
+def _describe(session: Session, built: Built) -> provenance.Provenance:
+    request, wheel = session.request, built.wheel
     return provenance.Provenance(
         wheel=Artifact(wheel.name, wheel.size, wheel.sha256),
         version=request.version,
         pin=request.pin,
-        commits=session.source.commits,
-        addresses=session.source.addresses,
-        patch_sha256=session.patch.sha256,
+        commits=built.source.commits,
+        addresses=built.source.addresses,
+        patch_sha256=built.patch.sha256,
         options=request.options,
-        client_sha256=session.patch.client,
-        simulator=session.patch.simulator,
-        lock_sha256=session.env.lock_file,
-        toolchain=session.env.toolchain.data(),
-        variables=session.env.variables,
-        epoch=session.source.epoch,
+        client_sha256=built.patch.client,
+        simulator=built.patch.simulator,
+        lock_sha256=built.env.lock_file,
+        toolchain=built.env.toolchain.data(),
+        variables=built.env.variables,
+        epoch=built.source.epoch,
         build_path=session.place.path(request.source),
         isolation=Isolation(
             session.place.reason,
             {
-                "compile": session.compile.network,
+                "compile": built.objects.network,
                 "wheel": wheel.network,
-                "verify": session.verify.network,
+                "verify": built.verified.network,
             },
         ),
         accepted=request.accepted,
@@ -103,10 +104,10 @@ def _provenance(session: Session) -> provenance.Provenance:
     )
 
 
-def _linked(session: Session, wheel: str) -> Linked:
-    request, seen, environ = session.request, session.place.path, session.env.environ
+def _find_linked(session: Session, built: Built, wheel: str) -> Linked:
+    request, seen, environ = session.request, session.place.path, built.env.environ
     return Linked(
-        linked.repositories(seen(request.source), session.source.commits, environ),
+        linked.repositories(seen(request.source), built.source.commits, environ),
         linked.libraries(wheel, None if request.python else seen(request.prefix), environ),
     )
 

@@ -40,17 +40,11 @@ class Place:
         """A path in the work directory, as programs of the build see it."""
         return os.path.join(self.seen, os.path.relpath(path, self.work))
 
-    def offline(self, command: Sequence[str], relays: Sequence[str] = ()) -> list[str]:
-        """A command without network, where that can be had.
-
-        Args:
-            command: the program and its arguments.
-            relays: PORT=HOST:PORT for each server that a port of its loopback leads to.
-        """
+    def offline(self, command: Sequence[str]) -> list[str]:
+        """A command without network, where that can be had."""
         if not self.fixed:
             return [*command]
-        given = [word for relay in relays for word in ("--relay", relay)]
-        return [sys.executable, "-IS", _ENCLOSURE, *given, "--", *command]
+        return [sys.executable, "-IS", _ENCLOSURE, "--", *command]
 
     def show(self) -> None:
         """Shows the directory at its fixed path to this process and to all that it starts.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from patchgen.core.patch import recipes
 from patchgen.core.patch.version import build_version
 from patchgen.core.source import Places
-from patchgen.core.wheel import variables
+from patchgen.core.wheel import caches, variables
 from patchgen.errors import OptionsError
 from patchgen.system import machine, paths
 
@@ -24,7 +24,7 @@ _LAUNCHERS = ("sccache", "ccache")
 
 
 @dataclass(frozen=True)
-class Request:
+class BuildRequest:
     """Request for one build. Paths are absolute, as `os` takes them."""
 
     pin: Pin
@@ -130,6 +130,11 @@ class Request:
         """A cache of objects that is there."""
         path = self.environ.get("PATH")
         return next((name for name in _LAUNCHERS if shutil.which(name, path=path)), None)
+
+    @property
+    def remote_cache(self) -> str | None:
+        """Setting of the user that names a server of objects, for which a build has a network."""
+        return caches.find_remote({**self.environ, **self.settings})
 
     def variables(self, prefix: str, *, cuda: bool) -> dict[str, str]:
         """Environment variables of the build.

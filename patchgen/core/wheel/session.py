@@ -1,53 +1,54 @@
-"""A build at work: its request, its locked work directory, and the results of its stages so far."""
+"""A build at work: its request and its locked work directory."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel import place
+from patchgen.core.wheel import place as places
 from patchgen.core.wheel.journal import Journal
 from patchgen.errors import FileError, file_errors
 from patchgen.system import lock as locks
 from patchgen.system import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from patchgen.core.source import Source
-    from patchgen.core.wheel.env.lockfile import Lock
     from patchgen.core.wheel.place import Place
-    from patchgen.core.wheel.request import Request
-    from patchgen.core.wheel.values import Environment, Objects, Patched, Verified, Wheel
+    from patchgen.core.wheel.request import BuildRequest
 
 
-@dataclass
+@dataclass(frozen=True)
 class Session:
-    """The request, and the result of each stage under the stage's name.
+    """The request and its work directory, for stages."""
 
-    A stage reads the results of those before it. A result that is not there yet has no attribute.
-    """
-
-    request: Request
-    journal: Journal
-    place: Place
+    request: BuildRequest
+    allow: Callable[[Session, str], None]
+    """Called before a stage, by its name, makes something. Raises where it may not."""
     guard: int | None = None
     """Descriptor of the lock that programs inherit; None where nothing is made."""
-    lock: Lock | None = None
-    """Lock of the environment; None where the user named an interpreter."""
-    source: Source = field(init=False)
-    env: Environment = field(init=False)
-    patch: Patched = field(init=False)
-    compile: Objects = field(init=False)
-    wheel: Wheel = field(init=False)
-    verify: Verified = field(init=False)
+
+    @functools.cached_property
+    def place(self) -> Place:
+        """The work directory as programs see it."""
+        return places.find(self.request.work)
+
+    @functools.cached_property
+    def journal(self) -> Journal:
+        """The journal of the work directory."""
+        return Journal(self.request.work)
+
+    def begin(self, stage: str) -> None:
+        """Begins a stage, which has something to make."""
+        self.allow(self, stage)
 
 
 @contextlib.contextmanager
-def start(request: Request) -> Iterator[Session]:
+def start(request: BuildRequest, allow: Callable[[Session, str], None]) -> Iterator[Session]:
     """Locks the work directory for this run, also against what a killed run left at work.
 
     Raises:
@@ -59,7 +60,7 @@ def start(request: Request) -> Iterator[Session]:
         _make_directory(request.output, "--builddir")
         alone = locks.held(paths.from_native(request.work))
         with alone, locks.inherited(request.logs, "the compiler") as guard:
-            yield Session(request, Journal(request.work), place.find(request.work), guard)
+            yield Session(request, allow, guard)
 
 
 def _make_directory(directory: str, option: str) -> None:

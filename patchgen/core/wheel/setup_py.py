@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import shlex
 import time
 from dataclasses import dataclass
@@ -13,14 +15,19 @@ from patchgen.core.wheel.place import HOST, LOOPBACK
 from patchgen.errors import FileError, ToolError
 from patchgen.system import files, process
 from patchgen.system.process import Program
+from patchgen.system.progress import log_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from patchgen.core.source import Source
     from patchgen.core.wheel.place import Place
     from patchgen.core.wheel.session import Session
+    from patchgen.core.wheel.values import Environment
 
+_LOGGER = logging.getLogger(__name__)
 LOG = "build.log"
+_COUNT = re.compile(rb"\[(\d+)/(\d+)\] (?!Re-running CMake)")  # ninja: steps done and in all
 _STAGES = {"build": "compile", "bdist_wheel": "wheel"}
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
@@ -37,17 +44,14 @@ class _Attempt:
     online: bool
 
 
-def run_setup(
-    session: Session,
-    arguments: Sequence[str],
-    follow: Callable[[bytes], None] | None = None,
-) -> str:
-    """Runs setup.py to its end, without a network where that can be had.
+def run_setup(session: Session, source: Source, env: Environment, arguments: Sequence[str]) -> str:
+    """Runs setup.py to its end, without a network where that can be had, and logs ninja's count.
 
     Args:
-        session: the build, with its source and its environment.
+        session: the build.
+        source: has the time of all files.
+        env: the environment.
         arguments: a command of `_STAGES`, and its own arguments.
-        follow: gets each line of the output.
 
     Returns:
         The network that it had.
@@ -57,18 +61,17 @@ def run_setup(
         FileError: the disk is full.
     """
     request, place = session.request, session.place
-    caching = caches.prepare(session.env.environ, place)
-    online = caching.needs_network or not place.fixed
+    online = not place.fixed or request.remote_cache is not None
     environ = {
-        **session.env.environ,
-        **caching.variables,
+        **env.environ,
+        **caches.list_variables(env.environ, place),
         "MAX_JOBS": str(request.workers),
         "PYTORCH_BUILD_NUMBER": "1",
         "PYTORCH_BUILD_VERSION": request.version,
-        "SOURCE_DATE_EPOCH": str(session.source.epoch),
+        "SOURCE_DATE_EPOCH": str(source.epoch),
     }
     passed = () if session.guard is None else (session.guard,)
-    stage, command = _STAGES[arguments[0]], [session.env.python, "setup.py", *arguments]
+    stage, command = _STAGES[arguments[0]], [env.python, "setup.py", *arguments]
     path = os.path.join(request.logs, LOG)
     # A compiler that is killed leaves its temporary files behind.
     with files.scratch("build") as temporary, open(path, "a+b") as log:
@@ -81,10 +84,11 @@ def run_setup(
         def write_line(_: str, line: bytes) -> None:
             log.write(line)
             log.flush()  # before the next is read, so that a kill loses none
-            if follow is not None:
-                follow(line)
+            count = _COUNT.match(line)
+            if count is not None:
+                log_count(_LOGGER, int(count[1]), int(count[2]))
 
-        run = command if online else place.offline(command, caching.relays)
+        run = command if online else place.offline(command)
         program = Program(run, place.path(request.source), environ, passed=passed, supervised=True)
         code = process.stream(program, write_line, limit=None, merged=True)
     if code != 0:

@@ -10,6 +10,8 @@ from patchgen.core.wheel.place import HOST
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from patchgen.core.source import Source
+    from patchgen.core.wheel.env.lockfile import Lock
     from patchgen.core.wheel.toolchain import Toolchain
 
 
@@ -82,3 +84,17 @@ class Verified:
     """Checks that passed."""
     network: str = HOST
     """Network that the ranks had."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """Results of all stages."""
+
+    lock: Lock | None
+    """Lock of the environment; None where the user named an interpreter."""
+    source: Source
+    env: Environment
+    patch: Patched
+    objects: Objects
+    wheel: Wheel
+    verified: Verified

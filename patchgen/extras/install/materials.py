@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from patchgen.core.torch.installed import LIBRARIES
+from patchgen.core.torch import LIBRARIES
 from patchgen.system import files, paths, statement
 from patchgen.system.native import cache
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.library import config
-from patchgen.core.verify.payload.rank_hook import PORT_MARK
 from patchgen.errors import OptionsError, ToolError
 from patchgen.extras.lab import switch as switches
 from patchgen.system import files
 from patchgen.system.companion import beside
+from patchgen.system.ports import split_address
 from patchgen.system.process import Program
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ NO_DPDK = (
 """Message for a client library that cannot be connected to a switch."""
 
 _READY, _GRACE = 30.0, 10.0  # seconds
-_LISTENING = re.compile(r"listening on (.+):(\d+)")
 # Milliseconds: a busy machine is late as well, and what is only late need not be sent again.
 _LOSSY, _PATIENT = 10, 200
 _SHOWN = 3  # last lines of a switch that has ended
 # DPDK's options end at spaces, commas and brackets; a configuration's line ends at a #.
+_RANK, _CORE = "SWITCHML_LAB_RANK", "SWITCHML_LAB_CORE"  # variables of a rank
 _PLAIN = re.compile(r"[A-Za-z0-9_./+~-]+")
 _SOCKET_PATH = 107  # bytes, of sockaddr_un
 _LOOPBACK = "127.0.0.1"
@@ -71,74 +71,38 @@ class Faults:
         return [word for name, value in given.items() for word in (f"--{name}", repr(value))]
 
 
-@dataclass(frozen=True)
-class Network:
-    """Network by which hosts reach each other."""
-
-    address: str
-    """IPv4 address of this host."""
-    interface: str
-    """Interface that has it."""
-
-
-@dataclass(frozen=True)
-class RemoteLab:
-    """Switch on another host, to which a rank's packets go through an interface."""
-
-    interface: str
-    address: str
-    """Address of the switch's host."""
-    port: int
-    """Port of its controller."""
-    timeout: int
-    """Milliseconds after which a rank sends a packet again."""
-    counters: Mapping[str, Any] = field(default_factory=dict)
-    """Counters of the switch, which that host has."""
-
-    @property
-    def config(self) -> str:
-        """Template of a rank's switchml.cfg."""
-        device = f"net_af_packet0,iface={self.interface}"
-        return config.compose_lab(
-            device, self.port, controller_ip=self.address, timeout=self.timeout
-        )
-
-    def check(self) -> None:
-        """Leaves it to the other host to report that the switch has ended."""
-
-
 @dataclass
 class Lab:
     """Switch that runs."""
 
     directory: str
-    sockets: int
-    """Number of its ports that share memory with a rank."""
     port: int
     """Port of its controller."""
     companion: Companion
     timeout: int
     """Milliseconds after which a rank sends a packet again."""
-    address: str = _LOOPBACK
-    """Address that its controller listens at."""
     counters: Mapping[str, Any] = field(default_factory=dict)
     """Counters of the switch, once it has ended."""
 
     @property
-    def device(self) -> str:
-        """Device of a rank, with a mark for its port.
-
-        The ranks of this host follow each other, but need not begin with 0.
-        """
-        socket = _socket(self.directory, PORT_MARK.format(self.sockets))
-        return f"net_memif0,role=client,socket={socket},socket-abstract=no"
+    def config(self) -> str:
+        """Text of the switchml.cfg of all ranks, which have `variables`."""
+        rank, core = (f"${{{name}}}" for name in (_RANK, _CORE))
+        return config.compose_lab(
+            self.device(rank), self.port, rank=rank, cores=core, timeout=self.timeout
+        )
 
     @property
-    def config(self) -> str:
-        """Template of a rank's switchml.cfg."""
-        return config.compose_lab(
-            self.device, self.port, controller_ip=self.address, timeout=self.timeout
-        )
+    def variables(self) -> dict[str, list[str]]:
+        """Variables of the ranks by name, with the value of each rank."""
+        numbers = cpus()
+        cores = [numbers[rank % len(numbers)] for rank in range(MOST)]
+        return {_RANK: [*map(str, range(MOST))], _CORE: cores}
+
+    def device(self, rank: int | str) -> str:
+        """Device of a rank, for DPDK."""
+        socket = _socket(self.directory, rank)
+        return f"net_memif0,role=client,socket={socket},socket-abstract=no"
 
     def check(self) -> None:
         """Checks that the switch runs.
@@ -156,16 +120,13 @@ class Lab:
 
 
 @contextlib.contextmanager
-def running(
-    switch: str, workers: int, faults: Faults, network: Network | None = None
-) -> Iterator[Lab]:
+def running(switch: str, workers: int, faults: Faults) -> Iterator[Lab]:
     """Runs a switch with a port for each rank while the block lasts.
 
     Args:
         switch: path of the program.
-        workers: ranks of this host; 0 where it is not known: as many as there is room for.
+        workers: ranks; 0 where it is not known: as many as there is room for.
         faults: faults that it injects.
-        network: network by which ranks of other hosts reach it; None: there are none.
 
     Raises:
         OptionsError: there is no room for so many.
@@ -175,19 +136,13 @@ def running(
         raise OptionsError(f"{workers} ranks: the switch has room for {MOST}; take fewer")
     with _directory() as directory:
         counters = os.path.join(directory, "counters.json")
-        address = network.address if network else _LOOPBACK
-        command = [switch, "--listen", f"{address}:0", "--json", counters, *faults.arguments]
-        sockets = workers or MOST
-        for number in range(sockets):
+        command = [switch, "--listen", f"{_LOOPBACK}:0", "--json", counters, *faults.arguments]
+        for number in range(workers or MOST):
             command += ["--port", f"memif:{_socket(directory, number)}"]
-        if network:
-            command += ["--port", f"packet:{network.interface}"]
         with beside(Program(command, grace=_GRACE), limit=_READY) as companion:
-            listening = _LISTENING.fullmatch(companion.line)
-            if listening is None:
-                raise ToolError(f"{switch}: says {companion.line!r}, not where it listens")
+            _, port = split_address(json.loads(companion.line)["listening"])
             timeout = _LOSSY if faults.loss else _PATIENT
-            lab = Lab(directory, sockets, int(listening[2]), companion, timeout, address)
+            lab = Lab(directory, port, companion, timeout)
             yield lab
         with contextlib.suppress(FileNotFoundError), open(counters, encoding="ascii") as file:
             lab.counters = json.load(file)

@@ -11,10 +11,19 @@ from patchgen.errors import OptionsError
 from patchgen.system import interpreter, paths
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 DEFAULT = "python3"
 _PYTHON = re.compile(r"python[0-9.]*")
+# Variables that a launcher gives each rank, and those that count its processes; SLURM_NTASKS is
+# there in a batch script too.
+_RANK = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_SIZES = {
+    "OMPI_COMM_WORLD_SIZE": "mpirun",
+    "MV2_COMM_WORLD_SIZE": "mpirun",
+    "PMI_SIZE": "mpirun",
+    "SLURM_STEP_NUM_TASKS": "srun",
+}
 _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 
@@ -73,3 +82,25 @@ def _check(script: str | None, cwd: str) -> None:
 
 def _printable(path: str) -> str:
     return paths.printable(paths.from_native(path))
+
+
+def warn_of_launcher(environ: Mapping[str, str], workers: int) -> Iterator[str]:
+    """Lines on a launcher of this command, with whose processes the ranks do not sum.
+
+    Args:
+        environ: environment of this command.
+        workers: ranks to start.
+    """
+    names = [name for name in _RANK if name in environ]
+    sizes = {
+        program: size
+        for name, program in _SIZES.items()
+        if (size := environ.get(name, "")).isdigit() and int(size) > 1
+    }
+    found = [f"{program} has started {size} of this command" for program, size in sizes.items()]
+    if names:
+        found.append(f"{', '.join(names)} of another launcher: overridden for the ranks")
+    if found:
+        ranks = "1 rank, which sums with nobody" if workers == 1 else f"{workers} ranks of its own"
+        yield f"warning: {'; '.join(found)}; each run starts {ranks}"
+        yield "  a launcher starts the script itself, with the plugin installed: docs/cluster.md"

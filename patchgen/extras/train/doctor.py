@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import ToolError, file_errors
 from patchgen.extras.install.payload import doctor
-from patchgen.extras.train.start import start_ranks
+from patchgen.extras.train.start import run_job
 from patchgen.system import files, interpreter, plots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchgen.extras.train.job import Job, Line, Setup
+    from patchgen.extras.train.job import Job
+    from patchgen.extras.train.setup import Setup
+    from patchgen.extras.train.start import Line
 
 _PACKAGE = "switchml_doctor"
 _SHOWN = 3  # last lines of the ranks where they end without a report
@@ -52,7 +54,7 @@ def examine(job: Job, setup: Setup, *, timeout: float, measures: bool) -> dict[s
             if line.error:
                 said[:] = [*said[1 - _SHOWN :], line.text.decode(errors="replace").strip()]
 
-        start_ranks(
+        run_job(
             dataclasses.replace(job, command=command),
             dataclasses.replace(setup, access=access),
             keep,

@@ -4,39 +4,87 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from patchgen.extras.train.job import Rank, Result
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from patchgen.extras.train.job import Setup
+    from patchgen.extras.train.setup import Setup
 
 
-def read_failures(directory: str) -> dict[int, int] | None:
-    """Exit codes of the ranks that failed, the first first; None where none was started."""
-    try:
-        with open(os.path.join(directory, "failed.json"), encoding="ascii") as file:
-            return {int(rank): code for rank, code in json.load(file).items()}
-    except FileNotFoundError:
-        return None
+@dataclass(frozen=True)
+class RankReport:
+    """Report of a rank."""
+
+    rank: int
+    world: int
+    """World size of the default process group."""
+    backend: str
+    """Backend of that group, as the script sees it."""
+    group: str
+    """Agreement of the ranks when it was made; empty where SwitchML was not asked."""
+    report: Mapping[str, Any] | None
+    """Report of `torch.distributed.switchml`; None where SwitchML has no part."""
+    final: bool
+    """True: written at the rank's end; else when it last made or destroyed a group."""
+    reason: str = ""
+    """Reason why that group stays with Gloo; empty where it delegates, or is not SwitchML's."""
+
+    @property
+    def delegated(self) -> tuple[int, int]:
+        """Allreduces that SwitchML has summed with other ranks, and their bytes."""
+        if self.report is None or self.world == 1:
+            return 0, 0
+        return self.report["calls"], self.report["bytes"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Result of a job."""
+
+    setup: Setup
+    code: int
+    """0, or the exit code of the first rank that failed: for a signal, 128 and its number."""
+    failed: Mapping[int, int]
+    """Exit codes of the ranks that failed by themselves; negative for a signal."""
+    ranks: Sequence[RankReport]
+    """Ranks that made a process group, in their order."""
+    elsewhere: Sequence[str] = ()
+    """Directories of other torches that were imported."""
+    counters: Mapping[str, Any] | None = None
+    """Counters of the software switch; None where there was none."""
+    makers: Sequence[str] = ()
+    """Modules other than torch's own that made process groups."""
+
+    @property
+    def delegated(self) -> bool:
+        """True where SwitchML has summed any allreduce."""
+        return any(rank.delegated[0] for rank in self.ranks)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, after which the ranks have ended."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__()
+        self.result = result
 
 
 def collect_result(
-    setup: Setup, directory: str, code: int, codes: Mapping[int, int], *, restarted: bool = False
+    setup: Setup, directory: str, code: int, failed: Mapping[int, int], *, restarted: bool = False
 ) -> Result:
     """Collects the result from the files that the ranks wrote into a directory.
 
     Args:
         setup: setup of the ranks.
-        directory: directory of the job.
+        directory: directory of the ranks' files.
         code: exit code of the job.
-        codes: exit codes of the ranks that failed.
+        failed: exit codes of the ranks that failed.
         restarted: a rank may have been started again; only its last report counts.
     """
     ranks, elsewhere, makers = [], set(), set()
-    for data in _read_files(os.path.join(directory, "ranks")):
+    for data in _read_files(directory):
         if "root" in data:
             elsewhere.add(data["root"])
         elif "maker" in data:
@@ -46,7 +94,7 @@ def collect_result(
     if restarted:
         ranks = [*{rank.rank: rank for rank in ranks}.values()]
     ranks.sort(key=lambda rank: rank.rank)
-    return Result(setup, code, codes, ranks, sorted(elsewhere), makers=sorted(makers))
+    return Result(setup, code, failed, ranks, sorted(elsewhere), makers=sorted(makers))
 
 
 def _read_files(directory: str) -> Iterator[dict[str, Any]]:
@@ -57,9 +105,9 @@ def _read_files(directory: str) -> Iterator[dict[str, Any]]:
             yield json.load(file)
 
 
-def _read_rank(data: Mapping[str, Any]) -> Rank:
+def _read_rank(data: Mapping[str, Any]) -> RankReport:
     outcome = data["outcomes"][0] if data["outcomes"] else {"group": "", "reason": ""}
-    return Rank(
+    return RankReport(
         rank=data["rank"],
         world=data["world"],
         backend=data["backend"],

@@ -3,30 +3,91 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from patchgen.core.torch import GRAFT, PLUGIN, TORCH
-from patchgen.errors import OptionsError
-from patchgen.extras.lab import switch
+from patchgen.core.library import homes
+from patchgen.core.torch import GRAFT, PLUGIN, TORCH, probe_torch
+from patchgen.errors import OptionsError, ToolError, TreeError
+from patchgen.extras.install import graft, plugin
+from patchgen.extras.lab import simulator, switch
 from patchgen.extras.lab.lab import MOST, NO_DPDK
-from patchgen.extras.train.access import NO_GRAFT, Access, probe_access, probe_graft, require_report
-from patchgen.extras.train.builds import build_way
-from patchgen.extras.train.job import Setup
+from patchgen.extras.train.configs import describe_switch
 from patchgen.extras.train.ways import STOCK, choose_way
-from patchgen.system import paths
+from patchgen.options import Options
+from patchgen.system import files, interpreter, paths
+from patchgen.system.native import cache, cmake
 
 if TYPE_CHECKING:
-    from patchgen.core.torch import Torch
+    from collections.abc import Mapping, Sequence
+
+    from patchgen.core.torch import Installed, Report, Torch
     from patchgen.extras.train.job import Job
 
 _LOGGER = logging.getLogger(__name__)
-_LAB = "lab: the real client library through a software switch, on {where}"
+_NO_GRAFT = {"SWITCHML_GRAFT": "0"}
+"""Variables with which an installed graft is not loaded."""
+_LAB = "lab: the real client library through a software switch, on this machine"
+_ORIGINS = {True: "built by this command", False: "taken from the cache"}
 _INSTALLED = {
     TORCH: "this torch is patched",
     GRAFT: "the graft that is installed",
     PLUGIN: "the plugin that is installed",
 }
+_SIMULATOR: Mapping[str, Any] = {"simulator": True, "flags": ""}
+"""Report of a plugin or a graft that links the simulator."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Access of a rank to SwitchML: variables, and what is not installed."""
+
+    title: str
+    """Description in a few words."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """Variables of a rank that differ from the job's."""
+    graft: str | None = None
+    """Path of a graft that is not installed."""
+    plugin: Mapping[str, bytes] = field(default_factory=dict)
+    """Files of a plugin that is not installed, by path."""
+
+    def extend(self, environ: Mapping[str, str], directory: str) -> Mapping[str, str]:
+        """Extends an environment to that of a rank.
+
+        Args:
+            environ: the rest of the environment.
+            directory: an empty directory that stays as long as the ranks do.
+
+        Raises:
+            FileError: the directory cannot be written.
+        """
+        environ = {**environ, **self.environ}
+        if self.graft is not None:
+            return graft.launching(self.graft, directory, environ)
+        if not self.plugin:
+            return environ
+        cmake.write_project(self.plugin, directory)
+        return {**environ, "PYTHONPATH": interpreter.search_path(directory, environ)}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Setup of the ranks: their torch, how SwitchML comes into it, and the switch."""
+
+    torch: Torch
+    way: str
+    """Name of the way: of `ways.WAYS`, but not auto."""
+    access: Access
+    simulated: bool = False
+    """True where the switch is the simulator."""
+    flags: str = ""
+    """Flags of the client library, separated by spaces."""
+    switch: str | None = None
+    """Program of the software switch that the ranks are around; None: there is none."""
+    notes: Sequence[str] = ()
+    """Lines for the user."""
 
 
 def prepare(job: Job) -> Setup:
@@ -39,37 +100,29 @@ def prepare(job: Job) -> Setup:
         FileError: the cache or a temporary directory cannot be written.
     """
     access = _first_access(job)
-    installed = probe_graft(job, access) if job.graft else probe_access(job, access)
+    installed = _probe_graft(job, access) if job.graft else _probe_access(job, access)
     torch = installed.require_gloo()
     way = choose_way(installed, job.way)
+    if way.name == STOCK:
+        return _complete(job, stock_setup(torch))
     notes = []
     if way.is_built:
-        access = build_way(way.name, job, torch)
-        installed = probe_access(job, access)
-    elif way.name != STOCK and not job.graft:
-        access = replace(access, title=_INSTALLED[way.name])
-        if job.options is not None:
+        access, new = _build_way(way.name, job, torch)
+        report = _SIMULATOR
+        if new or job.options is not None:
+            report = _require_report(_probe_access(job, access), way.name, access)
+    else:
+        access = access if job.graft else replace(access, title=_INSTALLED[way.name])
+        report = _require_report(installed, way.name, access)
+        if job.options is not None and not job.graft:
             notes = [f"{access.title} has its own client library: the variables have no effect"]
-    setup = stock_setup(torch)
-    if way.name != STOCK:
-        report = require_report(installed, way.name, access)
-        setup = Setup(
-            torch,
-            way.name,
-            access,
-            report["simulator"],
-            report["flags"],
-            # A torch that an older switchml-patch has patched does not tell these.
-            client=str(report.get("client", "")),
-            protocol=str(report.get("protocol", "")),
-            notes=notes,
-        )
+    setup = Setup(torch, way.name, access, report["simulator"], report["flags"], notes=notes)
     return _complete(job, setup)
 
 
 def stock_setup(torch: Torch) -> Setup:
     """Setup with Gloo alone, whatever the torch has of SwitchML."""
-    return Setup(torch, STOCK, Access("Gloo alone", {**NO_GRAFT, "SWITCHML_DISABLE": "1"}))
+    return Setup(torch, STOCK, Access("Gloo alone", {**_NO_GRAFT, "SWITCHML_DISABLE": "1"}))
 
 
 def _first_access(job: Job) -> Access:
@@ -81,7 +134,7 @@ def _first_access(job: Job) -> Access:
         return Access(title, graft=job.graft)
     _LOGGER.info("looking at the torch of %s", python)
     # An installed graft, which may not fit any more, stays out where it has no part.
-    return Access("", NO_GRAFT if job.way in {PLUGIN, STOCK} else {})
+    return Access("", _NO_GRAFT if job.way in {PLUGIN, STOCK} else {})
 
 
 def _complete(job: Job, setup: Setup) -> Setup:
@@ -89,17 +142,116 @@ def _complete(job: Job, setup: Setup) -> Setup:
     able = setup.way == STOCK or "DPDK" in setup.flags.split()
     if job.lab and not able:
         raise OptionsError(NO_DPDK.format(library=f"the client library of {setup.access.title}"))
-    named_here = job.hosts is None or job.configs.files  # else one host's switch serves all
-    simulated = [job.configs.describe_switch(job.workers)] if setup.simulated and named_here else []
+    simulated = [describe_switch(job)] if setup.simulated else []
     notes = [*job.notes, *simulated, *setup.notes]
-    named = job.options is not None and not job.configs.files and setup.way != STOCK
-    if not (job.lab or (job.lab is None and not job.hosts and named and able)):
+    named = job.options is not None and not job.configs and setup.way != STOCK
+    if not (job.lab or (job.lab is None and named and able)):
         return replace(setup, notes=notes)
     if job.workers > MOST:
-        given = f"{job.workers} ranks" if job.hosts else f"--workers {job.workers}"
-        raise OptionsError(f"{given}: the switch has room for {MOST}; take fewer")
-    where = job.hosts.all[0].name if job.hosts else "this machine"
-    notes = [*notes, _LAB.format(where=where)]
-    if job.hosts and job.hosts.node:
-        return replace(setup, notes=notes)
-    return replace(setup, switch=switch.build(job.cache, job.environ), notes=notes)
+        raise OptionsError(f"--workers {job.workers}: the switch has room for {MOST}; take fewer")
+    return replace(setup, switch=switch.build(job.cache, job.environ), notes=[*notes, _LAB])
+
+
+def _probe_access(job: Job, access: Access) -> Installed:
+    """Probes the torch of a job in the environment of its ranks.
+
+    Raises:
+        ToolError: the interpreter is none, or cannot be started.
+        FileError: the temporary directory cannot be written.
+    """
+    with files.scratch("try") as directory:
+        return probe_torch(job.python, access.extend(job.environ, directory))
+
+
+def _probe_graft(job: Job, access: Access) -> Installed:
+    """Probes the torch of a job with the graft that the user names. Imports torch once.
+
+    Raises:
+        TreeError: the graft cannot be read, or is not for this torch.
+        ToolError: the interpreter has no torch with Gloo.
+        FileError: the temporary directory cannot be written.
+    """
+    identity = graft.read(access.graft or "")
+    installed = found = _probe_access(job, access)
+    if installed.torch is None:  # which need not be the fault of the graft
+        found = _probe_access(job, Access("", _NO_GRAFT))
+    misfit = graft.misfit(identity, found.require_gloo().root)
+    if misfit:
+        raise TreeError(f"{access.title}: {misfit}")
+    _require_report(installed, GRAFT, access)
+    return installed
+
+
+def _require_report(installed: Installed, way: str, access: Access) -> Report:
+    """Returns the report of a way that has to be there.
+
+    Raises:
+        ToolError: the torch has no such report.
+    """
+    report = installed.reports.get(way)
+    if report is not None:
+        return report
+    problem = installed.problem_of(way)
+    if problem:
+        raise ToolError(f"{access.title}: cannot be loaded: {problem}")
+    raise ToolError(f"{access.title}: is not loaded by {installed.interpreter.name}")
+
+
+def _build_way(way: str, job: Job, torch: Torch) -> tuple[Access, bool]:
+    """Builds a plugin or a graft for a torch, unless the cache has it.
+
+    Returns:
+        Access with it; True where it was built just now.
+
+    Raises:
+        OptionsError: the client library has no DPDK for the lab, or is not complete.
+        ToolError: something could not be built.
+        FileError: the cache cannot be written.
+    """
+    options = job.options
+    if options is None:
+        options = _install_simulator(job)
+    else:
+        _check_options(job, options)
+    return _BUILDERS[way](job, torch, options)
+
+
+def _build_plugin(job: Job, torch: Torch, options: Options) -> tuple[Access, bool]:
+    package = plugin.compile_package(options, torch, cache=job.cache, environ=job.environ)
+    title = f"the plugin, {_ORIGINS[package.product.new]}"
+    return Access(title, _NO_GRAFT, plugin=package.files), package.product.new
+
+
+def _build_graft(job: Job, torch: Torch, options: Options) -> tuple[Access, bool]:
+    product = graft.compile_graft(options, torch, cache=job.cache, environ=job.environ).product
+    return Access(f"a graft, {_ORIGINS[product.new]}", graft=product.path), product.new
+
+
+def _check_options(job: Job, options: Options) -> None:
+    """Checks the client library that the user named."""
+    if job.lab and "DPDK" not in options.flags:
+        raise OptionsError(NO_DPDK.format(library="what is built without --dpdk"))
+    missing = homes.find_missing(options)
+    if missing:
+        lines = [*map(str, missing), "without the variables, it is the simulator"]
+        raise OptionsError("\n".join(lines))
+
+
+def _install_simulator(job: Job) -> Options:
+    """Options for the simulator, which is installed in the cache."""
+    if job.lab:
+        raise OptionsError(NO_DPDK.format(library="the simulator"))
+
+    def install(directory: str) -> None:
+        _LOGGER.info("building the simulator")
+        simulator.install(Path(directory))
+
+    inputs = [
+        cache.digest(os.path.dirname(simulator.__file__)),
+        cache.describe_compiler(job.environ),
+    ]
+    home = cache.get_or_make(job.cache, "simulator", inputs, install).path
+    return Options((), switchml_home=paths.from_native(home), grpc_home="", dpdk_home="")
+
+
+_BUILDERS = {PLUGIN: _build_plugin, GRAFT: _build_graft}

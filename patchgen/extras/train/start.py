@@ -1,176 +1,151 @@
-"""Start of a job's ranks, which gives out what they write and collects their reports."""
+"""Start of a job's ranks, with SwitchML in their torch, and the collection of their reports."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from patchgen.core.verify.payload import launch, launcher, rank_hook, sitecustomize
-from patchgen.errors import InterruptedRun, ToolError, file_errors
+from patchgen.core.verify.start import ALONE, RankJob, number_ranks, start_ranks
+from patchgen.errors import InterruptedRun, file_errors
+from patchgen.extras.install.payload import sitecustomize
 from patchgen.extras.lab import lab as labs
-from patchgen.extras.train import results
-from patchgen.extras.train.configs import rank_configs
-from patchgen.extras.train.job import Interrupted, Line
-from patchgen.system import files, interpreter, network
-from patchgen.system.ports import free_port
-from patchgen.system.process import ERR, OUT, NoAnswer, Program, shell_code, stream
+from patchgen.extras.train.configs import choose_configs
+from patchgen.extras.train.payload import rank_hook
+from patchgen.extras.train.results import Interrupted, collect_result
+from patchgen.extras.train.ways import STOCK
+from patchgen.system import files, interpreter
+from patchgen.system.process import ERR, shell_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from threading import Event
+    from collections.abc import Callable, Iterator, Mapping
 
-    from patchgen.extras.lab.lab import Lab, RemoteLab
-    from patchgen.extras.train.job import Job, Result, Setup
+    from patchgen.extras.lab.lab import Lab
+    from patchgen.extras.train.job import Job
+    from patchgen.extras.train.results import Result
+    from patchgen.extras.train.setup import Setup
 
-    Output = Callable[[Line], None]
+    Output = Callable[["Line"], None]
 
-_GRACE = 15.0  # seconds that the ranks have to end after Ctrl-C or SIGTERM
-_SHOWN = 3  # last lines of a launcher that failed
+_GRACE = 15.0  # seconds that the ranks have to end after Ctrl-C or SIGTERM, or another one's end
 # As torchrun: the threads of all ranks together are not more than there are cores.
 _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-_DEFAULTS = {"PYTHONUNBUFFERED": "1"}  # lines come as they are written
-_LOOPBACK = "127.0.0.1"
-# A machine's own name need not resolve to an address.
-_INTERFACE = "GLOO_SOCKET_IFNAME"
-# A Store that lasts over restarts has the addresses of ranks that have ended.
-_NEW_STORES = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+_DEFAULTS = {"PYTHONUNBUFFERED": "1", **ALONE}  # lines come as they are written
+_RUN, _ATTEMPT = "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"  # as torchrun
 # The client library logs by glog, which else leaves files in TMPDIR. Errors are on stderr as well.
 _GOOGLE_LOGS, _LOGS = "GOOGLE_LOG_DIR", "logs"
 
 
-def start_ranks(job: Job, setup: Setup, output: Output, over: Event | None = None) -> Result:
+@dataclass(frozen=True)
+class Line:
+    """Line that a rank wrote."""
+
+    rank: int | None
+    """Number of the rank; None where the command starts its ranks itself."""
+    error: bool
+    """True where it was on stderr."""
+    text: bytes
+    """Line with its end."""
+
+
+def run_job(job: Job, setup: Setup, output: Output) -> Result:
     """Starts the ranks of a job on this machine, and waits for their end.
 
     Args:
         job: the job.
         setup: its setup.
         output: gets each line that is written, whole.
-        over: set where ranks of another host have ended the job.
 
     Raises:
-        ToolError: the ranks could not be started.
+        ToolError: the ranks could not be started, or the software switch has ended before them.
         Interrupted: the user has ended them.
         FileError: the temporary directory cannot be written.
     """
     with files.scratch("run") as directory, file_errors():
-        last: list[str] = []
-
-        def keep_last(line: Line) -> None:
-            if line.rank is None and line.error:
-                last[:] = [*last[1 - _SHOWN :], line.text.decode(errors="replace").strip()]
-            output(line)
-
+        failed, code = dict[int, int](), InterruptedRun.exit_code
         interrupted = False
         with _running_lab(job, setup) as lab:
-            program = [setup.torch.python, *_write_job(job, setup, lab, directory)]
-            stop = lab.companion.over if over is None and isinstance(lab, labs.Lab) else over
+            environ = _prepare_ranks(job, setup, lab, directory)
             try:
-                code = _run_launcher(job, program, directory, keep_last, stop)
-            except NoAnswer:
-                if lab is not None:
-                    lab.check()
-                code = 0  # that of the job is of the host that has ended it
+                failed = _start_again(job, environ, output, lab)
+                code = next((shell_code(one) for one in failed.values()), 0)
             except KeyboardInterrupt:
-                code, interrupted = InterruptedRun.exit_code, True
-        failed = results.read_failures(directory)
-        ended = over is not None and over.is_set()
-        if failed is None and not (interrupted or ended):
-            raise ToolError("\n".join(["the ranks could not be started:", *last]))
-        restarted = job.elastic.restarts > 0
-        result = results.collect_result(setup, directory, code, failed or {}, restarted=restarted)
+                interrupted = True
+            if lab is not None:
+                lab.check()
+        reports = os.path.join(directory, rank_hook.REPORTS)
+        result = collect_result(setup, reports, code, failed, restarted=job.restarts > 0)
         if lab is not None:
-            result = dataclasses.replace(result, counters=lab.counters or None)
+            result = replace(result, counters=lab.counters or None)
         if interrupted:
             raise Interrupted(result)
         return result
 
 
 @contextlib.contextmanager
-def _running_lab(job: Job, setup: Setup) -> Iterator[Lab | RemoteLab | None]:
+def _running_lab(job: Job, setup: Setup) -> Iterator[Lab | None]:
     """Lab of the ranks while the block lasts, where there is to be one."""
-    if setup.switch is None or setup.lab is not None:
-        yield setup.lab
+    if setup.switch is None:
+        yield None
     else:
         with labs.running(setup.switch, job.workers, job.faults or labs.Faults()) as lab:
             yield lab
 
 
-def _write_job(job: Job, setup: Setup, lab: Lab | RemoteLab | None, directory: str) -> list[str]:
-    """Writes the files of the launcher and the ranks; returns the launcher with its argument."""
-    for name in ("program", "site", "graft", "ranks", _LOGS):
+def _start_again(
+    job: Job, environ: Mapping[str, str], output: Output, lab: Lab | None
+) -> dict[int, int]:
+    """Starts the ranks until none fails, but not too often; returns the codes of those that did."""
+    stop = lab.companion.over if lab is not None else None
+
+    def give_line(rank: int, name: str, line: bytes) -> None:
+        output(Line(rank if job.workers else None, name == ERR, line))
+
+    for attempt in range(job.restarts + 1):
+        more = {_RUN: "switchml-patch", _ATTEMPT: str(attempt)}
+        environs = [{**environ, **own, **more} for own in number_ranks(job.workers)]
+        environs = environs or [{**environ}]  # of the one command that starts its ranks
+        places = [job.cwd] * len(environs)
+        ends = start_ranks(
+            RankJob(job.command, environs, places, grace=_GRACE), give_line, stop
+        )  # fmt: skip
+        if not ends.failed or (stop is not None and stop.is_set()):
+            break
+    return ends.failed
+
+
+def _prepare_ranks(job: Job, setup: Setup, lab: Lab | None, directory: str) -> dict[str, str]:
+    """Writes the files of the ranks; returns their environment."""
+    for name in ("site", "access", rank_hook.REPORTS, _LOGS):
         os.mkdir(os.path.join(directory, name))
-    # Python imports from the directory of its program first, so that has no other file.
-    program = os.path.join(directory, "program", "launcher.py")
-    files.copy(launcher.__file__, program)
     site = os.path.join(directory, "site")
     files.copy(sitecustomize.__file__, os.path.join(site, f"{sitecustomize.NAME}.py"))
-    for name, path in (("launch", launch.__file__), ("run", rank_hook.__file__)):
-        files.copy(path, os.path.join(site, f"{sitecustomize.PREFIX}{name}.py"))
-    data: dict[str, Any] = {
-        "command": list(job.command),
-        **_describe_launch(job),
-        "directory": directory,
-        "environ": _rank_environment(job, setup, directory),
-        "root": os.path.realpath(setup.torch.root),
-        "way": setup.way,
-        **rank_configs(job, setup, lab),
-    }
-    if data["files"] or data["template"]:
-        data["environ"].pop(rank_hook.CONFIG, None)
-    path = os.path.join(directory, "job.json")
-    files.write(path, json.dumps(data).encode("ascii"))
-    return [program, path]
-
-
-def _describe_launch(job: Job) -> dict[str, Any]:
-    """Describes the ranks of this host, and where torch's launcher meets those of others."""
-    hosts = job.hosts
-    if hosts is None:
-        place = {"nodes": 1, "node": 0, "offset": 0, "world": job.workers}
-        own, first, port = _LOOPBACK, _LOOPBACK, free_port()
-    else:
-        place = {"nodes": len(hosts.all), "node": hosts.node, "offset": hosts.offset,
-                 "world": hosts.size}  # fmt: skip
-        own, first, port = hosts.here.address, hosts.all[0].address, hosts.port
-    elastic = {"backend": job.elastic.backend, "restarts": job.elastic.restarts}
-    return {**place, **elastic, "workers": job.local, "address": own, "first": first, "port": port}
-
-
-def _rank_environment(job: Job, setup: Setup, directory: str) -> dict[str, str]:
-    """Environment of the ranks."""
-    own = {**_DEFAULTS, **(_ONE_THREAD if job.local > 1 else {})}
-    address = _LOOPBACK if job.hosts is None else job.hosts.here.address
-    interface = network.find_interface(address)
-    if interface:
-        own[_INTERFACE] = interface
-    if job.elastic.restarts:
-        own.update(_NEW_STORES)
+    files.copy(rank_hook.__file__, os.path.join(site, f"{sitecustomize.PREFIX}run.py"))
+    own = {**_DEFAULTS, **(_ONE_THREAD if job.workers > 1 else {})}
     if _GOOGLE_LOGS not in job.environ:
         own["GLOG_log_dir"] = os.path.join(directory, _LOGS)
-    graft = os.path.join(directory, "graft")
-    environ = {**setup.access.extend({**own, **job.environ}, graft)}
-    environ["PYTHONPATH"] = interpreter.search_path(os.path.join(directory, "site"), environ)
+    access = os.path.join(directory, "access")
+    environ = {**setup.access.extend({**own, **job.environ}, access)}
+    environ["PYTHONPATH"] = interpreter.search_path(site, environ)
     environ[rank_hook.JOB] = os.path.join(directory, "job.json")
     if job.require:
         environ["SWITCHML_REQUIRE"] = "1"
-    return environ
-
-
-def _run_launcher(
-    job: Job, command: Sequence[str], directory: str, output: Output, stop: Event | None
-) -> int:
-    places = {
-        os.path.join(directory, f"{rank}.{name}"): (rank, name)
-        for rank in range(job.workers)
-        for name in (OUT, ERR)
+    by_rank = {**(lab.variables if lab is not None else {})}
+    if lab is not None or setup.way != STOCK:
+        configs = choose_configs(job, lab, directory, simulated=setup.simulated)
+        if configs:
+            environ.pop(rank_hook.CONFIG, None)
+        if len(configs) == 1:
+            environ[rank_hook.CONFIG] = configs[0]
+        elif configs:
+            by_rank[rank_hook.CONFIG] = configs
+    data: dict[str, Any] = {
+        "directory": directory,
+        "root": os.path.realpath(setup.torch.root),
+        "way": setup.way,
+        "by_rank": by_rank,
     }
-
-    def give_line(source: str, line: bytes) -> None:
-        rank, name = places.get(source, (None, source))
-        output(Line(rank, name == ERR, line))
-
-    program = Program(command, job.cwd, job.environ, supervised=True, grace=_GRACE)
-    return shell_code(stream(program, give_line, limit=None, stop=stop, named=[*places]))
+    files.write(environ[rank_hook.JOB], json.dumps(data).encode("ascii"))
+    return environ

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import shutil
 from typing import TYPE_CHECKING
 
@@ -46,7 +45,7 @@ def build_project(project: Mapping[str, bytes], what: str) -> Iterator[str]:
 
     Args:
         project: path in the project to content; one of them is CMakeLists.txt, which may
-            print `missing: ...` for what it lacks.
+            call `require` of packages.cmake.
         what: is compiled, in words.
 
     Raises:
@@ -67,7 +66,7 @@ def build_source(source: str, build: str, options: Sequence[str], what: str) -> 
     """Builds a project in a directory.
 
     Args:
-        source: the directory; CMakeLists.txt there may print `missing: ...` for what it lacks.
+        source: the directory; CMakeLists.txt there may call `require` of packages.cmake.
         build: where it is built.
         options: for cmake.
         what: is compiled, in words.
@@ -96,10 +95,12 @@ def _configure(source: str, build: str, options: Sequence[str], what: str) -> No
                 "no make on PATH, and perhaps no C++ compiler; install both "
                 "(Debian: g++ make; conda: cxx-compiler make)"
             ) from error
-        missing = re.search(r"^missing: (.*)$", str(error), re.MULTILINE)
-        if missing is None:
-            raise
-        raise ToolError(f"{what} needs {missing[1]}, which is not installed") from error
+        try:
+            with open(os.path.join(build, "missing"), encoding="utf-8") as file:
+                missing = file.read()
+        except FileNotFoundError:
+            raise error from None
+        raise ToolError(f"{what} needs {missing}, which is not installed") from error
 
 
 def _compile(build: str, what: str, *, jobs: int) -> None:

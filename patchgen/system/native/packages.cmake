@@ -1,4 +1,4 @@
-# What our projects say where a package is missing, and what pkg-config says of those that are there.
+# Packages that a project needs: what is missing, and what pkg-config says of those that are there.
 #
 # pkg_check_modules asks it ten questions and more for each answer, and about Debian's gRPC it thinks
 # for a second each time. CMAKE_PREFIX_PATH is looked into as there.
@@ -7,15 +7,16 @@ find_package(PkgConfig QUIET)
 set(ENV{PKG_CONFIG_ALLOW_SYSTEM_LIBS} 1)
 
 # require(FOUND WHAT DEBIAN [CONDA]): stops where the variable FOUND is false, and names the packages
-# that have it. A notice is printed as it is, where the text of an error would be wrapped.
+# that have it, also in the file `missing` of the build.
 function(require found what debian)
   if(NOT ${found})
     set(conda)
     if(ARGC GREATER 3)
       set(conda "; conda: ${ARGV3}")
     endif()
-    message(NOTICE "missing: ${what} (Debian: ${debian}${conda})")
-    message(FATAL_ERROR "${what} not found")
+    set(missing "${what} (Debian: ${debian}${conda})")
+    file(WRITE "${CMAKE_BINARY_DIR}/missing" "${missing}")
+    message(FATAL_ERROR "missing: ${missing}")
   endif()
 endfunction()
 

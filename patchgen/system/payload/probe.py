@@ -15,7 +15,7 @@ import sysconfig
 from typing import Any, Callable
 
 MARK = "switchml-probe: "
-SELF, PACKAGES, PATH = "self", "packages", "path"
+SELF, PACKAGES = "self", "packages"
 
 
 def write(step: str, **what: Any) -> None:
@@ -80,4 +80,3 @@ def main(packages: "list[str]") -> None:
     sys.path[:] = [path for path in sys.path if path]  # nothing of where this was started
     answer(SELF, interpreter)
     answer(PACKAGES, lambda: versions(packages))
-    answer(PATH, lambda: sys.path)

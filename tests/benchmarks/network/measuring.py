@@ -128,7 +128,7 @@ def measure(
                 )  # fmt: skip
                 started.append(switch)
                 assert switch.stdout is not None
-                if not switch.stdout.readline().startswith("listening on "):
+                if not switch.stdout.readline():
                     sys.exit("the aggregator does not start; why stands above")
             processors, clock = os.times(), time.monotonic()
             for rank in range(ranks):

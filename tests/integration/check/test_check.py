@@ -18,13 +18,13 @@ from support.trees import tool
 from support.waiting import has_ended, read_rest, until
 
 from patchgen.core.patch import pins
-from patchgen.core.patch.limits import Limits
 from patchgen.core.wheel import env
-from patchgen.core.wheel.check import Site, programs
+from patchgen.core.wheel.check import CheckRequest, link, programs
 from patchgen.core.wheel.check import python as interpreters
-from patchgen.core.wheel.check.tools import Tools
+from patchgen.core.wheel.check.facts import Facts, find_facts
 from patchgen.core.wheel.env import marker
 from patchgen.core.wheel.payload import enclosure
+from patchgen.options import resolve
 from patchgen.system.process import run
 
 if TYPE_CHECKING:
@@ -125,12 +125,12 @@ def begun(work: Path) -> str:
     return str(work)
 
 
-def asking(tmp_path: Path, python: str = SYSTEM) -> Tools:
-    """Tools that ask programs in the environment of this process."""
-    site = Site(str(tmp_path / "work"), python, None, dict(os.environ), str(tmp_path))
-    return Tools(
-        site, Limits("PyTorch 1.13.1", pins.find("v1.13.1", pins.shipped()).recipe.limits), None
-    )
+def find(tmp_path: Path, python: str = SYSTEM, **given: float) -> Facts:
+    """Facts of the environment of this process."""
+    pin, options = pins.find("v1.13.1", pins.shipped()), resolve({}, {}, str(tmp_path))
+    work, environ = str(tmp_path / "work"), dict(os.environ)
+    request = CheckRequest(options, pin, work, python, None, environ, str(tmp_path))
+    return find_facts(request, **given)
 
 
 def problems(rows: dict[str, dict[str, Any]], name: str) -> list[str]:
@@ -411,7 +411,7 @@ def test_compilers(
     if text is not None:
         script(tmp_path / "compiler", text)
     monkeypatch.setenv(variable, path)
-    row = programs.compiler(asking(tmp_path))
+    (row,) = programs.check_compiler(find(tmp_path))
     assert row.required
     assert row.problems[0].startswith(problem.replace("PATH", path))
     assert "install gcc >=7,<13 and set CC and CXX to it" in row.problems[-1]
@@ -444,7 +444,8 @@ def test_programs_of_path(
 ) -> None:  # fmt: skip
     path = script(tmp_path / "bin" / name, text)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-    row = {"ninja": programs.ninja, "git": programs.git}.get(name, programs.cmake)(asking(tmp_path))
+    checks = {"ninja": programs.check_ninja, "git": programs.check_git}
+    (row,) = checks.get(name, programs.check_cmake)(find(tmp_path))
     assert row.required
     assert row.problems[0].startswith(problem.replace("PATH", path))
 
@@ -476,12 +477,13 @@ def test_cuda(
     if text:
         script(tmp_path / "bin/nvcc", f"#!/bin/sh\n{text}\n")
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    row = programs.nvcc(asking(tmp_path))
+    (row,) = programs.check_nvcc(find(tmp_path))
     expected = [problem.replace("CUDA/", f"{tmp_path}/")] if problem else []
     assert [*row.problems] == expected
     assert row.required
     monkeypatch.setenv("USE_CUDA", "0")
-    assert programs.nvcc(asking(tmp_path)).ok
+    (row,) = programs.check_nvcc(find(tmp_path))
+    assert row.ok
 
 
 # ---- programs that do not answer
@@ -495,14 +497,18 @@ def hanging(directory: Path, name: str) -> Path:
     return directory / f"{name}.pid"
 
 
-def test_a_program_that_hangs_is_waited_for_once(tmp_path: Path) -> None:
+def test_a_program_that_hangs_is_waited_for_and_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started = hanging(tmp_path, "cmake")
-    site = Site(str(tmp_path / "work"), SYSTEM, None, {"PATH": f"{tmp_path}:/usr/bin:/bin"}, "/")
-    tools = Tools(site, Limits("PyTorch"), None, limit=2)
-    for said in ("no answer in 2 s", "does not answer"):
-        (problem, _) = programs.cmake(tools).problems
-        assert problem == f"{tmp_path}/cmake{' --version' if '2' in said else ''}: {said}"
-    assert programs.ninja(tools).ok
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    facts = find(tmp_path, limit=2)
+    (row,) = programs.check_cmake(facts)
+    assert row.problems[0] == f"{tmp_path}/cmake --version: no answer in 2 s"
+    (libraries,) = link.check_libraries(facts)
+    assert libraries.problems[0] == row.problems[0]
+    (ninja,) = programs.check_ninja(facts)
+    assert ninja.ok
     assert not started.exists() or has_ended(started.read_text().strip())
 
 
@@ -556,7 +562,7 @@ def test_an_interpreter_with_nothing(simulator: Path, tmp_path: Path) -> None:
 def test_what_is_no_interpreter(tmp_path: Path, text: str, problem: str) -> None:
     path = script(tmp_path / "python", text)
     advice = "give the path of one, such as /usr/bin/python3"
-    (row,) = interpreters.rows(asking(tmp_path, path))
+    (row,) = interpreters.check_interpreter(find(tmp_path, path))
     assert (row.name, row.required) == ("Python", True)
     assert row.problems == (f"{path}: is no Python interpreter ({problem}); {advice}",)
 

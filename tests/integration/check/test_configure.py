@@ -10,19 +10,15 @@ import pytest
 
 from patchgen.core.library import archive, homes
 from patchgen.core.patch import pins
-from patchgen.core.patch.limits import Limits
-from patchgen.core.wheel.check import advice, configure
+from patchgen.core.wheel.check import CheckRequest, advice, configure
+from patchgen.core.wheel.check.configure import Configuration
 from patchgen.core.wheel.check.environment import LockedEnvironment
-from patchgen.core.wheel.check.site import Site
 from patchgen.core.wheel.check.tools import Tools
 from patchgen.options import resolve
-from patchgen.system.checks import Check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    from patchgen.core.wheel.check.configure import Configuration
 
 pytestmark = pytest.mark.integration
 
@@ -57,13 +53,12 @@ def home(root: Path, *backends: str, simulator: bool = False) -> Path:
 
 def configured(tmp_path: Path, **given: Any) -> Configuration:
     """Answers of a script, since the environment is not made."""
-    site = Site(str(tmp_path), None, "conda-lock.yml", dict(os.environ), str(tmp_path))
-    tools = Tools(site, Limits("PyTorch"), LockedEnvironment(Check("environment")))
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    options = resolve(given, {}, str(tmp_path))
-    found = configure.run(options, PIN, tools, str(scratch))
-    assert found is not None
+    options, environ, cwd = resolve(given, {}, str(tmp_path)), dict(os.environ), str(tmp_path)
+    request = CheckRequest(options, PIN, cwd, None, "conda-lock.yml", environ, cwd)
+    tools = Tools(request)
+    vars(tools)["locked"] = LockedEnvironment()
+    found = configure.run(tools)
+    assert isinstance(found, Configuration)
     return found
 
 
@@ -162,14 +157,14 @@ def test_a_module_that_pkg_config_does_not_find(
 
 
 def test_without_pkg_config() -> None:
-    """Messages of cmake 3.25; this machine has a pkg-config that cannot be hidden."""
-    messages = [
-        ("FATAL_ERROR", "Could NOT find PkgConfig (missing: PKG_CONFIG_EXECUTABLE) "),
-        ("SEND_ERROR", "pkg-config tool not found"),
+    """This machine has a pkg-config that cannot be hidden."""
+    answers = [
+        ("PKG_CONFIG", "", "no pkg-config on PATH"),
+        ("MODULES", "no such program", "pkg-config refuses gRPC"),
         ("LIBRARIES", "/x/libswitchml-client.a;pthread;glog"),
         ("GRPC", ""),
     ]
-    text = "".join(f"{mode}\x1f{line}\x1e" for mode, line in messages)
+    text = "".join("\x1f".join(words) + "\x1e" for words in answers)
     heard = configure.parse(text)
     assert heard is not None
     assert heard.modules == (

@@ -1,4 +1,4 @@
-"""Trainings of Accelerate, Lightning and Ray over two hosts, whose gradients delegate."""
+"""Trainings of Accelerate and Lightning by `run`, and of Ray over two hosts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import contextlib
 import json
 import re
 import subprocess
+import sys
 import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
-from support import cluster, run_hosts
+from support import cluster
 from support.hosts import INTERFACE
 from support.pages import ROOT, blocks
 from support.serving import serving
@@ -33,26 +34,25 @@ STEPS = 16 * 4 // 4  # of each rank: batches, epochs, and ranks that share a dat
 
 @pytest.mark.parametrize("framework", ["accelerate", "lightning"])
 def test_an_ordinary_training_delegates(
-    frameworks: Path,
-    plugin: Plugin,
-    two_hosts: list[cluster.Host],
-    tmp_path: Path,
-    framework: str,
+    frameworks: Path, plugin: Plugin, tmp_path: Path, framework: str
 ) -> None:
     env = cluster.environment(
         TMPDIR=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"),
         PYTHONPATH=str(plugin.package.parent),
     )  # fmt: skip
-    command = [frameworks, PROGRAMS / f"{framework}_train.py", tmp_path]
-    hosts = run_hosts.begin_on(two_hosts, tmp_path, ["--node-rank={node}"], command, env)
-    assert [host.code for host in hosts] == [0, 0], [host.err for host in hosts]
+    run = [sys.executable, "-m", "patchgen", "run", "--workers=4", "--require", "--report=report"]
+    done = subprocess.run(
+        [*run, "--", frameworks, PROGRAMS / f"{framework}_train.py", tmp_path],
+        cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=ENOUGH,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
     ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(4)]
     for rank in ranks:
         assert rank["weights"] == ranks[0]["weights"]
         assert rank["losses"][-1] < rank["losses"][0] / 2
         assert rank["size"] == 4
         assert len(rank["losses"]) == STEPS
-    for told in hosts[0].report["ranks"]:
+    for told in json.loads((tmp_path / "report").read_text())["ranks"]:
         assert told["report"]["calls"] >= STEPS
         assert told["report"]["fallbacks"]["group"] == 0
 

@@ -55,7 +55,6 @@ def run_by_mpirun(site: Site, block: Block, directory: Path) -> None:
 
 
 STARTERS: Mapping[str, Callable[[Site, Block, Path], None]] = {
-    "switchml-patch run": run_on_each,
     "torchrun": run_on_each,
     "srun": run_in_slurm,
     "mpirun": run_by_mpirun,

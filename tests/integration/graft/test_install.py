@@ -138,6 +138,7 @@ def test_options_that_do_not_go_together(tmp_path: Path) -> None:
         (["uninstall", "-o", "x.so"], "No such option"),
         (["build", "--user"], "No such option"),
         (["build", "--library", "x.so"], "No such option"),
+        (["install", "-o", "y.so"], "No such option"),
         (["build", "--torch", str(tmp_path / "none")], "no such interpreter"),
     ):
         assert why in tool("graft", *arguments, code=2).stderr

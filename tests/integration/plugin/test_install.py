@@ -26,8 +26,8 @@ SHOWN = "import torch_switchml; print(torch_switchml.build)"
 
 def write_wheel(directory: Path, build: int) -> str:
     contents = {f"{wheel.PACKAGE}/__init__.py": f"build = {build}\n".encode()}
-    about = {"release": "1.2.3", "local": "switchml", "tag": "py3-none-any"}
-    return wheel.write(str(directory), contents, **about)
+    metadata = wheel.Metadata("1.2.3", "switchml", "py3-none-any")
+    return wheel.write(str(directory), contents, metadata)
 
 
 @pytest.fixture

@@ -88,9 +88,9 @@ dist.destroy_process_group()
 @pytest.mark.parametrize(("restarts", "code"), [("0", 3), ("2", 0)])
 def test_ranks_start_again(plugin: Plugin, tmp_path: Path, restarts: str, code: int) -> None:
     (tmp_path / "train.py").write_text(RESTARTED)
-    run = [sys.executable, "-m", "patchgen", "run", "--standalone", "--max-restarts", restarts]
+    run = [sys.executable, "-m", "patchgen", "run", "--max-restarts", restarts]
     done = subprocess.run(
-        [*run, "--nproc-per-node=2", "--report=report.json", "--torch", plugin.python, "train.py"],
+        [*run, "--report=report.json", "--torch", plugin.python, "train.py"],
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=ENOUGH,
     )  # fmt: skip
     assert done.returncode == code, done.stderr

@@ -11,8 +11,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support import command, run_hosts, switch_program
-from support.hosts import INTERFACE, cabled
+from support import command, switch_program
 from support.real import LabLauncher, Settings
 from support.torch import built_plugin
 from support.wired import WIRE, Network, on_hosts, wired
@@ -267,20 +266,3 @@ def test_the_command(
     for rank in report["ranks"]:
         assert rank["packets"]["sent"] > 0
         assert bool(rank["packets"]["answers"]) == (not leg)
-
-
-@pytest.mark.parametrize("small", [False, True], ids=["well", "small-mtu"])
-def test_hosts_of_run(plugin: Plugin, cache: Path, tmp_path: Path, *, small: bool) -> None:
-    """`run --lab` starts the doctor on two hosts, and all end with its exit code."""
-    report = tmp_path / "report.json"
-    own = ["-m", "torch_switchml.doctor", "--no-times", "--report", str(report)]
-    program = [str(plugin.python), *own]
-    with cabled() as hosts:
-        if small:
-            hosts[1].ip("link", "set", INTERFACE, "mtu", "1000")
-        commands = run_hosts.begin_in_lab(hosts, cache, tmp_path, program)
-        codes = [one.code for one in commands]
-    assert codes == [FAILED if small else 0] * 2, [one.err for one in commands]
-    found = json.loads(report.read_text())
-    assert [rank["host"] for rank in found["ranks"]] == ["host-0", "host-1"]
-    assert (found["leg"], found["hosts"]) == (("machine", ["host-1"]) if small else ("", []))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-LAB, SWITCH, CONFIG = (block.text for block in own_blocks(__file__))
+SWITCH, CONFIG = (block.text for block in own_blocks(__file__))
 MACHINE = {"machine": "10.0.0.254"}
 START = "torchrun --nnodes=2 --nproc-per-node=1 --node-rank 0 --master-addr=head train.py"
 
@@ -30,13 +30,6 @@ def env(plugin: Plugin, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
     (cache / "switchml-patch").symlink_to(switch_program.cache(tmp_path_factory))
     (tmp_path / "train.py").symlink_to(cluster.TRAINING)
     return make_environment(tmp_path, plugin, cache)
-
-
-def test_run_makes_a_lab(env: dict[str, str], home: Path, tmp_path: Path) -> None:
-    (tmp_path / "sml").symlink_to(home)
-    with cluster.two_hosts(ADDRESSES, tmp_path, INTERFACE) as hosts:
-        PageHosts(hosts, env).run_on_each(LAB, tmp_path)
-    cluster.check_trained(cluster.read_records(tmp_path, 2), 1)
 
 
 def test_a_switch_on_a_machine_of_its_own(env: dict[str, str], home: Path, tmp_path: Path) -> None:

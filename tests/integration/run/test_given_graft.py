@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from support.graft import Fake
 
-    from patchgen.extras.train.job import Setup
+    from patchgen.extras.train.setup import Setup
 
 pytestmark = pytest.mark.integration
 

@@ -32,7 +32,7 @@ import torch.distributed as dist
 dist.init_process_group("gloo")
 config = os.environ["SWITCHML_CONFIG"]
 with open(f"{dist.get_rank()}.part", "w") as file:
-    file.write(open(config).read())
+    file.write(os.path.expandvars(open(config).read()))
 os.replace(f"{dist.get_rank()}.part", f"{dist.get_rank()}.cfg")
 time.sleep(600)
 """
@@ -130,7 +130,7 @@ def test_nothing_is_left_of_a_command_that_is_ended(
         assert [*scratch.iterdir()] == []
     ranks = [(tmp_path / f"{rank}.cfg").read_text() for rank in range(2)]
     for rank, text in enumerate(ranks):
-        assert {f"rank = {rank}", "num_workers = 2"} <= {*text.splitlines()}
+        assert f"worker_ip = 10.83.77.{rank}\n" in text
         assert f"port-{rank}," in text
 
 

@@ -279,7 +279,7 @@ def test_the_variables_of_another_launcher(run: Runner, monkeypatch: pytest.Monk
         monkeypatch.setenv(name, value)
     ran = run.quick()(GROUP, "", options=(*STOCK, "--workers", "1"))
     assert ran.code == 0, ran.err
-    assert "warning: RANK, WORLD_SIZE and MASTER_ADDR of another launcher: overridden" in ran.err
+    assert "warning: RANK, WORLD_SIZE, MASTER_ADDR of another launcher: overridden" in ran.err
     assert [(rank["rank"], rank["world"]) for rank in ran.report["ranks"]] == [(0, 1)]
     assert ran.report["notes"][0].startswith("warning: RANK")
 

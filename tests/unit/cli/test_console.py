@@ -58,7 +58,7 @@ def test_a_seed_is_where_its_choices_are(command: str) -> None:
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_many_options_are_in_groups(name: str) -> None:
     text, command = said(*name.split()), COMMANDS[name]
-    options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    options = [one for one in command.params if isinstance(one, click.Option)]
     for option in options:
         assert option.opts[-1] in text
     groups = {getattr(option, "group", None) for option in options} - {None}
@@ -69,7 +69,7 @@ def test_many_options_are_in_groups(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_a_line_of_help_says_what_it_is_first(name: str) -> None:
     for option in COMMANDS[name].params:
-        if isinstance(option, click.Option) and not option.hidden:
+        if isinstance(option, click.Option):
             assert option.help
             assert option.help[0].isupper()
             assert option.help.split()[0] not in {"Of", "As", "That", "Whose", "Where", "Instead"}
@@ -83,14 +83,24 @@ def test_steps_are_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixtur
         for done in range(201):
             LOGGER.info("", extra={"done": done, "total": 200})
     LOGGER.info("nobody listens")
-    tenths = [f"  {20 * tenth} of 200" for tenth in range(11)]
+    tenths = [f"  {20 * tenth} of 200, 0 s" for tenth in range(11)]
     assert capsys.readouterr().err.splitlines() == ["first", "second", *tenths]
 
 
-def test_the_time_left_is_in_lines_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_time_so_far_is_in_lines_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter([0.0, 45.0, 0.0, 3600.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
     with progress():
-        for left in (3600.0, 45.0, 0.4):
+        for _ in range(2):
             LOGGER.info("step")
-            LOGGER.info("", extra={"done": 1, "total": 10, "left": left})
-    said = capsys.readouterr().err.splitlines()[1::2]
-    assert said == ["  1 of 10, about 60 min left", "  1 of 10, about 45 s left", "  1 of 10"]
+            LOGGER.info("", extra={"done": 1, "total": 10})
+    assert capsys.readouterr().err.splitlines()[1::2] == ["  1 of 10, 45 s", "  1 of 10, 60 min"]
+
+
+@pytest.mark.parametrize("command", ["simulator install", "env create", "source"])
+def test_output_that_is_required(command: str) -> None:
+    done = CliRunner().invoke(main, command.split())
+    assert done.exit_code == 2
+    assert "Missing option '-o' / '--output'." in done.output

@@ -17,7 +17,7 @@ from patchgen.cli import main
         (["run", "--lab"], "--loss"),
         (["run", "--lab"], "--delay"),
         (["run", "--lab"], "--seed"),
-        (["run"], "--nnodes"),
+        (["run"], "--max-restarts"),
         (["switch"], "--wait"),
     ],
 )

@@ -14,7 +14,8 @@ from support.waiting import until
 from patchgen.cli import watching
 from patchgen.cli.watching import watched
 from patchgen.errors import OptionsError
-from patchgen.extras.train.job import Job, Line
+from patchgen.extras.train.job import Job
+from patchgen.extras.train.start import Line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,7 +25,7 @@ from patchgen.system.process import Program, side_by_side
 with files.scratch("verify") as directory:
     code = "import os, time; print(os.getpid(), file=open('pid', 'w')); time.sleep(600)"
     print(directory, flush=True)
-    side_by_side([Program([sys.executable, "-c", code], directory)], limit=600)
+    side_by_side([Program([sys.executable, "-c", code], directory)], limit=600, patience=1)
 """
 
 

@@ -339,16 +339,6 @@ def test_what_is_a_line(written: bytes, lines: list[bytes]) -> None:
         assert b"".join(found).replace(b"\n", b"") == written
 
 
-def test_named_pipes_may_be_closed_and_opened_again(tmp_path: Path) -> None:
-    path = str(tmp_path / "pipe")
-    lines: list[tuple[str, bytes]] = []
-    script = 'echo one >"$0"; echo two >"$0"; printf three >"$0"; echo out'
-    program = Program(["sh", "-c", script, path])
-    assert stream(program, lambda *line: lines.append(line), limit=LIMIT, named=[path]) == 0
-    assert [line for name, line in lines if name == path] == [b"one\n", b"two\n", b"three\n"]
-    assert [line for name, line in lines if name == OUT] == [b"out\n"]
-
-
 @supervised
 def test_an_output_that_fails_ends_the_program(tmp_path: Path, *, supervised: bool) -> None:
     path = tmp_path / "pid"
@@ -373,25 +363,25 @@ def test_several_run_at_once_and_get_their_line(tmp_path: Path) -> None:
         "print('done'); print('told', file=sys.stderr)\n"
     )
     pair = [python(code, cwd=tmp_path / a, stdin=f"x{a} x{b}\n".encode()) for a, b in ("pq", "qp")]
-    for ended in side_by_side(pair, limit=60, grace=10):
+    for ended in side_by_side(pair, limit=60, patience=10):
         assert (ended.out, ended.how, ended.last_lines(3)) == (b"done\n", "", ["told"])
 
 
 def test_how_each_ended_is_told_in_words() -> None:
     codes = ["import os; os.kill(os.getpid(), 11)", "import sys; sys.exit(3)"]
-    done = side_by_side([python(code) for code in codes], limit=60, grace=10)
+    done = side_by_side([python(code) for code in codes], limit=60, patience=10)
     assert [ended.how for ended in done] == ["died of SIGSEGV", "ended with exit code 3"]
 
 
 def test_one_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
     path = tmp_path / "pid"
-    (ended,) = side_by_side([Program(["sh", "-c", HANGS, path])], limit=5, grace=1)
+    (ended,) = side_by_side([Program(["sh", "-c", HANGS, path])], limit=5, patience=1)
     assert ended.how == "did not end within 5 s"
     assert has_ended(path.read_text().strip())
 
 
 def test_where_one_fails_the_others_have_a_moment_left() -> None:
-    done = side_by_side([python(WAIT), python("raise SystemExit(1)")], limit=600, grace=0.5)
+    done = side_by_side([python(WAIT), python("raise SystemExit(1)")], limit=600, patience=0.5)
     assert [ended.how for ended in done] == [
         "still waited for the others",
         "ended with exit code 1",
@@ -400,7 +390,7 @@ def test_where_one_fails_the_others_have_a_moment_left() -> None:
 
 def test_only_the_end_of_much_output_is_kept() -> None:
     code = "print('first'); [print('x' * 99) for _ in range(20000)]; print('last')"
-    (ended,) = side_by_side([python(code)], limit=60, grace=1)
+    (ended,) = side_by_side([python(code)], limit=60, patience=1)
     assert ended.out.endswith(b"last\n")
     assert len(ended.out) == 1 << 20
     assert b"first" not in ended.out
@@ -410,7 +400,7 @@ def test_only_the_end_of_much_output_is_kept() -> None:
 def test_one_that_cannot_be_started_takes_the_others_along(tmp_path: Path) -> None:
     first = python("import time; time.sleep(2); open('over', 'w')", cwd=tmp_path / "a")
     with pytest.raises(ToolError, match="Permission denied"):
-        side_by_side([first, Program([tmp_path])], limit=60, grace=1)
+        side_by_side([first, Program([tmp_path])], limit=60, patience=1)
     assert not (tmp_path / "a" / "over").exists()
 
 
@@ -421,7 +411,7 @@ program = process.Program(["sh", "-c", {script!r}, sys.argv[1]], supervised=True
 ways = {{
     "capture": lambda: process.capture(program, limit=None),
     "stream": lambda: process.stream(program, print, limit=None),
-    "side_by_side": lambda: process.side_by_side([program], limit=600, grace=1),
+    "side_by_side": lambda: process.side_by_side([program], limit=600, patience=1),
 }}
 with signals.cleaning_up():
     ways[sys.argv[2]]()

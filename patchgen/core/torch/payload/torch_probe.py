@@ -15,7 +15,6 @@ WHERE, TORCH = "where", "torch"
 HOOK = "switchml_graft"
 PATCH = "torch.distributed.switchml"
 LIBRARY = "library"
-FILES = "files"
 PLUGIN = "torch_switchml"
 
 
@@ -90,17 +89,6 @@ def library() -> "str | None":
     return None
 
 
-def files() -> "list[str]":
-    """Files that this process has loaded: its program, libraries and modules."""
-    found = {getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]}
-    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-        for line in maps:
-            permissions, path = line.split(None, 2)[1], line.partition("/")[2]
-            if "x" in permissions:
-                found.add("/" + path.rstrip("\n"))
-    return sorted(path for path in found if os.path.isfile(path) and os.path.isabs(path))
-
-
 def look_before_import(answer: "Callable[[str, Callable[[], Any]], bool]") -> None:
     """Looks at the hook of a graft, and for torch, which is not imported."""
     answer(HOOK, hook)
@@ -117,5 +105,4 @@ def look_at_torch(answer: "Callable[[str, Callable[[], Any]], bool]") -> None:
             answer(LIBRARY, library)
         if importlib.util.find_spec(PLUGIN) is not None:
             answer(PLUGIN, report(PLUGIN))
-        answer(FILES, files)
     os._exit(0)  # all is told, and to take torch apart takes a third of a second

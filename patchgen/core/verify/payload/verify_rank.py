@@ -24,7 +24,7 @@ class Stop(Exception):  # noqa: N818  # no error of the program
     """A finding without which the next steps make no sense."""
 
 
-class Rank:
+class VerifyingRank:
     """Rank of a group, and what it has called."""
 
     def __init__(self, job: "dict[str, Any]") -> None:
@@ -230,7 +230,7 @@ def tell(step: str, answer: "dict[str, Any]") -> None:
 def main() -> None:
     """Does the steps until one makes the next senseless."""
     job = json.loads(sys.stdin.readline())
-    rank = Rank(job)
+    rank = VerifyingRank(job)
     for step in job["steps"]:
         try:
             answer = getattr(rank, step)()

@@ -1,12 +1,10 @@
-"""Advice about complaints of the compiler and the linker."""
+"""Advice about what programs and the system complain of."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-from patchgen.core.wheel.check.site import lines
-from patchgen.core.wheel.check.tools import relock
 from patchgen.errors import ToolError
 from patchgen.options import FLAGS
 
@@ -52,6 +50,23 @@ _HINTS = (
     (r"^boost::", "the client library was built with another Boost: install that one"),
 )
 _SHOWN = 3  # undefined symbols
+
+
+def relock(do: str = "change it") -> str:
+    """Advice about a package of the lock."""
+    return f"{do} in the environment file, then run: switchml-patch env lock"
+
+
+def lines(error: ToolError) -> tuple[str, ...]:
+    """Command that failed, and the line of its output that says why."""
+    said = [line.strip() for line in str(error).splitlines() if line.strip()]
+    why = said[-1:] if any(line.startswith("Traceback") for line in said) else said[1:2]
+    return (said[0], *why)
+
+
+def reason(error: OSError) -> str:
+    """Reason of the operating system, without the path."""
+    return error.strerror or str(error)
 
 
 def explain_compiler(output: str, *, conda: bool) -> list[str]:

@@ -7,31 +7,24 @@ configuration of the build.
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchgen.core.patch import render
+from patchgen.core.patch.limits import BLAS
 from patchgen.errors import ToolError
-from patchgen.system import paths
+from patchgen.system import files, paths
 from patchgen.system.native import cmake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from patchgen.core.patch.pins import Pin
     from patchgen.core.wheel.check.tools import Tools
-    from patchgen.options import Options
 
-BLAS = "blas"  # in the limits of a release that needs it
 _LIMIT = 600.0  # seconds: linking the whole of DPDK and gRPC takes a while
-_OURS = "SwitchML: "
-_MODULES = f"{_OURS}pkg-config refuses gRPC:\n"
-_LINKS = f"{_OURS}a program that uses "
-_MISSING = re.compile(rf"{_OURS}there is no (.*?)\n.*-D(\w+)=DIR", re.DOTALL)
 _NO_PKG_CONFIG = "no pkg-config on PATH; install pkg-config (Debian) or pkgconf-pkg-config (RHEL)"
-_REFUSED = "FATAL_ERROR", "SEND_ERROR"
 _SYSTEM = "pthread", "dl"  # come with every compiler
+_PROJECT = os.path.dirname(os.path.abspath(__file__))
 
 
 @dataclass(frozen=True)
@@ -60,97 +53,82 @@ class Configuration:
     """True where LAPACK is in these, or beside them."""
 
 
-def run(options: Options, pin: Pin, tools: Tools, directory: str) -> Configuration | None:
+def run(tools: Tools) -> Configuration | ToolError | None:
     """Runs switchml.cmake with the compiler of the build, or without one where there is none yet.
 
-    Args:
-        options: the flags and homes.
-        pin: the release that the patch is for.
-        tools: cmake and the compiler.
-        directory: an empty directory for the project.
-
     Returns:
-        The answers; None where there is no cmake.
+        The answers; an error where cmake failed before the end, and None where there is none.
 
     Raises:
-        ToolError: cmake failed before the end of the project.
-        FileError: the directory cannot be written.
+        FileError: there is no room for a scratch directory.
     """
-    program = tools.cmake
+    program, request = tools.cmake, tools.request
     if program is None:
         return None
-    blas = tools.environment is None and BLAS in tools.limits.specifiers
-    project = {
-        "CMakeLists.txt": render.text("check/CMakeLists.txt", blas=blas).encode(),
-        "blas.cmake": render.text("check/blas.cmake").encode(),
+    patch = {
         "SwitchMLAllreduce.cpp": b"",
-        "switchml.cmake": render.flags_file(options, pin),
+        "switchml.cmake": render.flags_file(request.options, request.pin),
     }
-    cmake.write_project(project, directory)
-    build = os.path.join(directory, "build")
-    command = [program, "-S", directory, "-B", build, *_generator(program, tools)]
-    failed = None
-    try:
-        tools.ask(command, limit=_LIMIT, activated=True)
-    except ToolError as error:
-        failed = error  # it objects, or it did not come to the end
-    try:
-        with open(os.path.join(build, "messages"), "rb") as file:
-            answers = parse(paths.decode(file.read()))
-    except FileNotFoundError:
-        answers = None
-    if answers is None:
-        raise failed or ToolError(f"{program}: gave no answers of switchml.cmake")
-    return answers
+    with files.scratch("check") as directory:
+        cmake.write_project(patch, directory)
+        build = os.path.join(directory, "build")
+        command = [program, "-S", _PROJECT, "-B", build, f"-DPATCH={directory}"]
+        failed = None
+        try:
+            tools.ask([program, "--version"])  # one that hangs is waited for a minute, not for ten
+            tools.ask([*command, *_generator(program, tools)], limit=_LIMIT, activated=True)
+        except ToolError as error:
+            failed = error  # it objects, or it did not come to the end
+        try:
+            with open(os.path.join(build, "answers"), "rb") as file:
+                answers = parse(paths.decode(file.read()))
+        except FileNotFoundError:
+            answers = None
+    return answers or failed or ToolError(f"{program}: gave no answers of switchml.cmake")
 
 
 def _generator(program: str, tools: Tools) -> list[str]:
     if not tools.has_compiler:  # nothing is compiled, so any program will do to compile with
         return ["-G", "Unix Makefiles", f"-DCMAKE_MAKE_PROGRAM={program}"]
-    ninja = ["-G", "Ninja"] if tools.ninja else []
-    return [*ninja, "-DCOMPILER=ON", *tools.definitions]
+    ninja = ["-G", "Ninja"] if tools.find("ninja") else []
+    blas = ["-DBLAS=ON"] if tools.locked is None and BLAS in tools.request.limits.specifiers else []
+    # As PyTorch's setup.py makes arguments of variables.
+    given = [
+        f"-D{key}={value}" for key, value in tools.settings.items() if key.startswith("CMAKE_")
+    ]
+    return [*ninja, "-DCOMPILER=ON", *blas, *given]
 
 
-def parse(messages: str) -> Configuration | None:
-    """Reads the messages of the project; None where the last is missing.
+def parse(answers: str) -> Configuration | None:
+    """Reads the answers of the project; None where the last is missing.
 
     Args:
-        messages: the file that the project writes, each message with its mode.
+        answers: the file that the project writes: names with values, and codes of objections with
+            values and texts.
     """
-    found: dict[str, list[str]] = {}
-    for record in messages.split("\x1e"):
-        mode, _, text = record.partition("\x1f")
-        found.setdefault(mode, []).append(text)
+    found: dict[str, list[list[str]]] = {}
+    for record in answers.split("\x1e"):
+        name, *values = record.split("\x1f")
+        found.setdefault(name, []).append(values)
     if "LIBRARIES" not in found:
         return None
-    refused = [text for mode in _REFUSED for text in found.get(mode, [])]
-    missing: dict[str, tuple[str, ...]] = {}
-    archive: list[str] = []
-    modules: list[str] = []
-    linked = None
-    for text in refused:
-        gone = _MISSING.match(text)
-        if gone:
-            missing[gone[2]] = (*missing.get(gone[2], ()), gone[1])
-        elif text.startswith(_LINKS):
-            linked = text
-        elif text.startswith(_MODULES):
-            modules += text.removeprefix(_MODULES).splitlines()
-        elif text.startswith(_OURS):
-            archive += text.removeprefix(_OURS).splitlines()
-    if any("PkgConfig" in text for text in refused):
-        modules = [_NO_PKG_CONFIG]
+    refused = {name: [text for _, text in found.get(name, [])] for name in ("ARCHIVE", "LINKS")}
+    modules = [line for value, _ in found.get("MODULES", []) for line in value.splitlines() if line]
     return Configuration(
-        missing=missing,
-        archive=tuple(archive),
-        modules=tuple(filter(None, modules)),
-        versions=dict(text.split(" ", 1) for text in found.get("VERSION", [])),
-        linked=linked,
-        named="".join(found.get("NAMES", [])),
-        module=bool("".join(found.get("MODULE", []))),
-        blas=tuple(filter(None, found.get("BLAS", [""])[0].split(";"))),
-        lapack=found.get("LAPACK") == ["TRUE"],
-        libraries=tuple(_names(found["LIBRARIES"][0], found["GRPC"][0])),
+        missing={
+            home: tuple(path for path, _ in found[home])
+            for home in ("SWITCHML_HOME", "DPDK_HOME", "GRPC_HOME")
+            if home in found
+        },
+        archive=tuple(line for text in refused["ARCHIVE"] for line in text.splitlines()),
+        modules=(_NO_PKG_CONFIG,) if "PKG_CONFIG" in found else tuple(modules),
+        versions=dict(text.split(" ", 1) for (text,) in found.get("VERSION", [])),
+        linked="\n".join(refused["LINKS"]) or None,
+        named="".join(text for (text,) in found.get("NAMES", [])),
+        module=found.get("MODULE", [[""]]) != [[""]],
+        blas=tuple(filter(None, found.get("BLAS", [[""]])[0][0].split(";"))),
+        lapack=found.get("LAPACK") == [["TRUE"]],
+        libraries=tuple(_names(found["LIBRARIES"][0][0], found["GRPC"][0][0])),
     )
 
 

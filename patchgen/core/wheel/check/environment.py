@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 from patchgen.core.wheel import env, place
 from patchgen.errors import FileError, OptionsError, ToolError, TreeError
 from patchgen.system import extras
-from patchgen.system.checks import Check
 from patchgen.system.paths import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from patchgen.core.wheel.check.facts import Facts
-    from patchgen.core.wheel.check.site import Site
+    from patchgen.core.wheel.check.request import CheckRequest
     from patchgen.core.wheel.env.lockfile import Lock
 
 _OTHERWISE = "or --python PYTHON builds without an environment"
@@ -28,7 +26,10 @@ _MAKE = f"run: switchml-patch env lock; {_OTHERWISE}"
 class LockedEnvironment:
     """Conda environment that a build will find."""
 
-    check: Check
+    problems: tuple[str, ...] = ()
+    """Problems of the lock, and what to do about them, a line each."""
+    found: str = ""
+    """Description of the lock and of the prefix."""
     packages: Mapping[str, str] = field(default_factory=dict)
     """Versions of the locked packages by name."""
     prefix: str | None = None
@@ -45,67 +46,62 @@ class LockedEnvironment:
         return next((self.packages[name] for name in names), None)
 
 
-def check(facts: Facts) -> Iterator[Check]:
-    """Checks the lock, where the build is made in an environment."""
-    if facts.tools.environment:
-        yield facts.tools.environment.check
-
-
-def look(site: Site) -> LockedEnvironment:
+def find_environment(request: CheckRequest) -> LockedEnvironment:
     """Examines the lock, the libraries that `env create` uses, and `work`/env."""
     problems = []
     try:
         env.require()
     except ToolError as error:
         problems.append(f"{error}; {_OTHERWISE}")
-    if site.lock is None:
-        return LockedEnvironment(Check("environment", (f"there is no lock; {_MAKE}",)))
-    path = site.path(site.lock)
-    source = _source(site, path)
+    if request.lock is None:
+        return LockedEnvironment((f"there is no lock; {_MAKE}",))
+    path = request.path(request.lock)
+    source = _source(request, path)
     if source is not None:
         found = f"{describe(path)} will be made from {describe(source)}"
-        return LockedEnvironment(Check("environment", tuple(problems), found))
+        return LockedEnvironment(tuple(problems), found)
     if not os.path.exists(path):
-        problems.append(f"{describe(path)}: No such file or directory{_remedy(site)}")
-        return LockedEnvironment(Check("environment", tuple(problems)))
+        problems.append(f"{describe(path)}: No such file or directory{_remedy(request)}")
+        return LockedEnvironment(tuple(problems))
     try:
         lock = _read(path)
     except ToolError as error:
-        return LockedEnvironment(
-            Check("environment", tuple(problems or [f"{error}; {_OTHERWISE}"]))
-        )
+        return LockedEnvironment(tuple(problems or [f"{error}; {_OTHERWISE}"]))
     except (FileError, OptionsError) as error:
-        return LockedEnvironment(Check("environment", (*problems, f"{error}; {_MAKE}")))
+        return LockedEnvironment((*problems, f"{error}; {_MAKE}"))
     machine = env.platform()
     if lock.platform != machine:
         problems.append(
             f"{describe(path)}: is for {lock.platform}, this machine is {machine}; "
             f"run: switchml-patch env lock --platform {machine}"
         )
-    made = _find_prefix(lock, site)
-    state = f"in {describe(site.prefix)}" if made else f"will be made in {describe(site.prefix)}"
+    made = _find_prefix(lock, request)
+    state = (
+        f"in {describe(request.prefix)}" if made else f"will be made in {describe(request.prefix)}"
+    )
     found = f"{len(lock.packages)} packages of {describe(path)}, {state}"
     return LockedEnvironment(
-        Check("environment", tuple(problems), found),
+        tuple(problems),
+        found,
         {package.name: package.version for package in lock.packages},
         made,
     )
 
 
-def _source(site: Site, lock: str) -> str | None:
-    """LockedEnvironment file that a build makes the lock from; None where it makes none."""
-    if site.environment is None or os.path.exists(lock):
+def _source(request: CheckRequest, lock: str) -> str | None:
+    """The environment file that a build makes the lock from; None where it makes none."""
+    if request.environment is None or os.path.exists(lock):
         return None
-    source = site.path(site.environment)
+    source = request.path(request.environment)
     makes = os.path.isfile(source) and os.path.isdir(os.path.dirname(lock))
     return source if makes else None
 
 
-def _remedy(site: Site) -> str:
+def _remedy(request: CheckRequest) -> str:
     """Advice where there is no lock, and none will be made."""
-    if site.environment is None or os.path.isfile(site.path(site.environment)):
+    if request.environment is None or os.path.isfile(request.path(request.environment)):
         return f"; {_MAKE}"
-    source = describe(site.path(site.environment))
+    source = describe(request.path(request.environment))
     return f", nor {source} to make it from; name a lock with --lock; {_OTHERWISE}"
 
 
@@ -123,22 +119,22 @@ def _read(path: str) -> Lock:
     return lockfile.read(path)
 
 
-def _find_prefix(lock: Lock, site: Site) -> str | None:
+def _find_prefix(lock: Lock, request: CheckRequest) -> str | None:
     """The prefix, if it is whole and of the lock, by the path that is in its files.
 
     This process sees it there from then on.
     """
     from patchgen.core.wheel.env import marker
 
-    if not os.path.isdir(site.prefix):
+    if not os.path.isdir(request.prefix):
         return None
     try:
-        found = marker.read(site.prefix)
+        found = marker.read(request.prefix)
     except (OSError, TreeError):
         return None
-    there = place.find(site.path(site.work))
-    named = there.path(site.prefix)
-    if found is None or not found.whole or not found.serves(lock.identity, site.prefix, named):
+    there = place.find(request.path(request.work))
+    named = there.path(request.prefix)
+    if found is None or not found.whole or not found.serves(lock.identity, request.prefix, named):
         return None
     there.show()
     return named

@@ -1,53 +1,169 @@
-"""Facts that the checks judge."""
+"""Facts that the checks judge, found once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from patchgen.core.patch.limits import BLAS, EXIT
+from patchgen.core.wheel import sbom
+from patchgen.core.wheel.check import configure
+from patchgen.core.wheel.check.client import find_client
+from patchgen.core.wheel.check.tools import Tools, uses_cuda
 from patchgen.errors import ToolError
+from patchgen.system import threads
+from patchgen.system.process import LIMIT
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from collections.abc import Callable, Mapping
 
-    from patchgen.core.library.archive import Archive
-    from patchgen.core.patch.pins import Pin
+    from patchgen.core.patch.limits import Limits
+    from patchgen.core.wheel.check.client import Client
     from patchgen.core.wheel.check.configure import Configuration
-    from patchgen.core.wheel.check.homes import Client
-    from patchgen.core.wheel.check.site import Site
-    from patchgen.core.wheel.check.tools import Tools
-    from patchgen.options import Options
+    from patchgen.core.wheel.check.environment import LockedEnvironment
+    from patchgen.core.wheel.check.request import CheckRequest
+    from patchgen.core.wheel.check.tools import Answer
+    from patchgen.system.checks import Check
+    from patchgen.system.interpreter import Interpreter
+
+CRASH = "crash-at-exit"
+ACCEPTABLE = {
+    "no-blas": "BLAS and LAPACK",
+    CRASH: "Python's exit",
+}
+"""Rows that a build refuses, but goes on without, by what the user then accepts."""
+_ALWAYS = ("setuptools", "wheel")
+_PROGRAMS = {"python", EXIT, "gcc", "gcc with CUDA", "cuda", "cmake", BLAS}
+_IF_LOCKED = "mkl"  # a library: a build can do without, and finds only that of its environment
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The build that is asked for, and what is here for it."""
+    """The build that is asked for, and what is here for it. Programs of a lock are not asked."""
 
-    options: Options
-    pin: Pin
-    site: Site
-    tools: Tools
+    request: CheckRequest
     client: Client
-    configured: Future[Configuration | None]
-    """Run of switchml.cmake, which takes longest; without cmake there is none."""
+    locked: LockedEnvironment | None = None
+    """Conda environment; None where the build is with an interpreter of the user's."""
+    has_compiler: bool = False
+    """True where there is the C++ compiler of the build."""
+    has_make: bool = False
+    compilers: Answer | None = None
+    """Macros of the C++ compiler."""
+    cmake: Answer | None = None
+    ninja: Answer | None = None
+    git: Answer | None = None
+    nvcc: Answer | None = None
+    interpreter: str | None = None
+    """Path of the user's interpreter; None where there is none of that name."""
+    python: Interpreter | ToolError | None = None
+    """Answers of that interpreter."""
+    configured: Configuration | ToolError | None = None
+    """Answers of switchml.cmake; None without cmake."""
+    bills: ToolError | None = None
+    """Reason why no bill of materials can be written."""
 
     @property
-    def archive(self) -> Archive | None:
-        """The client library; None where it cannot be used."""
-        return self.client.archive
+    def limits(self) -> Limits:
+        """Versions that the release builds with."""
+        return self.request.limits
+
+    @property
+    def configuration(self) -> Configuration | None:
+        """Answers of switchml.cmake, or None where there are none."""
+        return None if isinstance(self.configured, ToolError) else self.configured
 
     @property
     def simulator(self) -> bool:
         """True where the client library is the simulator."""
-        return self.archive is not None and self.archive.simulator
+        return self.client.archive is not None and self.client.archive.simulator
 
     @property
-    def failure(self) -> ToolError | None:
-        """Failure of the run of switchml.cmake; waits for its end."""
-        error = self.configured.exception()
-        return error if isinstance(error, ToolError) else None
+    def has_packages(self) -> bool:
+        """False where the programs come with an environment that nothing is known of yet."""
+        return self.locked is None or bool(self.locked.packages)
 
     @property
-    def configuration(self) -> Configuration | None:
-        """Answers of switchml.cmake, or None where there are none; waits for its end."""
-        return None if self.failure else self.configured.result()
+    def conda(self) -> bool:
+        """True where the compiler is that of a conda environment, and looks nowhere else."""
+        return self.locked is not None and self.locked.gcc is not None
+
+    @property
+    def cuda(self) -> bool:
+        """True where the build is with CUDA."""
+        return uses_cuda(self.request, self.locked)
+
+    def accept(self, row: Check) -> Check:
+        """A row that does not count where the user accepts its problem."""
+        for name in self.request.accepted:
+            if row.name == ACCEPTABLE[name] and not row.ok:
+                found = ", ".join(filter(None, [row.found, f"accepted by --accept {name}"]))
+                return replace(row, found=found, required=False)
+        return row
+
+    def find_locked(self, name: str) -> str | None:
+        """The version of a package in the lock."""
+        return self.locked.version(name) if self.locked else None
+
+
+def list_packages(limits: Limits, locked: LockedEnvironment | None) -> list[str]:
+    """Lists the Python packages that setup.py and torch import."""
+    others = {*_PROGRAMS, _IF_LOCKED, *_ALWAYS}
+    names = [*_ALWAYS, *(name for name in limits.specifiers if name not in others)]
+    return [*names, _IF_LOCKED] if locked and locked.version(_IF_LOCKED) else names
+
+
+def find_facts(request: CheckRequest, limit: float = LIMIT) -> Facts:
+    """Finds all facts, at the same time.
+
+    Args:
+        request: the build that is asked for.
+        limit: seconds that a program may take to answer.
+
+    Raises:
+        FileError: there is no room for a scratch directory.
+    """
+    tools = Tools(request, limit)
+    with ThreadPoolExecutor(len(_PROBES)) as pool, contextlib.ExitStack() as ends:
+        ends.callback(tools.stop)  # before the pool waits for its threads: Ctrl-C ends all of them
+        tools.settings  # noqa: B018  # the environment is looked at by one thread
+        running = {name: pool.submit(probe, tools) for name, probe in _PROBES.items()}
+        for ended in threads.as_completed(running.values()):
+            ended.result()
+        found: dict[str, Any] = {name: answer.result() for name, answer in running.items()}
+    return Facts(request, **found)
+
+
+def _ask_python(tools: Tools) -> Interpreter | ToolError | None:
+    if tools.interpreter is None:
+        return None
+    packages = list_packages(tools.request.limits, None)
+    return tools.ask_interpreter(tools.request.path(tools.interpreter), packages)
+
+
+def _try_bills(_: Tools) -> ToolError | None:
+    try:
+        sbom.require()
+    except ToolError as error:
+        return error
+    return None
+
+
+_PROBES: Mapping[str, Callable[[Tools], object]] = {
+    "configured": configure.run,
+    "cmake": lambda tools: tools.ask_version(tools.cmake),
+    "ninja": lambda tools: tools.ask_version(tools.find("ninja")),
+    "git": lambda tools: tools.ask_version(tools.find("git")),
+    "nvcc": lambda tools: tools.ask_version(tools.nvcc),
+    "compilers": Tools.ask_compilers,
+    "python": _ask_python,
+    "interpreter": lambda tools: tools.interpreter,
+    "client": lambda tools: find_client(tools.request.options),
+    "locked": lambda tools: tools.locked,
+    "has_compiler": lambda tools: tools.has_compiler,
+    "has_make": lambda tools: tools.find("make") is not None,
+    "bills": _try_bills,
+}
+"""Probe of each fact."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from patchgen.core.library import archive, homes
-from patchgen.core.wheel.check.site import reason
+from patchgen.core.wheel.check.advice import reason
+from patchgen.options import FLAGS
 from patchgen.system import paths
 from patchgen.system.checks import Check
 from patchgen.system.paths import describe, native
@@ -15,68 +16,41 @@ from patchgen.system.paths import describe, native
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchgen.core.library.archive import Archive
     from patchgen.core.wheel.check.configure import Configuration
     from patchgen.core.wheel.check.facts import Facts
     from patchgen.options import Options
 
-_CLIENT = (
-    "make one with switchml-patch client build, name another place with --switchml-home, "
-    "or take the simulator: switchml-patch simulator install -o DIR"
-)
-
-
-class Client(NamedTuple):
-    """The client library of SWITCHML_HOME."""
-
-    archive: Archive | None
-    """The archive; None where it cannot be used."""
-    headers: bool
-    """True where the home has them."""
-    row: Check
-
-
-def look(options: Options) -> Client:
-    """Reads SWITCHML_HOME."""
-    home = native(options.switchml_home)
-    path, header = archive.path(options.switchml_home), f"{home}/{homes.HEADER}"
-    wrong = []
-    if not os.path.isfile(header):
-        wrong.append(f"no {describe(header)}; {_CLIENT}")
-    found = None
-    try:
-        found = archive.read(options.switchml_home)
-    except FileNotFoundError:
-        wrong.append(f"no {describe(path)}" + ("" if wrong else f"; {_CLIENT}"))
-    except OSError as error:
-        wrong.append(f"{describe(path)}: {reason(error)}; it has to be a file that can be read")
-    except archive.ArchiveError as error:
-        wrong.append(f"{describe(path)}: {error.reason}; build the client library again")
-    row = Check("SWITCHML_HOME", tuple(wrong), describe(home))
-    return Client(found, os.path.isfile(header), row)
-
 
 def check_client(facts: Facts) -> Iterator[Check]:
     """Checks SWITCHML_HOME, and that the flags are those of its archive."""
-    yield facts.client.row
-    if facts.archive:
-        configuration = facts.configuration
-        wrong = configuration.archive if configuration else ()
-        yield Check("client library", tuple(map(paths.printable, wrong)), facts.archive.about)
+    client, home = facts.client, describe(native(facts.request.options.switchml_home))
+    yield Check("SWITCHML_HOME", client.problems, home)
+    if client.archive:
+        wrong = facts.configuration.archive if facts.configuration else ()
+        yield Check("client library", tuple(map(paths.printable, wrong)), client.archive.about)
 
 
 def check_dependencies(facts: Facts) -> Iterator[Check]:
     """Checks DPDK and gRPC: by SWITCHML_HOME where it names what it links with, else each home."""
+    options = facts.request.options
     if facts.simulator:
         return
-    links = read_links(facts.options)
+    links = read_links(options)
     if links:
         yield links
         return
-    if "dpdk_home" in facts.options.homes:
-        yield _check_dpdk(facts.options, facts.configuration)
-    if facts.options.grpc:
-        yield _check_grpc(facts.options, facts.configuration)
+    if "dpdk_home" in options.homes:
+        yield _check_dpdk(options, facts.configuration)
+    if options.grpc:
+        yield _check_grpc(options, facts.configuration)
+
+
+def check_driver(facts: Facts) -> Iterator[Check]:
+    """Checks that DPDK can drive the card: a build can do without, and a training cannot."""
+    options = facts.request.options
+    driver = find_driver(options) if options.grpc and not facts.simulator else None
+    if driver:
+        yield driver
 
 
 def read_links(options: Options) -> Check | None:
@@ -123,3 +97,25 @@ def _missing(options: Options, variable: str, configuration: Configuration | Non
     if configuration is not None:
         return [f"no {paths.printable(path)}" for path in configuration.missing.get(variable, ())]
     return [one.problem for one in homes.find_missing(options) if one.variable == variable]
+
+
+def find_driver(options: Options) -> Check | None:
+    """Row about the driver of the card; None for a shared DPDK, which does not tell."""
+    cards = [flag.field for flag in FLAGS if flag.cards and flag.name in options.flags]
+    card = cards[0] if cards else None
+    path = f"{native(options.dpdk_home)}/lib/libdpdk.a"
+    if card is None or not os.path.isfile(path):
+        return None
+    name = f"DPDK's {card} driver (optional)"
+    try:
+        there = card in archive.read_drivers(options.dpdk_home)
+    except OSError as error:
+        return Check(
+            name,
+            (f"{describe(path)}: {reason(error)}; it has to be a file that can be read",),
+            required=False,
+        )
+    advice = (
+        f"{describe(path)} has none, so no card will be found; build DPDK with {card.upper()}=1"
+    )
+    return Check(name, () if there else (advice,), required=False)

@@ -1,4 +1,4 @@
-"""Rows about what the client library is compiled and linked with."""
+"""Rows about libraries: what the client library is compiled and linked with, BLAS and LAPACK."""
 
 from __future__ import annotations
 
@@ -6,22 +6,27 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from patchgen.core.patch.limits import Limits
+from patchgen.core.patch.limits import BLAS, Limits
 from patchgen.core.wheel.check import advice
-from patchgen.core.wheel.check.site import lines
-from patchgen.core.wheel.check.tools import relock
+from patchgen.core.wheel.check.advice import lines, relock
+from patchgen.errors import ToolError
 from patchgen.system.checks import Check
-from patchgen.system.paths import native
+from patchgen.system.paths import describe, native
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from patchgen.core.wheel.check.configure import Configuration
     from patchgen.core.wheel.check.facts import Facts
-    from patchgen.core.wheel.check.tools import Tools
 
 _LATER = {"boost-cpp": "libboost-devel"}  # what a package was renamed to
 _GLOG = Limits("the client library", {"glog": "<0.6"})
+_ENDS = ("so", "a")
+_BLAS = "BLAS and LAPACK"
+_LOCKED = (("mkl", "mkl-include"), ("openblas",), ("openblas-devel",))  # any of these will do
+_WITHOUT = "products of matrices are slow without, and torch.svd and its like raise"
+_ACCEPT = "or build without: --accept no-blas"
+_INSTALL = f"install libopenblas-dev (Debian) or openblas-devel (RHEL), {_ACCEPT}"
 _COMPILES = re.compile(r"\berror: (?!ld returned|linker command)|\bfatal error: ")
 
 
@@ -34,28 +39,25 @@ def check_headers(facts: Facts) -> Iterator[Check]:
 
 def check_libraries(facts: Facts) -> Iterator[Check]:
     """Checks that the client library links, or that the lock has its libraries."""
-    configuration, tools = facts.configuration, facts.tools
-    conda = tools.locked_gcc is not None
-    if facts.failure:
-        problems = (*lines(facts.failure), "see the rows about cmake and the compiler")
+    configured = facts.configured
+    if isinstance(configured, ToolError):
+        problems = (*lines(configured), "see the rows about cmake and the compiler")
         yield Check("libraries", problems)
-    elif configuration and tools.has_compiler:
+    elif configured and facts.has_compiler:
         compiled = _compile_headers(facts)
-        complete = not configuration.missing and not configuration.modules
+        complete = not configured.missing and not configured.modules
         whole = compiled is not None and compiled.ok and complete
-        yield libraries(configuration, whole=whole, conda=conda)
-    elif configuration and conda:
-        homes = (facts.options.switchml_home, facts.options.dpdk_home)
-        directories = [f"{native(home)}/lib" for home in homes if home]
-        yield in_lock(configuration.libraries, directories, tools, simulator=facts.simulator)
+        yield libraries(configured, whole=whole, conda=facts.conda)
+    elif configured and facts.conda:
+        yield find_in_lock(configured.libraries, facts)
 
 
 def _compile_headers(facts: Facts) -> Check | None:
     """Row about the headers; None where there is nothing to compile, or nothing to do it with."""
-    usable = facts.archive and facts.client.headers and facts.tools.has_compiler
+    usable = facts.client.archive and facts.client.headers and facts.has_compiler
     if not usable or facts.configuration is None:
         return None
-    return headers(facts.configuration, conda=facts.tools.locked_gcc is not None)
+    return headers(facts.configuration, conda=facts.conda)
 
 
 def headers(configuration: Configuration, *, conda: bool) -> Check:
@@ -81,35 +83,57 @@ def libraries(configuration: Configuration, *, whole: bool, conda: bool) -> Chec
     return Check("libraries", (), f"{names}: {'link' if whole else 'found'}")
 
 
-def in_lock(
-    names: Sequence[str], directories: Sequence[str], tools: Tools, *, simulator: bool
-) -> Check:
+def find_in_lock(names: Sequence[str], facts: Facts) -> Check:
     """Row about whether the lock has what the client library needs, without a prefix to link in.
 
     Args:
         names: the libraries.
-        directories: other places of libraries.
-        tools: the lock.
-        simulator: the client library is the simulator, which takes any glog.
+        facts: the lock, and the homes as other places of libraries.
     """
+    options = facts.request.options
+    homes = [native(home) for home in (options.switchml_home, options.dpdk_home) if home]
     there: list[str] = []
     wrong: list[str] = []
     for name in names:
         if name not in advice.PACKAGES:
             continue  # it comes from a home
         package = advice.PACKAGES[name].conda
-        version = tools.locked(package) or tools.locked(_LATER.get(package, ""))
-        beside = any(
-            os.path.exists(f"{directory}/lib{name}.{kind}")
-            for directory in directories
-            for kind in ("so", "a")
-        )
+        version = facts.find_locked(package) or facts.find_locked(_LATER.get(package, ""))
         if version:
             there.append(f"{package} {version}")
-            if package == "glog" and not simulator:
+            if package == "glog" and not facts.simulator:  # which takes any
                 wrong += _GLOG.problems("glog", version, relock())
-        elif beside:
+        elif any(
+            os.path.exists(f"{home}/lib/lib{name}.{kind}") for home in homes for kind in _ENDS
+        ):
             there.append(name)
         else:
             wrong.append(f"no library {name} in the lock; {advice.install(name, conda=True)}")
     return Check("libraries", tuple(wrong), ", ".join(dict.fromkeys(there)))
+
+
+def check_blas(facts: Facts) -> Iterator[Check]:
+    """Checks that the build will find BLAS and LAPACK, for a release that needs them."""
+    if BLAS not in facts.limits.specifiers:
+        return
+    if facts.locked is not None:
+        if facts.locked.packages:
+            yield _find_locked_blas(facts)
+    elif facts.configuration and facts.has_compiler:
+        blas, lapack = facts.configuration.blas, facts.configuration.lapack
+        found = ", ".join(describe(path) for path in blas if path.startswith("/"))
+        if not blas:
+            yield Check(_BLAS, (f"no library of BLAS; {_WITHOUT}", _INSTALL))
+        elif not lapack:
+            yield Check(_BLAS, (f"no LAPACK in or beside it; {_WITHOUT}", _INSTALL), found)
+        else:
+            yield Check(_BLAS, (), found)
+
+
+def _find_locked_blas(facts: Facts) -> Check:
+    for names in _LOCKED:
+        versions = [facts.find_locked(name) for name in names]
+        if all(versions):
+            return Check(_BLAS, (), f"{names[0]} {versions[0]} of the lock")
+    put = relock("put mkl and mkl-include")
+    return Check(_BLAS, (f"not in the lock; {_WITHOUT}", f"{put}; {_ACCEPT}"))

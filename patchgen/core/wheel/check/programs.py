@@ -7,8 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from patchgen.core.patch import limits as versions
-from patchgen.core.wheel.check.site import lines, which
-from patchgen.core.wheel.check.tools import relock
+from patchgen.core.wheel.check.advice import lines, relock
 from patchgen.errors import ToolError
 from patchgen.system.checks import Check
 from patchgen.system.paths import describe
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from patchgen.core.wheel.check.facts import Facts
-    from patchgen.core.wheel.check.tools import Tools
+    from patchgen.core.wheel.check.tools import Answer
 
 _GIT = "2.29"
 _MACROS = {  # clang has those of gcc as well
@@ -28,56 +27,32 @@ _MACROS = {  # clang has those of gcc as well
 
 def check_compiler(facts: Facts) -> Iterator[Check]:
     """Checks the C and the C++ compiler."""
-    if facts.tools.has_packages:
-        yield compiler(facts.tools)
+    if facts.has_packages:
+        yield _check_compilers(facts)
 
 
-def check_cmake(facts: Facts) -> Iterator[Check]:
-    """Checks the cmake of the build."""
-    if facts.tools.has_packages:
-        yield cmake(facts.tools)
-
-
-def check_ninja(facts: Facts) -> Iterator[Check]:
-    """Checks the ninja of the build."""
-    if facts.tools.has_packages:
-        yield ninja(facts.tools)
-
-
-def check_git(facts: Facts) -> Iterator[Check]:
-    """Checks the git that fetches the source."""
-    yield git(facts.tools)
-
-
-def check_nvcc(facts: Facts) -> Iterator[Check]:
-    """Checks the compiler of CUDA."""
-    if facts.tools.has_packages:
-        yield nvcc(facts.tools)
-
-
-def compiler(tools: Tools) -> Check:
-    """Row about the C and the C++ compiler."""
-    limit = "gcc with CUDA" if tools.cuda else "gcc"
-    if tools.locked_gcc:
-        wrong = tools.limits.problems("gcc", tools.locked_gcc, relock(), limit)
-        return Check("compiler", wrong, f"gcc {tools.locked_gcc} of the lock")
-    wanted = tools.limits.text(limit)
+def _check_compilers(facts: Facts) -> Check:
+    limits, limit = facts.limits, "gcc with CUDA" if facts.cuda else "gcc"
+    if facts.locked and facts.locked.gcc:
+        wrong = limits.problems("gcc", facts.locked.gcc, relock(), limit)
+        return Check("compiler", wrong, f"gcc {facts.locked.gcc} of the lock")
+    wanted = limits.text(limit)
     advice = f"install gcc{' ' + wanted if wanted else ''} and set CC and CXX to it"
-    if tools.environment:  # in which CC and CXX do not count
+    if facts.locked:  # in which CC and CXX do not count
         advice = relock("put gxx_linux-64")
+    answer = facts.compilers
+    if answer is None:
+        return Check("compiler", (f"no c++ on PATH; {advice}",))
+    if answer.error:
+        return Check("compiler", (*lines(answer.error), advice))
     try:
-        cxx = tools.compiler()
-        if not cxx:
-            return Check("compiler", (f"no c++ on PATH; {advice}",))
-        kind, version = identify(tools.ask([*cxx, "-dM", "-E", "-x", "c++", "-"]))
-        if not tools.compiler("CC"):
-            return Check("compiler", (f"no C compiler on PATH; {advice}",))
+        kind, version = identify(answer.text)
     except ToolError as error:
         return Check("compiler", (*lines(error), advice))
-    found = f"{kind} {version}, {describe(' '.join(cxx))}"
+    found = f"{kind} {version}, {describe(answer.program)}"
     if kind == "gcc":
-        return Check("compiler", tools.limits.problems("gcc", version, advice, limit), found)
-    return Check("compiler", (), f"{found}; {tools.limits.of} is known to build with gcc {wanted}")
+        return Check("compiler", limits.problems("gcc", version, advice, limit), found)
+    return Check("compiler", (), f"{found}; {limits.of} is known to build with gcc {wanted}")
 
 
 def identify(macros: str) -> tuple[str, str]:
@@ -93,81 +68,78 @@ def identify(macros: str) -> tuple[str, str]:
     raise ToolError("the C++ compiler is neither gcc nor clang")
 
 
-def cmake(tools: Tools) -> Check:
-    """Row about the cmake that PyTorch's setup.py takes: cmake3 first."""
-    locked = tools.locked("cmake")
+def check_cmake(facts: Facts) -> Iterator[Check]:
+    """Checks the cmake of the build."""
+    locked = facts.find_locked("cmake")
     if locked:
-        wrong = tools.limits.problems("cmake", locked, relock())
-        return Check("cmake", wrong, f"{locked} of the lock")
-    advice = f"run: python3 -m pip install 'cmake{tools.limits.text('cmake')}'"
-    path = tools.cmake
-    return _program("cmake", path, tools, advice) if path else _missing("cmake", advice)
+        wrong = facts.limits.problems("cmake", locked, relock())
+        yield Check("cmake", wrong, f"{locked} of the lock")
+    elif facts.has_packages:
+        advice = f"run: python3 -m pip install 'cmake{facts.limits.text('cmake')}'"
+        yield _judge("cmake", facts.cmake, facts.limits, advice)
 
 
-def ninja(tools: Tools) -> Check:
-    """Row about the ninja that PyTorch's setup.py takes, or else make."""
-    locked = tools.locked("ninja")
+def check_ninja(facts: Facts) -> Iterator[Check]:
+    """Checks the ninja of the build; make builds as well."""
+    locked, advice = facts.find_locked("ninja"), "run: python3 -m pip install ninja"
     if locked:
-        return Check("ninja", (), f"{locked} of the lock")
-    path = tools.ninja
-    advice = "run: python3 -m pip install ninja"
-    if path:
-        return _program("ninja", path, tools, advice)
-    if which("make", tools.environ):
+        yield Check("ninja", (), f"{locked} of the lock")
+    elif facts.has_packages and facts.ninja is None and facts.has_make:
         problem = f"not on PATH; make builds as well, but slower and without progress; {advice}"
-        return Check("ninja (optional)", (problem,), required=False)
-    return _missing("ninja", advice)
+        yield Check("ninja (optional)", (problem,), required=False)
+    elif facts.has_packages:
+        yield _judge("ninja", facts.ninja, facts.limits, advice)
 
 
-def git(tools: Tools) -> Check:
-    """Row about the git that fetches the source."""
-    path = which("git", tools.environ)
-    if path is None:
-        return _missing("git", "install it")
-    try:
-        version = versions.first(tools.ask([path, "--version"])) or "?"
-    except ToolError as error:
-        return Check("git", lines(error))
-    limits = versions.Limits("the source", {"git": f">={_GIT}"})
-    old = limits.problems("git", version, "")
-    advice = f"git {version}: fetching the source takes {_GIT} or later; install a later one"
-    return Check("git", (advice,) if old else (), version)
+def check_git(facts: Facts) -> Iterator[Check]:
+    """Checks the git that fetches the source."""
+    answer = facts.git
+    if answer is None:
+        yield Check("git", ("not on PATH; install it",))
+    elif answer.error:
+        yield Check("git", lines(answer.error))
+    else:
+        version = versions.first(answer.text) or "?"
+        old = versions.Limits("the source", {"git": f">={_GIT}"}).problems("git", version, "")
+        advice = f"git {version}: fetching the source takes {_GIT} or later; install a later one"
+        yield Check("git", (advice,) if old else (), version)
 
 
-def nvcc(tools: Tools) -> Check:
-    """Row about the compiler of CUDA."""
-    if not tools.cuda:
+def check_nvcc(facts: Facts) -> Iterator[Check]:
+    """Checks the compiler of CUDA."""
+    if facts.has_packages:
+        yield _check_nvcc(facts)
+
+
+def _check_nvcc(facts: Facts) -> Check:
+    if not facts.cuda:
         return Check("CUDA", (), "built without; CUDA_HOME=DIR builds with it")
-    wanted = tools.limits.text("cuda")
-    advice = f"set CUDA_HOME to a CUDA {wanted}".rstrip() + ", or USE_CUDA=0 to build without"
-    home, locked = tools.site.environ.get("CUDA_HOME"), tools.locked("cudatoolkit-dev")
-    if locked and not home and not tools.prefix:
-        wrong = tools.limits.problems("CUDA", locked, relock(), "cuda")
-        return Check("CUDA", wrong, f"{locked} of the lock")
-    path = which("nvcc", tools.environ)
-    if home:
-        path = os.path.join(tools.site.path(home), "bin", "nvcc")
-    if path is None or not os.access(path, os.X_OK):
+    limits, answer = facts.limits, facts.nvcc
+    advice = f"set CUDA_HOME to a CUDA {limits.text('cuda')}".rstrip()
+    advice += ", or USE_CUDA=0 to build without"
+    home, locked = facts.request.environ.get("CUDA_HOME"), facts.find_locked("cudatoolkit-dev")
+    if locked and not home and not (facts.locked and facts.locked.prefix):
+        return Check(
+            "CUDA", limits.problems("CUDA", locked, relock(), "cuda"), f"{locked} of the lock"
+        )
+    if answer is None:
+        path = os.path.join(facts.request.path(home), "bin", "nvcc") if home else ""
         return Check("CUDA", (f"no {describe(path) if path else 'nvcc on PATH'}; {advice}",))
-    try:
-        version = versions.nvcc(tools.ask([path, "--version"]))
-    except ToolError as error:
-        return Check("CUDA", (*lines(error), advice))
+    if answer.error:
+        return Check("CUDA", (*lines(answer.error), advice))
+    version = versions.nvcc(answer.text)
     if version is None:
-        return Check("CUDA", (f"{describe(path)}: does not say its version; {advice}",))
-    wrong = tools.limits.problems("CUDA", version, advice, "cuda")
-    return Check("CUDA", wrong, f"{version}, {describe(path)}")
+        return Check("CUDA", (f"{describe(answer.program)}: does not say its version; {advice}",))
+    wrong = limits.problems("CUDA", version, advice, "cuda")
+    return Check("CUDA", wrong, f"{version}, {describe(answer.program)}")
 
 
-def _missing(name: str, advice: str) -> Check:
-    return Check(name, (f"not on PATH; {advice}",))
-
-
-def _program(name: str, path: str, tools: Tools, advice: str) -> Check:
-    try:
-        version = versions.first(tools.ask([path, "--version"]))
-    except ToolError as error:
-        return Check(name, (*lines(error), advice))
+def _judge(name: str, answer: Answer | None, limits: versions.Limits, advice: str) -> Check:
+    if answer is None:
+        return Check(name, (f"not on PATH; {advice}",))
+    if answer.error:
+        return Check(name, (*lines(answer.error), advice))
+    version, path = versions.first(answer.text), describe(answer.program)
     if version is None:
-        return Check(name, (f"{describe(path)}: does not say its version; {advice}",))
-    return Check(name, tools.limits.problems(name, version, advice), f"{version}, {describe(path)}")
+        return Check(name, (f"{path}: does not say its version; {advice}",))
+    return Check(name, limits.problems(name, version, advice), f"{version}, {path}")

@@ -1,4 +1,4 @@
-"""Rows about the machine: memory, and a directory with room for the build."""
+"""Rows about what a build is made in: environment, memory, a directory with room for it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,23 @@ if TYPE_CHECKING:
 
     from patchgen.core.patch.recipes import Recipe
     from patchgen.core.wheel.check.facts import Facts
-    from patchgen.core.wheel.check.site import Site
 
 _GIB = 1 << 30
 _CONDA = {False: 3, True: 6}  # GiB of an environment, by whether it has CUDA
 
 
-def check(facts: Facts) -> Iterator[Check]:
+def check_environment(facts: Facts) -> Iterator[Check]:
+    """Checks the lock, where the build is made in an environment."""
+    if facts.locked:
+        yield Check("environment", facts.locked.problems, facts.locked.found)
+
+
+def check_machine(facts: Facts) -> Iterator[Check]:
     """Checks the memory, and the directory of the build."""
-    recipe, environment = facts.pin.recipe, facts.tools.environment
-    needed = 0 if environment is None or environment.prefix else _CONDA[facts.tools.cuda]
+    recipe, locked = facts.request.pin.recipe, facts.locked
+    needed = 0 if locked is None or locked.prefix else _CONDA[facts.cuda]
     yield memory(recipe)
-    yield disk(recipe, facts.site, needed)
+    yield disk(recipe, facts.request.path(facts.request.work), needed)
 
 
 def memory(recipe: Recipe) -> Check:
@@ -43,15 +48,15 @@ def memory(recipe: Recipe) -> Check:
     return Check("memory", (), f"{free:.1f} GiB free, {jobs} compilers at once on {cores} cores")
 
 
-def disk(recipe: Recipe, site: Site, environment: float) -> Check:
+def disk(recipe: Recipe, work: str, environment: float) -> Check:
     """Row about whether the build can be made in its directory.
 
     Args:
         recipe: the size of a build.
-        site: the directory.
+        work: the directory, an absolute path.
         environment: size of the environment in GiB, on top.
     """
-    work, another = site.path(site.work), "name another directory with --work"
+    another = "name another directory with --work"
     parent = _existing(work)
     problem = _unfit(work, parent)
     if problem:

@@ -6,68 +6,80 @@ import functools
 import glob
 import os
 import shlex
+import shutil
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchgen.core.wheel import toolchain, variables
-from patchgen.core.wheel.check.site import which
+from patchgen.core.wheel.check.environment import LockedEnvironment, find_environment
 from patchgen.errors import ToolError
 from patchgen.system import interpreter
-from patchgen.system.process import LIMIT, NoAnswer, run
+from patchgen.system.process import LIMIT, run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from patchgen.core.patch.limits import Limits
-    from patchgen.core.wheel.check.environment import LockedEnvironment
-    from patchgen.core.wheel.check.site import Site
+    from patchgen.core.wheel.check.request import CheckRequest
     from patchgen.system.interpreter import Interpreter
 
 _NAMES = {"CXX": ("c++", "g++"), "CC": ("cc", "gcc")}
 
 
-def relock(do: str = "change it") -> str:
-    """Advice about a package of the lock."""
-    return f"{do} in the environment file, then run: switchml-patch env lock"
+@dataclass(frozen=True)
+class Answer:
+    """Answer of a program to the question which version it is."""
+
+    program: str
+    """Its path, or the command of a compiler."""
+    text: str = ""
+    error: ToolError | None = None
+    """Reason why there is no answer."""
+
+
+def uses_cuda(request: CheckRequest, locked: LockedEnvironment | None) -> bool:
+    """True where the build is with CUDA."""
+    said = request.switch("USE_CUDA")
+    if said is not None:
+        return said
+    return bool(request.environ.get("CUDA_HOME") or (locked and locked.version("cudatoolkit-dev")))
 
 
 @dataclass(frozen=True)
 class Tools:
     """Programs of a build, and a way to ask them."""
 
-    site: Site
-    limits: Limits
-    environment: LockedEnvironment | None
-    """Conda environment; None where the build is with `site.python`."""
+    request: CheckRequest
     limit: float = LIMIT
     """Seconds that a program may take to answer."""
     _stop: threading.Event = field(default_factory=threading.Event, compare=False)
-    _silent: set[str] = field(default_factory=set, compare=False)
-    """Programs that did not answer: once is waited for each."""
 
     def stop(self) -> None:
         """Ends the programs that are being asked, and asks no more."""
         self._stop.set()
 
+    @functools.cached_property
+    def locked(self) -> LockedEnvironment | None:
+        """Conda environment; None where the build is with an interpreter of the user's."""
+        return None if self.request.python else find_environment(self.request)
+
     @property
     def prefix(self) -> str | None:
         """The environment, where it is made."""
-        return self.environment.prefix if self.environment else None
+        return self.locked.prefix if self.locked else None
 
     @functools.cached_property
     def settings(self) -> Mapping[str, str]:
         """The variables of the build."""
         defaults = {"CMAKE_PREFIX_PATH": self.prefix} if self.prefix else {}
-        return variables.resolve(
-            defaults, self.site.environ, {}, conda=self.environment is not None
-        )
+        conda = self.locked is not None
+        return variables.resolve(defaults, self.request.environ, {}, conda=conda)
 
     @functools.cached_property
     def environ(self) -> Mapping[str, str]:
         """Environment variables of the build."""
         programs = os.path.join(self.prefix, "bin") if self.prefix else None
-        return variables.environment(self.settings, self.site.environ, programs)
+        return variables.environment(self.settings, self.request.environ, programs)
 
     @property
     def activated(self) -> Mapping[str, str]:
@@ -78,49 +90,39 @@ class Tools:
         """
         if not self.prefix:
             return self.environ
-        command = shlex.join(self.compiler())
+        command = shlex.join(self.find_compiler())
         return {
             **toolchain.activated(self.prefix, {"CXX": command, **self.environ}),
             **self.settings,
         }
 
-    @property
-    def definitions(self) -> list[str]:
-        """The arguments of cmake, as PyTorch's setup.py makes them of variables."""
-        return [
-            f"-D{name}={value}"
-            for name, value in self.settings.items()
-            if name.startswith("CMAKE_")
-        ]
+    def find(self, *names: str) -> str | None:
+        """Finds the first of some programs that is on PATH."""
+        path = self.environ.get("PATH", os.defpath)
+        return next(filter(None, (shutil.which(name, path=path) for name in names)), None)
 
     @property
     def cmake(self) -> str | None:
         """The cmake that PyTorch's setup.py takes: cmake3 first."""
-        return which("cmake3", self.environ) or which("cmake", self.environ)
+        return self.find("cmake3", "cmake")
 
     @property
-    def ninja(self) -> str | None:
-        """The ninja that it takes."""
-        return which("ninja", self.environ)
-
-    def locked(self, name: str) -> str | None:
-        """The version of a package in the lock."""
-        return self.environment.version(name) if self.environment else None
+    def interpreter(self) -> str | None:
+        """The user's interpreter. A name with a slash is relative to the process's directory."""
+        return None if self.locked else self.find(self.request.python or "python3")
 
     @property
-    def locked_gcc(self) -> str | None:
-        """The version of the compiler in the lock."""
-        return self.environment.gcc if self.environment else None
+    def nvcc(self) -> str | None:
+        """The compiler of a build with CUDA: that of CUDA_HOME, else of PATH."""
+        if not uses_cuda(self.request, self.locked):
+            return None
+        home = self.request.environ.get("CUDA_HOME")
+        if not home:
+            return self.find("nvcc")
+        path = os.path.join(self.request.path(home), "bin", "nvcc")
+        return path if os.access(path, os.X_OK) else None
 
-    @property
-    def cuda(self) -> bool:
-        """True where the build is with CUDA."""
-        said = self.site.switch("USE_CUDA")
-        if said is not None:
-            return said
-        return bool(self.site.environ.get("CUDA_HOME") or self.locked("cudatoolkit-dev"))
-
-    def compiler(self, variable: str = "CXX") -> list[str]:
+    def find_compiler(self, variable: str = "CXX") -> list[str]:
         """The command of a compiler; empty where there is none, or not yet.
 
         Args:
@@ -130,78 +132,80 @@ class Tools:
             ToolError: the variable names no program.
         """
         names = _NAMES[variable]
-        if self.locked_gcc:
+        if self.locked and self.locked.gcc:
             programs = os.path.join(glob.escape(self.prefix or os.devnull), "bin")
             return sorted(glob.glob(f"{programs}/*-linux-gnu-{names[0]}"))[:1]
-        given = None if self.environment else self.site.environ.get(variable)
+        given = None if self.locked else self.request.environ.get(variable)
         if not given:
-            return [path for path in (which(name, self.environ) for name in names) if path][:1]
+            found = self.find(*names)
+            return [found] if found else []
         try:
             command = shlex.split(given)
         except ValueError:
             command = []
-        if not command or not which(command[0], self.environ):
+        if not command or not self.find(command[0]):
             raise ToolError(f"{variable}={given}: no such program; set {variable} to a compiler")
         return command
 
     @property
-    def has_packages(self) -> bool:
-        """False where the programs come with an environment that nothing is known of yet."""
-        return self.environment is None or bool(self.environment.packages)
-
-    @property
     def has_compiler(self) -> bool:
         """True where there is the C++ compiler of the build to ask."""
-        if not self.has_packages:
+        if self.locked and not self.locked.packages:
             return False
         try:
-            return bool(self.compiler())
+            return bool(self.find_compiler())
         except ToolError:
             return False
 
-    def interpreter(self, path: str, packages: Sequence[str]) -> Interpreter:
-        """Asks an interpreter, as a build starts it.
+    def ask_compilers(self) -> Answer | None:
+        """Asks the C++ compiler for its macros; None where there is none, or that of a lock.
 
-        Raises:
-            NoInterpreter: it is none, or does not answer.
+        A C compiler has to be there too.
         """
-        return interpreter.ask(
-            path, self.environ, packages=packages, flags=interpreter.PLAIN, stop=self._stop
-        )
+        if self.locked and (self.locked.gcc or not self.locked.packages):
+            return None
+        try:
+            command = self.find_compiler()
+            if not command:
+                return None
+            answer = self.ask([*command, "-dM", "-E", "-x", "c++", "-"])
+            if not self.find_compiler("CC"):
+                return Answer("", error=ToolError("no C compiler on PATH"))
+        except ToolError as error:
+            return Answer("", error=error)
+        return Answer(" ".join(command), answer)
+
+    def ask_version(self, program: str | None) -> Answer | None:
+        """Asks a program for its version; None where there is none."""
+        if program is None:
+            return None
+        try:
+            return Answer(program, self.ask([program, "--version"]))
+        except ToolError as error:
+            return Answer(program, error=error)
+
+    def ask_interpreter(self, path: str, packages: Sequence[str]) -> Interpreter | ToolError:
+        """Asks an interpreter, as a build starts it; an error where it is none."""
+        try:
+            return interpreter.ask(
+                path, self.environ, packages=packages, flags=interpreter.PLAIN, stop=self._stop
+            )
+        except ToolError as error:
+            return error
 
     def ask(
-        self,
-        command: Sequence[str],
-        stdin: bytes = b"",
-        *,
-        limit: float | None = None,
-        activated: bool = False,
+        self, command: Sequence[str], *, limit: float | None = None, activated: bool = False
     ) -> str:
         """Asks a program, and returns its output.
 
         Args:
             command: a program and its arguments.
-            stdin: what it reads.
             limit: seconds that it may take; without, the limit of all.
             activated: it runs the compiler, with what the environment's own scripts set.
 
         Raises:
             ToolError: it failed or does not answer.
         """
-        program = command[0]
-        if program in self._silent or self._stop.is_set():
-            raise ToolError(f"{program}: does not answer")
         environ = self.activated if activated else self.environ
-        try:
-            answer = run(
-                command,
-                env=environ,
-                stdin=stdin,
-                cwd="/",
-                limit=limit or self.limit,
-                stop=self._stop,
-            )
-        except NoAnswer:
-            self._silent.add(program)
-            raise
+        answer = run(command, env=environ, cwd="/", limit=limit or self.limit, stop=self._stop)
         return answer.decode(errors="replace")

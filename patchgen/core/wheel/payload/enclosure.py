@@ -1,13 +1,10 @@
 """Enclosure of a process in namespaces of Linux: a directory at a fixed path, no network.
 
-As a program, `enclosure.py [--relay PORT=HOST:PORT]... -- COMMAND...` runs a command without a
-network; a port of its loopback can be relayed to one server outside. `enclosure.py --at DIRECTORY
-TARGET COMMAND...` runs a command that sees a directory in place of another one. `enclosure.py
---try` ends with 0 where all of it can be had, else with 1 and the reason.
+As a program, `enclosure.py -- COMMAND...` runs a command without a network. `enclosure.py --at
+DIRECTORY TARGET COMMAND...` runs a command that sees a directory in place of another one.
+`enclosure.py --try` ends with 0 where all of it can be had, else with 1 and the reason.
 """
 
-import array
-import contextlib
 import ctypes
 import errno
 import fcntl
@@ -16,7 +13,6 @@ import socket
 import stat
 import struct
 import sys
-import threading
 
 ROOT = "/mnt"
 """Directory of every Linux that gets the fixed path, beside all that is there."""
@@ -27,7 +23,6 @@ _NEWNS, _NEWUSER, _NEWNET = 0x00020000, 0x10000000, 0x40000000  # unshare(2)
 _NOSUID, _NODEV, _BIND, _REC, _PRIVATE = 2, 4, 1 << 12, 1 << 14, 1 << 18  # mount(2)
 _DETACH = 2  # umount2(2)
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1  # netdevice(7)
-_READ = 1 << 16  # bytes
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _shown = []  # type: list[str]
 
@@ -148,84 +143,9 @@ def _check(result: int, name: str) -> None:
         raise OSError(number, os.strerror(number), name)
 
 
-def _relay(connections: socket.socket, address: "tuple[str, int]") -> None:
-    """Connects each that comes with a server, as long as this process lives."""
-    while True:
-        inner = connections.accept()[0]
-        try:
-            outer = socket.create_connection(address)
-        except OSError:
-            inner.close()
-            continue
-        for source, target in ((inner, outer), (outer, inner)):
-            threading.Thread(target=_copy, args=(source, target), daemon=True).start()
-
-
-def _copy(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while True:
-            read = source.recv(_READ)
-            if not read:
-                break
-            target.sendall(read)
-    with contextlib.suppress(OSError):
-        target.shutdown(socket.SHUT_WR)
-
-
-def _start_relays(addresses: "list[tuple[str, int]]") -> socket.socket:
-    """Starts a process that stays in this network and serves listeners that it is sent.
-
-    It ends once nobody has the socket that is returned, which the command inherits.
-    """
-    ours, theirs = socket.socketpair()
-    if os.fork() != 0:
-        theirs.close()
-        os.wait()
-        ours.set_inheritable(True)
-        return ours
-    if os.fork() != 0:
-        os._exit(0)
-    ours.close()
-    null = os.open(os.devnull, os.O_RDWR)
-    for descriptor in range(3):
-        os.dup2(null, descriptor)
-    size = struct.calcsize("i") * len(addresses)
-    ancillary = theirs.recvmsg(1, socket.CMSG_SPACE(size))[1]
-    if not ancillary:  # the command was not started
-        os._exit(0)
-    descriptors = array.array("i", ancillary[0][2])
-    for number, address in zip(descriptors, addresses):
-        arguments = socket.socket(fileno=number), address
-        threading.Thread(target=_relay, args=arguments, daemon=True).start()
-    theirs.recv(1)
-    os._exit(0)
-
-
-def _run(relays: "list[str]", command: "list[str]") -> None:
-    """Becomes the command, without a network."""
-    ports, addresses = [], []
-    for relay in relays:
-        port, address = relay.split("=")
-        host, outer = address.rsplit(":", 1)
-        ports.append(int(port))
-        addresses.append((host, int(outer)))
-    sender = _start_relays(addresses) if addresses else None
-    leave_network()
-    if sender is not None:
-        listeners = []
-        for inner in ports:
-            listener = socket.socket()
-            listener.bind(("127.0.0.1", inner))
-            listener.listen(socket.SOMAXCONN)
-            listeners.append(listener)
-        sent = array.array("i", [listener.fileno() for listener in listeners])
-        sender.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, sent)])
-    os.execvp(command[0], command)  # noqa: S606  # that is what it is for
-
-
 def main() -> None:
     """Tries the namespaces, or runs the command."""
-    relays, command = [], sys.argv[1:]
+    command = sys.argv[1:]
     try:
         if command == ["--try"]:
             show("/")
@@ -234,11 +154,11 @@ def main() -> None:
             return
         if command[0] == "--at":
             show_at(command[1], command[2])
-            os.execvp(command[3], command[3:])  # noqa: S606  # that is what it is for
-        while command[0] == "--relay":
-            relays.append(command[1])
-            command = command[2:]
-        _run(relays, command[1:])
+            command = command[3:]
+        else:
+            leave_network()
+            command = command[1:]
+        os.execvp(command[0], command)  # noqa: S606  # that is what it is for
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         sys.exit(f"{where}{error.strerror}")

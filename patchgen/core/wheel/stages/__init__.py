@@ -1,14 +1,13 @@
-"""The stages of a build, in order.
+"""Stages of a build, in order.
 
-`look` reads what the stage has made already of what was asked for, and gives None where there is
-nothing of it. `make` makes it, from wherever an earlier run was stopped. Both get the session with
-the results of the stages before.
+A stage is a function from the session and the results of earlier stages to its own result. It looks
+for what an earlier run has made of the same inputs. Where there is nothing of it, the stage calls
+`session.begin` with its name and makes it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from patchgen.core.wheel.stages import (
     archive,
@@ -19,35 +18,41 @@ from patchgen.core.wheel.stages import (
     source,
     verification,
 )
+from patchgen.core.wheel.values import Built
 
 if TYPE_CHECKING:
-    from patchgen.core.wheel.request import Request
+    from typing import Callable
+
+    from typing_extensions import Concatenate, ParamSpec
+
+    from patchgen.core.wheel.request import BuildRequest
     from patchgen.core.wheel.session import Session
 
+    P = ParamSpec("P")
 
-@dataclass(frozen=True)
-class Stage:
-    """A stage of a build."""
+T = TypeVar("T")
 
-    name: str
-    """Name in the plan, and of its result in the session."""
-    look: Callable[[Session], object | None]
-    make: Callable[[Session], object]
-    checked: bool = True
-    """True where it begins only if nothing that a build needs is missing."""
+CHECKED = frozenset({"source", "env", "patch", "compile"})
+"""Stages that begin only if nothing that a build needs is missing."""
+_NAMES = ("lock", "source", "env", "patch", "compile", "wheel", "verify")
 
 
-STAGES = (
-    Stage("lock", lock.look, lock.make, checked=False),
-    Stage("source", source.look, source.make),
-    Stage("env", environment.look, environment.make),
-    Stage("patch", patch.look, patch.make),
-    Stage("compile", objects.look, objects.make),
-    Stage("wheel", archive.look, archive.make, checked=False),
-    Stage("verify", verification.look, verification.make, checked=False),
-)
+def list_names(request: BuildRequest) -> tuple[str, ...]:
+    """Lists the stages of a request: with an interpreter of the user's there is no lock."""
+    return _NAMES if request.python is None else _NAMES[1:]
 
 
-def select(request: Request) -> tuple[Stage, ...]:
-    """Stages of a request: with an interpreter of the user's there is no lock."""
-    return tuple(stage for stage in STAGES if request.python is None or stage.name != "lock")
+def run_all(session: Session) -> Built:
+    """Runs all stages, and hands on the results."""
+
+    def run(stage: Callable[Concatenate[Session, P], T], *results: P.args, **named: P.kwargs) -> T:
+        return stage(session, *results, **named)
+
+    locked = run(lock.make_lock) if session.request.python is None else None
+    fetched = run(source.fetch_source)
+    env = run(environment.make_environment, locked)
+    patched = run(patch.apply_patch)
+    compiled = run(objects.compile_objects, fetched, env, patched)
+    wheel = run(archive.pack_wheel, fetched, env, compiled)
+    verified = run(verification.verify_wheel, env, wheel)
+    return Built(locked, fetched, env, patched, compiled, wheel, verified)

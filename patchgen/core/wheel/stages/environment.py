@@ -13,66 +13,59 @@ from patchgen.system.files import sha256
 
 if TYPE_CHECKING:
     from patchgen.core.wheel.env.lockfile import Lock
-    from patchgen.core.wheel.env.marker import Marker
+    from patchgen.core.wheel.place import Place
+    from patchgen.core.wheel.request import BuildRequest
     from patchgen.core.wheel.session import Session
 
 _LOGGER = logging.getLogger(__name__)
 _CUDA = "cudatoolkit-dev"
 
 
-def look(session: Session) -> Environment | None:
-    """Reads the environment, where it is whole and made from this lock."""
-    request, lock = session.request, session.lock
-    if lock is None:
-        return _describe(session)
-    from patchgen.core.wheel.env import marker
+def make_environment(session: Session, lock: Lock | None) -> Environment:
+    """Makes the prefix from the lock, where there is none or one of another lock.
 
-    found = marker.read(request.prefix) if os.path.isdir(request.prefix) else None
-    if found is None or not found.whole or not _serves(session, lock, found):
-        return None
-    return _describe(session)
-
-
-def make(session: Session) -> Environment:
-    """Makes the prefix from the lock, in place of one that was made from another lock."""
-    request, lock = session.request, session.lock
+    Args:
+        session: the build.
+        lock: None where the user named an interpreter.
+    """
     if lock is not None:
-        from patchgen.core.wheel.env import lockfile, marker, prefix
-
-        stale = lockfile.stale(lock, request.lock)
-        if stale:
-            _LOGGER.info("warning: %s", stale)
-        found = marker.read(request.prefix) if os.path.isdir(request.prefix) else None
-        if found is not None and not _serves(session, lock, found):
-            why = "from another lock" if found.lock != lock.identity else "for another path"
-            _LOGGER.info("removing %s, which was made %s", request.prefix, why)
-            shutil.rmtree(request.prefix)
-        session.place.show()
-        prefix.create_prefix(
-            lock, request.prefix, request.cache, request.environ,
-            named=_named(session), link_scripts=True,
-        )  # fmt: skip
-    return _describe(session)
-
-
-def _serves(session: Session, lock: Lock, found: Marker) -> bool:
-    return found.serves(lock.identity, session.request.prefix, _named(session))
-
-
-def _named(session: Session) -> str:
-    """Path of the environment that is in its files."""
-    return session.place.path(session.request.prefix)
-
-
-def _describe(session: Session) -> Environment:
-    request, lock = session.request, session.lock
+        _make_prefix(session, lock)
     session.place.show()
-    python = session.place.path(request.interpreter) if lock else request.interpreter
-    values = variables_of(session)
-    tools = os.path.dirname(python) if lock else None
-    environ = variables.environment(values, request.environ, tools)
-    if lock:
-        environ = {**toolchain.activated(_named(session), environ), **values}
+    return _describe(session, lock)
+
+
+def _make_prefix(session: Session, lock: Lock) -> None:
+    from patchgen.core.wheel.env import lockfile, marker, prefix
+
+    request = session.request
+    named = session.place.path(request.prefix)  # the path that is in its files
+    found = marker.read(request.prefix) if os.path.isdir(request.prefix) else None
+    serves = found is not None and found.serves(lock.identity, request.prefix, named)
+    if found is not None and found.whole and serves:
+        return
+    session.begin("env")
+    stale = lockfile.stale(lock, request.lock)
+    if stale:
+        _LOGGER.info("warning: %s", stale)
+    if found is not None and not serves:
+        why = "from another lock" if found.lock != lock.identity else "for another path"
+        _LOGGER.info("removing %s, which was made %s", request.prefix, why)
+        shutil.rmtree(request.prefix)
+    session.place.show()
+    prefix.create_prefix(
+        lock, request.prefix, request.cache, request.environ, named=named, link_scripts=True
+    )
+
+
+def _describe(session: Session, lock: Lock | None) -> Environment:
+    request, place = session.request, session.place
+    values = read_variables(request, place)
+    if lock is None:
+        python, environ = request.interpreter, variables.environment(values, request.environ, None)
+    else:
+        python = place.path(request.interpreter)
+        environ = variables.environment(values, request.environ, os.path.dirname(python))
+        environ = {**toolchain.activated(place.path(request.prefix), environ), **values}
     return Environment(
         python=python,
         lock=lock.identity if lock else None,
@@ -83,16 +76,16 @@ def _describe(session: Session) -> Environment:
     )
 
 
-def variables_of(session: Session) -> dict[str, str]:
+def read_variables(request: BuildRequest, place: Place) -> dict[str, str]:
     """Variables of the build, by the lock, or by the environment file where there is none."""
-    return session.request.variables(_named(session), cuda=_has_cuda(session))
+    return request.variables(place.path(request.prefix), cuda=_has_cuda(request))
 
 
-def _has_cuda(session: Session) -> bool:
-    if session.request.python is not None:
+def _has_cuda(request: BuildRequest) -> bool:
+    if request.python is not None:
         return False
-    if session.lock is not None:
-        return any(package.name == _CUDA for package in session.lock.packages)
-    from patchgen.core.wheel.env import spec
+    from patchgen.core.wheel.env import lockfile, spec
 
-    return any(_CUDA in text for text in spec.load(session.request.environment).dependencies)
+    if os.path.exists(request.lock):
+        return any(package.name == _CUDA for package in lockfile.read(request.lock).packages)
+    return any(_CUDA in text for text in spec.load(request.environment).dependencies)

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.core.wheel import setup_py, variables
-from patchgen.core.wheel.forecast import Forecast
 from patchgen.core.wheel.values import Configured, Objects
 from patchgen.system import process
 from patchgen.system.files import digest
@@ -17,7 +16,9 @@ from patchgen.system.files import digest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from patchgen.core.source import Source
     from patchgen.core.wheel.session import Session
+    from patchgen.core.wheel.values import Environment, Patched
 
 # Where CMake installs to: files of what was on with other variables would come into the wheel.
 _INSTALLED = tuple(
@@ -34,46 +35,38 @@ class _Inputs:
     configured: Configured
 
 
-def _digest_inputs(session: Session) -> _Inputs:
-    request, environment = session.request, session.env
+def _digest_inputs(session: Session, source: Source, env: Environment, patch: Patched) -> _Inputs:
+    request = session.request
     toolchain = {
-        "commit": session.source.pin.commit,
-        "toolchain": environment.toolchain.identity,
-        "lock": environment.lock,
+        "commit": source.pin.commit,
+        "toolchain": env.toolchain.identity,
+        "lock": env.lock,
         "path": session.place.path(request.source),
     }
-    held = {
-        name: value
-        for name, value in environment.variables.items()
-        if name not in variables.NEUTRAL
-    }
+    held = {name: value for name, value in env.variables.items() if name not in variables.NEUTRAL}
     settings = {"variables": held, "version": request.version}
     return _Inputs(
-        digest({**toolchain, **settings, "patch": asdict(session.patch)}),
+        digest({**toolchain, **settings, "patch": asdict(patch)}),
         Configured(digest(toolchain), digest(held), request.version),
     )
 
 
-def look(session: Session) -> Objects | None:
-    """Reads the objects, where these inputs were compiled to the end."""
-    inputs = _digest_inputs(session)
-    there = os.path.isdir(os.path.join(session.request.source, "build"))
-    return session.journal.get(Objects, inputs.whole) if there else None
-
-
-def make(session: Session) -> Objects:
+def compile_objects(session: Session, source: Source, env: Environment, patch: Patched) -> Objects:
     """Runs setup.py build, which goes on with the objects that are there.
 
     Raises:
         ToolError: it failed; the message has the first error of the log, and what it means.
         FileError: the disk is full.
     """
-    inputs = _digest_inputs(session)
+    inputs = _digest_inputs(session, source, env, patch)
+    there = os.path.isdir(os.path.join(session.request.source, "build"))
+    found = session.journal.get(Objects, inputs.whole) if there else None
+    if found is not None:
+        return found
+    session.begin("compile")
     session.journal.drop(Objects)
     _prepare(session, inputs.configured)
-    build = os.path.join(session.request.source, "build")
-    follow = Forecast(build, session.request.workers).read
-    objects = Objects(inputs.whole, setup_py.run_setup(session, ["build"], follow))
+    objects = Objects(inputs.whole, setup_py.run_setup(session, source, env, ["build"]))
     session.journal.put(objects, inputs.whole)
     return objects
 

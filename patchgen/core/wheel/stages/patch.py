@@ -13,26 +13,22 @@ from patchgen.system import paths
 from patchgen.system.files import sha256
 
 if TYPE_CHECKING:
-    from patchgen.core.wheel.request import Request
+    from patchgen.core.wheel.request import BuildRequest
     from patchgen.core.wheel.session import Session
 
 
-def look(session: Session) -> Patched | None:
-    """Reads the patch, where the tree has these very options."""
+def apply_patch(session: Session) -> Patched:
+    """Applies the patch, where the tree has not these very options; writes files that differ."""
     request = session.request
-    found = state.inspect(paths.from_native(request.source), (request.pin,))
-    applied = found.overall is state.Overall.PATCHED and found.options == request.options
-    return _describe(request) if applied else None
-
-
-def make(session: Session) -> Patched:
-    """Applies the patch; on a patched tree only files that differ are written."""
-    request = session.request
-    tree.apply(paths.from_native(request.source), request.options, (request.pin,), request.pin)
+    directory = paths.from_native(request.source)
+    found = state.inspect(directory, (request.pin,))
+    if found.overall is not state.Overall.PATCHED or found.options != request.options:
+        session.begin("patch")
+        tree.apply(directory, request.options, (request.pin,), request.pin)
     return _describe(request)
 
 
-def _describe(request: Request) -> Patched:
+def _describe(request: BuildRequest) -> Patched:
     home = request.options.switchml_home
     client, simulator = None, False
     with contextlib.suppress(archive.ArchiveError, FileNotFoundError):  # the check reports it

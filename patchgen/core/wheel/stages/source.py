@@ -11,23 +11,20 @@ from patchgen.system import paths
 
 if TYPE_CHECKING:
     from patchgen.core.source import Source
-    from patchgen.core.wheel.request import Request
+    from patchgen.core.wheel.request import BuildRequest
     from patchgen.core.wheel.session import Session
 
 
-def look(session: Session) -> Source | None:
-    """Reads the tree, where it is complete."""
-    request = session.request
-    if _partly_patched(request):
-        return None
-    return sources.find(paths.from_native(request.source), request.pin)
-
-
-def make(session: Session) -> Source:
-    """Fetches what is missing, and verifies all of it."""
+def fetch_source(session: Session) -> Source:
+    """Verifies the tree; fetches what is missing, and reverts a patch of which half is there."""
     request = session.request
     directory = paths.from_native(request.source)
-    if _partly_patched(request):
+    partly_patched = _is_partly_patched(request)
+    found = None if partly_patched else sources.find(directory, request.pin)
+    if found is not None:
+        return found
+    session.begin("source")
+    if partly_patched:
         tree.revert(directory, (request.pin,), request.pin)
     wanted = sources.SourceRequest(
         request.pin, request.without, places=request.places, jobs=request.fetch_jobs
@@ -35,7 +32,7 @@ def make(session: Session) -> Source:
     return sources.obtain(directory, wanted)
 
 
-def _partly_patched(request: Request) -> bool:
+def _is_partly_patched(request: BuildRequest) -> bool:
     """True where a run was killed between two files of the patch."""
     if not os.path.isdir(request.source):
         return False

@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel.check.accepted import CRASH
+from patchgen.core.wheel.check import CRASH
 from patchgen.core.wheel.place import HOST
 from patchgen.core.wheel.values import Verified
 from patchgen.errors import CheckError
@@ -15,50 +15,44 @@ from patchgen.system.files import digest, sha256
 
 if TYPE_CHECKING:
     from patchgen.core.wheel.session import Session
+    from patchgen.core.wheel.values import Environment, Wheel
 
 
-def _digest_inputs(session: Session) -> str:
-    request = session.request
-    return digest(
-        {
-            "wheel": asdict(session.wheel),
-            "expected": [
-                request.version,
-                list(request.options.flags),
-                *([CRASH] if CRASH in request.accepted else []),
-            ],
-            "python": session.env.toolchain.identity,
-            "configs": [sha256(path) for path in request.configs],
-        }
-    )
-
-
-def look(session: Session) -> Verified | None:
-    """Reads the recorded result for this wheel, where there is one."""
-    return session.journal.get(Verified, _digest_inputs(session))
-
-
-def make(session: Session) -> Verified:
-    """Imports the wheel and sums with it.
+def verify_wheel(session: Session, env: Environment, wheel: Wheel) -> Verified:
+    """Imports the wheel and sums with it, where no run has done that before.
 
     Raises:
         CheckError: something does not hold.
     """
-    from patchgen.core.verify import Expected, verify_wheel
+    from patchgen.core import verify
 
     request = session.request
-    inputs = _digest_inputs(session)
-    session.journal.drop(Verified)
-    path = os.path.join(request.wheels, session.wheel.name)
-    expected = Expected(
-        version=request.version,
-        flags=request.options.flags,
-        may_crash=CRASH in request.accepted,
+    may_crash = CRASH in request.accepted
+    inputs = digest(
+        {
+            "wheel": asdict(wheel),
+            "expected": [
+                request.version,
+                list(request.options.flags),
+                *([CRASH] if may_crash else []),
+            ],
+            "python": env.toolchain.identity,
+            "configs": [sha256(path) for path in request.configs],
+        }
     )
+    recorded = session.journal.get(Verified, inputs)
+    if recorded is not None:
+        return recorded
+    session.begin("verify")
+    session.journal.drop(Verified)
+    path = os.path.join(request.wheels, wheel.name)
+    expected = verify.Expected(request.version, request.options.flags, may_crash=may_crash)
     # The switch of a configuration is elsewhere; else ranks need nobody but themselves.
     network = HOST if request.configs else session.place.leave_network()
     with session.place.hide():
-        found = verify_wheel(path, request.interpreter, expected, request.configs, request.environ)
+        found = verify.verify_wheel(
+            path, request.interpreter, expected, request.configs, request.environ
+        )
     if not checks.hold(found):
         wrong = [
             f"{check.name}: {'; '.join(check.problems)}"

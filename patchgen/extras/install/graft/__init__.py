@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from patchgen.core.library import homes
 from patchgen.core.patch import pins
@@ -33,34 +34,50 @@ if TYPE_CHECKING:
     from patchgen.core.patch.pins import Pin
     from patchgen.core.torch import Torch
     from patchgen.options import Options
+    from patchgen.system.native import Product
 
 _LOGGER = logging.getLogger(__name__)
 
-__all__ = ["Identity", "build", "install", "launching", "misfit", "place", "read", "uninstall"]
+__all__ = [
+    "Identity",
+    "build",
+    "compile_graft",
+    "install",
+    "launching",
+    "misfit",
+    "place",
+    "read",
+    "uninstall",
+]
 
 
-def build(  # noqa: PLR0913  # each is an option of the command
+@dataclass(frozen=True)
+class Compiled:
+    """Graft that was compiled, or was in the cache."""
+
+    identity: Identity
+    pin: Pin
+    product: Product
+
+
+def compile_graft(  # noqa: PLR0913  # each is an option of the command
     options: Options,
     torch: Torch,
-    source: str | None,
-    output: str,
+    source: str | None = None,
     *,
     environ: Mapping[str, str],
     cache: str,
     places: Places | None = None,
     cuda_home: str | None = None,
     known: Sequence[Pin] | None = None,
-) -> Identity:
-    """Writes a shared object that takes the place of the Gloo process group of an installed torch.
-
-    Its provenance is written beside it.
+) -> Compiled:
+    """Compiles a shared object that takes the place of the Gloo process group of a torch.
 
     Args:
         options: the flags and homes, as for the patch.
         torch: that it is for.
         source: a PyTorch tree of that torch's commit, patched or not, which is only read; without
             one, the files that are needed are fetched.
-        output: the shared object; replaced at once or not at all.
         environ: of the processes that import the torch.
         cache: directory of the cache: files that were fetched, and grafts that were compiled.
         places: where to look before the network.
@@ -110,17 +127,41 @@ def build(  # noqa: PLR0913  # each is an option of the command
         ),
         cache, environ, try_graft,
     )  # fmt: skip
-    if not product.new:
+    return Compiled(made, pin, product)
+
+
+def build(
+    options: Options,
+    torch: Torch,
+    source: str | None,
+    output: str,
+    **given: Any,  # noqa: ANN401  # as the other function takes them
+) -> Identity:
+    """Writes a graft, and its provenance beside it.
+
+    Args:
+        options: as for `compile_graft`, and so are `torch` and `source`.
+        torch: see there.
+        source: see there.
+        output: the shared object; replaced at once or not at all.
+        given: the rest of its arguments.
+
+    Raises:
+        PatchgenError: of `compile_graft`.
+        FileError: the output cannot be written.
+    """
+    made = compile_graft(options, torch, source, **given)
+    if not made.product.new:
         _LOGGER.info("taking the compiled graft from the cache")
     with (
         file_errors(),
-        open(product.path, "rb") as file,
+        open(made.product.path, "rb") as file,
         outputs.directory(os.path.dirname(output)),
     ):
         files.replace(os.fsencode(output), file.read())
-        described = provenance.describe_graft(output, options, pin, torch, product.built)
-        statement.write(output, described)
-    return made
+        built = made.product.built
+        statement.write(output, provenance.describe_graft(output, options, made.pin, torch, built))
+    return made.identity
 
 
 def _gloo(pin: Pin, torch: Torch, origin: Origin) -> dict[str, bytes]:

@@ -10,11 +10,10 @@ import shutil
 from typing import TYPE_CHECKING
 
 from patchgen.core.patch import render
+from patchgen.core.torch import has_hook
 from patchgen.core.torch.payload import torch_probe
-from patchgen.core.torch.probing import has_hook
-from patchgen.core.verify.payload import sitecustomize
 from patchgen.errors import FileError, OptionsError, ToolError, TreeError, file_errors
-from patchgen.extras.install.payload import graft_hook
+from patchgen.extras.install.payload import graft_hook, sitecustomize
 from patchgen.system import files, interpreter, paths
 from patchgen.system.process import LIMIT, run
 

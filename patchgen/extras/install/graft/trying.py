@@ -6,12 +6,12 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from patchgen.core.torch.probing import IMPORT_LIMIT
+from patchgen.core.torch import IMPORT_LIMIT
+from patchgen.core.verify.start import ALONE, RankJob, start_ranks
 from patchgen.errors import ToolError
 from patchgen.extras.install.graft.installing import place
 from patchgen.extras.install.payload import graft_trial
 from patchgen.system import files
-from patchgen.system.process import run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ def attempt(library: str, torch: Torch, environ: Mapping[str, str]) -> None:
         place(directory)
         own = {
             **{name: value for name, value in environ.items() if not name.startswith("GLOO_")},
-            "GLOO_SOCKET_IFNAME": "lo",
+            **ALONE,
             "PYTHONDONTWRITEBYTECODE": "1",
             "SWITCHML_DISABLE": "1",
             "SWITCHML_GRAFT": library,
@@ -43,13 +43,13 @@ def attempt(library: str, torch: Torch, environ: Mapping[str, str]) -> None:
         command = [torch.python, "-", os.path.join(directory, "store")]
         with open(graft_trial.__file__, "rb") as file:
             program = file.read()
-        try:
-            out = run(command, cwd=directory, env=own, stdin=program, limit=IMPORT_LIMIT)
-        except ToolError as error:
-            message = f"{torch.python} does not take the graft: {error.reason}"
-            raise ToolError(message, reason=error.reason) from error
+        job = RankJob(command, [own], [directory], [program], limit=IMPORT_LIMIT)
+        (ended,) = start_ranks(job).runs
+    if ended.how:
+        why = "".join(ended.last_lines(1)) or ended.how
+        raise ToolError(f"{torch.python} does not take the graft: {why}", reason=why)
     mark = graft_trial.MARK.encode("ascii")
-    said = [line for line in out.splitlines() if line.startswith(mark)]
+    said = [line for line in ended.out.splitlines() if line.startswith(mark)]
     group, value = json.loads(said[-1][len(mark) :])
     if not group or value != [1.0, 1.0, 1.0]:
         raise ToolError(

@@ -6,6 +6,7 @@ It is compiled from the delegate of the patch, and a process group that wraps th
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.library import homes, origin
@@ -21,31 +22,42 @@ if TYPE_CHECKING:
 
     from patchgen.core.torch import Torch
     from patchgen.options import Options
+    from patchgen.system.native import Product
 
 KIND = "plugin"
 _LOGGER = logging.getLogger(__name__)
 
 
-def build(
-    options: Options, torch: Torch, directory: str, *, cache: str, environ: Mapping[str, str]
-) -> str:
-    """Writes the wheel `torch_switchml` for a torch, and its provenance beside it.
+@dataclass(frozen=True)
+class Package:
+    """Plugin for a torch, compiled."""
+
+    metadata: wheel.Metadata
+    contents: Mapping[str, bytes]
+    """Files but those of the metadata, by path."""
+    product: Product
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Files of the installed package, by path."""
+        return {**self.contents, **self.metadata.files}
+
+
+def compile_package(
+    options: Options, torch: Torch, *, cache: str, environ: Mapping[str, str]
+) -> Package:
+    """Compiles the plugin for a torch, unless the cache has it.
 
     Args:
         options: the flags and homes, as for the patch.
-        torch: the torch that it is for; a wheel loads into no other.
-        directory: where the wheel goes; made when it is not there.
+        torch: the torch that it is for; it loads into no other.
         cache: directory of the cache, which may have what is compiled.
         environ: has the compiler and its flags.
 
-    Returns:
-        The path of the wheel.
-
     Raises:
         ToolError: the torch has no headers, or cmake or the compiler failed.
-        FileError: the directory or the cache cannot be written.
+        FileError: the cache cannot be written.
     """
-    _LOGGER.info("torch %s in %s", torch.version, torch.root)
     wanted = target.inspect(torch)
     product = native.get_or_build(
         native.Project(
@@ -55,24 +67,45 @@ def build(
         ),
         cache, environ,
     )  # fmt: skip
-    if not product.new:
-        _LOGGER.info("taking the compiled module from the cache")
     with file_errors(), open(product.path, "rb") as file:
         library = file.read()
-    _LOGGER.info("writing the wheel")
     contents = {
         **project.modules(wanted),
         f"{wheel.PACKAGE}/{project.library(wanted)}": library,
     }
+    metadata = wheel.Metadata(
+        wanted.release, local_version(options), wanted.tag, wanted.entry_points
+    )
+    return Package(metadata, contents, product)
+
+
+def build(
+    options: Options, torch: Torch, directory: str, *, cache: str, environ: Mapping[str, str]
+) -> str:
+    """Writes the wheel `torch_switchml` for a torch, and its provenance beside it.
+
+    Args:
+        options: as for `compile_package`, and so are `torch`, `cache` and `environ`.
+        torch: see there.
+        directory: where the wheel goes; made when it is not there.
+        cache: see there.
+        environ: see there.
+
+    Returns:
+        The path of the wheel.
+
+    Raises:
+        ToolError: the torch has no headers, or cmake or the compiler failed.
+        FileError: the directory or the cache cannot be written.
+    """
+    _LOGGER.info("torch %s in %s", torch.version, torch.root)
+    package = compile_package(options, torch, cache=cache, environ=environ)
+    if not package.product.new:
+        _LOGGER.info("taking the compiled module from the cache")
+    _LOGGER.info("writing the wheel")
     with outputs.directory(directory):
-        path = wheel.write(
-            directory, contents,
-            release=wanted.release,
-            local=local_version(options),
-            tag=wanted.tag,
-            group=wanted.entry_points,
-        )  # fmt: skip
-        statement.write(path, _describe_wheel(options, torch, path, product.built))
+        path = wheel.write(directory, package.contents, package.metadata)
+        statement.write(path, _describe_wheel(options, torch, path, package.product.built))
     return path
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchgen import __version__
 from patchgen.core.patch import quoting, render
-from patchgen.core.verify.payload import launch
-from patchgen.extras.install.payload import doctor
+from patchgen.extras.install.payload import doctor, launch
 from patchgen.extras.install.plugin import virtuals
 from patchgen.extras.install.plugin.wheel import BACKEND, PACKAGE
 from patchgen.options import Options

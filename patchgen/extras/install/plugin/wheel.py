@@ -7,6 +7,7 @@ interpreter than the one that runs this program, and that one may have no packag
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen import __version__
@@ -42,24 +43,44 @@ switchml = {BACKEND}:register
 """
 
 
-def write(  # noqa: PLR0913  # each is a part of its name or its metadata
-    directory: str,
-    contents: Mapping[str, bytes],
-    *,
-    release: str,
-    local: str,
-    tag: str,
-    group: str | None = None,
-) -> str:
+@dataclass(frozen=True)
+class Metadata:
+    """Metadata of a wheel."""
+
+    release: str
+    """Version of the torch that it requires, which its own version begins with."""
+    local: str
+    """Local part of its version."""
+    tag: str
+    """Interpreter, ABI and platform."""
+    group: str | None = None
+    """Group of entry points in which torch finds the backend; None where it looks at none."""
+
+    @property
+    def stem(self) -> str:
+        """Name and version, as files of the wheel have them."""
+        return f"{PACKAGE}-{self.release}+{self.local}"
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Files of the metadata but RECORD: path in the wheel to content."""
+        version = f"{self.release}+{self.local}"
+        texts = {
+            "METADATA": _METADATA.format(version=version, release=self.release),
+            "WHEEL": _WHEEL.format(tag=self.tag),
+        }
+        if self.group is not None:
+            texts["entry_points.txt"] = _ENTRY_POINTS.format(group=self.group)
+        return {f"{self.stem}.dist-info/{name}": text.encode() for name, text in texts.items()}
+
+
+def write(directory: str, contents: Mapping[str, bytes], metadata: Metadata) -> str:
     """Writes a wheel; it is replaced at once or not at all.
 
     Args:
         directory: where it goes.
-        contents: path in the wheel to content.
-        release: version of the torch that it requires, which its own version begins with.
-        local: local part of its version.
-        tag: tags of interpreter, ABI and platform.
-        group: group of entry points in which torch finds the backend; None where it looks at none.
+        contents: path in the wheel to content, without the metadata.
+        metadata: what the wheel says of itself.
 
     Returns:
         The path of the wheel.
@@ -67,19 +88,8 @@ def write(  # noqa: PLR0913  # each is a part of its name or its metadata
     Raises:
         FileError: the file system refused.
     """
-    version = f"{release}+{local}"
-    metadata = {
-        "METADATA": _METADATA.format(version=version, release=release),
-        "WHEEL": _WHEEL.format(tag=tag),
-    }
-    if group is not None:
-        metadata["entry_points.txt"] = _ENTRY_POINTS.format(group=group)
-    information = f"{PACKAGE}-{version}.dist-info"
-    whole = {
-        **contents,
-        **{f"{information}/{name}": text.encode() for name, text in metadata.items()},
-    }
+    whole = {**contents, **metadata.files}
     members = {name: wheel.make_member(name, content) for name, content in whole.items()}
-    path = os.path.join(directory, f"{PACKAGE}-{version}-{tag}.whl")
-    wheel.write(path, f"{information}/RECORD", members, epoch=0)
+    path = os.path.join(directory, f"{metadata.stem}-{metadata.tag}.whl")
+    wheel.write(path, f"{metadata.stem}.dist-info/RECORD", members, epoch=0)
     return path

@@ -26,7 +26,7 @@ def build(cache: str, environ: Mapping[str, str]) -> str:
 
     Returns:
         The path of the program in the cache. It takes --listen, --workers and --json as
-        `simulator serve` does, and writes `listening on HOST:PORT` to stdout once it is ready.
+        `simulator serve` does, and writes `{"listening": "HOST:PORT"}` to stdout once it is ready.
 
     Raises:
         ToolError: a program is missing, or the build failed.

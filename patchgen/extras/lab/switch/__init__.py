@@ -27,7 +27,7 @@ def build(cache: str, environ: Mapping[str, str]) -> str:
 
     Returns:
         The path of the program in the cache. It takes the options of the command `switch`, and
-        writes `listening on HOST:PORT` to stdout once it is ready.
+        writes `{"listening": "HOST:PORT"}` to stdout once it is ready.
 
     Raises:
         ToolError: a program or library is missing, or the build failed.

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.errors import CheckError, file_errors
-from patchgen.extras.train.demo import training
-from patchgen.extras.train.demo.outcome import Outcome
+from patchgen.extras.train.demo import payload, training
+from patchgen.extras.train.demo.comparison import Comparison
 from patchgen.extras.train.job import Job
-from patchgen.extras.train.report import reason
+from patchgen.extras.train.result_text import reason
 from patchgen.extras.train.setup import prepare, stock_setup
 from patchgen.extras.train.ways import AUTO
-from patchgen.system import files, lock, paths, payload
+from patchgen.system import files, lock, paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchgen.extras.train.job import Setup
+    from patchgen.extras.train.setup import Setup
 
 _LOGGER = logging.getLogger(__name__)
 SCRIPT = "train.py"
@@ -28,13 +28,13 @@ _OURS = "SWITCHML_"  # variables of the user's that would make another run of th
 
 
 @dataclass(frozen=True)
-class Request:
+class DemoRequest:
     """Request of the user."""
 
     output: str
     """Absolute path of the directory of all results."""
     cache: str
-    """Directory of what is built, as for `ranks.job.Job`."""
+    """Directory of what is built, as for `Job`."""
     python: str
     """Absolute path of an interpreter with a torch."""
     environ: Mapping[str, str]
@@ -47,7 +47,7 @@ class Request:
         return os.path.join(self.output, SCRIPT)
 
 
-def run_demo(request: Request) -> Outcome:
+def run_demo(request: DemoRequest) -> Comparison:
     """Trains twice, and compares.
 
     Raises:
@@ -63,7 +63,7 @@ def run_demo(request: Request) -> Outcome:
             files.copy(_SOURCE, request.script)
         # What cannot be built is known before anything is trained.
         setup = prepare(_job(request, AUTO, "switchml"))
-        outcome = Outcome(
+        outcome = Comparison(
             stock=_train(request, stock_setup(setup.torch), "gloo", "stock Gloo"),
             switchml=_train(request, setup, "switchml", "SwitchML"),
         )
@@ -78,7 +78,7 @@ def run_demo(request: Request) -> Outcome:
     return outcome
 
 
-def _job(request: Request, way: str, name: str) -> Job:
+def _job(request: DemoRequest, way: str, name: str) -> Job:
     directory = os.path.join(request.output, name)
     epochs = str(request.epochs)
     return Job(
@@ -92,7 +92,7 @@ def _job(request: Request, way: str, name: str) -> Job:
     )
 
 
-def _train(request: Request, setup: Setup, name: str, title: str) -> training.Training:
+def _train(request: DemoRequest, setup: Setup, name: str, title: str) -> training.Training:
     job = _job(request, setup.way, name)
     _LOGGER.info("training with %s, on %d ranks", title, job.workers)
     return training.run_training(job, setup, title, os.path.join(request.output, name))

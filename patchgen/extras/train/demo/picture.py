@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from matplotlib.axes import Axes
 
-    from patchgen.extras.train.demo.outcome import Outcome
+    from patchgen.extras.train.demo.comparison import Comparison
 
     Values = npt.NDArray[np.float64]
 
@@ -21,7 +21,7 @@ _WIDE = 5  # points, so that a line on top does not hide it
 _TALLEST = 10.5  # units of a power of ten
 
 
-def write(path: str, outcome: Outcome) -> None:
+def write(path: str, outcome: Comparison) -> None:
     """Draws the outcome.
 
     Raises:
@@ -41,7 +41,7 @@ def means(values: Values) -> tuple[Values, Values]:
     return steps, np.array([values[part - 1].mean() for part in parts])
 
 
-def _losses(axes: Axes, outcome: Outcome) -> None:
+def _losses(axes: Axes, outcome: Comparison) -> None:
     axes.set_title("Loss")
     axes.set_xlabel("step")
     axes.set_ylabel("cross entropy, mean of all ranks")
@@ -53,7 +53,7 @@ def _losses(axes: Axes, outcome: Outcome) -> None:
     plots.legend(axes)
 
 
-def _difference(axes: Axes, outcome: Outcome) -> None:
+def _difference(axes: Axes, outcome: Comparison) -> None:
     difference = outcome.switchml.losses - outcome.stock.losses
     most = float(np.abs(difference).max())
     unit = 10.0 ** np.floor(np.log10(most)) if 0 < most < np.inf else 1.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from patchgen.errors import FileError, ToolError, file_errors
-from patchgen.extras.train.start import start_ranks
+from patchgen.extras.train.start import run_job
 from patchgen.system.progress import log_count
 
 if TYPE_CHECKING:
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from patchgen.extras.train.job import Job, Line, Result, Setup
+    from patchgen.extras.train.job import Job
+    from patchgen.extras.train.results import Result
+    from patchgen.extras.train.setup import Setup
+    from patchgen.extras.train.start import Line
 
     Floats = npt.NDArray[np.float32]
 
@@ -95,7 +98,7 @@ def run_training(job: Job, setup: Setup, name: str, directory: str) -> Training:
         os.makedirs(directory, exist_ok=True)
         with open(log, "wb", buffering=0) as file:
             watch = Watch(file)
-            result = start_ranks(job, setup, watch)
+            result = run_job(job, setup, watch)
     seconds = time.monotonic() - begun
     for rank, code in result.failed.items():
         raise ToolError("\n".join([

@@ -9,7 +9,8 @@ from support import unprivileged
 from patchgen.core.library import archive
 from patchgen.core.library.archive import Archive, ArchiveError, Mark, examine
 from patchgen.core.library.homes import MODULE
-from patchgen.core.wheel.check import drivers, homes
+from patchgen.core.wheel.check import homes
+from patchgen.core.wheel.check.client import find_client
 from patchgen.options import resolve
 
 if TYPE_CHECKING:
@@ -143,17 +144,15 @@ def test_a_home_in_any_directory(tmp_path: Path) -> None:
 )
 def test_the_row_of_a_home(tmp_path: Path, data: bytes | None, problems: list[str]) -> None:
     home = make_home(tmp_path / "home", data)
-    row = homes.look(resolve({"switchml_home": home}, {}, "/")).row
-    assert [problem.replace(home, "HOME") for problem in row.problems] == problems
-    assert row.required
-    assert row.found == home
+    client = find_client(resolve({"switchml_home": home}, {}, "/"))
+    assert [problem.replace(home, "HOME") for problem in client.problems] == problems
 
 
 def test_a_home_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "home").touch()
-    client = homes.look(resolve({"switchml_home": str(tmp_path / "home")}, {}, "/"))
+    client = find_client(resolve({"switchml_home": str(tmp_path / "home")}, {}, "/"))
     assert client.archive is None
-    assert [problem.partition(";")[0] for problem in client.row.problems] == [
+    assert [problem.partition(";")[0] for problem in client.problems] == [
         f"no {tmp_path}/home/include/switchml/context.h",
         f"{tmp_path}/home/lib/libswitchml-client.a: Not a directory",
     ]
@@ -165,8 +164,8 @@ def test_an_archive_that_cannot_be_read() -> None:
         path = directory / "home/lib/libswitchml-client.a"
         path.chmod(0)
         with unprivileged.user():
-            row = homes.look(resolve({"switchml_home": home}, {}, "/")).row
-    assert row.problems == (f"{path}: Permission denied; it has to be a file that can be read",)
+            client = find_client(resolve({"switchml_home": home}, {}, "/"))
+    assert client.problems == (f"{path}: Permission denied; it has to be a file that can be read",)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +181,7 @@ def test_the_driver_of_the_card_is_told(tmp_path: Path, content: bytes, *, ok: b
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/libdpdk.a").write_bytes(content)
     options = resolve({"dpdk": True, "mlx5": True, "dpdk_home": str(tmp_path)}, {}, "/")
-    row = drivers.check_driver(options)
+    row = homes.find_driver(options)
     assert row is not None
     assert (row.name, row.ok, row.required) == ("DPDK's mlx5 driver (optional)", ok, False)
     assert all("build DPDK with MLX5=1" in problem for problem in row.problems)

@@ -8,20 +8,17 @@ from typing import Any
 import pytest
 
 from patchgen.core.library import config
-from patchgen.core.verify.payload.rank_hook import PORT_MARK, filled
 
 
-def filled_in(rank: int, **given: Any) -> config.Config:
-    device = f"net_memif0,socket=/place/port-{PORT_MARK.format(3)},"
-    text = filled(config.compose_lab(device, 4711, **given), rank, 3, "1")
-    assert "@" not in text
-    return config.read(text)
+def compose(rank: int, **given: Any) -> config.Config:
+    device = f"net_memif0,socket=/place/port-{rank},"
+    return config.read(config.compose_lab(device, 4711, rank=str(rank), cores="1", **given))
 
 
 def test_it_sums_and_each_rank_has_its_own_port_and_address() -> None:
-    ranks = [filled_in(rank) for rank in range(3)]
-    for number, rank in enumerate(ranks):
-        assert (rank.rank, rank.workers, rank.backend) == (number, 3, "dpdk")
+    ranks = [compose(rank) for rank in range(3)]
+    for rank in ranks:
+        assert (rank.rank, rank.workers, rank.backend) == (None, None, "dpdk")
         assert "--no-huge" in shlex.split(rank.values["backend.dpdk.extra_eal_options"])
     for key in ("backend.dpdk.worker_ip", "backend.dpdk.extra_eal_options"):
         assert len({rank.values[key] for rank in ranks}) == 3
@@ -30,7 +27,7 @@ def test_it_sums_and_each_rank_has_its_own_port_and_address() -> None:
 
 
 def test_dpdk_gets_its_options_as_words() -> None:
-    options = filled_in(1).values["backend.dpdk.extra_eal_options"]
+    options = compose(1).values["backend.dpdk.extra_eal_options"]
     assert shlex.split(options) == options.split(" ")
     assert "socket=/place/port-1," in options
     assert "--in-memory" not in options  # does not go with --no-huge
@@ -46,4 +43,4 @@ def test_dpdk_gets_its_options_as_words() -> None:
     ],
 )
 def test_what_can_be_chosen(name: str, value: int, key: str) -> None:
-    assert filled_in(0, **{name: value}).values[f"general.{key}"] == str(value)
+    assert compose(0, **{name: value}).values[f"general.{key}"] == str(value)

@@ -4,7 +4,7 @@ import pytest
 
 from patchgen.core.patch import limits
 from patchgen.core.patch.limits import Limits
-from patchgen.core.wheel.check import site
+from patchgen.core.wheel.check import advice
 from patchgen.core.wheel.check.programs import identify
 from patchgen.errors import ToolError
 
@@ -87,4 +87,4 @@ def test_what_is_no_compiler() -> None:
     ],
 )
 def test_lines_of_a_failed_program(said: str, expected: tuple[str, ...]) -> None:
-    assert site.lines(ToolError(said)) == expected
+    assert advice.lines(ToolError(said)) == expected

@@ -10,9 +10,8 @@ import pytest
 from patchgen.cli.build import build as command
 from patchgen.core import wheel as building
 from patchgen.core.patch import pins
-from patchgen.core.wheel.check.accepted import ACCEPTABLE
-from patchgen.core.wheel.stages import STAGES, Stage
-from patchgen.errors import CheckError
+from patchgen.core.wheel.check import ACCEPTABLE
+from patchgen.errors import CheckError, InterruptedRun
 from patchgen.options import resolve
 from patchgen.system.checks import Check
 
@@ -20,21 +19,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from patchgen.core.wheel.check import Site
+    from patchgen.core.wheel.check import CheckRequest
+    from patchgen.core.wheel.session import Session
 
-NAMES = [stage.name for stage in STAGES if stage.name != "lock"]  # with an interpreter of the user
+FUNCTIONS = {
+    "lock.make_lock": "lock",
+    "source.fetch_source": "source",
+    "environment.make_environment": "env",
+    "patch.apply_patch": "patch",
+    "objects.compile_objects": "compile",
+    "archive.pack_wheel": "wheel",
+    "verification.verify_wheel": "verify",
+}
+NAMES = [*FUNCTIONS.values()][1:]  # with an interpreter of the user
 
 
-class Stand:
-    """Result of a stage, as far as anybody looks into it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.variables: dict[str, str] = {}
-
-
-def request(directory: Path) -> building.Request:
-    return building.Request(
+def request(directory: Path) -> building.BuildRequest:
+    return building.BuildRequest(
         pin=pins.find(pins.DEFAULT, pins.shipped()),
         options=resolve({}, {}, str(directory)),
         work=f"{directory}/work",
@@ -47,32 +48,38 @@ def request(directory: Path) -> building.Request:
     )
 
 
-def note(monkeypatch: pytest.MonkeyPatch, done: Sequence[str]) -> list[str]:
-    """Replaces all stages by ones that take notes; those that are `done` say so."""
+def note(
+    monkeypatch: pytest.MonkeyPatch,
+    done: Sequence[str],
+    row: Callable[[CheckRequest], Check] = lambda _: Check("git"),
+) -> list[str]:
+    """Replaces all stages by ones that take notes; those that are `done` make nothing.
+
+    The result of each is its name.
+    """
     notes: list[str] = []
 
-    def noting(what: str, name: str, made: Stand | None) -> Callable[..., Stand | None]:
-        def stand_in(*_: object) -> Stand | None:
-            notes.append(f"{what} {name}")
-            return made
+    def noting(name: str) -> Callable[..., str]:
+        def stand_in(session: Session, *results: object) -> str:
+            notes.append(f"look {' '.join([name, *map(str, results)])}")
+            if name not in done:
+                session.begin(name)
+                notes.append(f"make {name}")
+            return name
 
         return stand_in
 
-    stages = tuple(
-        Stage(
-            stage.name,
-            noting("look", stage.name, Stand(stage.name) if stage.name in done else None),
-            noting("make", stage.name, Stand(stage.name)),
-            checked=stage.checked,
-        )
-        for stage in STAGES
-    )
-    monkeypatch.setattr("patchgen.core.wheel.stages.STAGES", stages)
+    def check(request: CheckRequest) -> list[Check]:
+        notes.append("check")
+        return [row(request)]
+
+    for function, name in FUNCTIONS.items():
+        monkeypatch.setattr(f"patchgen.core.wheel.stages.{function}", noting(name))
     for name, stand_in in {
-        "find_missing": lambda _: notes.append("check"),
+        "check_build": check,
         "sbom.require": lambda: None,
-        "environment.variables_of": lambda *_: {},
-        "delivery.deliver": lambda session: notes.append(f"deliver {session.wheel.name}"),
+        "environment.read_variables": lambda *_: {},
+        "delivery.deliver": lambda _, built: notes.append(f"deliver {built.wheel}"),
     }.items():
         monkeypatch.setattr(f"patchgen.core.wheel.{name}", stand_in)
     return notes
@@ -84,17 +91,24 @@ def build(monkeypatch: pytest.MonkeyPatch, directory: Path, done: Sequence[str])
     return notes
 
 
-def test_each_stage_is_looked_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    first, rest = NAMES[0], NAMES[1:]
-    made = [note for name in rest for note in (f"look {name}", f"make {name}")]
+def test_each_stage_gets_the_results_that_it_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert build(monkeypatch, tmp_path, []) == [
-        f"look {first}", "plan", "check", f"make {first}", *made, "deliver wheel"
+        "look source", "plan", "check", "make source",
+        "look env None", "make env",
+        "look patch", "make patch",
+        "look compile source env patch", "make compile",
+        "look wheel source env compile", "make wheel",
+        "look verify env wheel", "make verify",
+        "deliver wheel",
     ]  # fmt: skip
 
 
-def test_what_is_done_is_looked_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    looks = [f"look {name}" for name in NAMES]
-    assert build(monkeypatch, tmp_path, NAMES) == [*looks, "plan", "deliver wheel"]
+def test_what_is_done_is_not_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    notes = build(monkeypatch, tmp_path, NAMES)
+    assert len(notes) == len(NAMES) + 2
+    assert notes[-2:] == ["plan", "deliver wheel"]
 
 
 def test_a_later_stage_that_is_done_is_not_made(
@@ -105,13 +119,24 @@ def test_a_later_stage_that_is_done_is_not_made(
     assert [note for note in notes if note.startswith("make")] == [
         "make env", "make compile", "make wheel", "make verify"
     ]  # fmt: skip
-    assert len([note for note in notes if note.startswith("look")]) == len(NAMES)
 
 
 def test_what_needs_no_check_is_not_checked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert "check" not in build(monkeypatch, tmp_path, ["source", "env", "patch", "compile"])
+
+
+def test_an_interrupted_stage_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    note(monkeypatch, ["source"])
+
+    def interrupt(session: Session) -> None:
+        session.begin("patch")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("patchgen.core.wheel.stages.patch.apply_patch", interrupt)
+    with pytest.raises(InterruptedRun, match="interrupted in stage patch; the same command goes"):
+        building.build(request(tmp_path), lambda _: None)
 
 
 def test_without_a_lock_the_first_stage_makes_one_and_the_check_comes_after(
@@ -132,26 +157,26 @@ def test_a_plan_is_whole_though_nothing_is_made(
     notes = note(monkeypatch, [])
     (tmp_path / "environment.yml").touch()
     found = building.plan(replace(request(tmp_path), python=None))
-    assert found.stages == tuple((name, False) for name in ("lock", *NAMES))
-    assert notes == ["look lock"]
+    assert found.stages == [(name, False) for name in ("lock", *NAMES)]
+    assert notes == ["look lock", "check"]
     assert not (tmp_path / "work").exists()
 
 
 def test_what_the_user_accepts_is_handed_to_check(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    sites = []
+    def find(request: CheckRequest) -> Check:
+        return Check("BLAS and LAPACK", ("none",), required="no-blas" not in request.accepted)
 
-    def run(_options: object, _pin: object, site: Site) -> list[Check]:
-        sites.append(site)
-        return [Check("BLAS and LAPACK", ("none",), required="no-blas" not in site.accepted)]
-
-    monkeypatch.setattr("patchgen.core.wheel.preflight.run", run)
-    asked = request(tmp_path)
+    notes, asked = note(monkeypatch, [], find), request(tmp_path)
     with pytest.raises(CheckError, match="BLAS and LAPACK: none"):
-        building.refuse_missing(building.find_missing(asked))
-    assert building.find_missing(replace(asked, accepted=("no-blas",))) == []
-    assert [sorted(site.accepted) for site in sites] == [[], ["no-blas"]]
+        building.build(asked, lambda _: None)
+    assert notes == ["look source", "check"]
+    assert [row.name for row in building.plan(asked).missing] == ["BLAS and LAPACK"]
+    accepting = replace(asked, accepted=("no-blas",))
+    assert not building.plan(accepting).missing
+    building.build(accepting, lambda _: None)
+    assert notes[-1] == "deliver wheel"
 
 
 def test_all_that_can_be_accepted_is_an_option() -> None:

@@ -1,4 +1,4 @@
-"""Settings of caches of objects: their servers are reached through relays, and nothing else is."""
+"""Settings of caches of objects, and those that name a server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchgen.core.wheel.caches import prepare
+from patchgen.core.wheel.caches import find_remote, list_variables
 from patchgen.core.wheel.payload import enclosure
 from patchgen.core.wheel.place import Place
 
@@ -18,54 +18,40 @@ FIXED = Place("/work", enclosure.PATH)
 OPEN = Place("/work", "/work", "refused")
 
 
-@pytest.fixture
-def ccache(tmp_path: Path) -> dict[str, str]:
-    """An environment whose ccache has the remote storage of a variable."""
-    program = tmp_path / "ccache"
-    program.write_text('#!/bin/sh\n[ "$2" = remote_storage ] && echo "$STORAGE"\n')
-    program.chmod(0o755)
-    return {"PATH": str(tmp_path)}
-
-
+@pytest.mark.parametrize("setting", ["remote_storage", "secondary_storage"])
 @pytest.mark.parametrize(
-    ("storage", "seen", "relays"),
+    ("storage", "remote"),
     [
-        ("http://cache.example:8080/a|layout=bazel",
-         "http://127.0.0.1:40000/a|layout=bazel", ("40000=cache.example:8080",)),
-        ("http://cache.example", "http://127.0.0.1:40000", ("40000=cache.example:80",)),
-        ("redis://name:word@10.0.0.7/2 http://b:81/",
-         "redis://name:word@127.0.0.1:40000/2 http://127.0.0.1:40001/",
-         ("40000=10.0.0.7:6379", "40001=b:81")),
-        ("redis+unix:/run/redis.sock file:/srv/cache",
-         "redis+unix:/run/redis.sock file:/srv/cache", ()),
+        ("http://cache.example:8080/a|layout=bazel", True),
+        ("file:/srv/cache redis://name:word@10.0.0.7/2", True),
+        ("redis+unix:/run/redis.sock file:/srv/cache|umask=002", False),
+        ("", False),
     ],
-)  # fmt: skip
-def test_servers_of_ccache_are_relayed(
-    ccache: dict[str, str], storage: str, seen: str, relays: tuple[str, ...]
+)
+def test_servers_of_ccache_are_found(
+    tmp_path: Path, setting: str, storage: str, *, remote: bool
 ) -> None:
-    caches = prepare({**ccache, "STORAGE": storage}, FIXED)
-    assert caches.variables["CCACHE_REMOTE_STORAGE"] == seen
-    assert caches.relays == relays
-    assert not caches.needs_network
+    program = tmp_path / "ccache"
+    program.write_text(f'#!/bin/sh\n[ "$2" = {setting} ] && echo "$STORAGE"\n')
+    program.chmod(0o755)
+    found = find_remote({"PATH": str(tmp_path), "STORAGE": storage})
+    assert found == (f"ccache's {setting}" if remote else None)
 
 
-def test_servers_of_sccache_are_relayed_or_need_the_network() -> None:
-    caches = prepare({"PATH": "", "SCCACHE_REDIS_ENDPOINT": "tcp://a.example:7000"}, FIXED)
-    assert caches.variables["SCCACHE_REDIS_ENDPOINT"] == "tcp://127.0.0.1:40000"
-    assert caches.relays == ("40000=a.example:7000",)
-    assert not caches.needs_network
-    assert prepare({"PATH": "", "SCCACHE_BUCKET": "objects"}, FIXED).needs_network
+@pytest.mark.parametrize("name", ["SCCACHE_REDIS_ENDPOINT", "SCCACHE_BUCKET"])
+def test_servers_of_sccache_are_found(name: str) -> None:
+    assert find_remote({"PATH": "", name: "tcp://a.example:7000"}) == name
+    assert find_remote({"PATH": "", name: ""}) is None
 
 
-def test_a_base_directory_changes_no_object_at_the_fixed_path(ccache: dict[str, str]) -> None:
-    given = {**ccache, "CCACHE_BASEDIR": os.sep}
-    assert prepare(given, FIXED).variables["CCACHE_BASEDIR"] == ""
-    assert prepare(given, OPEN).variables["CCACHE_BASEDIR"] == os.sep
-    assert prepare(ccache, OPEN).variables["CCACHE_BASEDIR"] == "/work"
-    assert prepare(ccache, OPEN).relays == ()
+def test_a_base_directory_changes_no_object_at_the_fixed_path() -> None:
+    given = {"CCACHE_BASEDIR": os.sep}
+    assert list_variables(given, FIXED)["CCACHE_BASEDIR"] == ""
+    assert list_variables(given, OPEN)["CCACHE_BASEDIR"] == os.sep
+    assert list_variables({}, OPEN)["CCACHE_BASEDIR"] == "/work"
 
 
 def test_the_contents_of_the_compiler_count_unless_the_user_says_otherwise() -> None:
-    assert prepare({"PATH": ""}, FIXED).variables["CCACHE_COMPILERCHECK"] == "content"
-    given = {"PATH": "", "CCACHE_COMPILERCHECK": "none"}
-    assert prepare(given, FIXED).variables["CCACHE_COMPILERCHECK"] == "none"
+    assert list_variables({}, FIXED)["CCACHE_COMPILERCHECK"] == "content"
+    given = {"CCACHE_COMPILERCHECK": "none"}
+    assert list_variables(given, FIXED)["CCACHE_COMPILERCHECK"] == "none"

@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchgen.core.patch.limits import Limits
+from patchgen.core.patch import pins
 from patchgen.core.wheel import env
-from patchgen.core.wheel.check import blas, environment, programs, python
-from patchgen.core.wheel.check.accepted import ACCEPTABLE
-from patchgen.core.wheel.check.environment import LockedEnvironment
-from patchgen.core.wheel.check.site import Site
-from patchgen.core.wheel.check.tools import Tools
+from patchgen.core.wheel.check import ACCEPTABLE, CheckRequest, link, programs, python
+from patchgen.core.wheel.check.client import Client
+from patchgen.core.wheel.check.environment import LockedEnvironment, find_environment
+from patchgen.core.wheel.check.facts import Facts
 from patchgen.errors import ToolError
-from patchgen.system.checks import Check
+from patchgen.options import resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LIMITS = Limits(
-    "PyTorch 1.7.1",
-    {
+    from patchgen.system.checks import Check
+
+SHIPPED = pins.find("v1.7.1", pins.shipped())
+RECIPE = SHIPPED.recipe._replace(
+    limits={
         "python": ">=3.6.2,<3.10",
         "python's exit": ">=3.6.2,<3.9",
         "blas": "",
@@ -37,6 +38,8 @@ LIMITS = Limits(
         "pyyaml": "",
     },
 )
+PIN = SHIPPED._replace(recipe=RECIPE)
+CLIENT = Client(None, headers=False)
 GOOD = {
     "python": "3.7.12", "gxx_linux-64": "7.5.0", "cmake": "3.26.4", "ninja": "1.11.1",
     "setuptools": "59.8.0", "wheel": "0.38.4", "numpy": "1.21.6", "pyyaml": "6.0",
@@ -65,18 +68,24 @@ package:
 """
 
 
-def locked(packages: dict[str, str], **environ: str) -> Tools:
-    site = Site("/w", None, "conda-lock.yml", environ, "/")
-    return Tools(site, LIMITS, LockedEnvironment(Check("environment"), packages))
+def ask(
+    work: str = "/w", lock: str = "conda-lock.yml", cwd: str = "/", **environ: str
+) -> CheckRequest:
+    options = resolve({}, {}, "/")
+    return CheckRequest(options, PIN, work, None, lock, environ, cwd)
 
 
-def rows(tools: Tools) -> dict[str, Check]:
+def locked(packages: dict[str, str], **environ: str) -> Facts:
+    return Facts(ask(**environ), CLIENT, LockedEnvironment(packages=packages))
+
+
+def rows(facts: Facts) -> dict[str, Check]:
     found = [
-        programs.compiler(tools),
-        programs.cmake(tools),
-        programs.ninja(tools),
-        programs.nvcc(tools),
-        *python.rows(tools),
+        *programs.check_compiler(facts),
+        *programs.check_cmake(facts),
+        *programs.check_ninja(facts),
+        *programs.check_nvcc(facts),
+        *python.check_interpreter(facts),
     ]
     return {row.name: row for row in found}
 
@@ -137,8 +146,7 @@ def test_a_python_under_which_torch_crashes_at_exit(version: str, *, ok: bool) -
 
 
 def test_the_rows_that_a_user_may_accept() -> None:
-    row = blas.find(locked(GOOD), None)
-    assert row is not None
+    (row,) = link.check_blas(locked(GOOD))
     assert set(ACCEPTABLE.values()) <= {row.name, *rows(locked(GOOD))}
 
 
@@ -155,16 +163,15 @@ MKL = {"mkl": "2020.4", "mkl-include": "2020.4"}
     ],
 )
 def test_blas_of_a_lock(packages: dict[str, str], found: str) -> None:
-    row = blas.find(locked({**GOOD, **packages}), None)
-    assert row is not None
+    (row,) = link.check_blas(locked({**GOOD, **packages}))
     assert (row.name, row.found, row.ok, row.required) == (
         "BLAS and LAPACK", found, bool(found), True
     )  # fmt: skip
     if not found:
         put = f"put mkl and mkl-include {RELOCK}; or build without: --accept no-blas"
         assert row.problems[1] == put
-    none = Tools(Site("/w", None, None, {}, "/"), Limits("PyTorch"), None)
-    assert blas.find(none, None) is None
+    free = PIN._replace(recipe=RECIPE._replace(limits={}))
+    assert not [*link.check_blas(replace(locked(GOOD), request=replace(ask(), pin=free)))]
 
 
 def test_mkl_counts_where_the_lock_has_it() -> None:
@@ -225,7 +232,7 @@ def test_whether_the_build_is_with_cuda(
 def look(tmp_path: Path, text: str | None) -> LockedEnvironment:
     if text is not None:
         (tmp_path / "lock.yml").write_text(text)
-    return environment.look(Site(str(tmp_path / "work"), None, "lock.yml", {}, str(tmp_path)))
+    return find_environment(ask(str(tmp_path / "work"), "lock.yml", str(tmp_path)))
 
 
 @pytest.fixture
@@ -238,10 +245,9 @@ def able(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("able")
 def test_a_lock_is_read(tmp_path: Path) -> None:
     found = look(tmp_path, SAMPLE)
-    assert found.check == Check(
-        "environment",
-        (),
-        f"1 packages of {tmp_path}/lock.yml, will be made in {tmp_path}/work/env",
+    assert found.problems == ()
+    assert found.found == (
+        f"1 packages of {tmp_path}/lock.yml, will be made in {tmp_path}/work/env"
     )
     assert found.packages == {"cmake": "3.26.4"}
     assert found.prefix is None
@@ -277,7 +283,7 @@ def test_a_lock_is_read(tmp_path: Path) -> None:
 )
 def test_a_lock_that_cannot_be_used(tmp_path: Path, text: str | None, problem: str) -> None:
     found = look(tmp_path, text)
-    assert found.check.problems == (f"{tmp_path}/lock.yml: {problem}",)
+    assert found.problems == (f"{tmp_path}/lock.yml: {problem}",)
     assert found.prefix is None
 
 
@@ -288,9 +294,9 @@ def test_all_that_is_missing_is_named_at_once(
         raise ToolError("py-rattler: not installed")
 
     monkeypatch.setattr(env, "require", refuse)
-    site = Site("work", None, "lock.yml", {}, str(tmp_path), environment="environment.yml")
+    asked = replace(ask("work", "lock.yml", str(tmp_path)), environment="environment.yml")
     other = "or --python PYTHON builds without an environment"
-    packages, lock = environment.look(site).check.problems
+    packages, lock = find_environment(asked).problems
     assert packages == f"py-rattler: not installed; {other}"
     nowhere = f"{tmp_path}/lock.yml: No such file or directory, nor {tmp_path}/environment.yml to"
     assert lock == f"{nowhere} make it from; name a lock with --lock; {other}"
@@ -300,17 +306,15 @@ def test_all_that_is_missing_is_named_at_once(
 @pytest.mark.parametrize("file", ["environment.yml", "other.yml"])
 def test_a_lock_that_a_build_will_make(tmp_path: Path, file: str) -> None:
     (tmp_path / file).touch()
-    site = Site(
-        str(tmp_path / "work"), None, "lock.yml", {}, str(tmp_path), environment="environment.yml"
-    )
-    row = environment.look(site).check
-    assert row.ok == (file == "environment.yml")
-    if row.ok:
-        assert row.found == f"{tmp_path}/lock.yml will be made from {tmp_path}/environment.yml"
+    work = str(tmp_path / "work")
+    asked = replace(ask(work, "lock.yml", str(tmp_path)), environment="environment.yml")
+    found = find_environment(asked)
+    assert (not found.problems) == (file == "environment.yml")
+    if not found.problems:
+        assert found.found == f"{tmp_path}/lock.yml will be made from {tmp_path}/environment.yml"
     (tmp_path / "lock.yml").write_text("no lock")
-    assert not environment.look(site).check.ok
-    elsewhere = replace(site, lock="nowhere/lock.yml")
-    assert not environment.look(elsewhere).check.ok
+    assert find_environment(asked).problems
+    assert find_environment(replace(asked, lock="nowhere/lock.yml")).problems
 
 
 def test_no_library_for_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,13 +323,13 @@ def test_no_library_for_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(env, "require", missing)
     monkeypatch.setitem(sys.modules, "yaml", None)
-    (problem,) = look(tmp_path, SAMPLE).check.problems
+    (problem,) = look(tmp_path, SAMPLE).problems
     expected = (
         "py-rattler: not installed; run: pip; or --python PYTHON builds without an environment"
     )
     assert problem == expected
     monkeypatch.setattr(env, "require", lambda: None)
-    (problem,) = look(tmp_path, SAMPLE).check.problems
+    (problem,) = look(tmp_path, SAMPLE).problems
     assert problem == (
         f"PyYAML: not installed; run: {shlex.quote(sys.executable)} -m pip install PyYAML; "
         "or --python PYTHON builds without an environment"

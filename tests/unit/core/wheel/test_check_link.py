@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from patchgen.core.patch.limits import Limits
-from patchgen.core.wheel.check import advice, link
+from patchgen.core.library.archive import Archive
+from patchgen.core.patch import pins
+from patchgen.core.wheel.check import CheckRequest, advice, link
+from patchgen.core.wheel.check.client import Client
 from patchgen.core.wheel.check.environment import LockedEnvironment
-from patchgen.core.wheel.check.site import Site
-from patchgen.core.wheel.check.tools import Tools
+from patchgen.core.wheel.check.facts import Facts
+from patchgen.options import resolve
 from patchgen.system.checks import Check
 
 ALWAYS = ("glog", "boost_program_options")
@@ -95,9 +97,11 @@ def test_what_a_linker_says(said: str, expected: list[str], *, conda: bool) -> N
     assert advice.explain_linker(said, conda=conda) == expected
 
 
-def locked(packages: dict[str, str]) -> Tools:
-    site = Site("/w", None, "conda-lock.yml", {}, "/")
-    return Tools(site, Limits("PyTorch"), LockedEnvironment(Check("environment"), packages))
+def locked(packages: dict[str, str], *, simulator: bool) -> Facts:
+    pin = pins.find("v1.7.1", pins.shipped())
+    request = CheckRequest(resolve({}, {}, "/"), pin, "/w", None, "conda-lock.yml", {}, "/")
+    client = Client(Archive((), timeouts=True, cxx11_abi=True, simulator=simulator), headers=True)
+    return Facts(request, client, LockedEnvironment(packages=packages))
 
 
 GLOG = f"glog 0.7.1: the client library builds with <0.6; change it {RELOCK}"
@@ -120,5 +124,5 @@ GLOG = f"glog 0.7.1: the client library builds with <0.6; change it {RELOCK}"
 def test_libraries_of_a_lock(
     packages: dict[str, str], found: str, problems: list[str], *, simulator: bool
 ) -> None:
-    row = link.in_lock(ALWAYS, ["/s/lib"], locked(packages), simulator=simulator)
+    row = link.find_in_lock(ALWAYS, locked(packages, simulator=simulator))
     assert row == Check("libraries", tuple(problems), found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -73,33 +72,6 @@ def test_a_command_has_a_loopback_and_no_other_network() -> None:
     lines = said.splitlines()
     assert lines[0] == "['lo']"
     assert lines[1:] == [str(number) for number in (111, 101)]  # refused, unreachable
-
-
-def test_a_relay_leads_to_one_server_outside() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        program = (
-            "import socket\n"
-            "with socket.create_connection(('127.0.0.1', 40000)) as called:\n"
-            "    called.sendall(b'asked')\n"
-            "    called.shutdown(socket.SHUT_WR)\n"
-            "    print(called.recv(99).decode())\n"
-        )
-        command = [sys.executable, PROGRAM, "--relay", f"40000=127.0.0.1:{port}", "--",
-                   sys.executable, "-c", program]  # fmt: skip
-        ended, held = os.pipe()
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, pass_fds=[held]
-        ) as running:
-            os.close(held)
-            server.settimeout(ENOUGH)
-            called = server.accept()[0]
-            assert called.recv(99) == b"asked"
-            called.sendall(b"answered")
-            called.close()
-            assert running.communicate(timeout=ENOUGH)[0] == "answered\n"
-        assert select.select([ended], [], [], ENOUGH)[0]  # nothing is left that has the other end
-        os.close(ended)
 
 
 @pytest.mark.parametrize("command", [["no-such-program"], ["/dev/null"]])

@@ -24,16 +24,19 @@ def attempt(tmp_path: Path) -> Callable[[str], str]:
     source.mkdir()
     logs.mkdir()
     session: Any = SimpleNamespace(
-        request=SimpleNamespace(source=str(source), logs=str(logs), workers=1, version="1"),
-        source=SimpleNamespace(epoch=0),
-        env=SimpleNamespace(python="/usr/bin/python3", environ={}),
+        request=SimpleNamespace(
+            source=str(source), logs=str(logs), workers=1, version="1", remote_cache=None
+        ),
         guard=None,
         place=replace(place.find(str(tmp_path)), seen=str(tmp_path)),
     )
 
+    built: Any = SimpleNamespace(epoch=0)
+    env: Any = SimpleNamespace(python="/usr/bin/python3", environ={})
+
     def run(program: str) -> str:
         (source / "setup.py").write_text(program)
-        setup_py.run_setup(session, ["build"])
+        setup_py.run_setup(session, built, env, ["build"])
         return (logs / "build.log").read_text()
 
     return run

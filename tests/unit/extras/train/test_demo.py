@@ -16,9 +16,9 @@ from support import demo_outcomes as made
 
 from patchgen.cli import demo
 from patchgen.errors import FileError
-from patchgen.extras.train.demo import picture, report, training
-from patchgen.extras.train.demo.outcome import Outcome
-from patchgen.extras.train.job import Line
+from patchgen.extras.train.demo import demo_text, picture, training
+from patchgen.extras.train.demo.comparison import Comparison
+from patchgen.extras.train.start import Line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,8 +29,8 @@ FLOAT32 = 2.0**-24
 def test_the_deviation_is_that_of_the_worst_rank() -> None:
     stock = made.training([[1.0, 2.0], [1.0, 2.0]])
     other = made.training([[1.0, 2.0], [1.0, 2.5]], made.report(), made.report())
-    assert Outcome(stock, other).deviation == 0.5
-    assert Outcome(stock, stock).deviation == 0
+    assert Comparison(stock, other).deviation == 0.5
+    assert Comparison(stock, stock).deviation == 0
 
 
 def test_what_rounding_explains() -> None:
@@ -54,22 +54,22 @@ def test_problems() -> None:
     assert "differ by nan" in lost
     stock = made.training([[1.0, 2.0], [1.0, 2.0]])
     other = made.training([[1.0, 2.0], [1.0, np.nextafter(np.float32(2), np.float32(3))]])
-    assert Outcome(stock, other).problems() == [
+    assert Comparison(stock, other).problems() == [
         "rank 1 has learnt other weights than rank 0, with SwitchML; sums must be the same"
     ]
 
 
 def test_counters_are_those_of_the_rank_that_delegated_least() -> None:
     reports = [made.report(40, dtype=3, op=0), made.report(39, dtype=4, numel=1), None]
-    found = Outcome(made.training([[1.0]]), made.training([[1.0]] * 3, *reports))
+    found = Comparison(made.training([[1.0]]), made.training([[1.0]] * 3, *reports))
     assert (found.ranks, found.calls, found.bytes) == (3, 39, made.BYTES)
     assert found.fallbacks == {"dtype": 4, "numel": 1}
-    nothing = Outcome(made.training([[1.0]]), made.training([[1.0]] * 2, None, None))
+    nothing = Comparison(made.training([[1.0]]), made.training([[1.0]] * 2, None, None))
     assert (nothing.calls, nothing.bytes, nothing.fallbacks) == (0, 0, {})
 
 
 def test_the_table_and_the_words() -> None:
-    lines = list(report.lines(made.outcome(), "out/loss.png", "switchml-patch run -- train.py"))
+    lines = list(demo_text.lines(made.outcome(), "out/loss.png", "switchml-patch run -- train.py"))
     assert max(map(len, lines[:-1])) <= 80
     rows = {re.split(r"\s{2,}", line)[0]: re.split(r"\s{2,}", line)[1:] for line in lines}
     assert rows["allreduces delegated to SwitchML"] == ["0", "40"]
@@ -88,13 +88,13 @@ def test_the_table_and_the_words() -> None:
 
 
 def test_no_row_without_a_fallback_and_no_word_of_a_process_with_a_real_switch() -> None:
-    text = "\n".join(report.lines(made.outcome(simulated=False, dtype=0), "p", "c"))
+    text = "\n".join(demo_text.lines(made.outcome(simulated=False, dtype=0), "p", "c"))
     assert "left to Gloo" not in text
     assert "process on this machine" not in text
 
 
 def test_the_data_is_json() -> None:
-    data = json.loads(json.dumps(report.data(made.outcome(), "/out/loss.png", "/out/train.py")))
+    data = json.loads(json.dumps(demo_text.data(made.outcome(), "/out/loss.png", "/out/train.py")))
     assert data["delegated"] == {"calls": 40, "bytes": 1_000_000}
     assert data["fallbacks"] == {"dtype": 4}
     assert data["simulated"] is True
@@ -120,7 +120,7 @@ def test_curves_that_coincide_are_both_seen(tmp_path: Path, off: float) -> None:
     found = made.outcome()
     other = dataclasses.replace(found.switchml, losses=found.stock.losses + off)
     path = tmp_path / "loss.png"
-    picture.write(str(path), Outcome(found.stock, other))
+    picture.write(str(path), Comparison(found.stock, other))
     pixels = image.imread(path)[:, : 1728 // 2, :3]
     assert image.imread(path).shape[:2] == (672, 1728)
     blue = (pixels[..., 2] > 0.6) & (pixels[..., 0] < 0.6)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import signal
 import sys
-import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,19 +14,17 @@ from support.demo_outcomes import NO_FALLBACKS, TORCH
 
 from patchgen.core.library import config
 from patchgen.errors import OptionsError
-from patchgen.extras.train import builds, command, configs, launchers
-from patchgen.extras.train import report as telling
-from patchgen.extras.train.access import Access
-from patchgen.extras.train.configs import read_configs
-from patchgen.extras.train.job import Job, Rank, Result, Setup
-from patchgen.options import resolve
+from patchgen.extras.train import command
+from patchgen.extras.train import result_text as telling
+from patchgen.extras.train.configs import choose_configs, describe_switch
+from patchgen.extras.train.job import Job
+from patchgen.extras.train.results import RankReport, Result
+from patchgen.extras.train.setup import Access, Setup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from patchgen.core.torch import Torch
-    from patchgen.options import Options
 
 GROUP = (
     "process group of 2 ranks: allreduce(SUM, AVG) of float32, int32, bfloat16, float16 goes to "
@@ -91,9 +89,7 @@ def test_the_script_of_an_interpreter(arguments: list[str], script: str | None) 
 
 
 def job(workers: int, files: Sequence[str]) -> Job:
-    return Job(
-        ("true",), "/python", "/cache", "/", {}, workers=workers, configs=read_configs(files)
-    )
+    return Job(("true",), "/python", "/cache", "/", {}, workers=workers, configs=files)
 
 
 def test_the_configurations_of_the_ranks(tmp_path: Path) -> None:
@@ -101,15 +97,18 @@ def test_the_configurations_of_the_ranks(tmp_path: Path) -> None:
     for path in files:
         with open(path, "w", encoding="ascii") as file:
             file.write("[general]\nrank = 0\n")
-    real = Setup(TORCH, "plugin", Access(""))
-    nothing: dict[str, Any] = {"files": [], "template": None, "cpus": []}
-    assert configs.rank_configs(job(2, files), real) == {**nothing, "files": files}
-    assert configs.rank_configs(job(1, files[:1]), real) == {**nothing, "files": files[:1]}
-    assert "rank = @RANK@" in configs.rank_configs(job(2, files[:1]), real)["template"]
-    assert configs.rank_configs(job(2, ()), real) == nothing
-    simulated = configs.rank_configs(job(2, ()), Setup(TORCH, "plugin", Access(""), simulated=True))
-    assert "num_workers = @WORKERS@" in simulated["template"]
-    assert configs.rank_configs(job(2, files), Setup(TORCH, "stock", Access(""))) == nothing
+
+    def choose(workers: int, files: Sequence[str], *, simulated: bool = False) -> list[str]:
+        return choose_configs(job(workers, files), None, str(tmp_path), simulated=simulated)
+
+    assert choose(2, files) == files
+    assert choose(1, files[:1]) == files[:1]
+    assert choose(2, ()) == []
+    own = str(tmp_path / "switchml.cfg")
+    assert choose(2, files[:1]) == [own]
+    assert config.read(config.load(own)).rank is None
+    assert choose(2, (), simulated=True) == [own]
+    assert config.read(config.load(own)).workers is None
 
 
 def test_configurations_that_do_not_fit(tmp_path: Path) -> None:
@@ -121,18 +120,18 @@ def test_configurations_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(OptionsError, match="2 configurations for 3 ranks"):
         job(3, [str(there)] * 2)
     with pytest.raises(OptionsError, match=r"none\.cfg: No such file"):
-        job(1, [str(tmp_path / "none.cfg")])
+        describe_switch(job(1, [str(tmp_path / "none.cfg")]))
 
 
 def rank(
     number: int, *, group: str = GROUP, reason: str = "", final: bool = True, **report: Any
-) -> Rank:
+) -> RankReport:
     fallbacks = {**NO_FALLBACKS, **report.pop("fallbacks", {})}
     counted = {"calls": 0, "bytes": 0, "failure": "", "fallbacks": fallbacks, **report}
-    return Rank(number, 2, "gloo", group, counted, final, reason)
+    return RankReport(number, 2, "gloo", group, counted, final, reason)
 
 
-def result(*ranks: Rank, way: str = "plugin", **others: Any) -> Result:
+def result(*ranks: RankReport, way: str = "plugin", **others: Any) -> Result:
     return Result(Setup(TORCH, way, Access("why")), 0, others.pop("failed", {}), ranks, **others)
 
 
@@ -200,66 +199,43 @@ def test_the_switch_and_no_note_again(setup: dict[str, Any], line: str) -> None:
     assert telling.data(ended)["notes"] == setup.get("notes", [])
 
 
-def test_what_was_built_before_is_not_told_as_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def build(_options: Options, _torch: Torch, directory: str, **_given: object) -> str:
-        path = os.path.join(directory, "plugin.whl")
-        with zipfile.ZipFile(path, "w") as file:
-            file.writestr("module.py", "")
-        return path
-
-    monkeypatch.setattr("patchgen.extras.install.plugin.build", build)
-    monkeypatch.setattr(builds, "_inputs", lambda *_: [])
-    one = dataclasses.replace(job(2, ()), cache=str(tmp_path))
-    options = resolve({}, {}, str(tmp_path))
-    made = [builds._build_plugin(one, TORCH, options) for _ in range(2)]
-    told = ["the plugin, built by this command", "the plugin, taken from the cache"]
-    assert [access.title for access in made] == told
-    assert made[0].environ == made[1].environ
-
-
 OWN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1"}
 
 
 @pytest.mark.parametrize(
     ("environ", "workers", "told"),
     [
-        ({}, 1, []),
-        ({"PMI_SIZE": "1", "SLURM_NTASKS": "8"}, 1, []),
-        (OWN, 0, []),
-        ({"OMPI_COMM_WORLD_SIZE": "2"}, 0, []),
-        (OWN, 1, ["RANK, WORLD_SIZE and MASTER_ADDR of another launcher", "1 rank, which sums"]),
-        ({"RANK": "0"}, 3, ["warning: RANK of another launcher: overridden", "3 ranks of its own"]),
-        ({"OMPI_COMM_WORLD_SIZE": "2"}, 1, ["mpirun has started 2 of this command", "1 rank"]),
-        ({"SLURM_STEP_NUM_TASKS": "4"}, 2, ["srun has started 4 of this command", "2 ranks"]),
-        ({**OWN, "PMI_SIZE": "2"}, 1, ["overridden", "mpirun has started 2", "1 rank"]),
+        ({}, 1, ""),
+        ({"PMI_SIZE": "1", "SLURM_NTASKS": "8"}, 1, ""),
+        (OWN, 1, "RANK, WORLD_SIZE, MASTER_ADDR of another launcher: overridden .*1 rank, which"),
+        ({"RANK": "0"}, 3, "RANK of another launcher: overridden .* 3 ranks of its own"),
+        ({"OMPI_COMM_WORLD_SIZE": "2"}, 1, "mpirun has started 2 of this command; .*1 rank"),
+        ({"SLURM_STEP_NUM_TASKS": "4"}, 2, "srun has started 4 of this command; .*2 ranks"),
+        ({**OWN, "PMI_SIZE": "2"}, 1, "mpirun has started 2 .*overridden .*1 rank"),
     ],
 )
-def test_another_launcher_is_told(environ: dict[str, str], workers: int, told: list[str]) -> None:
-    lines = [*launchers.warnings(environ, workers)]
-    assert len(lines) == len(told)
-    assert all(words in line for words, line in zip(told, lines))
-
-
-def describe_switch(workers: int, files: Sequence[str]) -> str:
-    return read_configs(files).describe_switch(workers)
+def test_another_launcher_is_told(environ: dict[str, str], workers: int, told: str) -> None:
+    lines = [*command.warn_of_launcher(environ, workers)]
+    assert len(lines) == (2 if told else 0)
+    if told:
+        assert re.match(f"warning: .*{told}", lines[0])
+        assert lines[1].endswith("docs/cluster.md")
 
 
 def test_adder_of_a_simulated_switch_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.cfg"
     path.write_text(config.compose_simulated(aggregator="10.0.0.9:50099"))
     aggregator = "the switch is simulated: an aggregator of its own adds, at 10.0.0.9:50099"
-    assert describe_switch(0, [str(path)]) == aggregator
-    assert describe_switch(2, [str(path)] * 2) == aggregator
+    assert describe_switch(job(0, [str(path)])) == aggregator
+    assert describe_switch(job(2, [str(path)] * 2)) == aggregator
     path.write_text(config.compose_simulated(controller_port=1234))
-    line = describe_switch(2, [str(path)])
+    line = describe_switch(job(2, [str(path)]))
     assert line == "the switch is simulated: rank 0's process adds, at 127.0.0.1:1234"
-    line = describe_switch(2, ())
+    line = describe_switch(job(2, ()))
     assert line == "the switch is simulated: rank 0's process adds, over TCP on this machine"
-    assert describe_switch(0, ()) == f"{line}, unless the command has its own switchml.cfg"
+    assert describe_switch(job(0, ())) == f"{line}, unless the command has its own switchml.cfg"
     path.write_text("no line of a configuration")
-    assert describe_switch(2, [str(path)]) == "the switch is simulated"
+    assert describe_switch(job(2, [str(path)])) == "the switch is simulated"
 
 
 @pytest.mark.parametrize("code", [-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGKILL, 1])
@@ -289,7 +265,9 @@ def test_why_a_rank_crashed_at_its_end(code: int, python: str) -> None:
         ([], {"way": "stock"}, ""),
     ],
 )
-def test_why_nothing_was_delegated(ranks: list[Rank], others: dict[str, Any], reason: str) -> None:
+def test_why_nothing_was_delegated(
+    ranks: list[RankReport], others: dict[str, Any], reason: str
+) -> None:
     ended = result(*ranks, **others)
     assert telling.data(ended)["reason"] == telling.reason(ended)
     if reason:

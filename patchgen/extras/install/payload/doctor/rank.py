@@ -15,7 +15,7 @@ from .attempt import Attempt
 from .config import read_text, read_values, without_numbers
 from .machine import BAD, look
 from .measure import SIZES, measure, summarize
-from .meeting import NEEDED, Meeting, find_problem, open_store
+from .meeting import Meeting, find_problem, open_store
 from .software import describe, find_library
 
 FAILED = 6
@@ -34,7 +34,6 @@ def main(argv: "list[str]") -> int:
     """Runs the doctor; returns the exit code of this rank."""
     given = _parse(argv)
     module, backend = find_library()
-    _configure()
     environ = dict(os.environ)
     problem = find_problem(environ) or _check_report(given.report, environ)
     if problem:
@@ -80,16 +79,6 @@ def seconds(text: str) -> float:
     if not 1 <= value <= _DAY:
         raise ValueError(text)
     return value
-
-
-def _configure() -> None:
-    """Lets `switchml-patch run` name this rank's switchml.cfg, as it does for a group."""
-    import torch.distributed as dist
-
-    configure = getattr(dist.distributed_c10d, "configure_switchml", None)
-    rank, world = (os.environ.get(name, "") for name in NEEDED[:2])
-    if configure and rank.isdigit() and world.isdigit():
-        configure(int(rank), int(world))
 
 
 def _host(environ: "dict[str, str]") -> str:

@@ -132,7 +132,7 @@ void Serve(const Options& options, const sigset_t& ends) {
     const Working working(plane);
     const std::chrono::milliseconds patience(static_cast<long>(options.wait * 1000));
     const softswitch::Controller controller(plane, options.listen, patience);
-    std::cout << "listening on " << controller.address() << std::endl;
+    std::cout << R"({"listening": ")" << controller.address() << R"("})" << std::endl;
     int number = 0;
     sigwait(&ends, &number);
   }

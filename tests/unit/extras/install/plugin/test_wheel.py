@@ -21,10 +21,8 @@ TAG = "cp311-cp311-linux_x86_64"
 
 
 def write(directory: Path, contents: dict[str, bytes], group: str | None = None) -> Path:
-    path = wheel.write(
-        str(directory), contents, release="2.13.0", local="switchml.dpdk", tag=TAG, group=group
-    )
-    return Path(path)
+    metadata = wheel.Metadata("2.13.0", "switchml.dpdk", TAG, group)
+    return Path(wheel.write(str(directory), contents, metadata))
 
 
 def read(path: Path) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from patchgen.core.verify.payload import launch
+from patchgen.extras.install.payload import launch
 
 SRUN = {
     "SLURM_JOB_ID": "7",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from patchgen.extras.lab.switch import report
+from patchgen.extras.lab.switch import counters as shown
 
 NAMES = ("received", "summed", "resent", "answered", "answered_again", "malformed", "elsewhere",
          "lost", "answers_lost", "complete")  # fmt: skip
@@ -20,7 +20,7 @@ def counters(**changes: Any) -> dict[str, Any]:
 
 
 def test_ports_are_told_also_where_nobody_came() -> None:
-    assert [*report.lines(counters())] == [
+    assert [*shown.lines(counters())] == [
         "port          frames in  frames out  no room",
         "--------------------------------------------",
         "memif:/tmp/0      1,234           5        0",
@@ -29,7 +29,7 @@ def test_ports_are_told_also_where_nobody_came() -> None:
 
 def test_workers_and_sets_have_tables_and_faults_a_line() -> None:
     workers = [{"rank": 1, **dict.fromkeys(NAMES, 0), "summed": 4567, "lost": 8}]
-    lines = [*report.lines(counters(workers=workers, duplicated=2, overtaken=1000, foreign=6))]
+    lines = [*shown.lines(counters(workers=workers, duplicated=2, overtaken=1000, foreign=6))]
     assert lines[0].split("  ")[0] == "rank"
     assert lines[2].split() == ["1", "0", "4,567", "0", "0", "0", "0", "8", "0"]
     assert lines[7].split() == ["1", "0", "0", "0", "3", "0"]

@@ -1,4 +1,4 @@
-"""Outcome of two trainings: how far they are apart, and how far rounding may take them."""
+"""Comparison of two trainings: how far they are apart, and how far rounding may take them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _IN_SWITCHML = 3  # roundings to float32 of a sum: before the integers, and twic
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Outcome of both trainings."""
+class Comparison:
+    """Both trainings, and how they differ."""
 
     stock: Training
     switchml: Training
@@ -82,7 +82,7 @@ class Outcome:
         return self.steps * (2 * _FLOAT32 * weight + self.stock.reach * in_sum)
 
     def problems(self) -> Sequence[str]:
-        """Problems of the outcome, a line each."""
+        """Problems of the trainings, a line each."""
         found = [
             f"rank {rank} has learnt other weights than rank 0, with {name}; sums must be the same"
             for name, one in (("stock Gloo", self.stock), ("SwitchML", self.switchml))

@@ -10,7 +10,7 @@ from patchgen.system import tables
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchgen.extras.train.demo.outcome import Outcome
+    from patchgen.extras.train.demo.comparison import Comparison
     from patchgen.extras.train.demo.training import Training
 
 _COLUMNS = 80
@@ -24,7 +24,7 @@ _WHY = {
 }
 
 
-def lines(outcome: Outcome, picture: str, again: str) -> Iterator[str]:
+def lines(outcome: Comparison, picture: str, again: str) -> Iterator[str]:
     """Lines for people.
 
     Args:
@@ -42,7 +42,7 @@ def lines(outcome: Outcome, picture: str, again: str) -> Iterator[str]:
     yield f"  {again}"
 
 
-def _rows(outcome: Outcome) -> Iterator[list[str]]:
+def _rows(outcome: Comparison) -> Iterator[list[str]]:
     both = (outcome.stock, outcome.switchml)
     yield ["loss, mean of the first epoch", *(f"{_epoch(one, 0):.4f}" for one in both)]
     yield ["loss, mean of the last epoch", *(f"{_epoch(one, -1):.4f}" for one in both)]
@@ -62,7 +62,7 @@ def _epoch(one: Training, number: int) -> float:
     return float(one.losses[first : first + steps].mean())
 
 
-def _paragraphs(outcome: Outcome) -> Iterator[str]:
+def _paragraphs(outcome: Comparison) -> Iterator[str]:
     setup = outcome.switchml.result.setup
     weights = len(outcome.stock.weights[0])
     yield (
@@ -88,7 +88,7 @@ def _paragraphs(outcome: Outcome) -> Iterator[str]:
     )
 
 
-def data(outcome: Outcome, picture: str, script: str) -> dict[str, Any]:
+def data(outcome: Comparison, picture: str, script: str) -> dict[str, Any]:
     """Data for scripts."""
     setup = outcome.switchml.result.setup
     return {

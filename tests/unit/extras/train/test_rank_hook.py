@@ -1,11 +1,10 @@
-"""What runs in the ranks: the bootstrap beside a stand-in for torch, and the launcher of ranks."""
+"""The hook of a rank, beside a stand-in for torch."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -13,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import programs
-from support.waiting import ENOUGH, has_ended, until
+from support.waiting import ENOUGH
 
-from patchgen.core.verify.payload import launcher, rank_hook, sitecustomize
+from patchgen.extras.install.payload import sitecustomize
+from patchgen.extras.train.payload import rank_hook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,9 +34,7 @@ class Script:
 
     root: Path
     way: str = "plugin"
-    template: str | None = None
-    files: list[str] = field(default_factory=list)
-    cpus: list[str] = field(default_factory=list)
+    by_rank: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         distributed = self.root / "site-packages" / "torch" / "distributed"
@@ -56,9 +54,7 @@ class Script:
             "way": self.way,
             "root": os.path.realpath(self.root / "site-packages" / "torch"),
             "directory": str(self.root),
-            "files": self.files,
-            "template": self.template,
-            "cpus": self.cpus,
+            "by_rank": self.by_rank,
         }
         (self.root / "job.json").write_text(json.dumps(job))
         environ = {
@@ -109,16 +105,17 @@ def test_the_plugin_takes_the_place_of_gloo(asked: str, backend: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "environ", "place"),
     [
-        ({}, {}, (-1, -1)),
-        ({}, {"RANK": "1", "WORLD_SIZE": "3"}, (1, 3)),
-        ({"rank": 0, "world_size": 2}, {"RANK": "1", "WORLD_SIZE": "3"}, (0, 2)),
-        ({"rank": -1}, {"RANK": "1"}, (1, -1)),
-        ({"init_method": "tcp://h:1?rank=4&world_size=5"}, {"RANK": "1"}, (4, 5)),
-        ({"init_method": "file:///x", "rank": 2}, {"WORLD_SIZE": "x"}, (2, -1)),
+        ({}, {}, -1),
+        ({}, {"RANK": "1"}, 1),
+        ({"rank": 0, "world_size": 2}, {"RANK": "1"}, 0),
+        ({"rank": -1}, {"RANK": "1"}, 1),
+        ({"init_method": "tcp://h:1?rank=4&world_size=5"}, {"RANK": "1"}, 4),
+        ({"init_method": "file:///x", "rank": 2}, {"RANK": "x"}, 2),
+        ({"init_method": "file:///x"}, {"RANK": "x"}, -1),
     ],
 )
 def test_the_rank_before_there_is_a_group(
-    arguments: dict[str, Any], environ: dict[str, str], place: tuple[int, int]
+    arguments: dict[str, Any], environ: dict[str, str], place: int
 ) -> None:
     assert rank_hook.place(arguments, environ) == place
 
@@ -207,31 +204,23 @@ def test_forks_tell_of_their_own_group_only(script: Script) -> None:
     assert [(told["rank"], told["final"]) for told in script.told()] == [(0, True), (1, True)]
 
 
-def test_every_rank_has_its_configuration(script: Script) -> None:
-    script.template = "rank = @RANK@\nnum_workers = @WORKERS@\n"
-    code = "print(open(dist.distributed_c10d.made[-1][1]).read())"
-    out = script(f"dist.init_process_group('gloo')\n{code}")
-    assert out == "rank = 1\nnum_workers = 2\n\n"
-    out = script(f"dist.init_process_group('gloo', rank=4, world_size=7)\n{code}")
-    assert out == "rank = 4\nnum_workers = 7\n\n"
-    script.template, script.files = None, ["/a.cfg", "/b.cfg"]
-    code = "print(dist.distributed_c10d.made[-1][1])"
-    assert script(f"dist.init_process_group('gloo')\n{code}") == "/b.cfg\n"
-    assert script(f"dist.init_process_group('gloo', rank=2)\n{code}") == "None\n"
+def test_every_rank_has_its_variables(script: Script) -> None:
+    script.by_rank = {"SWITCHML_CONFIG": ["/a.cfg", "/b.cfg"], "OWN": ["x", "y", "z"]}
+    code = "import os; print(dist.distributed_c10d.made[-1][1], os.environ.get('OWN'))"
+    assert script(f"dist.init_process_group('gloo')\n{code}") == "/b.cfg y\n"
+    assert script(f"dist.init_process_group('gloo', rank=0)\n{code}") == "/a.cfg x\n"
+    assert script(f"dist.init_process_group('gloo', rank=2)\n{code}") == "/b.cfg z\n"
 
 
-def test_ranks_take_the_processors_in_turn(script: Script) -> None:
-    script.template, script.cpus = "cores = @CPUS@ of rank @RANK@\n", ["3", "5"]
-    code = "print(open(dist.distributed_c10d.made[-1][1]).read(), end='')"
-    told = [
-        script(f"dist.init_process_group('gloo', rank={rank}, world_size=3)\n{code}")
-        for rank in range(3)
-    ]
-    assert told == [f"cores = {cpu} of rank {rank}\n" for rank, cpu in enumerate((3, 5, 3))]
+def test_a_rank_of_a_launcher_has_its_variables_before_there_is_a_group(script: Script) -> None:
+    script.by_rank = {"SWITCHML_CONFIG": ["/a.cfg", "/b.cfg"]}
+    code = "import os; print(os.environ.get('SWITCHML_CONFIG'))"
+    assert script(code) == "/b.cfg\n"
+    assert script(code, RANK="") == "None\n"
 
 
 def test_a_script_that_names_its_own_configuration_keeps_it(script: Script) -> None:
-    script.template = "x"
+    script.by_rank = {"SWITCHML_CONFIG": ["/a.cfg", "/b.cfg"]}
     own = "import os; os.environ['SWITCHML_CONFIG'] = 'mine'; dist.init_process_group('gloo')"
     assert script(own + "; print(dist.distributed_c10d.made[-1][1])") == "mine\n"
 
@@ -262,90 +251,3 @@ def test_after_the_run_it_does_nothing(script: Script) -> None:
         SWITCHML_RUN=str(script.root / "gone.json"),
     )
     assert out == "[('gloo', None)]\n"
-
-
-def launch(
-    directory: Path, workers: int, code: str, *, offset: int = 0, restarts: int = 0, **environ: str
-) -> subprocess.Popen[bytes]:
-    job = {
-        "command": [sys.executable, "-c", code, "an argument", "*"],
-        "workers": workers,
-        "nodes": 1,
-        "node": 0,
-        "offset": offset,
-        "world": offset + workers,
-        "backend": "static",
-        "restarts": restarts,
-        "address": "127.0.0.1",
-        "first": "127.0.0.1",
-        "port": 12345,
-        "directory": str(directory),
-        "environ": {**os.environ, **environ},
-    }
-    (directory / "job.json").write_text(json.dumps(job))
-    # Isolated, so that no torch of the developer is found: then the launcher starts the ranks.
-    command = [sys.executable, "-S", launcher.__file__, str(directory / "job.json")]
-    return subprocess.Popen(command, start_new_session=True)
-
-
-def test_the_environment_and_the_arguments_of_a_rank(tmp_path: Path) -> None:
-    names = "'RANK', 'LOCAL_RANK', 'WORLD_SIZE', 'LOCAL_WORLD_SIZE', 'MASTER_ADDR', 'MASTER_PORT'"
-    code = f"import os, sys; print(*[os.environ[n] for n in ({names}, 'OWN')], sys.argv[1:])"
-    running = launch(tmp_path, 3, code, OWN="own")
-    assert running.wait(ENOUGH) == 0
-    for rank in range(3):
-        out = (tmp_path / f"{rank}.out").read_text()
-        assert out == f"{rank} {rank} 3 3 127.0.0.1 12345 own ['an argument', '*']\n"
-    assert json.loads((tmp_path / "failed.json").read_text()) == {}
-
-
-@pytest.mark.parametrize(
-    ("end", "code", "failed"),
-    [("sys.exit(7)", 7, 7), ("os.kill(os.getpid(), 9)", 137, -9), ("boo", 1, 1)],
-)
-def test_one_rank_fails(tmp_path: Path, end: str, code: int, failed: int) -> None:
-    script = (
-        "import os, sys, time\n"
-        "if os.environ['RANK'] == '1':\n"
-        "    while not os.path.exists('up'): time.sleep(0.01)\n"
-        f"    {end}\n"
-        "open('up', 'w').close(); time.sleep(600)"
-    )
-    script = f"import os; os.chdir({str(tmp_path)!r})\n{script}"
-    running = launch(tmp_path, 2, script)
-    assert running.wait(ENOUGH) == code
-    assert json.loads((tmp_path / "failed.json").read_text()) == {"1": failed}
-    error = (tmp_path / "1.err").read_text()
-    assert ("NameError" in error) == (end == "boo")
-
-
-def test_ranks_of_another_host_come_before(tmp_path: Path) -> None:
-    code = "import os; print(*[os.environ[n] for n in ('RANK', 'LOCAL_RANK', 'WORLD_SIZE')])"
-    code += "; os._exit(int(os.environ['LOCAL_RANK']))"
-    running = launch(tmp_path, 2, code, offset=3, PYTHONUNBUFFERED="1")
-    assert running.wait(ENOUGH) == 1
-    assert (tmp_path / "4.out").read_text() == "4 1 5\n"
-    assert json.loads((tmp_path / "failed.json").read_text()) == {"4": 1}
-
-
-def test_no_restarts_without_torchs_own_launcher(tmp_path: Path) -> None:
-    assert launch(tmp_path, 2, "pass", restarts=1).wait(ENOUGH) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["job.json"]
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("workers", [0, 2])
-def test_the_ranks_end_with_the_launcher(tmp_path: Path, workers: int, number: int) -> None:
-    script = (
-        f"import os, time; os.chdir({str(tmp_path)!r})\n"
-        "try: open(f'{os.getpid()}.pid', 'w').close(); time.sleep(600)\n"
-        "except KeyboardInterrupt: open(f'{os.getpid()}.told', 'w').close()"
-    )
-    running = launch(tmp_path, workers, script)
-    until(lambda: len([*tmp_path.glob("*.pid")]) == max(workers, 1), running)
-    running.send_signal(number)
-    assert running.wait(ENOUGH) == 128 + number
-    assert all(has_ended(path.stem) for path in tmp_path.glob("*.pid"))
-    told = max(workers, 1) if number == signal.SIGINT else 0
-    assert len([*tmp_path.glob("*.told")]) == told
-    assert not (tmp_path / "failed.json").exists()

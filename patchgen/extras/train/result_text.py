@@ -1,4 +1,4 @@
-"""Report of a run: lines for people, plain data for scripts. Prints nothing."""
+"""Text of a result: lines for people, plain data for scripts. Prints nothing."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.verify import exits
-from patchgen.extras.lab import report as lab
+from patchgen.extras.lab.switch.counters import columns
 from patchgen.extras.train.ways import STOCK
 from patchgen.system import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from patchgen.extras.train.job import Rank, Result, Setup
+    from patchgen.extras.train.results import RankReport, Result
+    from patchgen.extras.train.setup import Setup
 
 _FAILOVER = {
     "failovers": ("failovers", ","),
@@ -42,7 +43,6 @@ def data(result: Result) -> dict[str, Any]:
         "ranks": [
             {
                 "rank": rank.rank,
-                **({"host": result.places.get(rank.rank, "")} if result.places else {}),
                 "world": rank.world,
                 "backend": rank.backend,
                 "group": rank.group,
@@ -57,8 +57,7 @@ def data(result: Result) -> dict[str, Any]:
 def failures(result: Result) -> Iterator[str]:
     """Lines on the ranks that failed."""
     for rank, code in result.failed.items():
-        host = f" on {result.places[rank]}" if rank in result.places else ""
-        yield f"rank {rank}{host} {_describe_end(code)}"
+        yield f"rank {rank} {_describe_end(code)}"
 
 
 def lines(result: Result) -> Iterator[str]:
@@ -72,7 +71,7 @@ def lines(result: Result) -> Iterator[str]:
     if counted:
         yield from _table(counted, result)
     elif result.counters is not None:
-        headings, rows = lab.columns(result.counters)
+        headings, rows = columns(result.counters)
         yield from tables.lines(["rank", *headings], [[str(r), *rows[r]] for r in sorted(rows)])
     why = reason(result)
     if why:
@@ -85,10 +84,10 @@ def _switch(setup: Setup) -> str:
     return "; the switch is simulated" if setup.simulated else ""
 
 
-def _table(ranks: Sequence[Rank], result: Result) -> Iterator[str]:
+def _table(ranks: Sequence[RankReport], result: Result) -> Iterator[str]:
     """Rows of the ranks: the counts of their torch, then those of a software switch."""
-    counters, places = result.counters, result.places
-    headings, packets = lab.columns(counters) if counters is not None else ((), {})
+    counters = result.counters
+    headings, packets = columns(counters) if counters is not None else ((), {})
     reports = [rank.report or {} for rank in ranks]
     failed = any(_failover(report)["failovers"] for report in reports)
     reasons = [
@@ -97,12 +96,10 @@ def _table(ranks: Sequence[Rank], result: Result) -> Iterator[str]:
     fallen = [f"Gloo: {name}" for name in reasons]
     counted = _packets(reports)
     over = _FAILOVER if failed else {}
-    host = ["host"] if places else []
     titles = ["allreduces delegated", "bytes", *over, *fallen, *counted.values(), *headings]
     rows = [
         [
             str(rank.rank) + ("" if rank.final else "*"),
-            *(places.get(rank.rank, "") for _ in host),
             *(f"{number:,}" for number in rank.delegated),
             *(format(_failover(report)[name], style) for name, style in over.values()),
             *(f"{report['fallbacks'][name]:,}" for name in reasons),
@@ -111,7 +108,7 @@ def _table(ranks: Sequence[Rank], result: Result) -> Iterator[str]:
         ]
         for rank, report in zip(ranks, reports)
     ]
-    yield from tables.lines(["rank", *host, *titles], rows)
+    yield from tables.lines(["rank", *titles], rows)
     if failed:
         why = next(filter(None, (_failover(report)["reason"] for report in reports)), "")
         yield f"warning: SwitchML failed, and the ranks went on over Gloo: {why}"
@@ -157,7 +154,7 @@ def reason(result: Result) -> str:
     return "no process group was made by torch.distributed.init_process_group"
 
 
-def _group_reason(rank: Rank) -> str:
+def _group_reason(rank: RankReport) -> str:
     if rank.world == 1:
         return "the process group has 1 rank, which has nobody to sum with"
     if not rank.group or rank.report is None:

@@ -1,4 +1,4 @@
-"""Counters of a switch, as tables."""
+"""Counters of a software switch, as tables and as columns of a row for each rank."""
 
 from __future__ import annotations
 
@@ -29,6 +29,13 @@ _SET = {
     "answered_again": "answered again",
 }
 _PORT = {"port": "port", "received": "frames in", "sent": "frames out", "no_room": "no room"}
+_BY_RANK = {
+    "received": "packets",
+    "summed": "summed",
+    "resent": "sent again",
+    "answered_again": "answered again",
+}
+_SELDOM = {"lost": "lost", "answers_lost": "answers lost", "malformed": "malformed"}
 
 
 def lines(counters: Mapping[str, Any]) -> Iterator[str]:
@@ -50,6 +57,19 @@ def lines(counters: Mapping[str, Any]) -> Iterator[str]:
             f"delivered twice: {counters['duplicated']:,}, after later ones: "
             f"{counters['overtaken']:,} (seed {counters['seed']})"
         )
+
+
+def columns(counters: Mapping[str, Any]) -> tuple[Sequence[str], Mapping[int, Sequence[str]]]:
+    """Headings, and the cells of each rank that came to the switch.
+
+    Packets are those that came from the rank, and those of them that were summed, that had come
+    before, and that were answered once more. What seldom is not 0 is left out where it is.
+    """
+    workers = counters["workers"]
+    seldom = {name: text for name, text in _SELDOM.items() if any(one[name] for one in workers)}
+    shown = {**_BY_RANK, **seldom}
+    rows = {int(one["rank"]): [f"{one[name]:,}" for name in shown] for one in workers}
+    return [*shown.values()], rows
 
 
 def _table(columns: Mapping[str, str], items: Sequence[Mapping[str, Any]]) -> Iterator[str]:

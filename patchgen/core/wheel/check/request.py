@@ -1,24 +1,28 @@
-"""Site of a build: its paths and its environment variables."""
+"""Request for a check: the build that is asked for."""
 
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from patchgen.core.patch.limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchgen.errors import ToolError
+    from patchgen.core.patch.pins import Pin
+    from patchgen.options import Options
 
 _OFF = {"0", "OFF", "NO", "FALSE", "N"}  # as PyTorch's setup.py reads a variable
 
 
 @dataclass(frozen=True)
-class Site:
-    """Site of a build. Paths are as `os` takes them, absolute or relative to `cwd`."""
+class CheckRequest:
+    """Build that is asked for. Paths are as `os` takes them, absolute or relative to `cwd`."""
 
+    options: Options
+    pin: Pin
     work: str
     """Directory for source, environment and objects; need not exist."""
     python: str | None
@@ -38,6 +42,11 @@ class Site:
         return os.path.normpath(os.path.join(self.cwd, path))
 
     @property
+    def limits(self) -> Limits:
+        """Versions that the release builds with."""
+        return Limits(f"PyTorch {self.pin.version}", self.pin.recipe.limits)
+
+    @property
     def prefix(self) -> str:
         """The environment that a build makes from the lock, and uses."""
         return os.path.join(self.path(self.work), "env")
@@ -46,20 +55,3 @@ class Site:
         """A variable that is on or off, or None where nothing is said."""
         value = self.environ.get(name)
         return value.upper() not in _OFF if value else None
-
-
-def which(name: str, environ: Mapping[str, str]) -> str | None:
-    """A program of the PATH of `environ`."""
-    return shutil.which(name, path=environ.get("PATH", os.defpath))
-
-
-def lines(error: ToolError) -> tuple[str, ...]:
-    """Command that failed, and the line of its output that says why."""
-    said = [line.strip() for line in str(error).splitlines() if line.strip()]
-    why = said[-1:] if any(line.startswith("Traceback") for line in said) else said[1:2]
-    return (said[0], *why)
-
-
-def reason(error: OSError) -> str:
-    """Reason of the operating system, without the path."""
-    return error.strerror or str(error)

@@ -2,7 +2,7 @@
 
 Runs under Python 3.6 and newer with any torch since 1.7, and imports nothing of this package.
 Nothing happens until torch.distributed is imported. Then the functions that make and end process
-groups do a little more: the rank gets its own switchml.cfg before its group is made, the plugin
+groups do a little more: variables get the rank's own values before its group is made, the plugin
 takes Gloo's place where that is the way, and what SwitchML counted is written to a file.
 """
 
@@ -22,10 +22,8 @@ from urllib.parse import parse_qs, urlsplit
 JOB = "SWITCHML_RUN"  # the variable that names the file of the job
 CONFIG = "SWITCHML_CONFIG"
 C10D = "torch.distributed.distributed_c10d"
+REPORTS = "ranks"  # the directory of what the ranks tell, in that of the job
 GLOO, PLUGIN = "gloo", "switchml"
-# In the template of a configuration.
-RANK_MARK, WORLD_MARK, CPUS_MARK = "@RANK@", "@WORKERS@", "@CPUS@"
-PORT_MARK = "@PORT of {}@"  # of so many ports, which are for ranks that follow each other
 
 
 def translated(backend: str) -> str:
@@ -34,29 +32,17 @@ def translated(backend: str) -> str:
     return ",".join(re.sub(f"(^|:){GLOO}$", rf"\g<1>{PLUGIN}", name.strip()) for name in names)
 
 
-def place(arguments: "dict[str, Any]", environ: "dict[str, str]") -> "tuple[int, int]":
-    """The rank and the number of ranks that init_process_group is going to have; -1: not known."""
+def place(arguments: "dict[str, Any]", environ: "dict[str, str]") -> int:
+    """The rank that init_process_group is going to have; -1: not known."""
+    given = arguments.get("rank")
+    if given is not None and given >= 0:
+        return int(given)
     query = parse_qs(urlsplit(arguments.get("init_method") or "env://").query)
-    found = []
-    for name in ("rank", "world_size"):
-        given = arguments.get(name)
-        if given is None or given < 0:
-            texts = [*query.get(name, []), environ.get(name.upper(), "")]
-            given = next((int(text) for text in texts if text.isdigit()), -1)
-        found.append(int(given))
-    return found[0], found[1]
+    texts = [*query.get("rank", []), environ.get("RANK", "")]
+    return next((int(text) for text in texts if text.isdigit()), -1)
 
 
-def filled(template: str, rank: int, world: int, cpus: str = CPUS_MARK) -> str:
-    """The configuration of a rank."""
-    ports = PORT_MARK.format(r"(\d+)")
-    text = re.sub(ports, lambda found: str(rank % int(found.group(1))), template)
-    for mark, value in ((RANK_MARK, str(rank)), (WORLD_MARK, str(world)), (CPUS_MARK, cpus)):
-        text = text.replace(mark, value)
-    return text
-
-
-class Rank:
+class HookedRank:
     """Part of this process in the job."""
 
     def __init__(self, job: "dict[str, Any]") -> None:
@@ -64,7 +50,7 @@ class Rank:
         self.pid = 0  # of the process that made a group: its forks tell nothing
         self.told = {}  # type: dict[str, Any]
         self.took_over = False
-        self.inherited = os.environ.get(CONFIG)
+        self.inherited = {name: os.environ.get(name) for name in job["by_rank"]}
         self.c10d = None  # type: Any
 
     def wrap(self, c10d: Any) -> None:  # the module
@@ -74,7 +60,7 @@ class Rank:
             self.write(f"other-{os.getpid()}.json", {"root": root})
             return
         self.c10d = c10d
-        c10d.configure_switchml = self.configure  # for who needs it before there is a group
+        self.configure(place({}, dict(os.environ)))  # for who needs it before there is a group
         self.surround("init_process_group", self.initialize)
         self.surround("destroy_process_group", self.destroy)
         if hasattr(getattr(c10d, "ProcessGroup", None), "_register_backend"):
@@ -106,7 +92,7 @@ class Rank:
             given = inspect.signature(original).bind(*args, **named).arguments
         except TypeError:
             return original(*args, **named)  # which says what is wrong
-        self.configure(*place(given, dict(os.environ)))
+        self.configure(place(given, dict(os.environ)))
         if hasattr(self.c10d, "BackendConfig"):
             # DistributedDataParallel imports it, and after this its defaults hold the group for
             # ever, so that Gloo's threads outlive the interpreter and abort the process.
@@ -181,22 +167,11 @@ class Rank:
         each = ",".join(f"{device}:{name}" for device, name in devices.items())
         return GLOO if set(devices.values()) == {GLOO} else each
 
-    def configure(self, rank: int, world: int) -> None:
-        """Names this rank's switchml.cfg in the environment."""
-        files, template = self.job["files"], self.job["template"]
-        if os.environ.get(CONFIG) != self.inherited or rank < 0:
-            return  # the script has named its own, or says nothing of its rank
-        if template is not None and world > 0:
-            cpus = self.job["cpus"] or [CPUS_MARK]
-            text = filled(template, rank, world, cpus[rank % len(cpus)])
-            path = os.path.join(self.job["directory"], f"switchml-{rank}-{os.getpid()}.cfg")
-            with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-                file.write(text)
-        elif rank < len(files):
-            path = files[rank]
-        else:
-            return
-        os.environ[CONFIG] = self.inherited = path
+    def configure(self, rank: int) -> None:
+        """Gives variables the values of this rank, but for those that the script has set."""
+        for name, values in self.job["by_rank"].items():
+            if 0 <= rank < len(values) and os.environ.get(name) == self.inherited[name]:
+                os.environ[name] = self.inherited[name] = values[rank]
 
     def report(self) -> "dict[str, Any] | None":
         """Report of SwitchML in this process."""
@@ -216,7 +191,7 @@ class Rank:
 
     def write(self, name: str, data: "dict[str, Any]") -> None:
         """Writes a file whole or not at all; the rank goes on without."""
-        path = os.path.join(self.job["directory"], "ranks", name)
+        path = os.path.join(self.job["directory"], REPORTS, name)
         with contextlib.suppress(OSError):
             with open(path + ".new", "w", encoding="ascii") as file:
                 json.dump(data, file)
@@ -226,7 +201,7 @@ class Rank:
 class Finder:
     """Sees the import of torch.distributed, once."""
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(self, rank: HookedRank) -> None:
         self.rank = rank
 
     def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> Any:
@@ -252,7 +227,7 @@ def activate() -> None:
     if not os.path.exists(path):
         return
     with open(path, encoding="ascii") as file:
-        rank = Rank(json.load(file))
+        rank = HookedRank(json.load(file))
     sys.meta_path.insert(0, Finder(rank))
     leave = os._exit
 

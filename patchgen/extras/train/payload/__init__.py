@@ -1,0 +1,1 @@
+"""Files that run in somebody else's Python, beside the user's script."""

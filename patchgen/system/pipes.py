@@ -1,0 +1,118 @@
+"""Pipes of programs, and what is kept or given out of what is read from them."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import time
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Take = Callable[[bytes], object]
+
+_READ = 1 << 16  # bytes
+_WRITTEN = 1 << 12  # bytes: what a pipe that can be written to takes at once
+_LONGEST = 1 << 20  # bytes of a line that are held back until its end comes
+
+
+class Tail:
+    """Bytes that were read: all, or as many of the last as are wanted."""
+
+    def __init__(self, most: int | None = None) -> None:
+        """Keeps all, or `most` bytes."""
+        self._most = most
+        self._read = bytearray()
+
+    def __call__(self, read: bytes) -> None:
+        """Takes more of it."""
+        self._read += read
+        if self._most is not None and len(self._read) > 2 * self._most:
+            del self._read[: -self._most]
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._read if self._most is None else self._read[-self._most :])
+
+
+class Lines:
+    """Gives out what was read line by line, each with its end.
+
+    A carriage return ends a line too, since progress bars are told apart by it.
+    """
+
+    def __init__(self, output: Take) -> None:
+        """Gives them to `output`."""
+        self._output = output
+        self._pending = bytearray()
+
+    def __call__(self, read: bytes) -> None:
+        """Gives out the lines that are whole with these bytes; without bytes, what is left."""
+        self._pending += read
+        # One at the very end may be followed by a newline.
+        done = max(self._pending.rfind(b"\n"), self._pending.rfind(b"\r", 0, -1)) + 1
+        if not read or (done == 0 and len(self._pending) > _LONGEST):
+            done = len(self._pending)
+        whole = bytes(self._pending[:done])
+        del self._pending[:done]
+        for line in whole.splitlines(keepends=True):
+            self._output(line if line.endswith((b"\n", b"\r")) else line + b"\n")
+
+
+class Pipes:
+    """This process's ends of pipes, and who takes what is read from them."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._unwritten: dict[int, tuple[IO[bytes], bytes]] = {}
+        self._left = 0
+
+    def read(self, descriptor: int, take: Take) -> None:
+        """Gives what is read to `take`, and b"" at the end."""
+        self._selector.register(descriptor, selectors.EVENT_READ, take)
+        self._left += 1
+
+    def write(self, file: IO[bytes], data: bytes) -> None:
+        """Writes, then closes the file. Where nobody reads it, the rest is dropped."""
+        self._unwritten[file.fileno()] = file, data
+        self._selector.register(file, selectors.EVENT_WRITE)
+
+    @property
+    def open(self) -> bool:
+        """True as long as a pipe that has an end has not come to it."""
+        return self._left > 0
+
+    def turn(self, limit: float) -> None:
+        """Moves what can be moved now; waits for it at most `limit` seconds.
+
+        Raises:
+            Whatever one who takes has raised.
+        """
+        if not self.open:
+            time.sleep(limit)
+            return
+        for key, _ in self._selector.select(limit):
+            if key.events == selectors.EVENT_WRITE:
+                self._write(key.fd)
+                continue
+            read = os.read(key.fd, _READ)
+            if not read:
+                self._selector.unregister(key.fd)
+                self._left -= 1
+            key.data(read)
+
+    def _write(self, descriptor: int) -> None:
+        file, rest = self._unwritten[descriptor]
+        try:
+            rest = rest[os.write(descriptor, rest[:_WRITTEN]) :]
+        except BrokenPipeError:
+            rest = b""
+        self._unwritten[descriptor] = file, rest
+        if not rest:
+            self._selector.unregister(descriptor)
+            del self._unwritten[descriptor]
+            file.close()
+
+    def close(self) -> None:
+        """Forgets all pipes."""
+        self._selector.close()
