@@ -76,11 +76,6 @@ EXIT_CODES: dict[int, str] = dict(
 ends by that very signal, which a shell shows as 128 and its number."""
 
 
-def find_family(code: int) -> type[PatchgenError]:
-    """The family of errors with an exit code; that of programs that failed for any other code."""
-    return next((one for one in _FAMILIES if one.exit_code == code), ToolError)
-
-
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -13,11 +14,10 @@ from patchgen.cli import params, path_types
 from patchgen.cli.compare import show
 from patchgen.cli.console import Command, data, option, print_json, progress, say, show_checks
 from patchgen.errors import CheckError
-from patchgen.system import paths, tables
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Sources
-    from patchgen.core.wheel.rebuild import Outcome, Site, Target
+    from patchgen.core.wheel.rebuild import Means, Reader, Record
 
 _OUTPUT = "rebuilt"
 _WHEEL_WORK = "/var/tmp/switchml-patch/rebuild"  # noqa: S108  # survives a reboot; not secret
@@ -91,7 +91,9 @@ class _Rebuild:
 )
 @params.place_options
 @params.cache_option
-@click.option("--dry-run", is_flag=True, help="Print what it needs and lacks, and do nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print what of the record is not here, and do nothing."
+)
 @params.json_option
 @params.into(_Rebuild)
 def rebuild(request: _Rebuild) -> None:
@@ -102,19 +104,21 @@ def rebuild(request: _Rebuild) -> None:
     """
     from patchgen.core.wheel import rebuild as again  # no other command needs it
 
-    target = again.find(request.target, request.record, tuple(again.KINDS))
+    kinds = _list_kinds()
+    record = again.find(request.target, request.record, kinds)
     output = os.path.abspath(request.output)
-    again.check_output(target, output)
+    again.check_output(record, output)
     with progress():
-        site = _site(request, target)
-        checks = again.find_needs(target, site)
-        lacking = [check for check in checks if check.required and not check.ok]
-        ends = request.dry_run or bool(lacking)
+        means = _find_means(request, record)
+        lacks = again.find_lacks(record, kinds, means)
+        ends = request.dry_run or any(lack.required for lack in lacks)
         if ends or not request.as_json:
-            show_checks(checks, as_json=request.as_json)
+            show_checks(lacks, as_json=request.as_json)
+        if not lacks and not request.as_json:
+            say("all that the build needs is here as it was recorded")
         if ends:
             return
-        outcome = again.rebuild(target, site, output)
+        outcome = again.rebuild(record, kinds, means, output)
     if request.as_json:
         differences = [{**asdict(one), "kind": one.kind.value} for one in outcome.differences]
         print_json(
@@ -123,51 +127,54 @@ def rebuild(request: _Rebuild) -> None:
                 "rebuilt": outcome.made,
                 "attestation": outcome.attestation,
                 "differences": differences,
-                "causes": [asdict(one) for one in outcome.causes],
-                "checks": [data(check) for check in checks],
+                "checks": [data(lack) for lack in lacks],
             }
         )
     else:
-        _show(outcome)
+        say(f"rebuilt {outcome.made}")
+        show([*outcome.differences])
+        if outcome.attestation:
+            say(f"wrote {outcome.attestation}; sign it with cosign attest-blob")
+        else:
+            say(f"see why with: {shlex.join(['diffoscope', record.path, outcome.made])}")
     if outcome.differences:
         click.get_current_context().exit(CheckError.exit_code)
 
 
-def _show(outcome: Outcome) -> None:
-    from patchgen.core.wheel.rebuild import diffoscope
-
-    say(f"rebuilt {outcome.made}")
-    show([*outcome.differences])
-    if outcome.attestation:
-        say(f"wrote {outcome.attestation}; sign it with cosign attest-blob")
-    if outcome.causes:
-        rows = [
-            (one.name, *(paths.printable(text or "-") for text in (one.left, one.right)))
-            for one in outcome.causes
-        ]
-        for line in tables.lines(("recorded value", "A", "B"), rows, words=3):
-            click.echo(line)
-    if outcome.pairs:
-        with progress():
-            for line in diffoscope.describe(outcome.pairs, os.environ):
-                click.echo(line)
-
-
-def _site(request: _Rebuild, target: Target) -> Site:
+def _list_kinds() -> dict[str, Reader]:
+    """Readers of records, by the kind that is in them."""
+    from patchgen.core.library import origin
     from patchgen.core.wheel import provenance
-    from patchgen.core.wheel.rebuild import Site
+    from patchgen.core.wheel.rebuild import pytorch
+    from patchgen.extras.install import provenance as installed
+    from patchgen.extras.install.graft import rebuilding as graft
+    from patchgen.extras.install.plugin import rebuilding as plugin
+    from patchgen.extras.lab.client import rebuilding as client
+    from patchgen.extras.lab.simulator import rebuilding as simulator
+
+    return {
+        origin.CLIENT: client.read,
+        origin.SIMULATOR: simulator.read,
+        installed.PLUGIN: plugin.read,
+        installed.GRAFT: graft.read,
+        provenance.KIND: pytorch.read,
+    }
+
+
+def _find_means(request: _Rebuild, record: Record) -> Means:
+    from patchgen.core.wheel import provenance
+    from patchgen.core.wheel.rebuild import Means
     from patchgen.system.interpreter import locate
 
     known, wanted = params.known_pins(request.pytorch)
-    beside = os.path.join(os.path.dirname(target.path), params.LOCK)
+    beside = os.path.join(os.path.dirname(record.path), params.LOCK)
     lock = request.lock_file or (beside if os.path.exists(beside) else params.LOCK)
-    whole = target.provenance.kind == provenance.KIND
-    return Site(
+    whole = record.provenance.kind == provenance.KIND
+    return Means(
         work=os.path.abspath(request.work or (_WHEEL_WORK if whole else tempfile.gettempdir())),
         cache=params.cache(request.cache),
         environ=dict(os.environ),
         pins=known if wanted is None else (wanted, *known),
-        pytorch=request.pytorch,
         python=locate(request.interpreter) if request.interpreter else None,
         lock=os.path.abspath(lock),
         source=os.path.abspath(request.source) if request.source else None,

@@ -79,9 +79,9 @@ class CompletedRun:
         return [line for line in lines if line][-count:]
 
 
-def with_temporary(directory: str) -> dict[str, str]:
-    """Our environment, with another directory for temporary files."""
-    return {**os.environ, "TMPDIR": directory}
+def with_temporary(directory: str, environ: Mapping[str, str] | None) -> dict[str, str]:
+    """An environment, else ours, with another directory for temporary files."""
+    return {**(os.environ if environ is None else environ), "TMPDIR": directory}
 
 
 def without_git(environ: Mapping[str, str]) -> dict[str, str]:

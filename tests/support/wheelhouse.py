@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchgen.core.patch import pins
-from patchgen.core.wheel.provenance import Isolation, Provenance
+from patchgen.core.wheel.provenance import Isolation, WheelInputs
 from patchgen.options import resolve
 from patchgen.system.files import Artifact
 
@@ -21,7 +21,7 @@ WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-n
 COMMIT = "57bffc3a8e4fee0cce31e1ff1f662ccf7b16db57"
 GLOO = "3dc0328fe6a9d47bd47c0c6ca145a0d8a21845c6"
 (PIN,) = (pin for pin in pins.shipped() if pin.commit == COMMIT)
-PROVENANCE = Provenance(
+PROVENANCE = WheelInputs(
     wheel=Artifact("torch-1.7.1+switchml.dpdk-cp39-cp39-linux_x86_64.whl", 17, "1" * 64),
     version="1.7.1+switchml.dpdk",
     pin=PIN,

@@ -38,21 +38,6 @@ FLOORS = (
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 BESIDE = {"extras/install": {"extras/lab"}, "extras/train": {"extras/install", "extras/lab"}}
 """Extras that an extra imports."""
-TO_MEND = {
-    ("core.wheel.rebuild.__init__", "extras.install.plugin.__init__"),
-    ("core.wheel.rebuild.kinds", "extras.install.graft.provenance"),
-    ("core.wheel.rebuild.kinds", "extras.install.plugin.__init__"),
-    ("core.wheel.rebuild.kinds", "extras.lab.client.mends.__init__"),
-    ("core.wheel.rebuild.needs", "extras.install.graft.provenance"),
-    ("core.wheel.rebuild.needs", "extras.install.materials"),
-    ("core.wheel.rebuild.needs", "extras.lab.client.checkout"),
-    ("core.wheel.rebuild.needs", "extras.lab.client.mends.__init__"),
-    ("core.wheel.rebuild.needs", "extras.lab.simulator.__init__"),
-    ("core.wheel.rebuild.shape", "extras.install.graft.provenance"),
-    ("core.wheel.rebuild.shape", "extras.install.plugin.__init__"),
-    ("core.wheel.rebuild.shape", "extras.lab.client.checkout"),
-}
-"""Imports against the rule, which are to go."""
 
 
 def room(module: str) -> str:
@@ -124,8 +109,7 @@ def test_a_module_is_of_a_size_to_read(module: str) -> None:
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_no_import_runs_upwards(module: str) -> None:
     mine = FLOOR.get(room(module), 0)
-    above = {name for name in imported(nodes(module)) if FLOOR[room(name)] > mine}
-    assert {(module, name) for name in above} <= TO_MEND
+    assert {name for name in imported(nodes(module)) if FLOOR[room(name)] > mine} == set()
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
@@ -135,8 +119,7 @@ def test_the_core_imports_no_extra_and_an_extra_few(module: str) -> None:
         return
     allowed = {mine, *BESIDE.get(mine, ())}
     extras = {name for name in imported(nodes(module)) if name.startswith("extras.")}
-    other = {name for name in extras if room(name) not in allowed}
-    assert {(module, name) for name in other} <= TO_MEND
+    assert {name for name in extras if room(name) not in allowed} == set()
 
 
 def test_what_runs_in_another_python_imports_nothing_of_ours() -> None:

@@ -25,31 +25,31 @@ if TYPE_CHECKING:
 
     from patchgen.core.wheel.env.lockfile import Lock, Package
     from patchgen.core.wheel.linked import Library, Linked
-    from patchgen.core.wheel.provenance import Provenance
+    from patchgen.core.wheel.provenance import WheelInputs
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "urn:switchml-patch")
 _PROPERTY = "switchml-patch:"
 
 
-def document(provenance: Provenance, lock: Lock | None, linked: Linked) -> str:
+def document(inputs: WheelInputs, lock: Lock | None, linked: Linked) -> str:
     """The JSON text.
 
     Repositories that were compiled, the patch and the client library are what the wheel consists
     of. What has shared objects that it needs is beside it. The other packages of the lock are
     excluded in scope: they built it, and are no part of it.
     """
-    wheel = _wheel(provenance)
+    wheel = _wheel(inputs)
     packages = _packages(lock, linked)
     parts = [
-        *_repositories(provenance, linked),
-        _patch(provenance),
-        *_client(provenance),
+        *_repositories(inputs, linked),
+        _patch(inputs),
+        *_client(inputs),
         *_beside(linked, packages),
     ]
     bom = Bom(
-        serial_number=uuid.uuid5(_NAMESPACE, provenance.wheel.sha256),
+        serial_number=uuid.uuid5(_NAMESPACE, inputs.wheel.sha256),
         metadata=BomMetaData(
-            timestamp=datetime.fromtimestamp(provenance.epoch, timezone.utc),
+            timestamp=datetime.fromtimestamp(inputs.epoch, timezone.utc),
             component=wheel,
             lifecycles=[PredefinedLifecycle(LifecyclePhase.BUILD)],
             tools=ToolRepository(
@@ -72,24 +72,24 @@ def document(provenance: Provenance, lock: Lock | None, linked: Linked) -> str:
     return json.dumps(written, indent=2, sort_keys=True) + "\n"
 
 
-def _wheel(provenance: Provenance) -> Component:
-    purl = PackageURL("pypi", name="torch", version=provenance.version)
+def _wheel(inputs: WheelInputs) -> Component:
+    purl = PackageURL("pypi", name="torch", version=inputs.version)
     return Component(
         name="torch",
-        version=provenance.version,
+        version=inputs.version,
         purl=purl,
         bom_ref=purl.to_string(),
-        hashes=[_sha256(provenance.wheel.sha256)],
-        properties=[Property(name=f"{_PROPERTY}file", value=provenance.wheel.name)],
+        hashes=[_sha256(inputs.wheel.sha256)],
+        properties=[Property(name=f"{_PROPERTY}file", value=inputs.wheel.name)],
     )
 
 
-def _repositories(provenance: Provenance, linked: Linked) -> list[Component]:
+def _repositories(inputs: WheelInputs, linked: Linked) -> list[Component]:
     """Repositories that were compiled; all, marked as such, where that is unknown."""
     compiled = linked.repositories
     found = [
-        _repository(provenance, path)
-        for path in sorted(provenance.commits)
+        _repository(inputs, path)
+        for path in sorted(inputs.commits)
         if compiled is None or path in compiled
     ]
     if compiled is None:
@@ -98,8 +98,8 @@ def _repositories(provenance: Provenance, linked: Linked) -> list[Component]:
     return found
 
 
-def _repository(provenance: Provenance, path: str) -> Component:
-    address, commit = provenance.addresses[path], provenance.commits[path]
+def _repository(inputs: WheelInputs, path: str) -> Component:
+    address, commit = inputs.addresses[path], inputs.commits[path]
     owner, name = owner_and_name(address)
     if "://github.com/" in address:
         purl = PackageURL("github", namespace=owner, name=name, version=commit)
@@ -118,26 +118,26 @@ def _repository(provenance: Provenance, path: str) -> Component:
     )
 
 
-def _patch(provenance: Provenance) -> Component:
-    flags = " ".join(provenance.options.flags)
+def _patch(inputs: WheelInputs) -> Component:
+    flags = " ".join(inputs.options.flags)
     return Component(
         name=PATCH,
         type=ComponentType.FILE,
         bom_ref="patch",
-        hashes=[_sha256(provenance.patch_sha256)],
+        hashes=[_sha256(inputs.patch_sha256)],
         properties=[Property(name=f"{_PROPERTY}flags", value=flags)],
     )
 
 
-def _client(provenance: Provenance) -> list[Component]:
-    if provenance.client_sha256 is None:
+def _client(inputs: WheelInputs) -> list[Component]:
+    if inputs.client_sha256 is None:
         return []
-    simulator = "true" if provenance.simulator else "false"
+    simulator = "true" if inputs.simulator else "false"
     return [
         Component(
             name=CLIENT,
             bom_ref="client",
-            hashes=[_sha256(provenance.client_sha256)],
+            hashes=[_sha256(inputs.client_sha256)],
             properties=[Property(name=f"{_PROPERTY}simulator", value=simulator)],
         )
     ]

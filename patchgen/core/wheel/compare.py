@@ -20,12 +20,8 @@ if TYPE_CHECKING:
     from patchgen.system.zips import Archive
 
 
-_AR = b"!<arch>\n"
-_AR_HEADER = 60  # bytes before each object of an archive
-
-
-class Kind(enum.Enum):
-    """Kind of a difference. Only the first three change what is installed."""
+class Aspect(enum.Enum):
+    """Aspect in which two archives differ. Only the first three change what is installed."""
 
     PRESENCE = "presence"
     CONTENTS = "contents"
@@ -53,7 +49,7 @@ class Difference:
 
     path: str
     """Path of the file in the archives; empty for the archives themselves."""
-    kind: Kind
+    kind: Aspect
     left: Value
     right: Value
     offset: int | None = None
@@ -62,7 +58,7 @@ class Difference:
     @property
     def of_file(self) -> bool:
         """True where the installed files differ, and not only the archives."""
-        return self.kind in {Kind.PRESENCE, Kind.CONTENTS, Kind.MODE}
+        return self.kind in {Aspect.PRESENCE, Aspect.CONTENTS, Aspect.MODE}
 
 
 def compare(left: str, right: str) -> list[Difference]:
@@ -85,12 +81,12 @@ def compare(left: str, right: str) -> list[Difference]:
     found.sort(key=lambda difference: not difference.of_file)
     wholes = sha256(left), sha256(right)
     if not found and wholes[0] != wholes[1]:
-        found.append(Difference("", Kind.ARCHIVE, *wholes))
+        found.append(Difference("", Aspect.ARCHIVE, *wholes))
     return found
 
 
 def compare_files(left: Mapping[str, str], right: Mapping[str, str]) -> list[Difference]:
-    """Compares files by their names; archives of objects are compared object by object.
+    """Compares files by their names.
 
     Args:
         left: path by name.
@@ -102,16 +98,11 @@ def compare_files(left: Mapping[str, str], right: Mapping[str, str]) -> list[Dif
     Raises:
         FileError: one cannot be read.
     """
-    found: list[Difference] = []
-    for name in sorted({**left, **right}):
-        one, two = _read(left.get(name)), _read(right.get(name))
-        if one != two:
-            whole = one is None or two is None
-            parts = [{} if whole else _split_archive(name, side) for side in (one, two)]
-            names = sorted({**parts[0], **parts[1]})
-            differing = [_differ(part, *(side.get(part) for side in parts)) for part in names]
-            found += filter(None, differing if any(differing) else [_differ(name, one, two)])
-    return found
+    found = (
+        _differ(name, _read(left.get(name)), _read(right.get(name)))
+        for name in sorted({**left, **right})
+    )
+    return [one for one in found if one is not None]
 
 
 def _read(path: str | None) -> bytes | None:
@@ -127,12 +118,12 @@ def _differ(name: str, left: bytes | None, right: bytes | None) -> Difference | 
         return None
     one, two = _measure(left), _measure(right)
     if left is None or right is None:
-        return Difference(name, Kind.PRESENCE, one, two)
+        return Difference(name, Aspect.PRESENCE, one, two)
     shorter = min(len(left), len(right))
     blocks = range(0, shorter, BLOCK)
     begin = next((at for at in blocks if left[at : at + BLOCK] != right[at : at + BLOCK]), shorter)
     offset = next((at for at in range(begin, shorter) if left[at] != right[at]), shorter)
-    return Difference(name, Kind.CONTENTS, one, two, offset)
+    return Difference(name, Aspect.CONTENTS, one, two, offset)
 
 
 def _measure(content: bytes | None) -> Contents | None:
@@ -141,36 +132,15 @@ def _measure(content: bytes | None) -> Contents | None:
     return Contents(len(content), hashlib.sha256(content).hexdigest())
 
 
-def _split_archive(name: str, content: bytes | None) -> dict[str, bytes]:
-    """Objects of an ar archive by name, as `lib.a(context.o)`; nothing of another file."""
-    found: dict[str, bytes] = {}
-    names, at = b"", len(_AR)
-    while content and content.startswith(_AR) and at + _AR_HEADER <= len(content):
-        title, size = content[at : at + 16].rstrip(), content[at + 48 : at + 58].strip()
-        if not size.isdigit():
-            break
-        at += _AR_HEADER
-        member = content[at : at + int(size)]
-        at += int(size) + int(size) % 2
-        if title == b"//":
-            names = member
-        elif title != b"/":  # the index follows from the objects
-            if title[1:].isdigit():
-                title = names[int(title[1:]) :].partition(b"\n")[0]
-            shown = f"{name}({title.rstrip(b'/').decode(errors='replace')})"
-            found[shown] = found.get(shown, b"") + member
-    return found
-
-
 def _of_entry(one: Archive, two: Archive, name: str) -> Iterator[Difference]:
     left, right, offset = _contents(one, two, name)
     if left is None or right is None:
-        yield Difference(name, Kind.PRESENCE, left, right)
+        yield Difference(name, Aspect.PRESENCE, left, right)
         return
     if offset is not None:
-        yield Difference(name, Kind.CONTENTS, left, right, offset)
+        yield Difference(name, Aspect.CONTENTS, left, right, offset)
     values = zip(_metadata(one.entries[name]), _metadata(two.entries[name]))
-    for kind, (mine, theirs) in zip((Kind.MODE, Kind.TIME, Kind.PACKING), values):
+    for kind, (mine, theirs) in zip((Aspect.MODE, Aspect.TIME, Aspect.PACKING), values):
         if mine != theirs:
             yield Difference(name, kind, mine, theirs)
 
@@ -210,5 +180,5 @@ def _order(one: Archive, two: Archive) -> Iterator[Difference]:
     right = [name for name in two.entries if name in one.entries]
     for mine, theirs in zip(left, right):
         if mine != theirs:
-            yield Difference("", Kind.ORDER, mine, theirs)
+            yield Difference("", Aspect.ORDER, mine, theirs)
             return

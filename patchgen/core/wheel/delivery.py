@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shlex
@@ -11,17 +12,25 @@ from typing import TYPE_CHECKING
 
 from patchgen.core.library import origin
 from patchgen.core.patch import patchfile
-from patchgen.core.wheel import companions, linked, previous, provenance, sbom
+from patchgen.core.wheel import linked, provenance, sbom
 from patchgen.core.wheel.linked import Linked
 from patchgen.core.wheel.provenance import Isolation
-from patchgen.system import files, process
+from patchgen.errors import PatchgenError
+from patchgen.system import files, process, statement
 from patchgen.system.files import Artifact
 
 if TYPE_CHECKING:
+    from patchgen.core.patch.recipes import Recipe
+    from patchgen.core.wheel.provenance import WheelInputs
     from patchgen.core.wheel.session import Session
     from patchgen.core.wheel.values import Built
 
 _LOGGER = logging.getLogger(__name__)
+_DIGITS = 12  # of a SHA-256
+_RUNTIME = ("numpy",)  # limits of a recipe that hold for running as well
+_CONSTRAINTS = """\
+# For every `pip install --constraint` beside this torch: pip then fails where it would replace it.
+"""
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,7 @@ def deliver(session: Session, built: Built) -> Delivered:
     os.makedirs(request.output, exist_ok=True)
     wheel = os.path.join(request.output, built.wheel.name)
     described = _describe(session, built)
-    moved = previous.move_aside(wheel, described)
+    moved = move_aside(wheel, described)
     if not os.path.isfile(wheel) or files.sha256(wheel) != built.wheel.sha256:
         with (
             open(os.path.join(request.wheels, built.wheel.name), "rb") as verified,
@@ -59,7 +68,7 @@ def deliver(session: Session, built: Built) -> Delivered:
     patched = os.path.join(request.output, provenance.PATCH)
     for path, content in {
         patched: patchfile.build(request.options, request.pin),
-        constraints: companions.constraints(request.version, request.recipe).encode(),
+        constraints: compose_constraints(request.version, request.recipe).encode(),
     }.items():
         files.replace(os.fsencode(path), content)
     bill = wheel + sbom.SUFFIX
@@ -67,15 +76,15 @@ def deliver(session: Session, built: Built) -> Delivered:
     if not provenance.written(wheel, described) or not os.path.isfile(bill):
         sbom.write(wheel, described, built.lock, _find_linked(session, built, wheel))
     beside = (patched, constraints, provenance.write(wheel, described), bill)
-    commands = companions.commands(python, wheel, constraints, request.recipe)
+    commands = list_commands(python, wheel, constraints, request.recipe)
     return Delivered(
         wheel, built.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), moved
     )
 
 
-def _describe(session: Session, built: Built) -> provenance.Provenance:
+def _describe(session: Session, built: Built) -> provenance.WheelInputs:
     request, wheel = session.request, built.wheel
-    return provenance.Provenance(
+    return provenance.WheelInputs(
         wheel=Artifact(wheel.name, wheel.size, wheel.sha256),
         version=request.version,
         pin=request.pin,
@@ -122,3 +131,71 @@ def install(delivered: Delivered) -> None:
     """
     _LOGGER.info("installing for %s", delivered.python)
     process.run(shlex.split(delivered.commands[0]), cwd="/", limit=None, supervised=True)
+
+
+def move_aside(wheel: str, inputs: WheelInputs) -> str | None:
+    """Moves a wheel, and what is written beside it, into a directory named by its SHA-256.
+
+    One that was built from the same pin, flags, homes and variables stays: another build of the
+    same takes its place.
+
+    Args:
+        wheel: the path that the new wheel is to have.
+        inputs: of the new wheel.
+
+    Returns:
+        The directory; None where nothing was moved.
+
+    Raises:
+        OSError: it cannot be moved. The wheel is moved last, so that another run goes on.
+    """
+    if not os.path.isfile(wheel):
+        return None
+    digest = files.sha256(wheel)
+    if digest == inputs.wheel.sha256:
+        return None
+    with contextlib.suppress(PatchgenError):  # nothing is known of it
+        made = statement.read(wheel + provenance.SUFFIX)
+        same = made.request == provenance.describe_request(inputs)
+        if same and made.subjects[0].sha256 == digest:
+            return None
+    directory, name = os.path.split(wheel)
+    kept = os.path.join(directory, digest[:_DIGITS])
+    os.makedirs(kept, exist_ok=True)
+    for suffix in (provenance.SUFFIX, sbom.SUFFIX, ""):
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(wheel + suffix, os.path.join(kept, name + suffix))
+    return kept
+
+
+def compose_constraints(version: str, recipe: Recipe) -> str:
+    """Composes the text of constraints.txt.
+
+    Args:
+        version: of the wheel, with its local part.
+        recipe: of its pin.
+    """
+    limits = [f"{name}{recipe.limits[name]}" for name in _RUNTIME if name in recipe.limits]
+    return _CONSTRAINTS + "".join(f"{line}\n" for line in [f"torch=={version}", *limits])
+
+
+def list_commands(
+    python: str, wheel: str, constraints: str, recipe: Recipe
+) -> tuple[tuple[str, ...], ...]:
+    """Lists the pip commands that install a wheel, what it needs and its companions, in order.
+
+    The first brings in this very file: pip leaves out a wheel whose version is installed already,
+    and another build of ours may have the same.
+
+    Args:
+        python: the interpreter to install into.
+        wheel: the path of the wheel.
+        constraints: the path of constraints.txt.
+        recipe: of the wheel's pin.
+    """
+    pip = (python, "-m", "pip", "install")
+    companions = [f"{name}=={version}" for name, version in sorted(recipe.companions.items())]
+    return (
+        (*pip, "--force-reinstall", "--no-deps", wheel),
+        (*pip, "--constraint", constraints, "torch", *companions),
+    )

@@ -84,9 +84,14 @@ class Place:
         return LOOPBACK
 
 
-def enclose(command: Sequence[str], directory: str, target: str) -> list[str]:
-    """A command that sees a directory in the place of another one, which is there."""
-    return [sys.executable, "-IS", _ENCLOSURE, "--at", directory, target, *command]
+def show_at(directory: str, target: str) -> None:
+    """Shows a directory in the place of another one to this process and to all that it starts.
+
+    Raises:
+        ToolError: the system refuses.
+    """
+    with _refused():
+        enclosure.show_at(directory, target)
 
 
 def find(work: str) -> Place:

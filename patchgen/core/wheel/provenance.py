@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from patchgen.core.library import origin
 from patchgen.errors import file_errors
-from patchgen.system import paths
-from patchgen.system import statement as statements
+from patchgen.system import paths, statement
+from patchgen.system.statement import Provenance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ SOURCE = "pytorch"
 PATCH = "switchml_pytorch.patch"
 LOCK = "conda-lock.yml"
 CLIENT = origin.ARCHIVE
-SUFFIX = statements.SUFFIX
+SUFFIX = statement.SUFFIX
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Isolation:
 
 
 @dataclass(frozen=True)
-class Provenance:
+class WheelInputs:
     """Inputs that the bytes of a wheel depend on."""
 
     wheel: Artifact
@@ -73,12 +73,12 @@ class Provenance:
     """Part of the client library, as `origin.describe_home` gives it."""
 
 
-def write(wheel: str, provenance: Provenance) -> str:
+def write(wheel: str, inputs: WheelInputs) -> str:
     """Writes `<wheel>.provenance.json`; the same values give the same bytes.
 
     Args:
         wheel: the path of the wheel.
-        provenance: its provenance.
+        inputs: what it was made from.
 
     Returns:
         The path of what was written.
@@ -86,69 +86,67 @@ def write(wheel: str, provenance: Provenance) -> str:
     Raises:
         FileError: it cannot be written.
     """
-    return statements.write(wheel, describe(provenance))
+    return statement.write(wheel, describe(inputs))
 
 
-def written(wheel: str, provenance: Provenance) -> bool:
+def written(wheel: str, inputs: WheelInputs) -> bool:
     """True where `write` has written these very values already.
 
     Raises:
         FileError: the file cannot be read.
     """
     with file_errors(), contextlib.suppress(FileNotFoundError), open(wheel + SUFFIX, "rb") as file:
-        return file.read() == describe(provenance).content()
+        return file.read() == describe(inputs).content()
     return False
 
 
-def describe(provenance: Provenance) -> statements.Provenance:
+def describe(inputs: WheelInputs) -> Provenance:
     """Describes the wheel as any file that is made here."""
-    return statements.Provenance(
+    return Provenance(
         kind=KIND,
-        subjects=(provenance.wheel,),
-        request=describe_request(provenance),
-        resolved=_resolved(provenance),
-        materials=tuple(_materials(provenance)),
+        subjects=(inputs.wheel,),
+        request=describe_request(inputs),
+        resolved=_resolved(inputs),
+        materials=tuple(_materials(inputs)),
     )
 
 
-def describe_request(provenance: Provenance) -> dict[str, object]:
+def describe_request(inputs: WheelInputs) -> dict[str, object]:
     """Choices of the user, as JSON."""
-    listed = {"accepted": provenance.accepted, "without": provenance.without}
+    listed = {"accepted": inputs.accepted, "without": inputs.without}
     return {
-        "pin": {"name": provenance.pin.name, "commit": provenance.pin.commit},
-        **origin.describe_options(provenance.options),
-        "variables": dict(provenance.variables),
+        "pin": {"name": inputs.pin.name, "commit": inputs.pin.commit},
+        **origin.describe_options(inputs.options),
+        "variables": dict(inputs.variables),
         **{name: list(values) for name, values in listed.items() if values},
     }
 
 
-def _resolved(provenance: Provenance) -> dict[str, object]:
+def _resolved(inputs: WheelInputs) -> dict[str, object]:
     """Values that followed from the choices on this machine."""
     return {
-        "version": provenance.version,
-        "toolchain": dict(provenance.toolchain),
-        "SOURCE_DATE_EPOCH": provenance.epoch,
-        "buildPath": paths.printable(provenance.build_path),
+        "version": inputs.version,
+        "toolchain": dict(inputs.toolchain),
+        "SOURCE_DATE_EPOCH": inputs.epoch,
+        "buildPath": paths.printable(inputs.build_path),
         "isolation": {
-            "namespaces": provenance.isolation.reason or "mount, network",
-            "network": dict(provenance.isolation.network),
+            "namespaces": inputs.isolation.reason or "mount, network",
+            "network": dict(inputs.isolation.network),
         },
-        **provenance.client,
+        **inputs.client,
     }
 
 
-def _materials(provenance: Provenance) -> list[dict[str, object]]:
+def _materials(inputs: WheelInputs) -> list[dict[str, object]]:
     """Inputs of the wheel, as ResourceDescriptors."""
     found = [
-        statements.describe_commit(
-            paths.printable(path) or SOURCE, provenance.addresses[path], commit
-        )
-        for path, commit in sorted(provenance.commits.items())
+        statement.describe_commit(paths.printable(path) or SOURCE, inputs.addresses[path], commit)
+        for path, commit in sorted(inputs.commits.items())
     ]
-    found.append(statements.describe_file(PATCH, provenance.patch_sha256))
-    if provenance.client_sha256 is not None:
-        client = statements.describe_file(CLIENT, provenance.client_sha256)
-        found.append({**client, "annotations": {"simulator": provenance.simulator}})
-    if provenance.lock_sha256 is not None:
-        found.append(statements.describe_file(LOCK, provenance.lock_sha256))
+    found.append(statement.describe_file(PATCH, inputs.patch_sha256))
+    if inputs.client_sha256 is not None:
+        client = statement.describe_file(CLIENT, inputs.client_sha256)
+        found.append({**client, "annotations": {"simulator": inputs.simulator}})
+    if inputs.lock_sha256 is not None:
+        found.append(statement.describe_file(LOCK, inputs.lock_sha256))
     return found

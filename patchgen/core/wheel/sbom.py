@@ -11,7 +11,7 @@ from patchgen.system import extras, files
 if TYPE_CHECKING:
     from patchgen.core.wheel.env.lockfile import Lock
     from patchgen.core.wheel.linked import Linked
-    from patchgen.core.wheel.provenance import Provenance
+    from patchgen.core.wheel.provenance import WheelInputs
 
 SUFFIX = ".cdx.json"
 NEEDED = {"cyclonedx": "cyclonedx-python-lib", "elftools": "pyelftools"}
@@ -27,12 +27,12 @@ def require() -> None:
     extras.require(NEEDED)
 
 
-def write(wheel: str, provenance: Provenance, lock: Lock | None, linked: Linked) -> str:
+def write(wheel: str, inputs: WheelInputs, lock: Lock | None, linked: Linked) -> str:
     """Writes `<wheel>.cdx.json`; the same values give the same bytes.
 
     Args:
         wheel: the path of the wheel.
-        provenance: its provenance.
+        inputs: what it was made from.
         lock: of the environment that it was built in; None where there is none.
         linked: what it consists of, and what it needs.
 
@@ -47,7 +47,7 @@ def write(wheel: str, provenance: Provenance, lock: Lock | None, linked: Linked)
     from patchgen.core.wheel import bom  # imports CycloneDX's library
 
     path = wheel + SUFFIX
-    content = bom.document(provenance, lock, linked)
+    content = bom.document(inputs, lock, linked)
     with file_errors():
         files.replace(os.fsencode(path), content.encode())
     return path

@@ -95,7 +95,7 @@ def get_or_build(
     def build(directory: str) -> None:
         from patchgen.system.native import tools  # starts programs
 
-        with _build(project) as place:
+        with _build(project, environ) as place:
             product = os.path.join(place, project.product)
             examine(product)
             built = {
@@ -115,13 +115,13 @@ def get_or_build(
 
 
 @contextlib.contextmanager
-def _build(project: Project) -> Iterator[str]:
+def _build(project: Project, environ: Mapping[str, str]) -> Iterator[str]:
     from patchgen.system.native import cmake  # imports what starts programs
 
     if not project.source:
-        with cmake.build_project(project.files, project.title) as place:
+        with cmake.build_project(project.files, project.title, environ) as place:
             yield place
         return
     with files.scratch(project.kind) as place:
-        cmake.build_source(project.source, place, project.options, project.title)
+        cmake.build_source(project.source, place, project.options, project.title, environ)
         yield place

@@ -40,13 +40,16 @@ def write_project(project: Mapping[str, bytes], directory: str) -> None:
 
 
 @contextlib.contextmanager
-def build_project(project: Mapping[str, bytes], what: str) -> Iterator[str]:
+def build_project(
+    project: Mapping[str, bytes], what: str, environ: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """Builds a project; its build directory stays as long as the context lasts.
 
     Args:
         project: path in the project to content; one of them is CMakeLists.txt, which may
             call `require` of packages.cmake.
         what: is compiled, in words.
+        environ: has the compiler and its flags; ours without.
 
     Raises:
         ToolError: a program or library is missing, with the packages that have it, or the build
@@ -57,12 +60,18 @@ def build_project(project: Mapping[str, bytes], what: str) -> Iterator[str]:
         write_project(project, directory)
         build = os.path.join(directory, "build")
         _LOGGER.info("configuring")
-        _configure(directory, build, [], what)
-        _compile(build, what, jobs=2)
+        _configure(directory, build, [], what, environ)
+        _compile(build, what, environ, jobs=2)
         yield build
 
 
-def build_source(source: str, build: str, options: Sequence[str], what: str) -> None:
+def build_source(
+    source: str,
+    build: str,
+    options: Sequence[str],
+    what: str,
+    environ: Mapping[str, str] | None = None,
+) -> None:
     """Builds a project in a directory.
 
     Args:
@@ -70,21 +79,28 @@ def build_source(source: str, build: str, options: Sequence[str], what: str) -> 
         build: where it is built.
         options: for cmake.
         what: is compiled, in words.
+        environ: has the compiler and its flags; ours without.
 
     Raises:
         ToolError: a program or library is missing, with the packages that have it, or the build
             failed.
     """
     _LOGGER.info("configuring %s", what)
-    _configure(source, build, options, what)
-    _compile(build, what, jobs=os.cpu_count() or 1)
+    _configure(source, build, options, what, environ)
+    _compile(build, what, environ, jobs=os.cpu_count() or 1)
 
 
-def _configure(source: str, build: str, options: Sequence[str], what: str) -> None:
-    if shutil.which("cmake") is None:
+def _configure(
+    source: str,
+    build: str,
+    options: Sequence[str],
+    what: str,
+    environ: Mapping[str, str] | None,
+) -> None:
+    if shutil.which("cmake", path=environ.get("PATH") if environ else None) is None:
         raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
     try:
-        _run(["cmake", "-S", source, "-B", build, *options], build)
+        _run(["cmake", "-S", source, "-B", build, *options], build, environ)
     except ToolError as error:
         if _NO_COMPILER in str(error):
             raise ToolError(
@@ -103,14 +119,14 @@ def _configure(source: str, build: str, options: Sequence[str], what: str) -> No
         raise ToolError(f"{what} needs {missing}, which is not installed") from error
 
 
-def _compile(build: str, what: str, *, jobs: int) -> None:
+def _compile(build: str, what: str, environ: Mapping[str, str] | None, *, jobs: int) -> None:
     _LOGGER.info("compiling %s", what)
-    _run(["cmake", "--build", build, "--parallel", str(jobs)], build)
+    _run(["cmake", "--build", build, "--parallel", str(jobs)], build, environ)
 
 
-def _run(command: Sequence[str], build: str) -> None:
+def _run(command: Sequence[str], build: str, environ: Mapping[str, str] | None) -> None:
     """Runs cmake. What a compiler that is killed leaves behind goes with the build's directory."""
     temporary = os.path.join(build, "tmp")
     with file_errors():
         os.makedirs(temporary, exist_ok=True)
-    run(command, limit=_LIMIT, env=with_temporary(temporary), supervised=True)
+    run(command, limit=_LIMIT, env=with_temporary(temporary, environ), supervised=True)

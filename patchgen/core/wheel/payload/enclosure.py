@@ -1,8 +1,7 @@
 """Enclosure of a process in namespaces of Linux: a directory at a fixed path, no network.
 
-As a program, `enclosure.py -- COMMAND...` runs a command without a network. `enclosure.py --at
-DIRECTORY TARGET COMMAND...` runs a command that sees a directory in place of another one.
-`enclosure.py --try` ends with 0 where all of it can be had, else with 1 and the reason.
+As a program, `enclosure.py -- COMMAND...` runs a command without a network. `enclosure.py --try`
+ends with 0 where all of it can be had, else with 1 and the reason.
 """
 
 import ctypes
@@ -152,13 +151,8 @@ def main() -> None:
             hide()
             leave_network()
             return
-        if command[0] == "--at":
-            show_at(command[1], command[2])
-            command = command[3:]
-        else:
-            leave_network()
-            command = command[1:]
-        os.execvp(command[0], command)  # noqa: S606  # that is what it is for
+        leave_network()
+        os.execvp(command[1], command[1:])  # noqa: S606  # that is what it is for
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         sys.exit(f"{where}{error.strerror}")

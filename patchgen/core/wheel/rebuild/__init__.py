@@ -3,214 +3,159 @@
 from __future__ import annotations
 
 import contextlib
-import glob
-import logging
 import os
 import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchgen.core.library import homes, origin
-from patchgen.core.wheel import compare, place, provenance
-from patchgen.core.wheel.compare import Difference, Kind
-from patchgen.core.wheel.rebuild import attestation, causes, needs
-from patchgen.core.wheel.rebuild.kinds import KINDS
-from patchgen.core.wheel.rebuild.site import Site
-from patchgen.core.wheel.rebuild.target import LIBRARIES, Target, find, list_files
-from patchgen.errors import OptionsError, ToolError, file_errors, find_family
-from patchgen.extras.install import plugin
-from patchgen.system import files, outputs, paths, process, statement
-from patchgen.system.checks import Check
-from patchgen.system.process import Program
+from patchgen.core.wheel import compare, place
+from patchgen.core.wheel.compare import Aspect, Difference
+from patchgen.core.wheel.rebuild import needs
+from patchgen.core.wheel.rebuild.means import Means
+from patchgen.core.wheel.rebuild.needs import Need, Reader, Rebuildable
+from patchgen.core.wheel.rebuild.record import LIBRARIES, Record, find
+from patchgen.errors import OptionsError, file_errors
+from patchgen.system import files, outputs, statement
+from patchgen.system.native import cache as caches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchgen.core.wheel.rebuild.causes import Cause
+    from patchgen.system.checks import Check
     from patchgen.system.statement import Provenance
 
-__all__ = ["KINDS", "Outcome", "Site", "Target", "check_output", "find", "find_needs", "rebuild"]
+__all__ = [
+    "Comparison", "Means", "Need", "Reader", "Rebuildable", "Record",
+    "check_output", "find", "find_lacks", "rebuild",
+]  # fmt: skip
 
-_LOGGER = logging.getLogger(__name__)
+ATTESTATION = ".reproduced.json"
+_PREDICATE = f"{statement.BUILDER}:reproduced:v1"
 _CLIENT = "client library: "
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Outcome of a rebuild."""
+class Comparison:
+    """Files that were made again, compared with those before."""
 
     made: str
     """Path of the main file that was made again."""
     attestation: str | None
     """Path of the attestation; None where something differs."""
     differences: tuple[Difference, ...] = ()
-    """Differences between the files before and those that were made again; none where the bytes
-    are identical."""
-    causes: tuple[Cause, ...] = ()
-    """Recorded values that were others this time."""
-    pairs: tuple[tuple[str, str], ...] = ()
-    """Paths of the files that differ, before and now."""
+    """Differences from the files before; none where the bytes are identical."""
 
 
-def find_needs(target: Target, site: Site) -> list[Check]:
-    """Finds what making the files again needs, first of their client library.
+def find_lacks(record: Record, kinds: Mapping[str, Reader], means: Means) -> list[Check]:
+    """Finds what of the record is not here as it was, first of the client library.
 
     Raises:
+        OptionsError: the record has a value that cannot be used.
         FileError: something cannot be read.
     """
-    made = target.provenance
-    wrong = tuple(
-        f"{name}: not as it was made; its SHA-256 is not that of its provenance"
-        for name, path in target.files.items()
-        if not os.path.isfile(path) or files.sha256(path) != _digests(made)[name]
-    )
-    found = _read_client(made)
-    nested = KINDS[found.kind].find_needs(found, site) if found is not None else ()
-    return [
-        *([Check("files", wrong, os.path.basename(target.path), required=False)] if wrong else []),
-        *(replace(check, name=_CLIENT + check.name) for check in nested),
-        *KINDS[made.kind].find_needs(made, site),
-    ]
+    made, client = kinds[record.provenance.kind](record, means), record.client()
+    found = []
+    if client is not None:
+        nested = kinds[client.provenance.kind](client, means)
+        found = [replace(one, name=_CLIENT + one.name) for one in needs.find_lacks(nested.needs)]
+    return [*found, *needs.find_lacks((*needs.list_common(record), *made.needs))]
 
 
-def rebuild(target: Target, site: Site, output: str) -> Outcome:
+def rebuild(record: Record, kinds: Mapping[str, Reader], means: Means, output: str) -> Comparison:
     """Makes the files again, compares them, and writes them with an attestation.
 
+    A client library that is not there any more is made again too, and takes its place for the rest
+    of this process alone.
+
     Args:
-        target: the files.
-        site: what is here for it.
+        record: the files before.
+        kinds: reader of each kind of record.
+        means: what is here for it.
         output: directory for the files that are made again, and the attestation.
 
     Raises:
-        OptionsError: the directory has the files themselves.
-        PatchgenError: making them again failed, with the exit code that it had.
+        PatchgenError: making them again failed, with the exit code that the command has.
         FileError: the file system refused.
     """
-    with outputs.directory(site.work), files.scratch("rebuild", site.work) as scratch:
-        return _rebuild(target, replace(site, scratch=scratch), output)
+    read = kinds[record.provenance.kind](record, means)
+    with outputs.directory(means.work), files.scratch("rebuild", means.work) as scratch:
+        directory, cache = os.path.join(scratch, "made"), os.path.join(scratch, "cache")
+        with file_errors():
+            os.mkdir(directory)
+            _link_sources(means.cache, cache)
+        differences = _make_client(record, kinds, means, scratch)
+        product = read.build(directory, cache)
+        again = statement.read(product + statement.SUFFIX)
+        differences += _compare(record, product)
+        main = os.path.join(output, os.path.relpath(product, directory))
+        with file_errors(), contextlib.suppress(FileNotFoundError):
+            os.unlink(main + ATTESTATION)  # of a rebuild before
+        _deliver(directory, output)
+    if differences:
+        return Comparison(main, None, tuple(differences))
+    with file_errors():
+        described = _attest(record, again, record.list_files(main))
+        files.replace(os.fsencode(main + ATTESTATION), statement.dump(described))
+    return Comparison(main, main + ATTESTATION)
 
 
-def check_output(target: Target, output: str) -> None:
+def check_output(record: Record, output: str) -> None:
     """Refuses a directory in which the rebuilt files would replace those that they are compared to.
 
     Raises:
         OptionsError: it is such a directory.
     """
-    home = target.provenance.kind in LIBRARIES
-    main = os.path.join(output, homes.ARCHIVE if home else os.path.basename(target.path))
+    home = record.provenance.kind in LIBRARIES
+    main = os.path.join(output, homes.ARCHIVE if home else os.path.basename(record.path))
     written = {os.path.realpath(path) for path in (main, main + statement.SUFFIX)}
-    if not written.isdisjoint(map(os.path.realpath, (target.path, target.record))):
+    if not written.isdisjoint(map(os.path.realpath, (record.path, record.source))):
         raise OptionsError(f"-o {output}: has the files themselves; give another directory")
 
 
-def _rebuild(target: Target, site: Site, output: str) -> Outcome:
-    made, directory = target.provenance, os.path.join(site.scratch, "made")
-    with file_errors():
-        site.make_cache()
-    shown, differences = _make_client(made, site)
-    product = _make(made, site, directory, shown)
-    again = statement.read(product + statement.SUFFIX)
-    differences += _compare(target, product)
-    main = os.path.join(output, os.path.relpath(product, directory))
-    with file_errors(), contextlib.suppress(FileNotFoundError):
-        os.unlink(main + attestation.SUFFIX)  # of a rebuild before
-    _deliver(directory, output)
-    rebuilt = list_files(made, main)
-    if differences:
-        pairs = _find_pairs(target.files, rebuilt)
-        return Outcome(main, None, tuple(differences), tuple(causes.find(made, again)), pairs)
-    described = attestation.describe(target, again, rebuilt)
-    with file_errors():
-        files.replace(os.fsencode(main + attestation.SUFFIX), statement.dump(described))
-    return Outcome(main, main + attestation.SUFFIX)
+def _link_sources(cache: str, fresh: str) -> None:
+    """Makes a cache with the sources of another one, and nothing that was compiled."""
+    os.mkdir(fresh)
+    there = os.listdir(cache) if os.path.isdir(cache) else []
+    for name in {*there} - {caches.COMPILED}:
+        os.symlink(os.path.join(cache, name), os.path.join(fresh, name))
 
 
-def _compare(target: Target, product: str) -> list[Difference]:
+def _make_client(
+    record: Record, kinds: Mapping[str, Reader], means: Means, scratch: str
+) -> list[Difference]:
+    """Makes the recorded client library again; shows it at its path if it is not there.
+
+    Returns:
+        Its differences from the one that was linked.
+    """
+    client = record.client()
+    if client is None:
+        return []
+    directory = os.path.join(scratch, "client")
+    main = kinds[client.provenance.kind](client, means).build(directory, means.cache)
+    home = os.path.dirname(os.path.dirname(client.path))
+    wanted = record.provenance.find_digest(origin.ARCHIVE) or ""
+    if needs.is_there(home, wanted):
+        found = compare.compare_files(client.list_files(), client.list_files(main))
+        return [replace(one, path=_CLIENT + one.path) for one in found]
+    with file_errors():
+        digest = files.sha256(main)
+    place.show_at(directory, home)
+    if digest == wanted:
+        return []
+    return [Difference(_CLIENT + homes.ARCHIVE, Aspect.CONTENTS, wanted, digest)]
+
+
+def _compare(record: Record, product: str) -> list[Difference]:
     """Compares the files with those that were made again.
 
     Raises:
         FileError: one cannot be read.
     """
-    if target.provenance.kind in {provenance.KIND, plugin.KIND}:
-        with contextlib.suppress(OptionsError):  # it was changed, and is no sound archive now
-            return compare.compare(target.path, product)
-    return compare.compare_files(target.files, list_files(target.provenance, product))
-
-
-def _find_pairs(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Paths of the files that are there on both sides and differ."""
-    with file_errors():
-        return tuple(
-            (path, now[name])
-            for name, path in before.items()
-            if os.path.isfile(path) and os.path.isfile(now[name])
-            if files.sha256(path) != files.sha256(now[name])
-        )
-
-
-def _make_client(made: Provenance, site: Site) -> tuple[tuple[str, str] | None, list[Difference]]:
-    """Makes the client library of a provenance again, where that has its own.
-
-    Returns:
-        The library's directory and the one that it is to be shown at, where the right one is not
-        there; and how it differs from the one that was linked.
-    """
-    described = _read_client(made)
-    if described is None:
-        return None, []
-    directory = os.path.join(site.scratch, "client")
-    with file_errors():
-        again = list_files(described, _make(described, site, directory, None))
-        home, wanted = paths.native(made.request["homes"]["SWITCHML_HOME"]), _digests(described)
-        wanted[homes.ARCHIVE] = made.find_digest(origin.ARCHIVE) or ""
-        if needs.is_there(home, wanted[homes.ARCHIVE]):
-            before = list_files(described, os.path.join(home, homes.ARCHIVE))
-            found = compare.compare_files(before, again)
-            return None, [replace(one, path=_CLIENT + one.path) for one in found]
-        digests = {name: files.sha256(path) for name, path in again.items()}
-    return (directory, home), [
-        Difference(_CLIENT + name, Kind.CONTENTS, f"sha256 {wanted[name]}", f"sha256 {digest}")
-        for name, digest in digests.items()
-        if digest != wanted[name]
-    ]
-
-
-def _make(made: Provenance, site: Site, directory: str, shown: tuple[str, str] | None) -> str:
-    """Makes files again by the command of their kind; returns the path of the main one.
-
-    Args:
-        made: their provenance.
-        site: what is here for it.
-        directory: where they go.
-        shown: a directory, and the one in whose place the command sees it.
-
-    Raises:
-        PatchgenError: the command failed; of the family of its exit code.
-    """
-    kind = KINDS[made.kind]
-    command = [*site.program, *kind.command(made, site, directory)]
-    if shown is not None:
-        command = place.enclose(command, *shown)
-    said: list[str] = []
-
-    def follow(_: str, line: bytes) -> None:
-        said.append(line.decode(errors="replace").rstrip())
-        _LOGGER.info("%s", said[-1])
-
-    with file_errors():
-        os.makedirs(directory, exist_ok=True)
-    program = Program(command, site.scratch, site.environment(made), supervised=True)
-    code = process.stream(program, follow, limit=None, merged=True)
-    if code != 0:
-        begun = max((n for n, line in enumerate(said) if line.startswith("error: ")), default=-1)
-        why = "\n".join(said[begun:]).removeprefix("error: ")
-        raise find_family(code)(f"making the {made.kind} again failed: {why}")
-    pattern = kind.product or glob.escape(made.subjects[0].name)
-    pattern = os.path.join(glob.escape(directory), pattern)
-    products = glob.glob(pattern)
-    if len(products) != 1:
-        raise ToolError(f"{directory}: has {len(products)} of {pattern}, not one")
-    return products[0]
+    with contextlib.suppress(OptionsError):  # no archive, or one that was damaged
+        return compare.compare(record.path, product)
+    return compare.compare_files(record.list_files(), record.list_files(product))
 
 
 def _deliver(made: str, output: str) -> None:
@@ -230,11 +175,22 @@ def _deliver(made: str, output: str) -> None:
                     shutil.copyfileobj(file, copy)
 
 
-def _digests(made: Provenance) -> dict[str, str]:
-    return {one.name: one.sha256 for one in made.subjects}
+def _attest(record: Record, again: Provenance, rebuilt: Mapping[str, str]) -> dict[str, object]:
+    """Describes files that were made again with the same bytes: an in-toto Statement.
 
-
-def _read_client(made: Provenance) -> Provenance | None:
-    """Provenance of the client library in that of what is linked with it."""
-    found = made.resolved.get("client")
-    return statement.parse(found) if found is not None else None
+    It is not signed: whoever rebuilds does that.
+    """
+    made = [statement.describe_file(name, files.sha256(path)) for name, path in rebuilt.items()]
+    source = files.sha256(record.source)
+    return {
+        "_type": statement.TYPE,
+        "subject": made,  # which is what they were compared with, whatever is at its place by now
+        "predicateType": _PREDICATE,
+        "predicate": {
+            "result": "reproduced",
+            "rebuilt": made,
+            "provenance": statement.describe_file(os.path.basename(record.source), source),
+            "builder": {"id": statement.BUILDER, "version": dict(again.builder)},
+            "toolchain": again.resolved["toolchain"],
+        },
+    }

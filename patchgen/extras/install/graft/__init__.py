@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 from patchgen.core.library import homes
 from patchgen.core.patch import pins
 from patchgen.core.source import Places
+from patchgen.core.source.addresses import PYTORCH
+from patchgen.core.wheel.provenance import SOURCE
 from patchgen.errors import ToolError, file_errors
+from patchgen.extras.install import provenance
 from patchgen.extras.install.graft import cuda as cudas
 from patchgen.extras.install.graft import identity as identities
-from patchgen.extras.install.graft import project, provenance
+from patchgen.extras.install.graft import project
 from patchgen.extras.install.graft.identity import Identity, misfit, read
 from patchgen.extras.install.graft.installing import install, launching, place, uninstall
 from patchgen.extras.install.graft.sources import (
@@ -160,7 +163,12 @@ def build(
     ):
         files.replace(os.fsencode(output), file.read())
         built = made.product.built
-        statement.write(output, provenance.describe_graft(output, options, made.pin, torch, built))
+        described = provenance.describe(
+            provenance.GRAFT, output, options, torch, built,
+            request={"pin": {"name": made.pin.name, "commit": made.pin.commit}},
+            sources=(statement.describe_commit(SOURCE, PYTORCH, made.pin.commit),),
+        )  # fmt: skip
+        statement.write(output, described)
     return made.identity
 
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from patchgen.core.library import homes, origin
+from patchgen.core.library import homes
 from patchgen.core.patch.version import local_version
 from patchgen.errors import file_errors
-from patchgen.extras.install import materials
+from patchgen.extras.install import provenance
 from patchgen.extras.install.plugin import project, target, wheel
-from patchgen.system import files, native, outputs, statement
-from patchgen.system.statement import Provenance
+from patchgen.system import native, outputs, statement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from patchgen.options import Options
     from patchgen.system.native import Product
 
-KIND = "plugin"
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -105,31 +103,13 @@ def build(
     _LOGGER.info("writing the wheel")
     with outputs.directory(directory):
         path = wheel.write(directory, package.contents, package.metadata)
-        statement.write(path, _describe_wheel(options, torch, path, package.product.built))
-    return path
-
-
-def _describe_wheel(
-    options: Options,
-    torch: Torch,
-    path: str,
-    built: Mapping[str, Any],
-) -> Provenance:
-    """Provenance of a wheel."""
-    home = options.switchml_home
-    with file_errors():
-        return Provenance(
-            kind=KIND,
-            subjects=(files.measure(path),),
-            request={
-                **origin.describe_options(options),
-                "bundle": False,
-                "variables": built["variables"],
-            },
-            resolved={
-                "torch": materials.describe_torch(torch),
-                "toolchain": built["toolchain"],
-                **origin.describe_home(home),
-            },
-            materials=(*origin.list_materials(home), *materials.list_materials(torch)),
+        described = provenance.describe(
+            provenance.PLUGIN,
+            path,
+            options,
+            torch,
+            package.product.built,
+            request={"bundle": False},
         )
+        statement.write(path, described)
+    return path

@@ -92,7 +92,7 @@ def install(
     """
     whole = mend_sources(request, sources)
     with (
-        cmake.build_project(make_project(request, whole), "the client library") as build,
+        cmake.build_project(make_project(request, whole), "the client library", environ) as build,
         file_errors(),
     ):
         found = collect_files(request, whole, build)

@@ -75,7 +75,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
 
     shared = text(None)
     with files.scratch("simulator") as directory:
-        archive = _build(Path(directory), debug=debug, cxxflags=cxxflags)
+        archive = _build(Path(directory), environ, debug=debug, cxxflags=cxxflags)
         contents = {
             f"include/switchml/{header.name}": header.read_bytes()
             for header in sorted(_SOURCE.glob("include/switchml/*.h"))
@@ -105,11 +105,13 @@ def install(  # noqa: PLR0913  # each is an option of the command
     return [prefix / name for name in contents]
 
 
-def _build(directory: Path, *, debug: bool, cxxflags: str) -> Path:
+def _build(
+    directory: Path, environ: Mapping[str, str] | None, *, debug: bool, cxxflags: str
+) -> Path:
     """Configures and builds; returns the archive."""
     build_type = "Debug" if debug else "Release"
     options = [f"-DCMAKE_BUILD_TYPE={build_type}"]
     if cxxflags:  # without: CXXFLAGS of the environment
         options.append(f"-DCMAKE_CXX_FLAGS={cxxflags}")
-    cmake.build_source(str(_SOURCE), str(directory), options, "the simulator")
+    cmake.build_source(str(_SOURCE), str(directory), options, "the simulator", environ)
     return directory / homes.ARCHIVE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.wheelhouse import Entry, zipped
 
-from patchgen.core.wheel.compare import Contents, Difference, Kind, compare
+from patchgen.core.wheel.compare import Aspect, Contents, Difference, compare
 from patchgen.errors import FileError, OptionsError
 from patchgen.system.zips import BLOCK
 
@@ -34,10 +34,10 @@ def test_nothing_differs_where_the_bytes_are_the_same(tmp_path: Path) -> None:
 def test_a_file_in_one_only(tmp_path: Path) -> None:
     more = Entry("torch/more", b"12")
     assert compared(tmp_path, [*A, more], A) == [
-        Difference("torch/more", Kind.PRESENCE, contents(b"12"), None)
+        Difference("torch/more", Aspect.PRESENCE, contents(b"12"), None)
     ]
     assert compared(tmp_path, A, [*A, more]) == [
-        Difference("torch/more", Kind.PRESENCE, None, contents(b"12"))
+        Difference("torch/more", Aspect.PRESENCE, None, contents(b"12"))
     ]
 
 
@@ -56,26 +56,26 @@ def test_contents_with_the_first_byte_that_differs(
     tmp_path: Path, left: bytes, right: bytes, offset: int
 ) -> None:
     found = compared(tmp_path, [*A, Entry("f", left)], [*A, Entry("f", right)])
-    assert found == [Difference("f", Kind.CONTENTS, contents(left), contents(right), offset)]
+    assert found == [Difference("f", Aspect.CONTENTS, contents(left), contents(right), offset)]
 
 
 def test_metadata_of_files(tmp_path: Path) -> None:
     other = replace(A[0], mode=0o100755, date=(2002, 2, 3, 4, 5, 6), method=zipfile.ZIP_STORED)
     assert compared(tmp_path, A, [other, *A[1:]]) == [
-        Difference(A[0].name, Kind.MODE, "0644", "0755"),
-        Difference(A[0].name, Kind.TIME, "2001-02-03 04:05:06", "2002-02-03 04:05:06"),
-        Difference(A[0].name, Kind.PACKING, "method 8", "method 0"),
+        Difference(A[0].name, Aspect.MODE, "0644", "0755"),
+        Difference(A[0].name, Aspect.TIME, "2001-02-03 04:05:06", "2002-02-03 04:05:06"),
+        Difference(A[0].name, Aspect.PACKING, "method 8", "method 0"),
     ]
 
 
 def test_only_presence_contents_and_mode_are_of_files() -> None:
-    of_files = {kind for kind in Kind if Difference("", kind, None, None).of_file}
-    assert of_files == {Kind.PRESENCE, Kind.CONTENTS, Kind.MODE}
+    of_files = {kind for kind in Aspect if Difference("", kind, None, None).of_file}
+    assert of_files == {Aspect.PRESENCE, Aspect.CONTENTS, Aspect.MODE}
 
 
 def test_order(tmp_path: Path) -> None:
     assert compared(tmp_path, A, [A[0], A[2], A[1]]) == [
-        Difference("", Kind.ORDER, "torch/lib/x.so", "e")
+        Difference("", Aspect.ORDER, "torch/lib/x.so", "e")
     ]
 
 
@@ -84,13 +84,13 @@ def test_anything_else_in_the_archives(tmp_path: Path) -> None:
     with zipfile.ZipFile(two, "a") as archive:
         archive.comment = b"made on another machine"
     digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (one, two)]
-    assert compare(str(one), str(two)) == [Difference("", Kind.ARCHIVE, digests[0], digests[1])]
+    assert compare(str(one), str(two)) == [Difference("", Aspect.ARCHIVE, digests[0], digests[1])]
 
 
 def test_differences_of_files_come_first(tmp_path: Path) -> None:
     early = replace(A[0], date=(2002, 2, 3, 4, 5, 6))
     found = compared(tmp_path, A, [early, *A[1:], Entry("z", b"z")])
-    assert [one.kind for one in found] == [Kind.PRESENCE, Kind.TIME]
+    assert [one.kind for one in found] == [Aspect.PRESENCE, Aspect.TIME]
 
 
 def test_what_is_no_archive(tmp_path: Path) -> None:

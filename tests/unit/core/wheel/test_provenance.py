@@ -14,10 +14,10 @@ from patchgen.system.files import measure
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from patchgen.core.wheel.provenance import Provenance
+    from patchgen.core.wheel.provenance import WheelInputs
 
 
-def definition(provenance: Provenance = PROVENANCE) -> Any:  # JSON
+def definition(provenance: WheelInputs = PROVENANCE) -> Any:  # JSON
     predicate: Any = describe(provenance).statement()["predicate"]
     return predicate["buildDefinition"]
 

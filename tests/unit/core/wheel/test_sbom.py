@@ -19,7 +19,7 @@ from patchgen.errors import ToolError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from patchgen.core.wheel.provenance import Provenance
+    from patchgen.core.wheel.provenance import WheelInputs
 
 CHANNEL = "https://conda.anaconda.org/conda-forge"
 LOCK = Lock(
@@ -54,7 +54,7 @@ LIBUV = "pkg:conda/libuv@1.44?build=0&channel=conda-forge&subdir=noarch&type=tar
 
 
 def describe(
-    provenance: Provenance = PROVENANCE, lock: Lock | None = LOCK, linked: Linked = NOTHING
+    provenance: WheelInputs = PROVENANCE, lock: Lock | None = LOCK, linked: Linked = NOTHING
 ) -> Any:
     text = document(provenance, lock, linked)
     assert objection(text) is None

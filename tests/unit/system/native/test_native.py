@@ -27,7 +27,7 @@ def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     titles: list[str] = []
 
     @contextmanager
-    def build_project(_files: object, title: str) -> Iterator[str]:
+    def build_project(_files: object, title: str, _environ: object) -> Iterator[str]:
         titles.append(title)
         place = tmp_path / f"build-{len(titles)}"
         (place / "lib").mkdir(parents=True)

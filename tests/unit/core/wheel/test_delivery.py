@@ -1,4 +1,4 @@
-"""A wheel of the same name that is where another one is to go."""
+"""Files beside a wheel, and a wheel of the same name that is where another one is to go."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 from support.wheelhouse import PROVENANCE
 
-from patchgen.core.wheel import previous, provenance
+from patchgen.core.patch.recipes import Recipe
+from patchgen.core.wheel import delivery, provenance
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from patchgen.core.wheel.provenance import Provenance
+    from patchgen.core.wheel.provenance import WheelInputs
 
 
-def delivered(directory: Path, content: bytes, origin: Provenance = PROVENANCE) -> Provenance:
+def delivered(directory: Path, content: bytes, origin: WheelInputs = PROVENANCE) -> WheelInputs:
     """Puts a wheel in place as a build does, and gives its provenance."""
     digest = hashlib.sha256(content).hexdigest()
     made = replace(origin, wheel=replace(origin.wheel, sha256=digest))
@@ -27,13 +28,13 @@ def delivered(directory: Path, content: bytes, origin: Provenance = PROVENANCE) 
     return made
 
 
-def of_another_home() -> Provenance:
+def of_another_home() -> WheelInputs:
     other = replace(PROVENANCE.options, switchml_home="/opt/other")
     return replace(PROVENANCE, options=other)
 
 
-def move(directory: Path, origin: Provenance) -> str | None:
-    return previous.move_aside(str(directory / origin.wheel.name), origin)
+def move(directory: Path, origin: WheelInputs) -> str | None:
+    return delivery.move_aside(str(directory / origin.wheel.name), origin)
 
 
 def test_one_of_another_home_is_moved_with_what_is_beside_it(tmp_path: Path) -> None:
@@ -83,3 +84,21 @@ def test_one_that_nothing_is_known_of_is_moved(tmp_path: Path) -> None:
     assert move(tmp_path, stale) == str(
         tmp_path / hashlib.sha256(b"changed since").hexdigest()[:12]
     )
+
+
+def lines(version: str, recipe: Recipe) -> list[str]:
+    text = delivery.compose_constraints(version, recipe)
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+def test_constraints_name_this_torch_and_what_it_runs_with() -> None:
+    recipe = PROVENANCE.pin.recipe
+    assert lines("1.7.1+switchml", recipe) == ["torch==1.7.1+switchml", "numpy<1.24"]
+    assert lines("1.7.1+switchml.rdma", Recipe()) == ["torch==1.7.1+switchml.rdma"]
+
+
+def test_companions_are_of_the_recipe() -> None:
+    first, second = delivery.list_commands("py", "/w/a.whl", "/w/c.txt", PROVENANCE.pin.recipe)
+    assert first == ("py", "-m", "pip", "install", "--force-reinstall", "--no-deps", "/w/a.whl")
+    assert second[-4:] == ("--constraint", "/w/c.txt", "torch", "torchvision==0.8.2")
+    assert delivery.list_commands("py", "a", "c", Recipe())[1][-1] == "torch"

@@ -1,0 +1,113 @@
+"""Wheel of PyTorch, made again from its record."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from patchgen.core import wheel
+from patchgen.core.wheel import env, provenance, toolchain, variables
+from patchgen.core.wheel.rebuild.needs import Need, Rebuildable, need_library
+from patchgen.errors import OptionsError, file_errors
+from patchgen.system import files
+from patchgen.system.native import tools
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.core.wheel.rebuild.means import Means
+    from patchgen.core.wheel.rebuild.record import Record
+
+
+def read(record: Record, means: Means) -> Rebuildable:
+    """Reads what `build` gets from the command line.
+
+    Raises:
+        OptionsError: the record has a value that cannot be used.
+    """
+    lock = record.provenance.find_digest(provenance.LOCK)
+    commit, before = record.text("request.pin.commit"), record.text("resolved.buildPath")
+    options, environ = record.options(), means.make_environ(record)
+    python = record.text("resolved.toolchain.python")
+    settings = _read_settings(record, before, locked=lock is not None)
+    accepted, without = record.texts("request.accepted"), record.texts("request.without")
+    work = os.path.join(means.work, "build")
+
+    def find_path() -> Mapping[str, str]:
+        return {"path": os.path.join(means.place.seen if means.place.fixed else work, "source")}
+
+    def find_pin() -> Mapping[str, str]:
+        return {"commit": means.find_pin(commit).commit}
+
+    def build(directory: str, _: str) -> str:
+        request = wheel.BuildRequest(
+            pin=means.find_pin(commit),
+            options=options,
+            work=work,
+            output=directory,
+            python=None if lock else means.find_interpreter(python),
+            lock=means.lock,
+            environment=env.locate("environment.yml", os.path.dirname(means.lock)),
+            cache=means.cache,
+            environ=environ,
+            settings=settings,
+            places=means.places,
+            without=without,
+            accepted=accepted,
+        )
+        return wheel.build(request, lambda _: None).wheel
+
+    return Rebuildable(
+        (
+            Need("pin", {"commit": commit}, find_pin),
+            _need_lock(lock, means) if lock else _need_python(record, means, environ),
+            need_library(record, means),
+            Need("path", {"path": before}, find_path),
+        ),
+        build,
+    )
+
+
+def _read_settings(record: Record, path: str, *, locked: bool) -> dict[str, str]:
+    """Reads the variables that `build` gets with --set."""
+    prefix = os.path.join(os.path.dirname(path), "env")
+    return variables.parse(
+        [
+            f"{name}={value}"
+            for name, value in record.pairs("request.variables").items()
+            if name not in variables.NEUTRAL and value != prefix
+            if locked or name not in tools.COMPILERS
+        ]
+    )
+
+
+def _need_lock(wanted: str, means: Means) -> Need:
+    def find() -> Mapping[str, str]:
+        with file_errors():
+            if not os.path.isfile(means.lock) or files.sha256(means.lock) != wanted:
+                raise OptionsError(
+                    f"{means.lock}: is not the one; give the lock with sha256 {wanted} with "
+                    "--lock FILE"
+                )
+        return {provenance.LOCK: wanted}
+
+    return Need("lock", {provenance.LOCK: wanted}, find)
+
+
+def _need_python(record: Record, means: Means, environ: Mapping[str, str]) -> Need:
+    """Need of the interpreter and the compiler of a build without a lock."""
+    tool = "resolved.toolchain"
+    python = record.text(f"{tool}.python")
+    recorded = {
+        "version": record.text(f"{tool}.python_version"),
+        "soabi": record.text(f"{tool}.soabi"),
+        **record.pairs(f"{tool}.packages"),
+        **record.pairs(f"{tool}.programs"),
+    }
+
+    def find() -> Mapping[str, str]:
+        here = toolchain.find(means.find_interpreter(python), environ)
+        named = {"version": here.python_version, "soabi": here.soabi}
+        return {**named, **here.packages, **here.programs}
+
+    return Need("python", recorded, find)

@@ -1,0 +1,170 @@
+"""Record of files that were made here before: where they are, and what their provenance says."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from patchgen.core.library import homes, origin
+from patchgen.errors import FileError, OptionsError
+from patchgen.options import HOMES, VARIABLES, Options
+from patchgen.system import paths, statement
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from patchgen.system.statement import Provenance
+
+LIBRARIES = (origin.CLIENT, origin.SIMULATOR)
+"""Kinds whose files are a SWITCHML_HOME; all others are one file."""
+_HOMES = {variable.name: variable.field for variable in VARIABLES if variable.field in HOMES}
+# What no path and no argument can have, and what terminals take for commands.
+_UNUSABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udc7f\udd00-\udfff]")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Record:
+    """Files to make again, and the values of their provenance by dotted names.
+
+    A value that is absent or of another type is refused where it is read.
+    """
+
+    path: str
+    """Absolute path of the main file, as `os` takes it."""
+    source: str
+    """Path of the provenance."""
+    provenance: Provenance
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of the files, by name."""
+        return {one.name: one.sha256 for one in self.provenance.subjects}
+
+    def list_files(self, main: str | None = None) -> dict[str, str]:
+        """Paths of the files by name, or of files of these names beside another main file."""
+        path = self.path if main is None else main
+        if self.provenance.kind not in LIBRARIES:
+            return {self.provenance.subjects[0].name: path}
+        home = os.path.dirname(os.path.dirname(path))
+        return {name: os.path.join(home, name) for name in self.digests}
+
+    def text(self, name: str) -> str:
+        """Text of this name, such as request.pin.name."""
+        return self._check(name, self._take(name, str))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """List of texts; empty where there is none."""
+        if self._look_up(name) is None:
+            return ()
+        return tuple(self._check(name, one) for one in self._take(name, list))
+
+    def pairs(self, name: str) -> dict[str, str]:
+        """Texts by their names."""
+        found: dict[str, Any] = self._take(name, dict)
+        return {self._check(name, key): self._check(name, one) for key, one in found.items()}
+
+    def truth(self, name: str) -> bool:
+        """True or false."""
+        return self._take(name, bool)
+
+    def choice(self, name: str) -> bool | None:
+        """True, false or neither."""
+        return None if self._look_up(name) is None else self.truth(name)
+
+    def options(self) -> Options:
+        """Flags and homes; a home that is not recorded is the root."""
+        named = self.pairs("request.homes")
+        if not {*named} <= {*_HOMES}:
+            raise self.refuse("request.homes")
+        values = {field: named.get(name, "/") for name, field in _HOMES.items()}
+        try:
+            return Options(self.texts("request.flags"), **values)
+        except OptionsError as error:
+            raise self.refuse(f"request.flags or homes ({error})") from error
+
+    def client(self) -> Record | None:
+        """Record of the client library that is linked; None where it has none."""
+        found = self.provenance.resolved.get("client")
+        if found is None:
+            return None
+        try:
+            described = statement.parse(found)
+        except statement.UNREADABLE as error:
+            raise self.refuse("resolved.client") from error
+        if described.kind not in LIBRARIES:
+            raise self.refuse("resolved.client")
+        home = paths.native(self.text("request.homes.SWITCHML_HOME"))
+        client = Record(os.path.join(home, homes.ARCHIVE), self.source, described)
+        client.check_names()
+        return client
+
+    def check_names(self) -> None:
+        """Refuses names of files that lead elsewhere."""
+        for name in self.digests:
+            self._check("subject", name)
+            if not name or os.path.isabs(name) or ".." in name.split("/"):
+                raise self.refuse("subject")
+
+    def refuse(self, name: str) -> OptionsError:
+        """Error about a value that cannot be used."""
+        return OptionsError(f"{self.source}: has no usable {name}; give the file as it was written")
+
+    def _look_up(self, name: str) -> object:
+        made = self.provenance
+        value: object = {
+            "request": made.request, "resolved": made.resolved, "builder": made.builder,
+        }  # fmt: skip
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        return value
+
+    def _take(self, name: str, form: type[T]) -> T:
+        value = self._look_up(name)
+        if not isinstance(value, form):
+            raise self.refuse(name)
+        return value
+
+    def _check(self, name: str, value: object) -> str:
+        if not isinstance(value, str) or _UNUSABLE.search(value):
+            raise self.refuse(name)
+        return value
+
+
+def find(given: str, source: str | None, kinds: Collection[str]) -> Record:
+    """Finds what the user named: a wheel, a graft, a client library or its SWITCHML_HOME.
+
+    Args:
+        given: its path.
+        source: path of the provenance; without, the one that lies beside it.
+        kinds: that can be made again.
+
+    Raises:
+        OptionsError: it has no provenance, or none of these kinds.
+        FileError: it is not there.
+    """
+    path = os.path.abspath(given)
+    if os.path.isdir(path):
+        path = os.path.join(path, homes.ARCHIVE)
+    shown = paths.describe(path)
+    if not os.path.isfile(path):
+        raise FileError(f"{shown}: no such file; name a wheel, a graft or a client library")
+    if source is None and not os.path.isfile(path + statement.SUFFIX):
+        raise OptionsError(
+            f"{shown}: has no {statement.SUFFIX[1:]} beside it; give it with --provenance FILE"
+        )
+    source = source or path + statement.SUFFIX
+    made = statement.read(source)
+    if made.kind not in kinds:
+        raise OptionsError(
+            f"{source}: is of a {paths.printable(made.kind)}, which this switchml-patch "
+            f"cannot make; it makes {', '.join(kinds)}"
+        )
+    if made.kind in LIBRARIES and os.path.basename(path) != origin.ARCHIVE:
+        raise OptionsError(f"{source}: is of a client library; name its {origin.ARCHIVE}")
+    record = Record(path, source, made)
+    record.check_names()
+    return record

@@ -1,0 +1,130 @@
+"""Provenance of a plugin or a graft: what it is made from, and the torch that it is for."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from patchgen.core.library import origin
+from patchgen.core.torch import LIBRARIES, probe_torch
+from patchgen.core.wheel.rebuild.needs import Need
+from patchgen.errors import file_errors
+from patchgen.system import files, paths, statement
+from patchgen.system.native import cache
+from patchgen.system.statement import Provenance
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.core.torch import Torch
+    from patchgen.core.wheel.rebuild import Means, Record
+    from patchgen.options import Options
+
+PLUGIN, GRAFT = "plugin", "graft"
+"""Kinds of what is made for an installed torch."""
+_HEADERS = ("c10", "torch/csrc/distributed/c10d")
+_COMPARED = ("version", "commit", "root", "python_version")
+"""Values of a torch that a rebuild compares, beside its files."""
+
+
+def describe(  # noqa: PLR0913  # each is a part of it
+    kind: str,
+    path: str,
+    options: Options,
+    torch: Torch,
+    built: Mapping[str, Any],
+    *,
+    request: Mapping[str, Any],
+    sources: tuple[Mapping[str, Any], ...] = (),
+) -> Provenance:
+    """Describes a plugin's wheel or a graft that was written.
+
+    Args:
+        kind: one of the kinds above.
+        path: of the file.
+        options: the flags and homes.
+        torch: that it is for.
+        built: the tools that compiled it.
+        request: other choices of the user.
+        sources: inputs beside the client library and the torch.
+
+    Raises:
+        FileError: something that it was made from cannot be read.
+    """
+    home = options.switchml_home
+    with file_errors():
+        return Provenance(
+            kind=kind,
+            subjects=(files.measure(path),),
+            request={
+                **origin.describe_options(options), "variables": built["variables"], **request,
+            },
+            resolved={
+                "torch": _describe_torch(torch),
+                "toolchain": built["toolchain"],
+                **origin.describe_home(home),
+            },
+            materials=(*sources, *origin.list_materials(home), *_list_materials(torch)),
+        )  # fmt: skip
+
+
+def probe(record: Record, means: Means) -> Torch:
+    """Asks the torch that a recorded plugin or graft is for.
+
+    Raises:
+        OptionsError: its interpreter is not there.
+        ToolError: it has no torch that can be used.
+    """
+    python = means.find_interpreter(record.text("resolved.torch.python"))
+    return probe_torch(python, {**means.environ, "SWITCHML_GRAFT": "0"}).require_gloo()
+
+
+def need_torch(record: Record, means: Means) -> Need:
+    """Need of that torch."""
+    record.text("resolved.torch.python")
+    recorded = {name: record.text(f"resolved.torch.{name}") for name in _COMPARED}
+    for name in (*(f"torch/lib/{one}" for one in LIBRARIES), "torch/include"):
+        digest = record.provenance.find_digest(name)
+        if digest is not None:
+            recorded[name] = digest
+
+    def find() -> Mapping[str, object]:
+        torch = probe(record, means)
+        with file_errors():
+            listed: Any = _list_materials(torch)
+        return {
+            **_describe_torch(torch),
+            **{one["name"]: one["digest"]["sha256"] for one in listed},
+        }
+
+    return Need("torch", recorded, find)
+
+
+def _describe_torch(torch: Torch) -> dict[str, object]:
+    return {
+        "version": torch.version,
+        "commit": torch.commit,
+        "cuda": torch.cuda,
+        "cxx11_abi": torch.cxx11_abi,
+        "root": paths.printable(torch.root),
+        "python": paths.printable(torch.python),
+        "python_version": torch.python_version,
+        "abi": torch.abi_tag,
+        "platform": torch.platform,
+    }
+
+
+def _list_materials(torch: Torch) -> list[dict[str, object]]:
+    """Libraries of a torch that are linked, and the headers of its distributed part.
+
+    Raises:
+        OSError: one cannot be read.
+    """
+    found = []
+    for name in LIBRARIES:
+        path = os.path.join(torch.lib_dir, name)
+        if os.path.exists(path):
+            found.append(statement.describe_file(f"torch/lib/{name}", files.sha256(path)))
+    headers = [os.path.join(torch.include_dirs[0], name) for name in _HEADERS]
+    found.append(statement.describe_file("torch/include", cache.digest(*headers)))
+    return found

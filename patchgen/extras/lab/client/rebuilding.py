@@ -1,0 +1,58 @@
+"""Client library of SwitchML, made again from its record."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from patchgen.core.library import homes
+from patchgen.core.wheel.rebuild.needs import Need, Rebuildable, need_compiler
+from patchgen.errors import OptionsError
+from patchgen.extras.lab.client import building, checkout, mends
+from patchgen.system import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.core.wheel.rebuild import Means, Record
+
+
+def read(record: Record, means: Means) -> Rebuildable:
+    """Reads what `client build` gets from the command line.
+
+    Raises:
+        OptionsError: the record has a value that cannot be used.
+    """
+    wanted, named = {*record.texts("request.mends")}, record.pairs("request.homes")
+    options, environ = record.options(), means.make_environ(record)
+    known = mends.read_shipped()
+    request = building.Request(
+        options.flags,
+        mends.choose([one.id for one in known if one.id not in wanted], known),
+        dpdk_home=named.get("DPDK_HOME", ""),
+        grpc_home=named.get("GRPC_HOME", ""),
+        cxx11_abi=record.choice("request.cxx11_abi"),
+    )
+
+    def find_mends() -> Mapping[str, str]:
+        unknown = sorted(wanted - {one.id for one in known})
+        if unknown:
+            raise OptionsError(
+                f"this switchml-patch has no {', '.join(unknown)}; install the recorded one"
+            )
+        return {}
+
+    def build(directory: str, _: str) -> str:
+        sources = checkout.read_sources(checkout.Origin(means.cache, means.places))
+        building.install(request, sources, paths.from_native(directory), environ)
+        return os.path.join(directory, homes.ARCHIVE)
+
+    commit = {"commit": record.provenance.find_digest(checkout.NAME) or ""}
+    return Rebuildable(
+        (
+            need_compiler(record, environ),
+            Need("mends", {}, find_mends),
+            Need(checkout.NAME, commit, lambda: {"commit": request.commit}),
+        ),
+        build,
+    )

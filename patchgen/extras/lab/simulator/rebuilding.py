@@ -1,0 +1,37 @@
+"""Simulator, made again from its record."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen.core.library import homes
+from patchgen.core.wheel.rebuild.needs import Need, Rebuildable, need_compiler
+from patchgen.extras.lab import simulator
+
+if TYPE_CHECKING:
+    from patchgen.core.wheel.rebuild import Means, Record
+
+
+def read(record: Record, means: Means) -> Rebuildable:
+    """Reads what `simulator install` gets from the command line.
+
+    Raises:
+        OptionsError: the record has a value that cannot be used.
+    """
+    debug, flags = record.truth("request.debug"), record.text("request.cxxflags")
+    environ = means.make_environ(record)
+
+    def build(directory: str, _: str) -> str:
+        simulator.install(Path(directory), debug=debug, cxxflags=flags, environ=environ)
+        return os.path.join(directory, homes.ARCHIVE)
+
+    source = {simulator.NAME: record.provenance.find_digest(simulator.NAME) or ""}
+    return Rebuildable(
+        (
+            need_compiler(record, environ),
+            Need("source", source, lambda: {simulator.NAME: simulator.digest_source()}),
+        ),
+        build,
+    )
