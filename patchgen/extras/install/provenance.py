@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen.core.library import origin
 from patchgen.core.torch import LIBRARIES, probe_torch
-from patchgen.core.wheel.rebuild.needs import Need
 from patchgen.errors import file_errors
 from patchgen.system import files, paths, statement
 from patchgen.system.native import cache
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from patchgen.core.torch import Torch
     from patchgen.core.wheel.rebuild import Means, Record
+    from patchgen.core.wheel.rebuild.needs import Need
     from patchgen.options import Options
 
 PLUGIN, GRAFT = "plugin", "graft"
@@ -81,6 +81,8 @@ def probe(record: Record, means: Means) -> Torch:
 
 def need_torch(record: Record, means: Means) -> Need:
     """Need of that torch."""
+    from patchgen.core.wheel.rebuild.needs import Need  # noqa: PLC0415  # the plugin builds without
+
     record.text("resolved.torch.python")
     recorded = {name: record.text(f"resolved.torch.{name}") for name in _COMPARED}
     for name in (*(f"torch/lib/{one}" for one in LIBRARIES), "torch/include"):
