@@ -19,7 +19,7 @@ from patchgen.system import paths
 if TYPE_CHECKING:
     from patchgen.cli.params import Sources, Variables
     from patchgen.core.library.archive import Archive
-    from patchgen.extras.lab.client.checkout import Origin
+    from patchgen.extras.lab.client.checkout import CommitOrigin
     from patchgen.extras.lab.client.mends import Mend
 
 _LOGGER = logging.getLogger(__name__)
@@ -45,14 +45,14 @@ class _Origin:
     cache: str | None
     places: Sources
 
-    def read(self) -> Origin:
+    def read(self) -> CommitOrigin:
         """Finds the places.
 
         Raises:
             OptionsError: one of them is not there.
         """
         references = [checkout.find_reference(self.source)] if self.source else []
-        return checkout.Origin(params.cache(self.cache), self.places.find(*references))
+        return checkout.CommitOrigin(params.cache(self.cache), self.places.find(*references))
 
 
 def _origin_options(command: params.Command) -> params.Command:
@@ -157,7 +157,7 @@ def build(request: _Build) -> None:
         return
     options = request.variables.read()
     abi, output = request.cxx11_abi, request.output
-    wish = building.Request(
+    wish = building.ClientRequest(
         tuple(options.flags),
         chosen,
         dpdk_home=request.home(options.dpdk_home, "DPDK_HOME"),

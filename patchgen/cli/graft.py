@@ -40,27 +40,6 @@ class _Source:
     cache: str | None
     places: Sources
 
-    def compile_graft(self, output: str | None = None) -> str:
-        """Compiles the graft into a file, or into BUILDDIR, and tries it; returns its path."""
-        from patchgen.extras.install import graft as grafts
-
-        options = self.variables.read()
-        self.variables.warn(options)
-        if output is None:
-            output = os.fsdecode(paths.encode(os.path.join(options.builddir, _NAME)))
-        known, wanted = params.known_pins(self.pytorch)
-        torch = params.torch_of(interpreter.locate(self.torch_python))
-        with progress():
-            grafts.build(
-                options, torch, self.tree, output,
-                environ=os.environ,
-                cache=params.cache(self.cache),
-                places=self.places.find(),
-                cuda_home=self.cuda_home,
-                known=known if wanted is None else (wanted,),
-            )  # fmt: skip
-        return output
-
 
 @dataclass(frozen=True)
 class _Build(_Source):
@@ -83,6 +62,30 @@ class _Uninstall:
 
     torch_python: str
     user: bool
+
+
+def _build(request: _Source, output: str | None) -> str:
+    """Builds the graft into a file, or into BUILDDIR; returns its path."""
+    from patchgen.extras.install import graft as grafts
+
+    options = request.variables.read()
+    python = interpreter.locate(request.torch_python)
+    request.variables.warn(options)
+    known, wanted = params.known_pins(request.pytorch)
+    made = grafts.GraftRequest(
+        options,
+        params.torch_of(python),
+        grafts.GraftOrigin(params.cache(request.cache), request.places.find()),
+        os.environ,
+        source=request.tree,
+        cuda_home=request.cuda_home,
+        known=tuple(known) if wanted is None else (wanted,),
+    )
+    if output is None:
+        output = os.fsdecode(paths.encode(os.path.join(options.builddir, _NAME)))
+    with progress():
+        grafts.build(made, output)
+    return output
 
 
 def _source_options(command: params.Command) -> params.Command:
@@ -134,7 +137,7 @@ def _source_options(command: params.Command) -> params.Command:
 def build(request: _Build) -> None:
     """Compiles a graft and tries it in its torch."""
     output = request.output
-    target = request.compile_graft(None if output is None else os.path.join(os.getcwd(), output))
+    target = _build(request, None if output is None else os.path.join(os.getcwd(), output))
     shown = paths.printable(paths.from_native(target))
     say(
         f"{shown}: load it with: switchml-patch graft install --library, "
@@ -166,7 +169,7 @@ def install(request: _Install) -> None:
     with files.scratch("graft") as directory:
         if library is None:
             installing.check(python, os.environ, user=request.user)
-            library = request.compile_graft(os.path.join(directory, _NAME))
+            library = _build(request, os.path.join(directory, _NAME))
         else:
             why = grafts.misfit(grafts.read(library), params.torch_of(python).root)
             if why:

@@ -36,7 +36,7 @@ def refusal(**given: bool) -> str:
 def client_refusal() -> str:
     """Message of a client build, whose project looks for the library of the flag."""
     sources = {f"{checkout.LIBRARY}/backends/xyz/xyz.h": b"", "dev_root/protos/switchml.proto": b""}
-    request = building.Request(("XYZ",), ())
+    request = building.ClientRequest(("XYZ",), ())
     headers = [path for path, _ in building._headers(request, sources)]
     assert headers == ["include/switchml/backends/xyz/xyz.h"]
     try:

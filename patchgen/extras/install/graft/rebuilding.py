@@ -28,14 +28,16 @@ def read(record: Record, means: Means) -> Rebuildable:
 
     def build(directory: str, cache: str) -> str:
         output = os.path.join(directory, name)
-        graft.build(
-            options, provenance.probe(record, means), means.source, output,
-            environ=environ,
-            cache=cache,
-            places=means.places,
+        request = graft.GraftRequest(
+            options,
+            provenance.probe(record, means),
+            graft.GraftOrigin(cache, means.places),
+            environ,
+            source=means.source,
             cuda_home=means.environ.get("CUDA_HOME"),
             known=(means.find_pin(commit),),
         )  # fmt: skip
+        graft.build(request, output)
         return output
 
     return Rebuildable(

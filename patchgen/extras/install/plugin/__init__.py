@@ -27,6 +27,19 @@ _LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
+class PluginRequest:
+    """Request for a plugin; it loads into no other torch than its own."""
+
+    options: Options
+    """Flags and homes, as for the patch."""
+    torch: Torch
+    cache: str
+    """Directory of the cache, which may have what is compiled."""
+    environ: Mapping[str, str]
+    """Environment with the compiler and its flags."""
+
+
+@dataclass(frozen=True)
 class Package:
     """Plugin for a torch, compiled."""
 
@@ -41,21 +54,14 @@ class Package:
         return {**self.contents, **self.metadata.files}
 
 
-def compile_package(
-    options: Options, torch: Torch, *, cache: str, environ: Mapping[str, str]
-) -> Package:
+def compile_package(request: PluginRequest) -> Package:
     """Compiles the plugin for a torch, unless the cache has it.
-
-    Args:
-        options: the flags and homes, as for the patch.
-        torch: the torch that it is for; it loads into no other.
-        cache: directory of the cache, which may have what is compiled.
-        environ: has the compiler and its flags.
 
     Raises:
         ToolError: the torch has no headers, or cmake or the compiler failed.
         FileError: the cache cannot be written.
     """
+    options, torch = request.options, request.torch
     wanted = target.inspect(torch)
     product = native.get_or_build(
         native.Project(
@@ -63,7 +69,7 @@ def compile_package(
             files=project.sources(options, wanted),
             inputs=(homes.stamp_homes(options), torch.stamps),
         ),
-        cache, environ,
+        request.cache, request.environ,
     )  # fmt: skip
     with file_errors(), open(product.path, "rb") as file:
         library = file.read()
@@ -77,17 +83,12 @@ def compile_package(
     return Package(metadata, contents, product)
 
 
-def build(
-    options: Options, torch: Torch, directory: str, *, cache: str, environ: Mapping[str, str]
-) -> str:
+def build(request: PluginRequest, directory: str) -> str:
     """Writes the wheel `torch_switchml` for a torch, and its provenance beside it.
 
     Args:
-        options: as for `compile_package`, and so are `torch`, `cache` and `environ`.
-        torch: see there.
+        request: the flags and the torch.
         directory: where the wheel goes; made when it is not there.
-        cache: see there.
-        environ: see there.
 
     Returns:
         The path of the wheel.
@@ -96,20 +97,16 @@ def build(
         ToolError: the torch has no headers, or cmake or the compiler failed.
         FileError: the directory or the cache cannot be written.
     """
-    _LOGGER.info("torch %s in %s", torch.version, torch.root)
-    package = compile_package(options, torch, cache=cache, environ=environ)
+    _LOGGER.info("torch %s in %s", request.torch.version, request.torch.root)
+    package = compile_package(request)
     if not package.product.new:
         _LOGGER.info("taking the compiled module from the cache")
     _LOGGER.info("writing the wheel")
     with outputs.directory(directory):
         path = wheel.write(directory, package.contents, package.metadata)
         described = provenance.describe(
-            provenance.PLUGIN,
-            path,
-            options,
-            torch,
-            package.product.built,
+            provenance.PLUGIN, path, request.options, request.torch, package.product.built,
             request={"bundle": False},
-        )
+        )  # fmt: skip
         statement.write(path, described)
     return path

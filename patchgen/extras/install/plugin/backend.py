@@ -57,9 +57,8 @@ def build_wheel(directory: str, root: str, environ: Mapping[str, str], python: s
     with _home(environ) as home, files.scratch("cache") as cache:
         options = _options(root, environ, home)
         check(options, environ)
-        return os.path.basename(
-            plugin.build(options, torch, directory, cache=cache, environ=environ)
-        )
+        request = plugin.PluginRequest(options, torch, cache, environ)
+        return os.path.basename(plugin.build(request, directory))
 
 
 def _options(root: str, environ: Mapping[str, str], home: str | None) -> Options:

@@ -18,7 +18,7 @@ from patchgen.system.native import modules as cmake
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchgen.extras.install.plugin.target import Target
+    from patchgen.extras.install.plugin.target import PluginTarget
 
 _OWN = (
     "CMakeLists.txt",
@@ -73,14 +73,14 @@ HAS_SEQUENCE = {sequence}
 
 
 @dataclass(frozen=True)
-class _Place:
+class _PinFields:
     """Fields of a pin that the templates of the patch read."""
 
     version: str
     target: str
 
 
-def library(target: Target) -> str:
+def library(target: PluginTarget) -> str:
     """Name of the extension module's file."""
     return f"_C{target.suffix}"
 
@@ -88,14 +88,14 @@ def library(target: Target) -> str:
 def share(options: Options) -> dict[str, str]:
     """Renders the files that the patch has too, by name; homes are set before they are read."""
     context = {
-        "pin": _Place("that is installed", "_C"),
+        "pin": _PinFields("that is installed", "_C"),
         "options": Options(options.flags, "/", "/", "/"),
         "record": "plugin",
     }
     return {name: render.text(f"patch/{name}", **context) for name in render.SOURCES}
 
 
-def sources(options: Options, target: Target) -> dict[str, bytes]:
+def sources(options: Options, target: PluginTarget) -> dict[str, bytes]:
     """Makes the CMake project: path to content. Its build makes `library`."""
     recorder = "FlightRecords.hpp" if target.flight_recorder else "NoFlightRecords.hpp"
     handed = [method for method in target.methods if method.name not in _ANSWERED]
@@ -111,7 +111,7 @@ def sources(options: Options, target: Target) -> dict[str, bytes]:
     return {name: paths.encode(text) for name, text in texts.items()}
 
 
-def _set_variables(options: Options, target: Target) -> Iterator[str]:
+def _set_variables(options: Options, target: PluginTarget) -> Iterator[str]:
     """Yields the lines of CMake about a torch, and about the homes of the flags."""
     torch = target.torch
     abi = f"_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}"
@@ -128,7 +128,7 @@ def _set_variables(options: Options, target: Target) -> Iterator[str]:
         yield f'set({field.upper()} {value} CACHE PATH "")\n'
 
 
-def modules(target: Target) -> dict[str, bytes]:
+def modules(target: PluginTarget) -> dict[str, bytes]:
     """Makes the Python files of the package: path in the wheel to content."""
     torch = target.torch
     built = _BUILT.format(

@@ -22,10 +22,10 @@ def read(record: Record, means: Means) -> Rebuildable:
     bundled = record.truth("request.bundle")
 
     def build(directory: str, cache: str) -> str:
-        torch = provenance.probe(record, means)
+        request = plugin.PluginRequest(options, provenance.probe(record, means), cache, environ)
         if bundled:
-            return bundle.build(options, torch, directory, cache=cache, environ=environ).path
-        return plugin.build(options, torch, directory, cache=cache, environ=environ)
+            return bundle.build(request, directory).path
+        return plugin.build(request, directory)
 
     return Rebuildable(
         (

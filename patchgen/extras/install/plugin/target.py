@@ -22,7 +22,7 @@ _OLDEST_STANDARD = 17  # of our own files
 
 
 @dataclass(frozen=True)
-class Target:
+class PluginTarget:
     """Target of a plugin build: a torch, and how to compile for it."""
 
     torch: Torch
@@ -48,7 +48,7 @@ class Target:
         return self.torch.version.partition("+")[0]
 
 
-def inspect(torch: Torch) -> Target:
+def inspect(torch: Torch) -> PluginTarget:
     """Looks at the headers of a torch, and at what its interpreter has said.
 
     Raises:
@@ -72,7 +72,7 @@ def inspect(torch: Torch) -> Target:
     everywhere = [*torch.include_dirs, *_COMPILERS]
     _find_header("pybind11/pybind11.h", everywhere, "pybind11 is missing", "pybind11-dev")
     _find_header("Python.h", [torch.python_include], "Python's headers are missing", "python3-dev")
-    return Target(
+    return PluginTarget(
         torch=torch,
         base=base,
         methods=tuple(virtuals.read(header, base)),

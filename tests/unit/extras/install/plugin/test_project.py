@@ -10,7 +10,7 @@ import pytest
 from patchgen.core.patch import pins, render
 from patchgen.core.torch import Torch
 from patchgen.extras.install.plugin import project
-from patchgen.extras.install.plugin.target import Target
+from patchgen.extras.install.plugin.target import PluginTarget
 from patchgen.extras.install.plugin.virtuals import Method
 from patchgen.options import Options
 
@@ -19,7 +19,7 @@ TORCH = Torch(
     gloo=True, root="/opt/torch's", python_include="/usr/include/python3.11",
     purelib="/usr/lib", tag="cp311",
 )  # fmt: skip
-TARGET = Target(
+TARGET = PluginTarget(
     torch=TORCH,
     base="Backend",
     methods=(
