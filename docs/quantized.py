@@ -26,7 +26,9 @@ from torch.nn.parallel import DistributedDataParallel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-sys.path.append(str(Path(__file__).parents[1] / "patchgen" / "payload"))
+sys.path.append(
+    str(Path(__file__).parents[1] / "patchgen" / "extras" / "train" / "demo" / "payload")
+)
 DIGITS = importlib.import_module("train")  # the images and the network of the demo
 
 WAYS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
@@ -12,8 +13,10 @@ from patchgen.errors import EXIT_CODES
 from patchgen.options import DEV_ROOT, FLAGS, REFUSED_IN_HOMES, VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
+SHARED = 4  # commands that take an option which is told once
+NAMED = {variable.flag for variable in (*VARIABLES, DEV_ROOT)}
 COMPLETION = (
     'eval "$(_SWITCHML_PATCH_COMPLETE=bash_source switchml-patch)"     # ~/.bashrc',
     "autoload -Uz compinit; compinit                                   # ~/.zshrc, both lines",
@@ -51,12 +54,26 @@ def meaning(parameter: click.Parameter) -> str:
     return " ".join(filter(None, told))
 
 
-def usage(name: str, command: click.Command) -> list[str]:
+def rows(command: click.Command) -> dict[tuple[str, str], str]:
+    """Name of each parameter, with its meaning, and how it is spelled."""
+    shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+    return {(names(one), meaning(one)): one.opts[0] for one in shown}
+
+
+def usage(name: str, command: click.Command, shared: Collection[tuple[str, str]]) -> list[str]:
     """Lines about a command, without click's own text, whose layout follows its version."""
-    about = " ".join((command.help or "").split())
-    rows = [(names(parameter), meaning(parameter)) for parameter in command.params]
-    lines = ["", f"### {name}", "", about]
-    return [*lines, "", *table("option | meaning", rows)] if rows else lines
+    mine = rows(command)
+    own = [row for row in mine if row not in shared]
+    also = [f"`{spelled}`" for row, spelled in mine.items() if row in shared]
+    if {*mine.values()} >= NAMED:
+        also = [one for one in also if one.strip("`") not in NAMED]
+        also.insert(0, "the [variables](#variables)")
+    lines = ["", f"### {name}", "", " ".join((command.help or "").split())]
+    if own:
+        lines += ["", *table("option | meaning", own)]
+    if also:
+        lines += ["", f"[Options of many commands](#options-of-many-commands): {', '.join(also)}."]
+    return lines
 
 
 def table(header: str, rows: Sequence[tuple[str, ...]]) -> list[str]:
@@ -66,13 +83,17 @@ def table(header: str, rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def text() -> str:
+    found = dict(commands(main, "switchml-patch"))
+    counted = Counter(row for command in found.values() for row in rows(command))
+    shared = {row for row, times in counted.items() if times >= SHARED and row[0].startswith("`-")}
     lines = ["# Reference", "", "Written by `make docs` from the program itself.", ""]
     lines += ["## Variables", ""]
     lines += table(
         "variable | option | default | meaning",
         [(f"`{v.name}`", f"`{v.flag}`", f"`{v.default}`", v.help) for v in (*VARIABLES, DEV_ROOT)],
     )
-    lines += ["", "Flags of the client library:", ""]
+    lines += ["", "A flag is turned off by its opposite, such as `--no-dpdk`.", ""]
+    lines += ["Flags of the client library:", ""]
     lines += table(
         "flag | part of the version | marked in an archive by | links with (Debian)",
         [
@@ -112,10 +133,16 @@ def text() -> str:
         + ", ".join(dict.fromkeys(pin.layout for pin in pins.shipped()))
         + ".",
         "",
+        "## Options of many commands",
+        "",
+        "Beside the [variables](#variables):",
+        "",
+        *table("option | meaning", [row for row in sorted(shared) if "[env:" not in row[1]]),
+        "",
         "## Commands",
     ]
-    for name, command in commands(main, "switchml-patch"):
-        lines += usage(name, command)
+    for name, command in found.items():
+        lines += usage(name, command, shared)
     return "\n".join(lines) + "\n"
 
 

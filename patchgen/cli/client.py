@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen.cli import params, path_types
-from patchgen.cli.console import Command, Group, option, print_json, progress, say
+from patchgen.cli.console import Command, Group, end, option, print_json, progress, say
 from patchgen.extras.lab.client import checkout
 from patchgen.options import VARIABLES
 from patchgen.system import paths
@@ -233,11 +233,19 @@ def patch(request: _Patch) -> None:
     say(f"wrote {output}; apply it with: git apply {shlex.quote(os.path.abspath(output))}")
 
 
+@dataclass(frozen=True)
+class _Status:
+    """Request of `client status`."""
+
+    home: str
+    as_json: bool
+
+
 @client.command(cls=Command)
 @click.argument("home", type=click.Path())
 @params.json_option
-@click.pass_context
-def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
+@params.into(_Status)
+def status(request: _Status) -> None:
     """Tells what the client library in HOME was built with, and which mends it has.
 
     Exits with 0 where it has all mends or is the simulator, with 3 where it lacks some, and where
@@ -247,7 +255,7 @@ def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
     from patchgen.errors import TreeError, file_errors
     from patchgen.extras.lab.client import mends
 
-    place = paths.from_native(home)
+    place = paths.from_native(request.home)
     if not os.path.lexists(archive.path(place)):
         raise TreeError(f"{paths.printable(place)}: no client library, which is {homes.ARCHIVE}")
     with file_errors():
@@ -256,7 +264,7 @@ def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
     known = mends.read_shipped()
     has = found.mark.mends if found.mark else ()
     lacking = [] if found.simulator else [mend for mend in known if mend.id not in has]
-    if as_json:
+    if request.as_json:
         print_json(_data(found, [mend.id for mend in lacking], [*linked]))
     else:
         click.echo(f"{paths.printable(place)}: {found.about}")
@@ -268,7 +276,7 @@ def status(ctx: click.Context, home: str, *, as_json: bool) -> None:
         for mend in lacking:
             click.echo(f"lacks {mend.id}: {mend.title}")
     if lacking:
-        ctx.exit(TreeError.exit_code)
+        end(TreeError.exit_code)
 
 
 def _data(archive: Archive, lacking: list[str], linked: list[str]) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from typing import TYPE_CHECKING, Any, Callable, TextIO
+from typing import TYPE_CHECKING, Any, Callable, NoReturn, TextIO
 
 import click
 
@@ -81,6 +81,11 @@ class Command(click.Command):
                 formatter.write_dl(rows)
 
 
+def end(code: int) -> NoReturn:
+    """Ends the command with an exit code, after it has said why."""
+    raise click.exceptions.Exit(code)
+
+
 def say(line: str) -> None:
     """Writes a line for people."""
     click.echo(line, err=True)
@@ -136,7 +141,7 @@ def show_checks(checks: Sequence[Check], *, as_json: bool, **about: object) -> N
         for check in checks:
             _show_one(check)
     if not hold(checks):
-        click.get_current_context().exit(CheckError.exit_code)
+        end(CheckError.exit_code)
 
 
 def data(check: Check) -> dict[str, object]:

@@ -8,6 +8,7 @@ import logging
 import os
 import shlex
 import sys
+from dataclasses import dataclass
 
 import click
 
@@ -20,6 +21,18 @@ from patchgen.system import files, interpreter
 _LOGGER = logging.getLogger(__name__)
 _MOST = 16  # ranks that one machine has room for, and the images are enough for
 _PICTURE, _DATA = "loss.png", "demo.json"
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Request of `demo`, as the command line has it."""
+
+    output: str
+    ranks: int
+    epochs: int
+    torch: str | None
+    cache: str | None
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -55,9 +68,8 @@ _PICTURE, _DATA = "loss.png", "demo.json"
 )
 @params.cache_option
 @json_option
-def demo(  # noqa: PLR0913  # one for each option
-    output: str, ranks: int, epochs: int, torch: str | None, cache: str | None, *, as_json: bool
-) -> None:
+@params.into(_Request)
+def demo(asked: _Request) -> None:
     """Trains a small network with stock Gloo and through SwitchML, and compares.
 
     Builds what that needs, a simulated switch and the plugin for the torch, unless it is there from
@@ -75,12 +87,12 @@ def demo(  # noqa: PLR0913  # one for each option
     )
 
     request = DemoRequest(
-        output=os.path.normpath(os.path.join(os.getcwd(), output)),
-        cache=params.cache(cache),
-        python=interpreter.locate(torch or _python()),
+        output=os.path.normpath(os.path.join(os.getcwd(), asked.output)),
+        cache=params.cache(asked.cache),
+        python=interpreter.locate(asked.torch or _python()),
         environ=dict(os.environ),
-        ranks=ranks,
-        epochs=epochs,
+        ranks=asked.ranks,
+        epochs=asked.epochs,
     )
     plot, data = (os.path.join(request.output, name) for name in (_PICTURE, _DATA))
     with progress():
@@ -90,7 +102,7 @@ def demo(  # noqa: PLR0913  # one for each option
     measured = demo_text.data(outcome, plot, request.script)
     with file_errors():
         files.replace(os.fsencode(data), (json.dumps(measured, indent=2) + "\n").encode())
-    if as_json:
+    if asked.as_json:
         print_json(measured)
         return
     again = [_program(), "run", "--", near(request.python), near(request.script)]

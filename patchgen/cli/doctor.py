@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from patchgen.cli import number_types, params, path_types
-from patchgen.cli.console import Command, print_json, progress, say_all
+from patchgen.cli import params, path_types
+from patchgen.cli.console import Command, end, print_json, progress, say_all
 from patchgen.cli.lab_options import CONFIG, lab_options
 from patchgen.cli.params import json_option, simulating_options
 from patchgen.errors import CheckError, OptionsError
@@ -19,6 +19,23 @@ from patchgen.system import interpreter
 if TYPE_CHECKING:
     from patchgen.cli.lab_options import LabRequest
     from patchgen.cli.params import Variables
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Request of `doctor`."""
+
+    workers: int
+    torch: str
+    way: str
+    config: str | None
+    lab: LabRequest
+    timeout: float
+    times: bool
+    plot: str | None
+    cache: str | None
+    as_json: bool
+    variables: Variables
 
 
 @click.command(cls=Command)
@@ -45,7 +62,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--timeout",
-    type=number_types.SECONDS,
+    type=params.SECONDS,
     default=30,
     metavar="SECONDS",
     help="How long ranks may be apart, and a step may take. [default: 30]",
@@ -58,20 +75,8 @@ if TYPE_CHECKING:
 @params.cache_option
 @json_option
 @simulating_options
-def doctor(  # noqa: PLR0913  # one for each option
-    *,
-    workers: int,
-    torch: str,
-    way: str,
-    config: str | None,
-    lab: LabRequest,
-    timeout: float,
-    times: bool,
-    plot: str | None,
-    cache: str | None,
-    as_json: bool,
-    variables: Variables,
-) -> None:
+@params.into(_Request)
+def doctor(request: _Request) -> None:
     """Tells which part of the way to the switch fails, and what to do.
 
     Starts ranks on this machine, which go from the launcher to a right sum. On several machines,
@@ -84,33 +89,34 @@ def doctor(  # noqa: PLR0913  # one for each option
     from patchgen.extras.train.setup import prepare
     from patchgen.system import plots  # no other command needs them
 
+    plot, lab = request.plot, request.lab
     if plot is not None:
         plots.check(plot)
-        if not times:
+        if not request.times:
             raise OptionsError("--plot: draws what is measured; drop --no-times")
     job = Job(
         command=(),
-        python=interpreter.locate(torch),
-        cache=params.cache(cache),
+        python=interpreter.locate(request.torch),
+        cache=params.cache(request.cache),
         cwd=os.getcwd(),
         environ=dict(os.environ),
-        workers=workers,
-        way=way,
-        options=variables.read_library(),
-        configs=lab.find_configs([config] if config else []),
+        workers=request.workers,
+        way=request.way,
+        options=request.variables.read_library(),
+        configs=lab.find_configs([request.config] if request.config else []),
         lab=lab.wanted,
         faults=lab.faults,
     )
     with progress():
         setup = prepare(job)
     say_all(setup.notes)
-    report = examining.examine(job, setup, timeout=timeout, measures=times)
+    report = examining.examine(job, setup, timeout=request.timeout, measures=request.times)
     if plot is not None and report["times"]:
         examining.write_picture(plot, report["times"])
-    if as_json:
+    if request.as_json:
         print_json(report)
     else:
         for line in table.lines(report):
             click.echo(line)
     if not report["holds"]:
-        sys.exit(CheckError.exit_code)
+        end(CheckError.exit_code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import click
 
@@ -19,7 +19,8 @@ from patchgen.system import files, paths
 _NAME = "switchml_pytorch.patch"
 
 
-class _Request(NamedTuple):
+@dataclass(frozen=True)
+class _Request:
     """Request of `generate`."""
 
     variables: Variables

@@ -1,4 +1,4 @@
-"""Options for ranks around a software switch."""
+"""Options of a software switch, and for ranks around it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable
 
+import click
+
+from patchgen.cli import params
 from patchgen.cli.console import option
-from patchgen.cli.packet_faults import FAULTS, SWITCH, fault_options
 from patchgen.cli.params import Command, gather
 from patchgen.errors import OptionsError
 
@@ -18,6 +20,30 @@ if TYPE_CHECKING:
 
 CONFIG = "SWITCHML_CONFIG"
 """Variable that names a switchml.cfg."""
+
+SWITCH = "Switch"
+"""Heading of the options about the switch."""
+
+FAULTS: dict[str, tuple[click.ParamType[Any], str, str]] = {
+    "loss": (params.FiniteRange(0, 1), "P", "Share of packets that the switch loses, each way."),
+    "duplicate": (params.FiniteRange(0, 1), "P", "Share that it delivers twice."),
+    "reorder": (params.FiniteRange(0, 1), "P", "Share that it delivers after later ones."),
+    "delay": (params.FiniteRange(0, 60_000), "MS", "Milliseconds that it holds each packet."),
+    "seed": (
+        click.IntRange(0, 10**15),
+        "N",
+        "Seed of these choices. [default: another in each run]",
+    ),
+}  # fmt: skip
+"""The type, the name of the value and the meaning of each."""
+
+
+def fault_options(command: Command) -> Command:
+    """Adds the options, handed on as `faults`; None where the user says nothing."""
+    command = gather("faults", dict, [*FAULTS])(command)
+    for name, (kind, metavar, text) in reversed(FAULTS.items()):
+        command = option(f"--{name}", group=SWITCH, type=kind, metavar=metavar, help=text)(command)
+    return command
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, TypeVar
 
@@ -30,6 +31,21 @@ LIBRARY = "Client library"
 """Heading of the options about the client library."""
 
 T = TypeVar("T")
+
+
+class FiniteRange(click.FloatRange):
+    """A range of floats without nan, which no bound refuses, and without inf."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:  # as in click
+        """Refuses what is no finite number of the range."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
+SECONDS = FiniteRange(min=1, max=86_400.0)
+"""Limit in seconds, of a day at most."""
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print data for scripts on stdout."

@@ -2,26 +2,70 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import click
 
-from patchgen.cli import path_types
-from patchgen.cli.console import Command, Group, print_json, say
-from patchgen.cli.params import json_option, known_pins, pytorch_option
+from patchgen.cli import params, path_types
+from patchgen.cli.console import Command, Group, print_json, progress, say
+from patchgen.cli.params import into, json_option, known_pins, pytorch_option
 from patchgen.core.patch import pins as known
 from patchgen.core.patch import report
 from patchgen.errors import TreeError, file_errors
 from patchgen.system import files, paths
 
+if TYPE_CHECKING:
+    from patchgen.cli.params import Sources
+    from patchgen.core.patch.pins import Pin
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _List:
+    """Request of `pins`."""
+
+    as_json: bool
+
+
+@dataclass(frozen=True)
+class _Make:
+    """Request of `pins make`."""
+
+    tree: str
+    layout: str
+    name: str
+    commit: str
+    output: str | None
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Request of `pins check`."""
+
+    tree: str
+    pytorch: str | None
+
+
+@dataclass(frozen=True)
+class _Refresh:
+    """Request of `pins refresh`."""
+
+    places: Sources
+    cache: str | None
+
 
 @click.group(cls=Group, invoke_without_command=True)
 @json_option
-@click.pass_context
-def pins(ctx: click.Context, *, as_json: bool) -> None:
+@into(_List)
+def pins(request: _List) -> None:
     """Lists the PyTorch commits that can be patched."""
-    if ctx.invoked_subcommand is not None:
+    if click.get_current_context().invoked_subcommand is not None:
         return
     shipped = known.shipped()
-    if as_json:
+    if request.as_json:
         print_json([report.pin_data(pin) for pin in shipped])
     else:
         for pin in shipped:
@@ -45,32 +89,32 @@ def pins(ctx: click.Context, *, as_json: bool) -> None:
     metavar="FILE",
     help="File to write. [default: stdout]",
 )
-def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> None:
+@into(_Make)
+def make(request: _Make) -> None:
     """Makes a pin from an unpatched checkout."""
     from patchgen.core.patch import pinning
 
-    pin = pinning.make(
-        paths.from_native(tree), known.of_layout(layout, known.shipped()), name, commit
-    )
-    text = known.to_json(pin)
-    if output is None:
-        click.echo(text, nl=False)
+    like = known.of_layout(request.layout, known.shipped())
+    pin = pinning.make(paths.from_native(request.tree), like, request.name, request.commit)
+    if request.output is None:
+        click.echo(known.to_json(pin), nl=False)
         return
-    with file_errors():
-        files.replace(paths.encode(paths.from_native(output)), text.encode("ascii"))
-    say(f"{output}: {pin.name}, {len(pin.files)} files")
+    _write(pin, request.output)
+    say(f"{request.output}: {pin.name}, {len(pin.files)} files")
 
 
 @pins.command(cls=Command)
 @click.argument("tree", type=click.Path())
 @pytorch_option
-def check(tree: str, pytorch: str | None) -> None:
+@into(_Check)
+def check(request: _Check) -> None:
     """Compares a pin with an unpatched checkout of its commit."""
     from patchgen.core.patch import pinning
     from patchgen.core.patch.state import inspect
 
+    tree = request.tree
     source = paths.from_native(tree)
-    shipped, pin = known_pins(pytorch)
+    shipped, pin = known_pins(request.pytorch)
     pin = pin or inspect(source, shipped).pin
     if pin is None:
         raise TreeError(f"{tree}: not a commit that there is a pin for; name one with --pytorch")
@@ -79,3 +123,39 @@ def check(tree: str, pytorch: str | None) -> None:
     if problems:
         raise TreeError("\n".join(problems))
     say(f"{tree}: agrees with {pin.name} in {len(pin.files)} files")
+
+
+@pins.command(cls=Command)
+@params.place_options
+@params.cache_option
+@into(_Refresh)
+def refresh(request: _Refresh) -> None:
+    """Makes the shipped pins again, after a change of a hook, an anchor or a commit.
+
+    Gets the hooked files one by one, from the cache, the places or the network. Writes nothing
+    where an anchor no longer matches once; the lines around it are shown as they were and are.
+    """
+    from patchgen.core.patch import pinning
+    from patchgen.core.source.commit import open_pinned
+
+    cache, places = params.cache(request.cache), request.places.find()
+    made, drifted = [], []
+    with progress(), file_errors():
+        for pin in known.read_shipped():
+            _LOGGER.info("getting %d files of PyTorch %s", len(pin.anchored), pin.name)
+            contents = open_pinned(pin, cache, places).read(pin.anchored)
+            try:
+                made.append((pin, pinning.remake(pin, contents)))
+            except TreeError as error:
+                drifted.append(f"{pin.name}:\n{error}")
+    if drifted:
+        raise TreeError("\n".join(drifted))
+    for old, new in made:
+        if new != old:
+            _write(new, known.path_of(new))
+        say(f"{new.name}: {'as it was' if new == old else 'made again'}")
+
+
+def _write(pin: Pin, path: str) -> None:
+    with file_errors():
+        files.replace(paths.encode(paths.from_native(path)), known.to_json(pin).encode("ascii"))

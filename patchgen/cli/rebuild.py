@@ -12,7 +12,7 @@ import click
 
 from patchgen.cli import params, path_types
 from patchgen.cli.compare import show
-from patchgen.cli.console import Command, data, option, print_json, progress, say, show_checks
+from patchgen.cli.console import Command, data, end, option, print_json, progress, say, show_checks
 from patchgen.errors import CheckError
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def rebuild(request: _Rebuild) -> None:
         else:
             say(f"see why with: {shlex.join(['diffoscope', record.path, outcome.made])}")
     if outcome.differences:
-        click.get_current_context().exit(CheckError.exit_code)
+        end(CheckError.exit_code)
 
 
 def _list_kinds() -> dict[str, Reader]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen.cli import params, path_types
-from patchgen.cli.console import Command, print_json, progress, say_all, write_bytes
+from patchgen.cli.console import Command, end, print_json, progress, say_all, write_bytes
 from patchgen.cli.lab_options import CONFIG, lab_options
 from patchgen.cli.params import json_option, simulating_options
 from patchgen.errors import OptionsError, file_errors
@@ -129,7 +129,7 @@ def run(asked: _Run) -> None:
         _show_result(interrupted.result, asked)
         raise
     _show_result(result, asked)
-    sys.exit(result.code)
+    end(result.code)
 
 
 def _read_job(asked: _Run) -> Job:

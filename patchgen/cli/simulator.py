@@ -84,6 +84,16 @@ def install(request: _Install) -> None:
     say(f"use it with: SWITCHML_HOME={shlex.quote(str(prefix.absolute()))}")
 
 
+@dataclass(frozen=True)
+class _Serve:
+    """Request of `simulator serve`."""
+
+    listen: str
+    workers: int
+    target: str | None
+    cache: str | None
+
+
 @simulator.command(cls=Command)
 @listen_option("HOST:PORT")
 @click.option(
@@ -95,7 +105,8 @@ def install(request: _Install) -> None:
 )
 @counters_option
 @params.cache_option
-def serve(listen: str, workers: int, target: str | None, cache: str | None) -> None:
+@params.into(_Serve)
+def serve(request: _Serve) -> None:
     """Sums for ranks with the simulator, until Ctrl-C or SIGTERM.
 
     It is the switch instead of rank 0, for ranks whose switchml.cfg says so; `simulator install
@@ -104,6 +115,6 @@ def serve(listen: str, workers: int, target: str | None, cache: str | None) -> N
     from patchgen.extras.lab.simulator import aggregator
 
     with progress():
-        program = aggregator.build(params.cache(cache), os.environ)
-    command = [program, f"--listen={listen}", f"--workers={workers}"]
-    run(command, target, aggregator.lines, "the aggregator")
+        program = aggregator.build(params.cache(request.cache), os.environ)
+    command = [program, f"--listen={request.listen}", f"--workers={request.workers}"]
+    run(command, request.target, aggregator.lines, "the aggregator")

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import dataclass
 
 import click
 
-from patchgen.cli.console import Command, print_json
-from patchgen.cli.params import json_option, known_pins, pytorch_option
+from patchgen.cli.console import Command, end, print_json
+from patchgen.cli.params import into, json_option, known_pins, pytorch_option
 from patchgen.core.patch import report, state
 from patchgen.errors import TreeError
 from patchgen.extras.install.summary import summarize_python, summarize_wheel
 from patchgen.system import interpreter, paths
 
 
+@dataclass(frozen=True)
+class _Request:
+    """Request of `status`."""
+
+    target: str
+    pytorch: str | None
+    as_json: bool
+
+
 @click.command(cls=Command)
 @click.argument("target", metavar="TREE|PYTHON|WHEEL", type=click.Path())
 @pytorch_option
 @json_option
-@click.pass_context
-def status(ctx: click.Context, target: str, pytorch: str | None, *, as_json: bool) -> None:
+@into(_Request)
+def status(request: _Request) -> None:
     """Tells whether a PyTorch tree, an installed torch or a wheel is patched.
 
     A tree is clean, patched, partly patched, or something else. Of an installed torch, which its
@@ -29,23 +39,25 @@ def status(ctx: click.Context, target: str, pytorch: str | None, *, as_json: boo
 
     Exits with 0 where all that is there fits, and with 3 where something does not.
     """
+    target = request.target
     if not os.path.isdir(target) and (target.endswith(".whl") or shutil.which(target)):
-        if pytorch is not None:
+        if request.pytorch is not None:
             raise click.UsageError("--pytorch is for a tree; drop it")
-        _status_of_torch(ctx, target, as_json=as_json)
+        _show_torch(target, as_json=request.as_json)
         return
-    known, wanted = known_pins(pytorch)
+    known, wanted = known_pins(request.pytorch)
     found = state.inspect(paths.from_native(target), (wanted,) if wanted else known)
-    if as_json:
+    if request.as_json:
         print_json(report.state_data(found))
     else:
         for line in report.state_lines(found):
             click.echo(line)
     if found.overall not in (state.Overall.CLEAN, state.Overall.PATCHED):
-        ctx.exit(TreeError.exit_code)
+        end(TreeError.exit_code)
 
 
-def _status_of_torch(ctx: click.Context, target: str, *, as_json: bool) -> None:
+def _show_torch(target: str, *, as_json: bool) -> None:
+    """Shows what an interpreter or a wheel has, and ends the command with 3 where it is unsound."""
     if target.endswith(".whl"):
         summary = summarize_wheel(target)
     else:
@@ -56,4 +68,4 @@ def _status_of_torch(ctx: click.Context, target: str, *, as_json: bool) -> None:
         for line in summary.lines():
             click.echo(line)
     if not summary.sound:
-        ctx.exit(TreeError.exit_code)
+        end(TreeError.exit_code)

@@ -10,8 +10,7 @@ import click
 
 from patchgen.cli import params
 from patchgen.cli.console import Command, progress
-from patchgen.cli.number_types import FiniteRange
-from patchgen.cli.packet_faults import fault_options
+from patchgen.cli.lab_options import fault_options
 from patchgen.cli.serving import counters_option, listen_option, run
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class _Request:
 )
 @click.option(
     "--wait",
-    type=FiniteRange(0, 86_400, min_open=True),
+    type=params.FiniteRange(0, 86_400, min_open=True),
     metavar="S",
     help="Seconds that workers wait for each other when they join. [default: 120]",
 )

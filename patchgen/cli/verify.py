@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 import click
 
-from patchgen.cli import number_types, params
+from patchgen.cli import params
 from patchgen.cli.console import Command, progress, show_checks
-from patchgen.cli.params import json_option
+from patchgen.cli.params import into, json_option
 from patchgen.errors import OptionsError
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Request of `verify`."""
+
+    target: str
+    interpreter: str | None
+    configs: tuple[str, ...]
+    timeout: float
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -24,15 +36,14 @@ from patchgen.errors import OptionsError
 @params.config_option
 @click.option(
     "--timeout",
-    type=number_types.SECONDS,
+    type=params.SECONDS,
     default=120,
     metavar="SECONDS",
     help="Limit for the ranks. [default: 120]",
 )
 @json_option
-def verify(
-    target: str, interpreter: str | None, configs: tuple[str, ...], timeout: float, *, as_json: bool
-) -> None:
+@into(_Request)
+def verify(request: _Request) -> None:
     """Imports a torch, and sums on several ranks with what it has of SwitchML.
 
     With a graft and a plugin it sums with each.
@@ -40,11 +51,13 @@ def verify(
     """
     from patchgen.core.verify import verify_python, verify_wheel  # no other command needs it
 
+    target, python = request.target, request.interpreter
+    configs, limit = request.configs, request.timeout
     with progress():
         if os.path.basename(target).endswith(".whl"):
-            checks = verify_wheel(target, interpreter, None, configs, os.environ, limit=timeout)
-        elif interpreter is not None:
+            checks = verify_wheel(target, python, None, configs, os.environ, limit=limit)
+        elif python is not None:
             raise OptionsError(f"--python is for a wheel, and {target} is none; drop it")
         else:
-            checks = verify_python(target, None, configs, os.environ, limit=timeout)
-    show_checks(checks, as_json=as_json, target=target)
+            checks = verify_python(target, None, configs, os.environ, limit=limit)
+    show_checks(checks, as_json=request.as_json, target=target)

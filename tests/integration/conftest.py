@@ -1,5 +1,6 @@
 """The fixtures are in a module of their own, because the benchmarks use them as well."""
 
+from support.serving import summing
 from support.torch import (
     graft,
     home,

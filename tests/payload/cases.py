@@ -208,9 +208,6 @@ def fallbacks(switchml):
     dist.all_reduce_coalesced(one)
     check_sum(one[0], inputs)
     assert calls(switchml) == 1, switchml.report()
-
-    collectives(inputs)
-    assert calls(switchml) == 1, switchml.report()
     return finish(switchml)
 
 
@@ -353,46 +350,6 @@ def narrowed(switchml):
         with contextlib.suppress(RuntimeError):  # of Gloo
             dist.all_reduce(torch.ones(10), op=dist.ReduceOp.AVG)
     return finish(switchml)
-
-
-def collectives(inputs):
-    mine = inputs[RANK].clone()
-    dist.broadcast(mine, src=WORLD - 1)
-    assert torch.equal(mine, inputs[WORLD - 1])
-
-    mine = inputs[RANK].clone()
-    dist.reduce(mine, dst=0)
-    if RANK == 0:
-        assert torch.allclose(mine, sum(inputs))
-
-    gathered = [torch.zeros(100) for _ in range(WORLD)]
-    dist.all_gather(gathered, inputs[RANK])
-    assert all(torch.equal(a, b) for a, b in zip(gathered, inputs))
-
-    gathered = [torch.zeros(100) for _ in range(WORLD)] if RANK == 0 else None
-    dist.gather(inputs[RANK], gathered, dst=0)
-    if RANK == 0:
-        assert all(torch.equal(a, b) for a, b in zip(gathered, inputs))
-
-    received = torch.zeros(100)
-    dist.scatter(received, list(inputs) if RANK == 0 else None, src=0)
-    assert torch.equal(received, inputs[RANK])
-
-    exchanged = torch.zeros(WORLD)
-    dist.all_to_all_single(exchanged, torch.arange(WORLD).float() + 10 * RANK)
-    assert torch.equal(exchanged, torch.tensor([10.0 * r + RANK for r in range(WORLD)]))
-
-    objects = [None] * WORLD
-    dist.all_gather_object(objects, {"rank": RANK})
-    assert objects == [{"rank": r} for r in range(WORLD)]
-    dist.barrier()
-
-    following, previous = (RANK + 1) % WORLD, (RANK - 1) % WORLD
-    received = torch.zeros(100)
-    request = dist.isend(inputs[RANK], following)
-    dist.recv(received, previous)
-    request.wait()
-    assert torch.equal(received, inputs[previous])
 
 
 def groups(switchml):
@@ -864,66 +821,6 @@ def compared(switchml):
 def refused(switchml):
     """A group that may not be made: the message of the exception."""
     return {"error": raised(start)}
-
-
-def send_and_receive(switchml):
-    """The first programs of every tutorial: a blocking and a non-blocking send of one tensor."""
-    start()
-    tensor = torch.zeros(1)
-    if RANK == 0:
-        tensor += 1
-        for peer in range(1, WORLD):
-            dist.send(tensor, dst=peer)
-    else:
-        dist.recv(tensor, src=0)
-    assert float(tensor) == 1.0
-    if RANK == 0:
-        tensor += 1
-        requests = [dist.isend(tensor, dst=peer) for peer in range(1, WORLD)]
-    else:
-        requests = [dist.irecv(tensor, src=0)]
-    for request in requests:
-        request.wait()
-    assert float(tensor) == 2.0
-    return finish(switchml)
-
-
-def reduce_in_group(switchml):
-    """all_reduce of ones in a new group gives the number of its ranks."""
-    start()
-    group = dist.new_group([0, 1])
-    tensor = torch.ones(1)
-    if RANK < 2:
-        dist.all_reduce(tensor, op=dist.ReduceOp.SUM, group=group)
-        assert float(tensor) == 2.0
-    return finish(switchml)
-
-
-def averaged_sgd(switchml, epochs):
-    """Distributed SGD by hand: every gradient is summed and divided by the world size."""
-    start()
-    torch.manual_seed(1234)
-    model = torch.nn.Sequential(torch.nn.Linear(20, 50), torch.nn.ReLU(), torch.nn.Linear(50, 2))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
-    generator = torch.Generator().manual_seed(100 + RANK)
-    inputs = torch.randn(256, 20, generator=generator)
-    targets = (inputs[:, 0] > inputs[:, 1]).long()
-    losses = []
-    for _ in range(epochs):
-        total = 0.0
-        for begin in range(0, 256, 64):
-            optimizer.zero_grad()
-            output = model(inputs[begin : begin + 64])
-            loss = torch.nn.functional.cross_entropy(output, targets[begin : begin + 64])
-            loss.backward()
-            for parameter in model.parameters():
-                dist.all_reduce(parameter.grad.data, op=dist.ReduceOp.SUM)
-                parameter.grad.data /= WORLD
-            optimizer.step()
-            total += float(loss)
-        losses.append(total)
-    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
-    return finish(switchml, losses=losses, weights=weights.tolist())
 
 
 def same_values(switchml, init_method="env://"):

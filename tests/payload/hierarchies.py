@@ -57,18 +57,6 @@ def trains(switchml, backend="gloo", local_size=None):
     return compared(switchml, register)
 
 
-def averages(switchml, sizes):
-    """Means that have no rounding where the number of ranks is a power of two."""
-    begin()
-    state = switchml.HierarchicalState(timeout=LIMIT)
-    for numel in sizes:
-        pattern = (torch.arange(numel) % 251).float()
-        mean = state.average(pattern + RANK).wait()
-        assert torch.equal(mean, pattern + (WORLD - 1) / 2), numel
-    dist.barrier()  # a leader's process may be the switch of others
-    return finish(switchml, leader=state.leader)
-
-
 def recipe(switchml, path):
     """Trains with the lines of the documentation, which name the model `model`."""
     begin()

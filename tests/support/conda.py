@@ -27,8 +27,7 @@ import zstandard
 from click.testing import CliRunner
 from rattler.index import index_fs
 
-from patchgen.cli.env import env
-from patchgen.cli.program import Main
+from patchgen.cli import main
 from patchgen.core.wheel.env import lockfile
 
 if TYPE_CHECKING:
@@ -227,8 +226,6 @@ class Site:
 
     def run(self, *arguments: str | Path, code: int = 0) -> str:
         """Runs `switchml-patch env ...` and returns all it said."""
-        main = Main("switchml-patch")
-        main.add_command(env)
         result = CliRunner().invoke(main, ["env", *map(str, arguments)], catch_exceptions=False)
         assert result.exit_code == code, result.output
         return result.output

@@ -119,18 +119,6 @@ def check_rank_killed(launch: Launcher, victim: int, **env: str) -> None:
         assert result["report"]["failure"]
 
 
-def check_tardy_rank(launch: Launcher, **given: Any) -> None:
-    """A rank is late once: the ranks go on over Gloo, though nothing is broken."""
-    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
-    ranks = launch("tardy", 2, arguments={"victim": 1, "seconds": 3}, env=env, **given)
-    for result in results(ranks):
-        over = result["report"]["failover"]
-        assert result["report"]["failure"] == ""
-        assert (over["failovers"], over["calls"]) == (1, 3)
-        assert over["reason"].startswith("rank 0: the allreduce of 1000 float32 elements ")
-        assert over["reason"].endswith(" did not finish within 1000 ms")
-
-
 def check_dropped(launch: Launcher, env: Mapping[str, str], told: str) -> None:
     """A rank has no memory for an allreduce. With failover nobody waits until a time is over.
 
@@ -155,35 +143,6 @@ def check_dropped(launch: Launcher, env: Mapping[str, str], told: str) -> None:
         assert "SwitchML allreduce failed" in one["first"]
 
 
-def check_metrics(launch: Launcher, place: Path, **given: Any) -> None:
-    """Checks the ranks' metrics while they go over Gloo, and after they have returned."""
-    arguments = {"victim": 1, "seconds": 2, "more": 70, "pages": str(place)}
-    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "500"}
-    env |= {"SWITCHML_METRICS": str(place), "SWITCHML_METRICS_SECONDS": "1"}
-    told = results(launch("tardy", 2, arguments=arguments, env=env, **given))
-    for rank, (result, page) in enumerate(zip(told, metrics.read(place))):
-        during = metrics.parse(result["page"])
-        assert during.value("switchml_state", state="failover") == 1
-        assert during.value("switchml_failovers_total") == 1
-        assert during.value("switchml_returns_total") == 0
-        assert during.value("switchml_failover_seconds_total") > 0
-        over = result["report"]["failover"]
-        assert (over["failovers"], over["returns"], over["calls"]) == (1, 1, 63)
-        page.check(result["report"], rank=rank, size=2, state="ended")
-
-
-def check_absent_rank(launch: Launcher, **given: Any) -> None:
-    """A rank never comes: the ranks go on over Gloo, which gives up after the group's timeout."""
-    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
-    ranks = launch("late", 2, arguments={"victim": 1}, env=env, timeout=8, **given)
-    result = ranks[0].result
-    assert result["report"]["failover"]["failovers"] == 1
-    assert "SwitchML allreduce failed: " in result["first"]
-    assert "SwitchML allreduce failed: " in result["second"]
-    assert 8 < result["elapsed"] < 60
-    assert ranks[0].code == 0
-
-
 def check_silent_rank(launch: Launcher, **given: Any) -> None:
     """A rank is stopped for longer than its neighbours wait: these name it, not each other."""
     env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
@@ -203,6 +162,7 @@ def in_bits(bits: int | None) -> dict[str, str]:
 
 def check_failover(
     launch: Launcher,
+    cache: Path,
     place: Path,
     world: int,
     prepostprocessor: str,
@@ -211,7 +171,6 @@ def check_failover(
     **more: int | None,
 ) -> None:
     """Ends the switch in the middle of sums: no rank notices anything but a line."""
-    cache = place / "cache"
     rounds = dies + 4
     with serving(cache, place / "counters", world) as switch:
         config = {"prepostprocessor": prepostprocessor, **switch.config}
@@ -232,31 +191,29 @@ def check_failover(
     assert all("goes over Gloo" not in rank.err for rank in ranks[1:])
 
 
-def check_return(launch: Launcher, place: Path, number: int) -> None:
-    """Takes the switch away, and gives it back, twice: all sums are right."""
-    with serving(place / "cache", place / "counters", 2) as switch:
-        arguments = {"switch": switch.aggregator, "address": switch.address, "store": str(place)}
-        arguments["number"] = number
-        env = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "3000"}
-        env |= {"SWITCHML_TIMEOUT_MS": "3000"}
-        ranks = launch("returns", 2, arguments=arguments, config=switch.config, env=env)
-    for result in results(ranks):
-        over = result["report"]["failover"]
-        assert (over["failovers"], over["returns"]) == (2, 1)
-        assert over["reason"].startswith("rank ")
-    said = ranks[0].err
-    assert said.count("allreduce goes to SwitchML again, from call ") == 1
-    assert said.count("switchml: process group of 2 ranks: allreduce(") == 3
-    assert "goes to SwitchML" not in ranks[1].err
-
-
 class GroupTests:
     """Tests of the default process group, with the fixtures of the file that has a subclass."""
 
     @staticmethod
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-    def test_switch_that_comes_back(launch: Launcher, tmp_path: Path, number: int) -> None:
-        check_return(launch, tmp_path, number)
+    def test_switch_that_comes_back(
+        launch: Launcher, summing: Path, tmp_path: Path, number: int
+    ) -> None:
+        """Takes the switch away and gives it back, twice; each sum is right."""
+        with serving(summing, tmp_path / "counters", 2) as switch:
+            arguments = {"switch": switch.aggregator, "address": switch.address}
+            arguments |= {"store": str(tmp_path), "number": number}
+            env = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "3000"}
+            env |= {"SWITCHML_TIMEOUT_MS": "3000"}
+            ranks = launch("returns", 2, arguments=arguments, config=switch.config, env=env)
+        for result in results(ranks):
+            over = result["report"]["failover"]
+            assert (over["failovers"], over["returns"]) == (2, 1)
+            assert over["reason"].startswith("rank ")
+        said = ranks[0].err
+        assert said.count("allreduce goes to SwitchML again, from call ") == 1
+        assert said.count("switchml: process group of 2 ranks: allreduce(") == 3
+        assert "goes to SwitchML" not in ranks[1].err
 
     @staticmethod
     @pytest.mark.parametrize(
@@ -270,13 +227,14 @@ class GroupTests:
     )
     def test_switch_killed(
         launch: Launcher,
+        summing: Path,
         tmp_path: Path,
         world: int,
         prepostprocessor: str,
         dies: int,
         bits: int | None,
     ) -> None:
-        check_failover(launch, tmp_path, world, prepostprocessor, dies, bits=bits)
+        check_failover(launch, summing, tmp_path, world, prepostprocessor, dies, bits=bits)
 
     @staticmethod
     def test_rank_killed_with_failover(launch: Launcher) -> None:
@@ -308,15 +266,44 @@ class GroupTests:
 
     @staticmethod
     def test_rank_that_is_late_with_failover(launch: Launcher) -> None:
-        check_tardy_rank(launch)
+        """The ranks go on over Gloo, though nothing is broken."""
+        env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
+        ranks = launch("tardy", 2, arguments={"victim": 1, "seconds": 3}, env=env)
+        for result in results(ranks):
+            over = result["report"]["failover"]
+            assert result["report"]["failure"] == ""
+            assert (over["failovers"], over["calls"]) == (1, 3)
+            assert over["reason"].startswith("rank 0: the allreduce of 1000 float32 elements ")
+            assert over["reason"].endswith(" did not finish within 1000 ms")
 
     @staticmethod
     def test_metrics_of_a_failover(launch: Launcher, tmp_path: Path) -> None:
-        check_metrics(launch, tmp_path)
+        """While the ranks go over Gloo, and after they have returned."""
+        arguments = {"victim": 1, "seconds": 2, "more": 70, "pages": str(tmp_path)}
+        env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "500"}
+        env |= {"SWITCHML_METRICS": str(tmp_path), "SWITCHML_METRICS_SECONDS": "1"}
+        told = results(launch("tardy", 2, arguments=arguments, env=env))
+        for rank, (result, page) in enumerate(zip(told, metrics.read(tmp_path))):
+            during = metrics.parse(result["page"])
+            assert during.value("switchml_state", state="failover") == 1
+            assert during.value("switchml_failovers_total") == 1
+            assert during.value("switchml_returns_total") == 0
+            assert during.value("switchml_failover_seconds_total") > 0
+            over = result["report"]["failover"]
+            assert (over["failovers"], over["returns"], over["calls"]) == (1, 1, 63)
+            page.check(result["report"], rank=rank, size=2, state="ended")
 
     @staticmethod
     def test_rank_that_never_comes_with_failover(launch: Launcher) -> None:
-        check_absent_rank(launch)
+        """The ranks go on over Gloo, which gives up after the group's timeout."""
+        env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
+        ranks = launch("late", 2, arguments={"victim": 1}, env=env, timeout=8)
+        result = ranks[0].result
+        assert result["report"]["failover"]["failovers"] == 1
+        assert "SwitchML allreduce failed: " in result["first"]
+        assert "SwitchML allreduce failed: " in result["second"]
+        assert 8 < result["elapsed"] < 60
+        assert ranks[0].code == 0
 
     @staticmethod
     def test_everything_else_falls_back_and_is_right(launch: Launcher) -> None:

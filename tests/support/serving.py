@@ -12,10 +12,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from patchgen.extras.lab.simulator import aggregator
+from support.shared import once
 from support.waiting import ENOUGH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def summing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that has the command's program."""
+    return once(tmp_path_factory, "summing", lambda place: aggregator.build(str(place), os.environ))
 
 
 def behind(port: int) -> dict[str, object]:

@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import select
+import socket
+import struct
 import subprocess
 import time
 from dataclasses import dataclass
@@ -42,6 +44,10 @@ SANITIZERS = {"thread": "-fsanitize=thread", "address": "-fsanitize=address,unde
 SANITIZED = ("-O0", "-g1")
 STRICT = ("-std=c++17", "-O1", "-g1", "-Wall", "-Wextra", "-Werror")
 INT32_MAX = 2**31 - 1
+HELLO, WELCOME, REFUSED, JOB, EXPONENTS, DATA, GOODBYE, FAILED = range(0x5357FF01, 0x5357FF09)
+"""Kinds of frames."""
+HEADER = struct.Struct("=IIQ")
+"""A frame's kind, the size of what follows, and its number."""
 
 
 def build_driver(prefix: Path, driver: Path, flags: str = "") -> None:
@@ -233,6 +239,28 @@ def job(
             stack.callback(worker.close)
             processes.append(worker)
         yield Job(processes, port)
+
+
+def frame(kind: int, body: bytes = b"", number: int = 0) -> bytes:
+    return HEADER.pack(kind, len(body), number) + body
+
+
+def hello(
+    rank: int = 0, *, packet_numel: int = 256, outstanding: int = 256, threads: int = 4,
+    workers: int = 2, limit_ms: int = 60_000, version: int = 2, quantizer: int = 1,
+    magic: int = 0x736D6C2D73696D31,
+) -> bytes:  # fmt: skip
+    """First bytes of a worker on its connection; numbers are cut to their size."""
+    wide = (magic, limit_ms, packet_numel, version, outstanding)
+    narrow = (value % 2**16 for value in (rank, workers, threads))
+    values = [value % 2 ** (64 if place < 3 else 32) for place, value in enumerate(wide)]
+    return frame(HELLO, struct.pack("=QQQIIHHHBB", *values, *narrow, quantizer % 256, 0))
+
+
+def received(connection: socket.socket, size: int) -> bytes:
+    found = connection.recv(size, socket.MSG_WAITALL) if size else b""
+    assert len(found) == size
+    return found
 
 
 def packets(numel: int, threads: int = 4, packet_numel: int = 256) -> Iterator[slice]:

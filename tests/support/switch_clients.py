@@ -120,22 +120,26 @@ class MemifClient:
             self.reason = message[6:102].split(b"\0")[0].decode()
         return kind
 
-    def connect(self, *, grant: bool = True) -> int:
-        """Offers all that it has; returns the kind of the last answer."""
-        assert self.hear() == HELLO
-        messages: list[tuple[int, bytes, int | None]] = [
-            (INIT, struct.pack("<HIB", VERSION, 0, 0), None)
+    def offers(self) -> list[tuple[int, bytes, int | None]]:
+        """Messages that say what it has: the kind, the body and a descriptor of each."""
+        offers: list[tuple[int, bytes, int | None]] = [
+            (INIT, struct.pack("<HIB", VERSION, 0, 0), None),
+            (ADD_REGION, struct.pack("<HQ", 0, self.size), self.file),
         ]
-        messages.append((ADD_REGION, struct.pack("<HQ", 0, self.size), self.file))
         for number, event in enumerate(self.events):
             flags = TO_SERVER if number < self.queues else 0
             log2 = self.slots.bit_length() - 1
             body = struct.pack(
                 "<HHHIBH", flags, number % self.queues, 0, number * self.ring_bytes, log2, 0
             )
-            messages.append((ADD_RING, body, event))
+            offers.append((ADD_RING, body, event))
+        return [*offers, (CONNECT, b"", None)]
+
+    def connect(self, *, grant: bool = True) -> int:
+        """Offers all that it has; returns the kind of the last answer."""
+        assert self.hear() == HELLO
         kind = ACK
-        for message in [*messages, (CONNECT, b"", None)]:
+        for message in self.offers():
             if kind != DISCONNECT:
                 self.tell(*message)
                 kind = self.hear()

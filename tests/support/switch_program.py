@@ -48,6 +48,7 @@ class Switch:
     def __init__(
         self, program: str, directory: Path, workers: int, *options: str, ports: Sequence[str] = ()
     ) -> None:
+        self.program = program
         self.sockets = [str(directory / f"port-{rank}") for rank in range(workers)]
         self.counters_path = directory / "counters.json"
         ports = [f"--port={port}" for port in ports or (f"memif:{path}" for path in self.sockets)]

@@ -1,4 +1,4 @@
-"""The rules of the house that docs/design.md states, read from the imports and calls themselves."""
+"""The rules of the house, by the map in docs/design.md and the imports and calls themselves."""
 
 from __future__ import annotations
 
@@ -21,23 +21,17 @@ MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
     for path in sorted(PACKAGE.rglob("*.py"))
 }
-FLOORS = (
-    {"__init__", "errors", "templates"},
-    {"system"},
-    {"options"},
-    {"core/patch"},
-    {"core/library", "core/source", "core/torch"},
-    {"core/verify"},
-    {"core/wheel"},
-    {"extras/accuracy", "extras/lab"},
-    {"extras/install"},
-    {"extras/train"},
-    {"cli"},
-    {"__main__"},
-)
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-BESIDE = {"extras/install": {"extras/lab"}, "extras/train": {"extras/install", "extras/lab"}}
-"""Extras that an extra imports."""
+PAGE = Path(__file__).parents[2] / "docs" / "design.md"
+NAME = re.compile(r"`([^`]+)`")
+ROWS = [
+    (int(floor), NAME.findall(rooms), {*NAME.findall(extras)})
+    for floor, rooms, extras in re.findall(
+        r"^\| (\d+) \| ((?:`[^`]+`[, ]*)+)(?:imports ([^|]*))?\|", PAGE.read_text(), re.MULTILINE
+    )
+]
+FLOOR = {room: floor for floor, rooms, _ in ROWS for room in rooms}
+BESIDE = {room: extras for _, rooms, extras in ROWS for room in rooms}
+"""Extras that a room imports."""
 
 
 def room(module: str) -> str:
@@ -98,6 +92,7 @@ def test_the_house_is_small() -> None:
     assert inside == {"cli", "core", "extras", "system", *modules}
     faces = {"core/__init__", "extras/__init__"}
     assert {room(module) for module in MODULES} <= {*FLOOR, *faces}
+    assert len(ROWS) > 10, "the map is read"
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
@@ -222,13 +217,13 @@ def test_a_command_is_in_the_file_of_its_name() -> None:
     names = [name for names in SECTIONS.values() for name in names]
     files = {path.stem for path in (PACKAGE / "cli").glob("*.py")}
     shared = [
-        *("__init__", "console", "lab_options", "number_types"),
-        *("packet_faults", "params", "path_types", "program", "serving", "steps", "watching"),
+        *("__init__", "console", "lab_options"),
+        *("params", "path_types", "serving", "steps", "watching"),
     ]
     assert sorted([*names, *shared]) == sorted(files)
 
 
-def test_no_command_looks_its_options_up_by_name() -> None:
+def test_a_command_takes_one_request() -> None:
     commands = {
         f"{path.stem}.{node.name}": node
         for path in (PACKAGE / "cli").glob("*.py")
@@ -237,7 +232,18 @@ def test_no_command_looks_its_options_up_by_name() -> None:
         if any(re.search(r"\.command\b", ast.unparse(one)) for one in node.decorator_list)
     }
     assert {"build.build", "env.lock", "run.run"} <= {*commands}
-    assert [name for name, node in commands.items() if node.args.kwarg] == []
+    for name, node in commands.items():
+        assert len([one for one in ast.walk(node.args) if isinstance(one, ast.arg)]) == 1, name
+        assert re.search(r"\binto\(", ast.unparse(node.decorator_list[-1])), name
+
+
+@pytest.mark.parametrize("module", sorted(name for name in MODULES if room(name) == "cli"))
+def test_a_command_ends_in_one_way(module: str) -> None:
+    """By an error of ours, or by `console.end`; the group of all commands ends the program."""
+    calls = {ast.unparse(node.func) for node in nodes(module) if isinstance(node, ast.Call)}
+    exits = {name for name in calls if re.search(r"\bexit$|\bExit$|\b_exit$", name)}
+    allowed = {"cli.console": {"click.exceptions.Exit"}, "cli.__init__": {"sys.exit"}}
+    assert exits == allowed.get(module, set())
 
 
 def test_no_room_of_the_tests_is_left_out(pytestconfig: pytest.Config) -> None:

@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -32,15 +30,6 @@ def imported(path: Path) -> set[str]:
 def test_no_file_imports_a_test_file() -> None:
     found = {str(path): imported(path) & MODULES for path in TESTS.rglob("*.py")}
     assert {path: names for path, names in found.items() if names} == {}
-
-
-@pytest.mark.parametrize(
-    "line", ["import test_docs", "from test_docs import pages", "from unit import test_docs"]
-)
-def test_an_import_of_a_test_file_is_found(line: str, tmp_path: Path) -> None:
-    path = tmp_path / "test_other.py"
-    path.write_text(f"def test() -> None:\n    {line}\n")
-    assert imported(path) & MODULES == {"test_docs"}
 
 
 def targets() -> set[str]:
@@ -111,13 +100,3 @@ def test_programs_are_files() -> None:
         for path in TESTS.rglob("*.py")
     }
     assert {path: lines for path, lines in found.items() if lines} == {}
-
-
-@pytest.mark.parametrize("first", ["import os", "#!/bin/sh", "#include <string>"])
-@pytest.mark.parametrize("prefix", ["", "f"])
-def test_a_program_in_a_string_is_found(first: str, prefix: str) -> None:
-    def text(lines: int) -> str:
-        return f'"""Docs."""\nPROGRAM = {prefix}"""{first}' + "\nx = {1}" * lines + '"""\n'
-
-    assert [*programs(text(LONGEST))] == [2]
-    assert [*programs(text(LONGEST - 1))] == []

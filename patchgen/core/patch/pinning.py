@@ -1,18 +1,22 @@
-"""Makes a pin from a checkout of PyTorch, and checks one against it. For maintainers."""
+"""Pins made from the files of a commit: new ones, the shipped ones again, and for a comparison."""
 
 from __future__ import annotations
 
 import os
 import re
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from patchgen.core.patch import images, render
-from patchgen.core.patch.pins import LAYOUT, Hook, HookedFile, Pin
+from patchgen.core.patch.pins import Hook, HookedFile, Pin
+from patchgen.core.patch.recipes import Recipe
 from patchgen.errors import FileError, OptionsError, TreeError, file_errors
 from patchgen.system import paths
 from patchgen.system.objects import blob_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from patchgen.core.patch.pins import Anchor
 
 _CONTEXT = 3
@@ -35,15 +39,34 @@ def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
     """
     if not re.fullmatch("[0-9a-f]{40}", commit):
         raise OptionsError(f"{commit}: give the full commit id, 40 hexadecimal digits")
-    contents = {anchor.file: _read(tree, anchor.file) for anchor in like.anchors}
+    version = name.removeprefix("v")
+    draft = like._replace(name=name, version=version, commit=commit, recipe=Recipe())
+    contents = {}
+    for path in draft.anchored:
+        with file_errors(), open(paths.encode(os.path.join(tree, path)), "rb") as file:
+            contents[path] = file.read()
+    return remake(draft, contents)
+
+
+def remake(pin: Pin, contents: Mapping[str, bytes]) -> Pin:
+    """A pin again, from the templates of today and the files that its anchors are in.
+
+    Args:
+        pin: its hooks may be others now, and its anchors and its commit edited.
+        contents: of those files in its commit, by path.
+
+    Raises:
+        TreeError: anchors do not match exactly once; each is shown with the lines around it.
+        FileError: a line ends otherwise than lines of a patch.
+    """
+    drifted: list[str] = []
     files = tuple(
-        HookedFile(path, blob_id(content), "", _hooks(path, content, like))
-        for path, content in contents.items()
+        HookedFile(path, blob_id(contents[path]), "", _hooks(path, contents[path], pin, drifted))
+        for path in pin.anchored
     )
-    draft = Pin(
-        name=name, version=name.removeprefix("v"), commit=commit, hooks_sha256="", files=files,
-        **{key: getattr(like, key) for key in LAYOUT},
-    )  # fmt: skip
+    if drifted:
+        raise TreeError("\n".join(drifted))
+    draft = pin._replace(files=files)
     texts = render.hooks(draft)
     return draft._replace(
         hooks_sha256=render.hooks_digest(texts),
@@ -82,32 +105,56 @@ def check(pin: Pin, tree: str, like: Pin) -> list[str]:
     return problems + [f"{path}: in the pin only" for path in ours]
 
 
-def _read(tree: str, path: str) -> bytes:
-    with file_errors(), open(paths.encode(os.path.join(tree, path)), "rb") as file:
-        content = file.read()
+def _hooks(path: str, content: bytes, pin: Pin, drifted: list[str]) -> tuple[Hook, ...]:
+    """Hooks of a file in the order of their lines; what is wrong with an anchor is added."""
     if not content.endswith(b"\n") or b"\r" in content:
         raise FileError(f"{path}: its lines must all end with a line feed")
-    return content
-
-
-def _hooks(path: str, content: bytes, like: Pin) -> tuple[Hook, ...]:
     lines = [paths.decode(line[:-1]) for line in images.lines_of(content)]
+    before = {(file.path, hook.name): hook for file in pin.files for hook in file.hooks}
     hooks = []
-    for anchor in like.anchors:
-        if anchor.file == path:
-            line = _line(content, anchor)
-            before = tuple(lines[max(0, line - _CONTEXT) : line])
-            hooks.append(Hook(anchor.name, line, before, tuple(lines[line : line + _CONTEXT])))
+    for anchor in pin.anchors:
+        if anchor.file != path:
+            continue
+        found = _places(content, anchor)
+        if len(found) == 1:
+            (line,) = found
+            around = (lines[max(0, line - _CONTEXT) : line], lines[line : line + _CONTEXT])
+            hooks.append(Hook(anchor.name, line, *map(tuple, around)))
+        else:
+            drifted += _drift(anchor, before.get((path, anchor.name)), lines, found)
     return tuple(sorted(hooks, key=lambda hook: hook.line))
 
 
-def _line(content: bytes, anchor: Anchor) -> int:
-    """The number of lines up to the end of the anchor's head."""
+def _places(content: bytes, anchor: Anchor) -> list[int]:
+    """The numbers of lines up to each end of the anchor's head."""
     text = re.escape(paths.encode(anchor.head + anchor.tail))
     # An anchor is whole lines. The lookahead also finds matches that overlap.
     starts = [match.start() for match in re.finditer(b"(?m)^(?=%s)" % text, content)]
-    if len(starts) != 1:
-        raise TreeError(
-            f"{anchor.file}: the anchor of hook {anchor.name} matches {len(starts)} times, not once"
-        )
-    return content.count(b"\n", 0, starts[0]) + anchor.head.count("\n")
+    return [content.count(b"\n", 0, start) + anchor.head.count("\n") for start in starts]
+
+
+def _drift(
+    anchor: Anchor, hook: Hook | None, lines: Sequence[str], found: Sequence[int]
+) -> Iterator[str]:
+    """Lines about an anchor that does not match once: its surroundings in the pin, and now."""
+    yield f"{anchor.file}: the anchor of hook {anchor.name} matches {len(found)} times, not once"
+    if hook is None:
+        return
+    before = (*hook.before, *hook.after)
+    first = hook.line - len(hook.before)
+    yield from _numbered("before", before, first)
+    matcher = SequenceMatcher(b=before, autojunk=False)
+
+    def likeness(start: int) -> tuple[float, int]:
+        matcher.set_seq1(lines[start : start + len(before)])
+        return matcher.ratio(), -abs(start - first)
+
+    nearest = max(range(len(lines)), key=likeness)
+    for start in [line - len(hook.before) for line in found] or [nearest]:
+        begin = max(0, start - _CONTEXT)
+        yield from _numbered("now", lines[begin : start + len(before) + _CONTEXT], begin)
+
+
+def _numbered(when: str, lines: Sequence[str], first: int) -> Iterator[str]:
+    yield f"  {when}:"
+    yield from (f"    {number:>5}  {line}" for number, line in enumerate(lines, first + 1))

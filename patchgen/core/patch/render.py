@@ -159,6 +159,6 @@ def pinned_hooks(pin: Pin) -> dict[str, bytes]:
     if hooks_digest(texts) != pin.hooks_sha256:
         raise PatchgenError(
             f"pin {pin.name}: the hooks differ from those it was made with; "
-            "make it again with: switchml-patch pins make"
+            "make it again with: switchml-patch pins refresh, or your own with pins make"
         )
     return texts

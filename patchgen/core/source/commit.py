@@ -8,21 +8,32 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from patchgen.core.source.fetch import NowhereError, fetch, fetch_objects
-from patchgen.core.source.repository import submodules
+from patchgen.core.source.repository import root, submodules
 from patchgen.errors import ToolError, TreeError
 from patchgen.system import leftovers
-from patchgen.system.git import MODULES, GitError
+from patchgen.system.git import MODULES, Git, GitError
 from patchgen.system.objects import entries, object_id, tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from patchgen.core.patch.pins import Pin
     from patchgen.core.source.places import Places
     from patchgen.core.source.repository import Repository
-    from patchgen.system.git import Git
     from patchgen.system.objects import Entry
 
 _CLONES = "git"  # in the cache
+
+
+def open_pinned(pin: Pin, cache: str, places: Places) -> Commit:
+    """Opens the commit of a pin, of which nothing need be here.
+
+    Args:
+        pin: of PyTorch.
+        cache: the directory of what is downloaded and used again.
+        places: where to look before the network.
+    """
+    return Commit(Git(), root(cache, pin.commit), cache, places)
 
 
 class Commit:
@@ -96,6 +107,15 @@ class Commit:
         """
         found = self._read("blob", {*wanted.values()})
         return {path: found[name] for path, name in wanted.items()}
+
+    def read(self, wanted: Iterable[str]) -> dict[str, bytes]:
+        """Path to content of files; fetched together.
+
+        Raises:
+            TreeError: there is no such file.
+            NowhereError: they could not be had.
+        """
+        return self.contents({path: self.entry(path).id for path in wanted})
 
     def submodules(self) -> list[Repository]:
         """The submodules of the commit.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import hashlib
 import os
@@ -152,15 +153,21 @@ def _contents(
     digests = hashlib.sha256(), hashlib.sha256()
     sizes = [0, 0]
     offset = None
-    streams = [side.blocks(name) if name in side.entries else iter(()) for side in (one, two)]
-    for blocks in zip_longest(*streams, fillvalue=b""):
-        if offset is None and blocks[0] != blocks[1]:
-            pairs = enumerate(zip(*blocks))
-            shorter = min(map(len, blocks))
-            offset = sizes[0] + next((i for i, pair in pairs if pair[0] != pair[1]), shorter)
-        for side, block in enumerate(blocks):
-            digests[side].update(block)
-            sizes[side] += len(block)
+    with contextlib.ExitStack() as stack:
+        streams: list[Iterator[bytes]] = [
+            stack.enter_context(contextlib.closing(side.blocks(name)))
+            if name in side.entries
+            else iter(())
+            for side in (one, two)
+        ]
+        for blocks in zip_longest(*streams, fillvalue=b""):
+            if offset is None and blocks[0] != blocks[1]:
+                pairs = enumerate(zip(*blocks))
+                shorter = min(map(len, blocks))
+                offset = sizes[0] + next((i for i, pair in pairs if pair[0] != pair[1]), shorter)
+            for side, block in enumerate(blocks):
+                digests[side].update(block)
+                sizes[side] += len(block)
     left, right = (
         Contents(size, digest.hexdigest()) if name in archive.entries else None
         for archive, size, digest in zip((one, two), sizes, digests)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 RANK = Path(__file__).parents[2] / "payload" / "network_rank.py"
-TRAIN = Path(__file__).parents[3] / "patchgen" / "payload"
+TRAIN = Path(__file__).parents[3] / "patchgen" / "extras" / "train" / "demo" / "payload"
 PORT = 50099
 BITS = (8, 4)
 TRAINING_BITS = (4,)

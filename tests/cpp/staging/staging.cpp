@@ -226,6 +226,13 @@ class Run {
     expected_.emplace_back(std::move(found), value);
   }
 
+  /// The memory of a tensor is used again.
+  void reuse() {
+    const auto next = tensor();
+    fill(next, 5);
+    expect(next, 5);
+  }
+
   /// Expects the client to read this value.
   void expectRead(float value) { read_ = value; }
 
@@ -285,14 +292,7 @@ void waiting(Run& run) {
 /// No memory can be pinned.
 void pageable(Run& run) {
   SimulatedDevice::instance().refusePinned();
-  const auto tensor = run.tensor();
-  run.fill(tensor, 3);
-  const auto work = run.allreduce(tensor);
-  run.returned();
-  run.sum();
-  work->wait();
-  run.returned();
-  run.expect(tensor, kSum);
+  waiting(run);
 }
 
 /// Who waits is there before the sum is.
@@ -383,9 +383,7 @@ void scatteredAway(Run& run) {
     const auto work = run.reduceScatter(target, source);
     run.sum();
   }
-  const auto next = run.tensor();
-  run.fill(next, 5);
-  run.expect(next, 5);
+  run.reuse();
 }
 
 /// Three: two are on the way.
@@ -453,9 +451,7 @@ void dropped(Run& run) {
     run.allreduce(tensor);
   }
   run.sum();
-  const auto next = run.tensor();
-  run.fill(next, 5);
-  run.expect(next, 5);
+  run.reuse();
 }
 
 /// Does not wait, but keeps the tensor until it is summed.
@@ -466,9 +462,7 @@ void unwaited(Run& run) {
     const auto work = run.allreduce(tensor);
     run.sum();
   }
-  const auto next = run.tensor();
-  run.fill(next, 5);
-  run.expect(next, 5);
+  run.reuse();
 }
 
 /// An allreduce of the tensor, of which the client is to fail a part.
@@ -491,9 +485,7 @@ void failed(Run& run) {
     fail(run, tensor);
     run.expect(tensor, 3);
   }
-  const auto next = run.tensor();
-  run.fill(next, 5);
-  run.expect(next, 5);
+  run.reuse();
 }
 
 /// The second part fails: what the tensor holds is not said, but it is the caller's again.

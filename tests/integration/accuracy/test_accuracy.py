@@ -70,8 +70,9 @@ def summed(method: Method, values: Floats, most: int) -> Floats:
     return np.concatenate(found)
 
 
-@pytest.mark.parametrize("workers", [2, 3, 5])
-@pytest.mark.parametrize(("threads", "packet_numel"), [(4, 256), (1, 64), (3, 7)])
+@pytest.mark.parametrize(
+    ("workers", "threads", "packet_numel"), [(2, 4, 256), (3, 1, 64), (5, 3, 7)]
+)
 def test_numpy_and_the_simulator_agree_bit_for_bit(
     simulator_home: Home, tmp_path: Path, workers: int, threads: int, packet_numel: int
 ) -> None:

@@ -54,6 +54,7 @@ def test_all_ranks_find_the_same_number(sanitizer: str, tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (SAID, "")
 
 
+@pytest.mark.rebuild
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants(name: str, tmp_path: Path) -> None:
     render(tmp_path)

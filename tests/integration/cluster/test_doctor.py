@@ -7,8 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from support import cluster, mpirun
-from support.hosts import INTERFACE
+from support import cluster
 from support.serving import serving
 from support.waiting import ENOUGH
 
@@ -17,63 +16,9 @@ from patchgen.core.library.config import compose_simulated
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from support.slurm import Slurm
     from support.torch import Plugin
 
-FAILED = 6
 # Runs a rank, which has no switchml.cfg where this is the host of that name.
-_LACKING = 'test "$(hostname)" != "$0" || export SWITCHML_CONFIG=/nowhere; exec "$@"'
-
-
-def doctor(plugin: Plugin, report: Path, lacking: str) -> list[str | Path]:
-    """Command of each rank."""
-    own = ["-m", "torch_switchml.doctor", "--no-times"]
-    return ["sh", "-c", _LACKING, lacking, plugin.python, *own, "--report", report]
-
-
-def check(report: Path, hosts: list[str], lacking: str) -> None:
-    """Checks rank 0's report of four ranks on two hosts."""
-    found = json.loads(report.read_text())
-    assert [one["host"] for one in found["ranks"]] == [hosts[0]] * 2 + [hosts[1]] * 2
-    expected = ("switchml.cfg", [lacking]) if lacking else ("", [])
-    assert (found["leg"], found["hosts"]) == expected
-
-
-@pytest.mark.cluster
-@pytest.mark.parametrize("lacking", ["", "hx1"])
-def test_ranks_of_srun(
-    nodes: Slurm, plugin: Plugin, cache: Path, tmp_path: Path, lacking: str
-) -> None:
-    first = nodes.hosts[0]
-    config, report = tmp_path / "switchml.cfg", tmp_path / "report.json"
-    env = cluster.environment(
-        SWITCHML_CONFIG=str(config), GLOO_SOCKET_IFNAME=INTERFACE, MASTER_PORT="29500"
-    )
-    with serving(cache, tmp_path / "counters", 4, *first.command(), host=first.address) as switch:
-        config.write_text(compose_simulated(aggregator=switch.address))
-        command = doctor(plugin, report, lacking)
-        done = nodes.srun("-N2", "-n4", *command, cwd=tmp_path, env=env)
-    assert done.returncode == (FAILED if lacking else 0), done.stderr
-    assert sum(line.startswith("host ") for line in done.stdout.splitlines()) == 1
-    check(report, ["hx0", "hx1"], lacking)
-
-
-@pytest.mark.cluster
-@pytest.mark.parametrize("lacking", ["", "apollo"])
-def test_ranks_of_mpirun(
-    plugin: Plugin, cache: Path, two_hosts: list[cluster.Host], tmp_path: Path, lacking: str
-) -> None:
-    first = two_hosts[0]
-    config, report = tmp_path / "switchml.cfg", tmp_path / "report.json"
-    env = cluster.environment(
-        SWITCHML_CONFIG=str(config), GLOO_SOCKET_IFNAME=INTERFACE, MASTER_PORT="29500"
-    )
-    with serving(cache, tmp_path / "counters", 4, *first.command(), host=first.address) as switch:
-        config.write_text(compose_simulated(aggregator=switch.address))
-        done = mpirun.run(two_hosts, 2, doctor(plugin, report, lacking), tmp_path, env)
-    assert done.returncode == (FAILED if lacking else 0), done.stderr
-    assert sum(line.startswith("host ") for line in done.stdout.splitlines()) == 1
-    check(report, ["zeus", "apollo"], lacking)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -12,9 +11,6 @@ from support.chaos.leftovers import Leftovers
 from support.chaos.report import check, prepare
 from support.chaos.switches import Simulated
 from support.hosts import cabled
-from support.shared import once
-
-from patchgen.extras.lab.simulator import aggregator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,11 +23,8 @@ WORLD = 3
 
 
 @pytest.fixture
-def switch(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Simulated:
-    cache = once(
-        tmp_path_factory, "summing", lambda place: aggregator.build(str(place), os.environ)
-    )
-    return Simulated(cache, tmp_path / "counters", WORLD)
+def switch(tmp_path: Path, summing: Path) -> Simulated:
+    return Simulated(summing, tmp_path / "counters", WORLD)
 
 
 def test_a_training_outlives_all_events(
@@ -41,6 +34,7 @@ def test_a_training_outlives_all_events(
     check(prepare(request, launch, switch, WORLD), option("--seed"), option("--events"))
 
 
+@pytest.mark.rebuild
 def test_a_wrong_sum_is_found(
     launch: Launcher, switch: Simulated, request: pytest.FixtureRequest
 ) -> None:

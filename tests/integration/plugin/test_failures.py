@@ -34,8 +34,8 @@ PATIENCE = 20  # seconds, ten times what a failover takes after that
 
 
 @pytest.fixture
-def switch(tmp_path: Path) -> Iterator[Served]:
-    with serving(tmp_path / "cache", tmp_path / "counters", 2) as served:
+def switch(tmp_path: Path, summing: Path) -> Iterator[Served]:
+    with serving(summing, tmp_path / "counters", 2) as served:
         yield served
 
 
@@ -114,9 +114,11 @@ def test_the_switch(launch: Launcher, switch: Served, how: str, env: Mapping[str
             assert result["second"] == result["first"]
 
 
-def test_ranks_that_gloo_connects_at_their_first_message(launch: Launcher, tmp_path: Path) -> None:
+def test_ranks_that_gloo_connects_at_their_first_message(
+    launch: Launcher, summing: Path, tmp_path: Path
+) -> None:
     lazy = {"TORCH_GLOO_LAZY_INIT": "1"}
-    check_failover(launch, tmp_path, 3, "cpu_exponent_quantizer", 2, lazy)
+    check_failover(launch, summing, tmp_path, 3, "cpu_exponent_quantizer", 2, lazy)
 
 
 @EITHER

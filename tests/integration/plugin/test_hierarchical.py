@@ -11,7 +11,7 @@ from support.torch import results
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from support.launcher import Launcher, Rank
 
@@ -103,12 +103,12 @@ def test_sizes_that_hosts_cannot_have(launch: Launcher) -> None:
 
 
 def test_racks_of_hosts(launch: Launcher) -> None:
-    """Each rack has a switch of its own; the first leaders of racks sum by Gloo."""
-    per_rank: dict[int, Mapping[str, object] | None] = dict.fromkeys(range(8))
+    """Each rack has a switch of its own; the first leaders of racks sum by Gloo.
+
+    Leaders find their racks, and their ranks there, by names alone.
+    """
     ports = [free_port(), free_port()]
-    for number, leader in enumerate(range(0, 8, 2)):
-        rack, rank = divmod(number, 2)
-        per_rank[leader] = {"rank": rank, "num_workers": 2, "controller_port": ports[rack]}
+    per_rank = {rank: {**ONE_FILE[0], "controller_port": ports[rank // 4]} for rank in range(8)}
     names = {
         rank: {"SWITCHML_RACK": f"r{rank // 4}", "SWITCHML_HOST": f"h{rank // 2}"}
         for rank in range(8)

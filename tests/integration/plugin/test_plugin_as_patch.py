@@ -53,9 +53,9 @@ def test_no_config_on_one_rank(launch: Launcher) -> None:
     check_no_config_on_one_rank(launch, 1)
 
 
-def test_switch_stopped(launch: Launcher, tmp_path: Path) -> None:
+def test_switch_stopped(launch: Launcher, summing: Path, tmp_path: Path) -> None:
     """No connection breaks, so the ranks wait for their limit."""
-    check_failover(launch, tmp_path, 2, "bypass", 2, number=signal.SIGSTOP)
+    check_failover(launch, summing, tmp_path, 2, "bypass", 2, number=signal.SIGSTOP)
 
 
 def test_silent_rank(launch: Launcher) -> None:

@@ -173,6 +173,7 @@ def test_the_model_sums() -> None:
         assert np.abs(summed.values - exact).max() > 0
 
 
+@pytest.mark.rebuild
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_shows(fault: str, tmp_path: Path) -> None:
     right, wrong = FAULTS[fault]

@@ -25,9 +25,9 @@ def test_the_simulator_in_rank_0(plugin: Plugin, tmp_path: Path) -> None:
     check_goes_on(by_run("--torch", plugin.python), tmp_path, "gloo", plan_kills(SEED))
 
 
-def test_simulator_serve(plugin: Plugin, tmp_path: Path) -> None:
+def test_simulator_serve(plugin: Plugin, summing: Path, tmp_path: Path) -> None:
     """The switch stays, and so does what the dead rank has left in it."""
-    with serving(tmp_path / "cache", tmp_path / "counters", WORLD) as switch:
+    with serving(summing, tmp_path / "counters", WORLD) as switch:
         config = tmp_path / "switchml.cfg"
         config.write_text(compose_simulated(aggregator=switch.address))
         check_goes_on(

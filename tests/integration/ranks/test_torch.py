@@ -20,8 +20,6 @@ from support.hosts import check_training
 from support.pages import ROOT, blocks
 from support.torch import results, version_of
 
-from patchgen.system.ports import free_port
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -57,12 +55,6 @@ def test_gradients_of_every_type(
     check_gradient_types(launch, world, prepostprocessor, chunk)
 
 
-def test_chunks_that_differ(launch: Launcher) -> None:
-    ranks = launch("outcome", 2, rank_env={1: {"SWITCHML_CHUNK_NUMEL": "7"}})
-    check_stays_with_gloo(ranks)
-    assert "rank 1: SWITCHML_CHUNK_NUMEL=7 where rank 0 has 1048576" in ranks[0].err
-
-
 @pytest.mark.parametrize(
     ("world", "bits", "bucket", "skip"), [(2, 4, 512, False), (3, 8, 100, True), (3, 2, 128, False)]
 )
@@ -75,12 +67,31 @@ def test_sums_in_fewer_bits(
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ("8", "SWITCHML_QUANTIZATION_BITS=8 where rank 0 has 32"),
-        ("9", "SWITCHML_QUANTIZATION_BITS is '9', not 1 to 8, or 32"),
+        ({"CHUNK_NUMEL": "7"}, "SWITCHML_CHUNK_NUMEL=7 where rank 0 has 1048576"),
+        ({"DTYPES": "float32"}, "SWITCHML_DTYPES=float32 where rank 0 has float32,int32,"),
+        ({"DTYPES": ","}, "SWITCHML_DTYPES is ',', not a list of float32, int32,"),
+        ({"OPS": "sum"}, "SWITCHML_OPS=SUM where rank 0 has SUM,AVG"),
+        ({"OPS": "MAX"}, "SWITCHML_OPS is 'MAX', not a list of SUM, AVG"),
+        ({"MIN_NUMEL": "7"}, "SWITCHML_MIN_NUMEL=7 where rank 0 has 1"),
+        ({"MIN_NUMEL": "AUTO"}, "SWITCHML_MIN_NUMEL is 'AUTO'"),
+        ({"MIN_NUMEL": "auto "}, "SWITCHML_MIN_NUMEL is 'auto '"),
+        ({"MIN_NUMEL": "-1"}, "SWITCHML_MIN_NUMEL is '-1'"),
+        ({"QUANTIZATION_BITS": "8"}, "SWITCHML_QUANTIZATION_BITS=8 where rank 0 has 32"),
+        ({"QUANTIZATION_BITS": "9"}, "SWITCHML_QUANTIZATION_BITS is '9', not 1 to 8, or 32"),
+        ({"num_workers": 5}, "switchml.cfg has num_workers = 5, the group has 2 ranks"),
+        ({"rank": 0}, "switchml.cfg has rank = 0, the process has rank 1"),
+        ({"packet_numel": 64}, "packet_numel=64 where rank 0 has 256"),
+        ({"controller_port": 1}, "simulator=127.0.0.1:1 where rank 0 has 127.0.0.1:"),
+        ({"backend": "carrier_pigeon"}, "backend = carrier_pigeon"),
+        ({"num_worker_threads": 0}, "num_worker_threads = 0"),
+        ({"num_worker_threads": "many"}, "unusable switchml.cfg"),
+        ({"prepostprocessor": "magic"}, "prepostprocessor = magic is not known"),
     ],
 )
-def test_bits_that_differ(launch: Launcher, given: str, reason: str) -> None:
-    ranks = launch("outcome", 2, rank_env={1: {"SWITCHML_QUANTIZATION_BITS": given}})
+def test_rank_that_disagrees(launch: Launcher, given: dict[str, object], reason: str) -> None:
+    """By a variable, in capitals, or by its switchml.cfg."""
+    env = {f"SWITCHML_{name}": str(value) for name, value in given.items() if name.isupper()}
+    ranks = launch("outcome", 2, rank_env={1: env}, per_rank={1: {} if env else given})
     check_stays_with_gloo(ranks)
     assert f"rank 1: {reason}" in ranks[0].err
 
@@ -94,23 +105,6 @@ def test_narrowed_types_and_operations(launch: Launcher) -> None:
     assert "allreduce(SUM) of float32, int32 goes to SwitchML" in ranks[0].err
 
 
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        ({"SWITCHML_DTYPES": "float32"}, "SWITCHML_DTYPES=float32 where rank 0 has float32,int32,"),
-        ({"SWITCHML_OPS": "sum"}, "SWITCHML_OPS=SUM where rank 0 has SUM,AVG"),
-        ({"SWITCHML_OPS": "MAX"}, "SWITCHML_OPS is 'MAX', not a list of SUM, AVG"),
-        ({"SWITCHML_DTYPES": ","}, "SWITCHML_DTYPES is ',', not a list of float32, int32,"),
-    ],
-)
-def test_types_and_operations_that_differ(
-    launch: Launcher, given: dict[str, str], reason: str
-) -> None:
-    ranks = launch("outcome", 2, rank_env={1: given})
-    check_stays_with_gloo(ranks)
-    assert f"rank 1: {reason}" in ranks[0].err
-
-
 @pytest.mark.parametrize("require", ["0", "1"])
 def test_two_groups_in_two_threads(launch: Launcher, require: str) -> None:
     check_two_groups_in_two_threads(launch, require)
@@ -121,41 +115,9 @@ def test_no_config_on_one_rank(launch: Launcher, victim: int) -> None:
     check_no_config_on_one_rank(launch, victim)
 
 
-@pytest.mark.parametrize(
-    ("values", "reason"),
-    [
-        ({"num_workers": 5}, "switchml.cfg has num_workers = 5, the group has 2 ranks"),
-        ({"rank": 0}, "switchml.cfg has rank = 0, the process has rank 1"),
-        ({"packet_numel": 64}, "packet_numel=64 where rank 0 has 256"),
-        ({"controller_port": 1}, "simulator=127.0.0.1:1 where rank 0 has 127.0.0.1:"),
-        ({"backend": "carrier_pigeon"}, "backend = carrier_pigeon"),
-        ({"num_worker_threads": 0}, "num_worker_threads = 0"),
-        ({"num_worker_threads": "many"}, "unusable switchml.cfg"),
-        ({"prepostprocessor": "magic"}, "prepostprocessor = magic is not known"),
-    ],
-)
-def test_config_that_disagrees(launch: Launcher, values: dict[str, object], reason: str) -> None:
-    ranks = launch("outcome", 2, per_rank={1: values})
-    check_stays_with_gloo(ranks)
-    assert f"rank 1: {reason}" in ranks[0].err
-
-
 def test_minimum_number_of_elements(launch: Launcher) -> None:
     for result in results(launch("minimum", 2, env={"SWITCHML_MIN_NUMEL": "100"})):
         assert result["report"]["fallbacks"]["numel"] == 1
-
-
-@pytest.mark.parametrize("given", ["abc", "-1", "AUTO", "auto "])
-def test_minimum_that_is_not_a_number(launch: Launcher, given: str) -> None:
-    ranks = launch("outcome", 2, rank_env={1: {"SWITCHML_MIN_NUMEL": given}})
-    check_stays_with_gloo(ranks)
-    assert f"rank 1: SWITCHML_MIN_NUMEL is '{given}'" in ranks[0].err
-
-
-def test_minimum_that_differs(launch: Launcher) -> None:
-    ranks = launch("outcome", 2, rank_env={1: {"SWITCHML_MIN_NUMEL": "7"}})
-    check_stays_with_gloo(ranks)
-    assert "rank 1: SWITCHML_MIN_NUMEL=7 where rank 0 has 1" in ranks[0].err
 
 
 @pytest.mark.parametrize("victim", [0, 2])
@@ -166,35 +128,6 @@ def test_rank_killed(launch: Launcher, victim: int) -> None:
 def test_ranks_that_disagree_on_the_size(launch: Launcher) -> None:
     for result in results(launch("mismatch", 2, timeout=20)):
         assert "SwitchML" in result["first"]
-
-
-@pytest.mark.parametrize("method", ["env", "tcp", "file"])
-def test_init_methods(launch: Launcher, tmp_path: Path, method: str) -> None:
-    where = {"env": "", "tcp": f"127.0.0.1:{free_port()}", "file": f"{tmp_path}/s"}
-    arguments = {"sizes": [1, 1000], "init_method": f"{method}://{where[method]}"}
-    results(launch("sums", 2, arguments=arguments))
-
-
-@pytest.mark.parametrize(
-    ("case", "world", "arguments", "delegated"),
-    [
-        ("send_and_receive", 3, {}, 0),
-        ("reduce_in_group", 2, {}, 0),
-        ("reduce_in_group", 3, {}, 0),
-        ("averaged_sgd", 3, {"epochs": 2}, 32),
-    ],
-)
-def test_tutorial_programs(
-    launch: Launcher, case: str, world: int, arguments: dict[str, object], delegated: int
-) -> None:
-    ours = results(launch(case, world, arguments=arguments), trained=True)
-    for result in ours:
-        assert result["report"]["calls"] == delegated
-    if case == "averaged_sgd":
-        stock = results(launch(case, world, arguments=arguments, preload=False), trained=True)
-        for mine, reference in zip(ours, stock):
-            assert mine["weights"] == ours[0]["weights"]
-            assert mine["losses"] == pytest.approx(reference["losses"], rel=1e-4)
 
 
 def test_hosts_of_two_ranks_by_the_lines_of_the_documentation(

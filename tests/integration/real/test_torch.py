@@ -12,16 +12,12 @@ import pytest
 from support.device import check_device_outlives, check_late_device
 from support.group_tests import (
     EITHER,
-    OLD_PROTOCOL,
-    check_absent_rank,
     check_dropped,
-    check_tardy_rank,
-    check_two_protocols,
     in_bits,
 )
 from support.real import FAULTS, LabLauncher, OneFile, Settings, Stoppable
 from support.table import check_all_summed, differences, run_table
-from support.torch import Plugin, built_plugin, checked, results
+from support.torch import checked, results
 
 from patchgen.extras.lab import lab
 
@@ -79,13 +75,10 @@ def test_sums_with_faults(launch: LabLauncher) -> None:
         ("two_threads", 2, {"arguments": {"rounds": 20}}),
         ("nonfinite", 2, {}),
         ("minimum", 2, {"env": {"SWITCHML_MIN_NUMEL": "100"}}),
-        ("send_and_receive", 2, {}),
-        ("reduce_in_group", 3, {}),
-        ("averaged_sgd", 2, {"arguments": {"epochs": 1}}),
     ],
 )
 def test_cases(launch: LabLauncher, case: str, world: int, given: dict[str, Any]) -> None:
-    results(launch(case, world, **given), trained=case == "averaged_sgd")
+    results(launch(case, world, **given))
 
 
 @pytest.mark.parametrize(
@@ -256,43 +249,6 @@ def test_jobs_that_cross_would_pass_one_pattern(with_one_pattern: LabLauncher) -
             assert result["report"]["delegating"] is True
 
 
-def test_required_but_not_possible(launch: LabLauncher) -> None:
-    env = {"SWITCHML_REQUIRE": "1"}
-    for result in results(launch("refused", 2, config=NOWHERE, env=env)):
-        assert "SWITCHML_REQUIRE is set" in result["error"]
-
-
-def test_a_rank_that_never_comes(launch: LabLauncher) -> None:
-    env = {"SWITCHML_TIMEOUT_MS": "3000"}
-    result = launch("late", 2, arguments={"victim": 1}, env=env, timeout=15)[0].result
-    assert "did not finish within 3000 ms" in result["first"]
-    assert "did not finish within 3000 ms" in result["second"]
-
-
-def test_a_dead_peer(launch: LabLauncher) -> None:
-    """The others get an exception that names it, at the end of a limit that is short."""
-    env = {"SWITCHML_TIMEOUT_MS": "5000"}
-    ranks = launch("dies", 2, arguments={"victim": 1}, env=env)
-    assert ranks[1].code == -9
-    assert " did not finish within 5000 ms: rank 1 is gone" in ranks[0].result["first"]
-    assert ranks[0].result["second"] == ranks[0].result["first"]
-    assert ranks[0].result["elapsed"] < 60
-
-
-def test_a_dead_peer_with_failover(launch: LabLauncher) -> None:
-    """The ring names the rank that is gone."""
-    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "5000"}
-    ranks = launch("dies", 2, arguments={"victim": 1}, env=env)
-    assert ranks[1].code == -9
-    assert "rank 1 is gone" in ranks[0].result["first"]
-    assert "rank 1 is gone" in ranks[0].result["second"]
-    assert ranks[0].result["elapsed"] < 60
-
-
-def test_a_rank_that_is_late_with_failover(launch: LabLauncher) -> None:
-    check_tardy_rank(launch)
-
-
 def test_return_after_a_rank_was_late(launch: LabLauncher) -> None:
     """The ranks give later jobs the same ids, though one of them has submitted fewer before."""
     env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
@@ -301,29 +257,6 @@ def test_return_after_a_rank_was_late(launch: LabLauncher) -> None:
     assert [result["report"]["failover"]["returns"] for result in found] == [1, 1]
     # With other ids each sum has answers that a rank does not take.
     assert sum(result["packets"]["wrong"] for result in found) < arguments["more"] // 2
-
-
-def test_a_rank_that_never_comes_with_failover(launch: LabLauncher) -> None:
-    check_absent_rank(launch)
-
-
-@EITHER
-def test_ranks_of_two_protocols(
-    by_plugin: LabLauncher,
-    plugin: Plugin,
-    home: Path,
-    env: dict[str, str],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    given = (plugin.torch, home, tmp_path_factory, "real-old-plugin", "--dpdk")
-    check_two_protocols(by_plugin, built_plugin(*given, change=OLD_PROTOCOL), env)
-
-
-@EITHER
-def test_a_rank_that_is_not_patched(launch: LabLauncher, env: dict[str, str]) -> None:
-    stock = {"SWITCHML_TEST_BACKEND": "gloo", "SWITCHML_TEST_GRAFT": ""}
-    ranks = launch("refused", 2, rank_env={1: stock}, env=env, timeout=10)
-    assert "rank 1 of 2 did not answer while the group was made" in ranks[0].result["error"]
 
 
 @EITHER

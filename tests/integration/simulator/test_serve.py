@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import signal
 import socket
@@ -13,46 +12,35 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from support.serving import Served, serving
-from support.shared import once
-from support.simulator import fixed_point_sum, job, packets
+from support.serving import serving
+from support.simulator import (
+    FAILED,
+    HEADER,
+    JOB,
+    REFUSED,
+    WELCOME,
+    fixed_point_sum,
+    hello,
+    job,
+    packets,
+    received,
+)
 from support.trees import tool
 from support.waiting import ENOUGH, until
 
-from patchgen.extras.lab.simulator import aggregator
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
+    from support.serving import Served
     from support.simulator import Home
 
 pytestmark = pytest.mark.integration
 
-SANITIZED = "-O0 -g1 -Werror -fsanitize=address,undefined -fno-sanitize-recover=all"
 KEEPALIVE = "02"  # of a connection's timer, in /proc/net/tcp
 
 
 @pytest.fixture(scope="module")
 def driver(simulator_home: Home) -> Path:
     return simulator_home.driver
-
-
-@pytest.fixture
-def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One that has the program, as the command compiles it for an environment with sanitizers."""
-    monkeypatch.setenv("CXXFLAGS", SANITIZED)
-    monkeypatch.setenv("CMAKE_BUILD_TYPE", "None")  # of a release, -O3 would come after ours
-    return once(
-        tmp_path_factory, "aggregator", lambda place: aggregator.build(str(place), os.environ)
-    )
-
-
-@pytest.fixture
-def served(cache: Path, tmp_path: Path) -> Iterator[Served]:
-    """For two workers."""
-    with serving(cache, tmp_path / "counters.json", 2) as running:
-        yield running
 
 
 def floats(seed: int) -> list[NDArray[np.float32]]:
@@ -135,14 +123,6 @@ def test_who_does_not_fit_is_refused(driver: Path, tmp_path: Path, served: Serve
     assert "refused rank 0: num_workers is 3 here and 2 at the aggregator" in told
 
 
-def test_the_limit_is_the_workers(driver: Path, tmp_path: Path, served: Served) -> None:
-    with job(driver, tmp_path, 2, limit_ms=300, aggregator=served.address) as group:
-        group.start()
-        group[0].ask("submit int32 10 1")
-        assert group[0].ask("wait") == "FAILED"
-        assert "job 0 waited 300 ms for rank 1" in group[0].errors
-
-
 def test_its_end_fails_the_workers(driver: Path, tmp_path: Path, served: Served) -> None:
     with job(driver, tmp_path, 2, aggregator=served.address) as group:
         group.start()
@@ -154,45 +134,13 @@ def test_its_end_fails_the_workers(driver: Path, tmp_path: Path, served: Served)
         assert "the aggregator has stopped" in group[0].errors
 
 
-def test_strangers_have_no_effect(driver: Path, tmp_path: Path, served: Served) -> None:
-    host, port = served.address.split(":")
-    hello = struct.Struct("=IIQ").pack(0x5357FF01, 40, 0)
-    with contextlib.ExitStack() as stack:
-        for payload in (b"GET / HTTP/1.1\r\n\r\n", hello + bytes(40), hello[:9], b""):
-            stranger = stack.enter_context(socket.create_connection((host, int(port))))
-            stranger.sendall(payload)
-        with job(driver, tmp_path, 2, aggregator=served.address) as group:
-            group.start()
-            group.ask("submit int32 10 1")
-            assert group.ask("wait") == ["FINISHED=2"] * 2
-    assert served.end()[1]["sessions"] == 1
-
-
-HELLO, WELCOME, REFUSED, JOB = 0x5357FF01, 0x5357FF02, 0x5357FF03, 0x5357FF04
-FAILED = 0x5357FF08
-FIRST_JOB = struct.Struct("=IIQ").pack(JOB, 16, 0)
-
-
-def hello(
-    rank: int = 0, packet_numel: int = 256, outstanding: int = 256, threads: int = 4,
-    workers: int = 2,
-) -> bytes:  # fmt: skip
-    """What a worker opens its connection with."""
-    versions = (2, outstanding, rank, workers, threads, 1, 0)
-    values = (0x736D6C2D73696D31, 60_000, packet_numel, *versions)
-    return struct.pack("=IIQQQQIIHHHBB", HELLO, 40, 0, *values)
+FIRST_JOB = HEADER.pack(JOB, 16, 0)
 
 
 def answered(connection: socket.socket) -> tuple[int, str]:
     """The kind of the next frame, and its text."""
-    kind, size, _ = struct.unpack("=IIQ", received(connection, 16))
+    kind, size, _ = HEADER.unpack(received(connection, HEADER.size))
     return kind, received(connection, size).rstrip(b"\0").decode()
-
-
-def received(connection: socket.socket, size: int) -> bytes:
-    found = connection.recv(size, socket.MSG_WAITALL) if size else b""
-    assert len(found) == size
-    return found
 
 
 def connected(stack: contextlib.ExitStack, served: Served) -> socket.socket:
@@ -282,21 +230,14 @@ def test_what_is_refused(cache: Path, tmp_path: Path) -> None:
         return tool("simulator", "serve", *options, code=code).stderr
 
     assert "--workers" in said("--workers", "0", code=2)
+    told = "foo: not HOST:PORT with a port from 0 to 65535"
+    assert told in " ".join(said("--listen", "foo", code=2).split())
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert f"cannot listen on {address}" in said("--listen", address, code=4)
     target = tmp_path / "missing" / "counters.json"
     free = ["--listen", "127.0.0.1:0"]
     assert str(target.parent) in said(*free, "--json", str(target), code=5)
-
-
-@pytest.mark.parametrize("address", ["foo", "127.0.0.1:99999", ":1", "127.0.0.1:", "[::1]"])
-def test_a_wrong_address_is_a_wrong_usage(tmp_path: Path, address: str) -> None:
-    """Which is told before anything is compiled."""
-    options = ["--cache", str(tmp_path / "cache"), "--workers", "2", "--listen", address]
-    told = tool("simulator", "serve", *options, code=2).stderr
-    assert f"{address}: not HOST:PORT with a port from 0 to 65535" in " ".join(told.split())
-    assert not (tmp_path / "cache").exists()
 
 
 def test_install_writes_the_address(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import time
 from pathlib import Path
@@ -17,10 +16,13 @@ import pytest
 from support.simulator import (
     ANSWER_S,
     CPP,
+    HEADER,
     SANITIZERS,
     STRICT,
+    WELCOME,
     Worker,
     fixed_point_sum,
+    hello,
     job,
     packets,
     sanitized_home,
@@ -80,43 +82,29 @@ def assert_same(results: list[bytes], expected: NDArray[np.generic]) -> None:
 # Sums
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4])
-@pytest.mark.parametrize("numel", [1, 1_000_003])
-def test_int32_sums_wrap_around(
-    driver: Path, tmp_path: Path, rng: np.random.Generator, workers: int, numel: int
+@pytest.mark.parametrize("bypass", [True, False])
+@pytest.mark.parametrize(("workers", "numel"), [(2, 1), (3, 1_000_003), (4, 5)])
+def test_sums_equal_the_reference_bit_for_bit(
+    driver: Path,
+    tmp_path: Path,
+    rng: np.random.Generator,
+    workers: int,
+    numel: int,
+    *,
+    bypass: bool,
 ) -> None:
-    tensors = int_tensors(rng, workers, numel)
-    expected = sum(tensors[1:], start=tensors[0])
-    with job(driver, tmp_path, workers) as group:
-        group.start()
-        assert_same(group.reduce(tensors), expected)
-        assert_same(group.reduce(tensors, "inplace"), expected)
-
-
-@pytest.mark.parametrize("workers", [2, 3, 4])
-@pytest.mark.parametrize("numel", [1, 1_000_003])
-def test_bypass_adds_floats_in_rank_order(
-    driver: Path, tmp_path: Path, rng: np.random.Generator, workers: int, numel: int
-) -> None:
-    tensors = float_tensors(rng, workers, numel)
-    expected = sum(tensors[1:], start=tensors[0])
-    with job(driver, tmp_path, workers, bypass=True) as group:
-        group.start()
-        assert_same(group.reduce(tensors), expected)
-        assert_same(group.reduce(tensors, "inplace"), expected)
-
-
-@pytest.mark.parametrize("workers", [2, 3, 4])
-@pytest.mark.parametrize("numel", [1, 5, 1_000_003])
-def test_quantized_sums_equal_the_reference_bit_for_bit(
-    driver: Path, tmp_path: Path, rng: np.random.Generator, workers: int, numel: int
-) -> None:
-    tensors = float_tensors(rng, workers, numel)
+    """int32 wraps around; with bypass floats are added in the ranks' order."""
+    whole, tensors = int_tensors(rng, workers, numel), float_tensors(rng, workers, numel)
     expected = fixed_point_sum(tensors, packets(numel))
-    with job(driver, tmp_path, workers) as group:
+    if bypass:
+        expected = sum(tensors[1:], start=tensors[0])
+    with job(driver, tmp_path, workers, bypass=bypass) as group:
         group.start()
-        assert_same(group.reduce(tensors), expected)
-        assert_same(group.reduce(tensors, "inplace"), expected)
+        for mode in ("", "inplace"):
+            assert_same(group.reduce(whole, mode), sum(whole[1:], start=whole[0]))
+            assert_same(group.reduce(tensors, mode), expected)
+    if bypass:
+        return
     exact = np.sum([tensor.astype(np.float64) for tensor in tensors], axis=0)
     for cut in packets(numel):
         largest = max(float(np.abs(tensor[cut]).max()) for tensor in tensors)
@@ -240,15 +228,6 @@ def test_a_killed_worker_fails_the_others_at_once(driver: Path, tmp_path: Path) 
         wait_failed(group, [0, 2])
         assert "rank 1 broke" in group[2].errors
         assert group[2].errors.count("\n") == 1
-
-
-def test_a_worker_killed_while_it_waits(driver: Path, tmp_path: Path) -> None:
-    with job(driver, tmp_path, 3) as group:
-        group.start()
-        submit(group, [0, 1])
-        time.sleep(0.1)
-        group[1].process.kill()
-        wait_failed(group, [0])
 
 
 def test_a_stopped_worker_fails_the_others_at_the_limit(driver: Path, tmp_path: Path) -> None:
@@ -385,14 +364,6 @@ def test_a_second_process_of_a_rank_is_refused(driver: Path, tmp_path: Path) -> 
         assert "rank 1 is taken by another process" in double.errors
         group.ask("submit int32 3 5")
         assert group.ask("wait") == ["FINISHED=10"] * 2
-
-
-def test_start_order_does_not_matter(driver: Path, tmp_path: Path) -> None:
-    with job(driver, tmp_path, 2) as group:
-        group[1].tell("start")
-        time.sleep(0.3)
-        assert group[0].ask("start") == "true"
-        assert group[1].answer() == "true"
 
 
 def test_nobody_there(driver: Path, tmp_path: Path) -> None:
@@ -539,54 +510,7 @@ def test_sections_of_all_backends_are_read(driver: Path, tmp_path: Path) -> None
         worker.close()
 
 
-# Hostile connections
-
-HEADER = struct.Struct("=IIQ")
-HELLO = 0x5357FF01
-
-
-def hostile_bytes() -> dict[str, bytes]:
-    return {
-        "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        "zeros": bytes(1000),
-        "truncated header": HEADER.pack(HELLO, 40, 0)[:7],
-        "truncated hello": HEADER.pack(HELLO, 40, 0) + bytes(11),
-        "wrong magic": HEADER.pack(HELLO, 40, 0) + bytes(40),
-        "huge length": HEADER.pack(HELLO, 2**32 - 4, 0) + bytes(5000),
-        "a job without hello": HEADER.pack(HELLO + 3, 16, 0) + bytes(16),
-        "silence": b"",
-    }
-
-
-def test_hostile_connections_have_no_effect(
-    driver: Path, tmp_path: Path, rng: np.random.Generator
-) -> None:
-    with job(driver, tmp_path, 3) as group, contextlib.ExitStack() as stack:
-        assert group[0].ask("start") == "true"
-
-        def attack() -> None:
-            for payload in hostile_bytes().values():
-                for close in (True, False):
-                    intruder = socket.create_connection(("127.0.0.1", group.port))
-                    with contextlib.suppress(ConnectionError):
-                        intruder.sendall(payload)
-                    if close:
-                        intruder.close()
-                    else:
-                        stack.callback(intruder.close)
-
-        attack()
-        for worker in group.workers[1:]:
-            assert worker.ask("start") == "true"
-        tensors = int_tensors(rng, 3, 3 * MIB)
-        expected = sum(tensors[1:], start=tensors[0])
-        for worker, tensor in zip(group.workers, tensors):
-            (worker.directory / "in").write_bytes(tensor.tobytes())
-            worker.tell("reduce int32 in out")
-        for _ in range(6):  # more than are kept waiting
-            attack()
-        assert [worker.answer() for worker in group.workers] == ["FINISHED"] * 3
-        assert_same([(w.directory / "out").read_bytes() for w in group.workers], expected)
+# Connections of others
 
 
 def test_silent_connections_are_dropped(driver: Path, tmp_path: Path) -> None:
@@ -595,13 +519,6 @@ def test_silent_connections_are_dropped(driver: Path, tmp_path: Path) -> None:
         with socket.create_connection(("127.0.0.1", group.port)) as silent:
             silent.settimeout(ANSWER_S)
             assert silent.recv(1) == b""
-
-
-def hello(rank: int, workers: int) -> bytes:
-    body = struct.pack(
-        "=QQQIIHHHBB", 0x736D6C2D73696D31, 100_000, 256, 2, 256, rank, workers, 4, 1, 0
-    )
-    return HEADER.pack(HELLO, len(body), 0) + body
 
 
 def test_two_hundred_workers_join_at_once(driver: Path, tmp_path: Path) -> None:
@@ -615,32 +532,9 @@ def test_two_hundred_workers_join_at_once(driver: Path, tmp_path: Path) -> None:
                 for _ in range(1, workers)
             ]
             for rank, other in enumerate(others, start=1):
-                other.sendall(hello(rank, workers))
+                other.sendall(hello(rank, workers=workers, limit_ms=100_000))
             welcomes = [other.recv(HEADER.size) for other in others]
-        assert [HEADER.unpack(one)[0] for one in welcomes] == [HELLO + 1] * (workers - 1)
-
-
-@pytest.mark.parametrize(
-    "payload",
-    [
-        b"garbage after the hello, as long as a header",
-        HEADER.pack(HELLO + 3, 2**32 - 4, 0),
-        HEADER.pack(HELLO + 3, 16, 7),
-        HEADER.pack(HELLO + 3, 16, 0) + struct.pack("=QII", 2**64 - 1, 0, 0),
-        HEADER.pack(HELLO + 3, 16, 0) + struct.pack("=QII", 10, 1, 0) + bytes(16),
-    ],
-    ids=["garbage", "huge", "wrong number", "other job", "wrong step"],
-)
-def test_a_worker_gone_mad_fails_the_job(driver: Path, tmp_path: Path, payload: bytes) -> None:
-    with job(driver, tmp_path, 2) as group:
-        assert group[0].ask("start") == "true"
-        with socket.create_connection(("127.0.0.1", group.port)) as mad:
-            mad.sendall(hello(1, 2))
-            mad.settimeout(5)
-            assert HEADER.unpack(mad.recv(16))[0] == HELLO + 1
-            group[0].ask("submit int32 10 1")
-            mad.sendall(payload)
-            wait_failed(group, [0])
+        assert [HEADER.unpack(one)[0] for one in welcomes] == [WELCOME] * (workers - 1)
 
 
 # Sanitizers: no report, as one ends the process
@@ -657,9 +551,6 @@ def test_sanitizers_have_nothing_to_report(
         assert_same(group.reduce(tensors), expected)
         assert_same(group.reduce(tensors, "inplace"), expected)
         assert group.ask("storm 4 25 300") == ["0 wrong"] * 3
-        for payload in hostile_bytes().values():
-            with socket.create_connection(("127.0.0.1", group.port)) as intruder:
-                intruder.sendall(payload)
         assert group.ask("fork") == ["exit 7"] * 3
         assert_same(group.reduce(tensors), expected)
         submit(group, [0, 2], numel=100_000)
@@ -741,15 +632,3 @@ def test_headers_need_neither_glog_nor_macros(home: Home, tmp_path: Path) -> Non
         run(["g++", *STRICT, *macros, "-I", include, source, "-o", program], limit=None)
         sizes.add(subprocess.run([program], capture_output=True, check=True).stdout)
     assert len(sizes) == 1
-
-
-def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CXX", raising=False)
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name in ("cmake", "make"):
-        (programs / name).symlink_to(f"/usr/bin/{name}")
-    monkeypatch.setenv("PATH", str(programs))
-    with pytest.raises(ToolError, match=r"no C\+\+ compiler on PATH; install one"):
-        install(tmp_path / "home")
-    assert not (tmp_path / "home").exists()

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable
 
 import numpy as np
 import pytest
@@ -18,8 +18,6 @@ from support.switch_traces import ADDRESSES
 from support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from support.switch_program import Switch, Switches
 
 
@@ -149,70 +147,45 @@ def offer(client: MemifClient, *fields: int) -> None:
     client.set_head(0, client.head(0) + 1)
 
 
-def head_too_far(client: MemifClient) -> None:
-    client.set_head(0, client.head(0) + client.slots + 1)
+OUTSIDE = "the slot is outside of its region"
 
 
-def room_too_far(client: MemifClient) -> None:
-    client.set_head(1, client.head(1) + 1)
-
-
-def slot_outside(client: MemifClient) -> None:
-    offer(client, 0, 0, 1, len(client.memory))
-
-
-def slot_too_long(client: MemifClient) -> None:
-    offer(client, 0, 0, 0xFFFFFFFF, 8)
-
-
-def wrong_region(client: MemifClient) -> None:
-    offer(client, 0, 3, 64, 0)
-
-
-def room_outside(client: MemifClient) -> None:
+def room(client: MemifClient, size: int, offset: int) -> None:
+    """Writes all slots for answers."""
     for slot in range(client.slots):
-        client.set_slot(1, slot, 0, 0, 2048, len(client.memory) - 10)
+        client.set_slot(1, slot, 0, 0, size, offset)
 
 
-def no_room_in_slots(client: MemifClient) -> None:
-    for slot in range(client.slots):
-        client.set_slot(1, slot, 0, 0, 0, 0)
+BREAKS: dict[str, tuple[Callable[[MemifClient], object], str]] = {
+    "head": (
+        lambda client: client.set_head(0, client.head(0) + client.slots + 1),
+        "the ring's head is out of range",
+    ),
+    "room": (
+        lambda client: client.set_head(1, client.head(1) + 1),
+        "the ring's head is out of range",
+    ),
+    "outside": (lambda client: offer(client, 0, 0, 1, len(client.memory)), OUTSIDE),
+    "long": (lambda client: offer(client, 0, 0, 0xFFFFFFFF, 8), OUTSIDE),
+    "region": (lambda client: offer(client, 0, 3, 64, 0), "the slot's region is missing"),
+    "room outside": (lambda client: room(client, 2048, len(client.memory) - 10), OUTSIDE),
+    "no room": (lambda client: room(client, 0, 0), "the buffers are too short"),
+    "message": (lambda client: client.tell(42), "unexpected message"),
+    "short": (lambda client: client.control.send(b"x"), "wrong message size"),
+}
 
 
-def another_message(client: MemifClient) -> None:
-    client.tell(42)
-
-
-def a_short_message(client: MemifClient) -> None:
-    client.control.send(b"x")
-
-
-@pytest.mark.parametrize(
-    ("does", "told"),
-    [
-        (head_too_far, "the ring's head is out of range"),
-        (room_too_far, "the ring's head is out of range"),
-        (slot_outside, "the slot is outside of its region"),
-        (slot_too_long, "the slot is outside of its region"),
-        (wrong_region, "the slot's region is missing"),
-        (room_outside, "the slot is outside of its region"),
-        (no_room_in_slots, "the buffers are too short"),
-        (another_message, "unexpected message"),
-        (a_short_message, "wrong message size"),
-    ],
-)
-def test_who_breaks_the_protocol_is_told_and_disconnected(
-    start: Switches, does: Callable[[MemifClient], None], told: str
-) -> None:
+@pytest.mark.parametrize("name", BREAKS)
+def test_who_breaks_the_protocol_is_told_and_disconnected(start: Switches, name: str) -> None:
     """The others are served on."""
+    does, told = BREAKS[name]
     switch = start(3)
     clients = [switch.client(rank) for rank in range(3)]
     switch.join(1, ADDRESSES[:3])
     summed(switch, clients)
     does(clients[2])
-    if does in {room_too_far, room_outside, no_room_in_slots}:
-        for client in clients:  # an answer shows it
-            rank = clients.index(client)
+    if "room" in name:
+        for rank, client in enumerate(clients):  # an answer shows it
             client.send(packet(rank, 1))
         for client in clients[:2]:
             assert client.receive()

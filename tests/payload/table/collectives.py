@@ -15,30 +15,6 @@ def broadcast_async():
 
 
 @cell
-def broadcast_from_nobody():
-    dist.broadcast(own_tensor(), src=world())
-
-
-@cell
-def reduce_async():
-    tensor = own_tensor()
-    dist.reduce(tensor, dst=1, async_op=True).wait()
-    return tensor if rank() == 1 else None
-
-
-@cell
-def all_gather_async():
-    tensors = everyones()
-    dist.all_gather(tensors, own_tensor(), async_op=True).wait()
-    return tensors
-
-
-@cell
-def all_gather_into_short_list():
-    dist.all_gather(everyones()[1:], own_tensor())
-
-
-@cell
 def all_gather_into_tensor():
     tensor = torch.zeros(3 * world())
     dist.all_gather_into_tensor(tensor, own_tensor())
@@ -50,16 +26,6 @@ def all_gather_coalesced():
     lists = [[torch.zeros(3), torch.zeros(5)] for _ in range(world())]
     dist.all_gather_coalesced(lists, [own_tensor(), own_tensor("float32", 5)])
     return lists
-
-
-@cell
-def gather_into_short_list():
-    dist.gather(own_tensor(), everyones()[1:], dst=rank())
-
-
-@cell
-def scatter_of_a_short_list():
-    dist.scatter(own_tensor(), everyones()[1:], src=rank())
 
 
 @cell
@@ -84,22 +50,10 @@ def all_to_all():
 
 
 @cell
-def all_to_all_single():
-    tensor = torch.zeros(world())
-    dist.all_to_all_single(tensor, own_tensor("float32", world()))
-    return tensor
-
-
-@cell
 def barrier():
     """Uses a group of its own: Gloo's barrier raises the last work's error again."""
     group = dist.new_group()
     return [dist.barrier(group), dist.barrier(group, async_op=True).wait()]
-
-
-@cell
-def barrier_with_devices():
-    return dist.barrier(dist.new_group(), device_ids=[0])
 
 
 @cell

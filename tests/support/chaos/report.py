@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from support.chaos.switches import Switch
+    from support.chaos.switches import Simulated
+    from support.chaos.wired import Wired
     from support.launcher import Launcher
 
 SHORT = 5
@@ -34,7 +35,11 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def prepare(
-    request: pytest.FixtureRequest, launch: Launcher, switch: Switch, world: int, wrong: int = -1
+    request: pytest.FixtureRequest,
+    launch: Launcher,
+    switch: Simulated | Wired,
+    world: int,
+    wrong: int = -1,
 ) -> Chaos:
     """Prepares trainings, short ones for a run that is part of `make test`.
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from support.chaos.plan import Event
-    from support.chaos.switches import Switch
+    from support.chaos.switches import Simulated
+    from support.chaos.wired import Wired
 
 # Seconds without a step, of ranks that nothing keeps from it. Where a rank is killed while they
 # connect, Gloo tries it for several times the group's timeout, and rank 0 waits for the others.
@@ -73,7 +74,7 @@ class Chaos:
     """Trainings that events disturb."""
 
     starter: Starter
-    switch: Switch
+    switch: Simulated | Wired
     directory: Path
     steps: Mapping[str, int]
     """Steps of each network's training; they take turns."""

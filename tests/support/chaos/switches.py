@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from support.chaos.relay import Relay
 from support.serving import Served, behind, serving
@@ -14,40 +14,6 @@ from support.waiting import has_ended
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
-
-
-class Switch(Protocol):
-    """Switch of a chaos test, and what it takes to reach it."""
-
-    @property
-    def config(self) -> Mapping[str, object]:
-        """Values of the ranks' switchml.cfg."""
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        """Variables of the ranks."""
-
-    @property
-    def networks(self) -> Sequence[int]:
-        """Processes in the network namespaces of the switch and the ranks, if they have such."""
-
-    def start(self) -> None:
-        """Starts it again, at the same place, if it does not run."""
-
-    def kill(self) -> None:
-        """Kills the process that adds."""
-
-    def kill_controller(self) -> None:
-        """Kills the process that lets ranks join."""
-
-    def stopped(self) -> contextlib.AbstractContextManager[None]:
-        """Stops the process that adds while the block lasts."""
-
-    def losing(self, share: float) -> contextlib.AbstractContextManager[None]:
-        """Loses a share of the packets while the block lasts."""
-
-    def close(self) -> None:
-        """Ends it."""
 
 
 class Simulated:

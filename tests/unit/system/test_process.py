@@ -328,6 +328,7 @@ def test_both_streams_as_one_keep_their_order() -> None:
         (b"x" * (3 << 19), [b"x" * (3 << 19) + b"\n"]),
         (b"", []),
     ],
+    ids=["ends", "returns", "empty", "long", "nothing"],
 )
 def test_what_is_a_line(written: bytes, lines: list[bytes]) -> None:
     found: list[bytes] = []
@@ -365,19 +366,6 @@ def test_several_run_at_once_and_get_their_line(tmp_path: Path) -> None:
     pair = [python(code, cwd=tmp_path / a, stdin=f"x{a} x{b}\n".encode()) for a, b in ("pq", "qp")]
     for ended in side_by_side(pair, limit=60, patience=10):
         assert (ended.out, ended.how, ended.last_lines(3)) == (b"done\n", "", ["told"])
-
-
-def test_how_each_ended_is_told_in_words() -> None:
-    codes = ["import os; os.kill(os.getpid(), 11)", "import sys; sys.exit(3)"]
-    done = side_by_side([python(code) for code in codes], limit=60, patience=10)
-    assert [ended.how for ended in done] == ["died of SIGSEGV", "ended with exit code 3"]
-
-
-def test_one_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
-    path = tmp_path / "pid"
-    (ended,) = side_by_side([Program(["sh", "-c", HANGS, path])], limit=5, patience=1)
-    assert ended.how == "did not end within 5 s"
-    assert has_ended(path.read_text().strip())
 
 
 def test_where_one_fails_the_others_have_a_moment_left() -> None:

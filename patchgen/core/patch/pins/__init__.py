@@ -72,6 +72,11 @@ class Pin(NamedTuple):
     anchors: tuple[Anchor, ...] = ()
     recipe: Recipe = Recipe()
 
+    @property
+    def anchored(self) -> tuple[str, ...]:
+        """Paths of the files that the anchors are in."""
+        return tuple(dict.fromkeys(anchor.file for anchor in self.anchors))
+
 
 LAYOUT = (
     "layout",
@@ -112,7 +117,8 @@ def to_json(pin: Pin) -> str:
         {**file._asdict(), "hooks": [one._asdict() for one in file.hooks]} for file in pin.files
     ]
     anchors = [anchor._asdict() for anchor in pin.anchors]
-    data = {**pin._asdict(), "files": files, "anchors": anchors, "recipe": pin.recipe._asdict()}
+    about = {name: value for name, value in pin._asdict().items() if name != "files"}
+    data = {**about, "anchors": anchors, "recipe": pin.recipe._asdict(), "files": files}
     return json.dumps(data, indent=2) + "\n"
 
 
@@ -137,6 +143,11 @@ def read_shipped() -> Iterator[Pin]:
     names = [name for name in os.listdir(_DIRECTORY) if name.endswith(".json")]
     for name in sorted(names, key=lambda name: [int(part) for part in name[1:].split(".")[:-1]]):
         yield load(os.path.join(_DIRECTORY, name))
+
+
+def path_of(pin: Pin) -> str:
+    """Path of the file of a shipped pin."""
+    return os.path.join(_DIRECTORY, f"{pin.name}.json")
 
 
 def shipped() -> tuple[Pin, ...]:

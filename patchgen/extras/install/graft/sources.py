@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchgen.core.patch import images, render, tree
-from patchgen.core.source import Places, repository
-from patchgen.core.source.commit import Commit
+from patchgen.core.source import Places
+from patchgen.core.source.commit import Commit, open_pinned
 from patchgen.core.source.fetch import NowhereError
 from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
 from patchgen.system import paths
@@ -153,8 +153,8 @@ def fetched(pin: Pin, torch: Torch, origin: GraftOrigin, *, gloo_only: bool) -> 
         ToolError: git is missing, or something could not be had.
         FileError: the cache cannot be written.
     """
-    git, cache, places = Git(), origin.cache, origin.places
-    commit = Commit(git, repository.root(cache, pin.commit), cache, places)
+    cache, places = origin.cache, origin.places
+    commit = open_pinned(pin, cache, places)
     found = {}
     try:
         with file_errors():
@@ -164,7 +164,7 @@ def fetched(pin: Pin, torch: Torch, origin: GraftOrigin, *, gloo_only: bool) -> 
             if not gloo_directory(torch):
                 _LOGGER.info("getting gloo's headers")
                 gloo = next(one for one in commit.submodules() if one.path == GLOO)
-                headers = Commit(git, gloo, cache, places)
+                headers = Commit(Git(), gloo, cache, places)
                 contents = headers.contents(headers.files("gloo", _GLOO_SUFFIXES))
                 found.update({posixpath.join(GLOO, path): text for path, text in contents.items()})
     except NowhereError as error:

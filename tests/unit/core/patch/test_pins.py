@@ -52,7 +52,7 @@ def test_shipped_pins_belong_to_the_templates(pin: pins.Pin) -> None:
     like = pins.of_layout(pin.layout, SHIPPED)
     for name in pins.LAYOUT:
         assert getattr(pin, name) == getattr(like, name)
-    assert pins.from_json(pins.to_json(pin)) == pin
+    assert Path(pins.path_of(pin)).read_text() == pins.to_json(pin)
     for file in pin.files:
         assert [hook.line for hook in file.hooks] == sorted({hook.line for hook in file.hooks})
         assert len(file.pre) == len(file.post) == 40

@@ -9,7 +9,7 @@ import pytest
 from support import quantize_model
 
 from patchgen.extras.accuracy.buckets import Buckets
-from patchgen.extras.accuracy.fixed_point import INT32_MAX, FixedPoint, may_overflow, sum_packets
+from patchgen.extras.accuracy.fixed_point import INT32_MAX, FixedPoint, may_overflow
 from patchgen.extras.accuracy.lanes import Lanes
 from patchgen.extras.accuracy.methods import Block
 
@@ -39,39 +39,6 @@ def test_packets_of_threads() -> None:
     assert found == [
         Block(b, e, b // 10) for b, e in [(0, 4), (4, 8), (8, 10), (10, 14), (14, 18), (18, 20)]
     ]
-
-
-def test_values_on_the_grid_are_summed_exactly() -> None:
-    values = np.array([[0.5, -0.25, 0.75, 0], [0.125, 0.5, -0.75, 0]], F)
-    assert whole(FixedPoint(2, 4, 1), values) == pytest.approx([0.625, 0.25, 0, 0], abs=2e-9)
-
-
-def test_the_error_is_that_of_the_largest_value_of_a_packet() -> None:
-    small = np.array([[1000, 1e-7, 1e-7, 1e-7], [0, 1e-7, 1e-7, 1e-7]], F)
-    assert whole(FixedPoint(2, 4, 1), small)[1:] == [0, 0, 0]
-    assert whole(FixedPoint(2, 1, 1), small)[1:] == pytest.approx([2e-7] * 3, rel=1e-6)
-
-
-def test_a_packet_with_inf_or_nan_is_nan() -> None:
-    for bad in (np.inf, -np.inf, np.nan):
-        values = np.array([[1, bad, 1, 1], [1, 1, 1, 1]], F)
-        assert np.isnan(whole(FixedPoint(2, 2, 1), values)).tolist() == [True, True, False, False]
-
-
-def test_tiny_packets_become_zero() -> None:
-    values = np.full((2, 3), 2.0**-99, F)
-    assert whole(FixedPoint(2, 3, 1), values) == [0, 0, 0]
-    values = np.full((2, 3), 2.0**-98, F)
-    assert whole(FixedPoint(2, 3, 1), values) == [2.0**-97] * 3
-
-
-@pytest.mark.parametrize("workers", [255, 256, 257, 264, 1000])
-def test_sums_stay_within_int32(workers: int) -> None:
-    values = np.full((workers, 1, 4), np.nextafter(F(1), F(0)), F)
-    values[:, :, 2:] *= -1
-    assert sum_packets(values)[0].tolist() == pytest.approx(
-        [workers] * 2 + [-workers] * 2, rel=1e-5
-    )
 
 
 def test_the_real_library_may_overflow_from_256_workers_on() -> None:

@@ -1,4 +1,4 @@
-"""Numbers of options that nobody can mean."""
+"""Values of options that several commands have."""
 
 from __future__ import annotations
 

@@ -1,0 +1,35 @@
+"""The aggregator of the command, compiled once with sanitizers."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from support.serving import Served, serving
+from support.shared import once
+
+from patchgen.extras.lab.simulator import aggregator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SANITIZED = "-O0 -g1 -Werror -fsanitize=address,undefined -fno-sanitize-recover=all"
+
+
+@pytest.fixture
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One that has the program, as the command compiles it for an environment with sanitizers."""
+    monkeypatch.setenv("CXXFLAGS", SANITIZED)
+    monkeypatch.setenv("CMAKE_BUILD_TYPE", "None")  # of a release, -O3 would come after ours
+    return once(
+        tmp_path_factory, "aggregator", lambda place: aggregator.build(str(place), os.environ)
+    )
+
+
+@pytest.fixture
+def served(cache: Path, tmp_path: Path) -> Iterator[Served]:
+    """For two workers."""
+    with serving(cache, tmp_path / "counters.json", 2) as running:
+        yield running
