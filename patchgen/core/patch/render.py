@@ -8,8 +8,6 @@ import os
 import posixpath
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from patchgen import __version__
 from patchgen.core.patch import quoting, record
 from patchgen.errors import PatchgenError
@@ -18,6 +16,8 @@ from patchgen.system import paths
 from patchgen.templates import DIRECTORY
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from patchgen.core.patch.pins import Pin
     from patchgen.options import Options
 
@@ -73,6 +73,9 @@ def _match_backends() -> str:
 
 @functools.lru_cache(maxsize=1)
 def _environment() -> Environment:
+    # A rendered file stands beside no template, and needs none.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415
+
     # Delimiters that occur neither in C++ nor in CMake.
     environment = Environment(
         variable_start_string="@{",
