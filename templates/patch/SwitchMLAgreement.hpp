@@ -3,11 +3,7 @@
 /// SwitchML is not known here.
 #pragma once
 
-#include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,8 +14,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "SwitchMLAllreduce.hpp"
 

@@ -1,9 +1,5 @@
 #include "SwitchMLAllreduce.hpp"
 
-#include <algorithm>
-#include <stdexcept>
-#include <utility>
-
 #include "SwitchMLDelegate.hpp"
 #include "SwitchMLReduction.hpp"
 
@@ -53,14 +49,14 @@ void reduce(std::uint64_t ticket, const Request& request, void* data, std::share
   }
   const auto begun = Library::Clock::now();
   const auto patience = limit > limit.zero() ? limit : group->timeout;
-  const auto reduced = sumOverRanks(*group, ticket, request, data, std::move(owner),
-                                    {std::min(patience, group->longest), patience}, steps);
-  if (reduced.overGloo) {
+  const auto bytes = sumOverRanks(*group, ticket, request, data, std::move(owner),
+                                  {std::min(patience, group->longest), patience}, steps);
+  if (bytes == 0) {
     board.failover.calls.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   board.calls.fetch_add(1, std::memory_order_relaxed);
-  board.bytes.fetch_add(reduced.bytes, std::memory_order_relaxed);
+  board.bytes.fetch_add(bytes, std::memory_order_relaxed);
   board.times.add(Library::Clock::now() - begun);
 }
 

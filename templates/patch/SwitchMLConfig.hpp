@@ -3,24 +3,10 @@
 #pragma once
 
 #include <switchml/context.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
 #include <climits>
-#include <cmath>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <exception>
-#include <fstream>
-#include <memory>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "SwitchMLAgreement.hpp"
 #include "SwitchMLHost.hpp"

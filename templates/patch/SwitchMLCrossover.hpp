@@ -4,14 +4,6 @@
 /// each rank knows that of all others. SwitchML is not known here.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "SwitchMLAgreement.hpp"
 
 namespace switchml_torch {

@@ -1,12 +1,5 @@
 #include "SwitchMLDelegate.hpp"
 
-#include <pthread.h>
-#include <unistd.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <stdexcept>
-
 namespace switchml_torch {
 namespace {
 

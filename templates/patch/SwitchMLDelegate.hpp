@@ -5,10 +5,6 @@
 /// called.
 #pragma once
 
-#include <array>
-#include <atomic>
-#include <mutex>
-
 #include "SwitchMLFailover.hpp"
 #include "SwitchMLJoining.hpp"
 #include "SwitchMLLibrary.hpp"

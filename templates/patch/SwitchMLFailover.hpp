@@ -29,25 +29,7 @@
 /// and three ranks.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <exception>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <random>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "SwitchMLAgreement.hpp"
 #include "SwitchMLAllreduce.hpp"

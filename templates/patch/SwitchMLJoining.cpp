@@ -1,10 +1,5 @@
 #include "SwitchMLJoining.hpp"
 
-#include <algorithm>
-#include <cstring>
-#include <stdexcept>
-#include <thread>
-
 #include "SwitchMLConfig.hpp"
 #include "SwitchMLDelegate.hpp"
 #include "SwitchMLProbe.hpp"

@@ -5,8 +5,6 @@
 #pragma once
 
 #include <array>
-#include <string>
-#include <vector>
 
 #include "SwitchMLAgreement.hpp"
 #include "SwitchMLCrossover.hpp"

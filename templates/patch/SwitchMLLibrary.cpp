@@ -1,11 +1,5 @@
 #include "SwitchMLLibrary.hpp"
 
-#include <switchml/context.h>
-
-#include <algorithm>
-#include <condition_variable>
-#include <cstdlib>
-
 #include "SwitchMLConfig.hpp"
 #include "SwitchMLThreads.hpp"
 

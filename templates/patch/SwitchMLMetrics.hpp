@@ -5,33 +5,15 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
 #include <condition_variable>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <ctime>
-#include <functional>
-#include <iomanip>
 #include <limits>
 #include <locale>
-#include <memory>
 #include <mutex>
-#include <sstream>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "SwitchMLAgreement.hpp"
 #include "SwitchMLHost.hpp"

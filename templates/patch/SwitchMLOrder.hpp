@@ -4,10 +4,7 @@
 /// where the call is made, and one ticket at a time has its turn, in the order of their numbers.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
-#include <cstdint>
-#include <mutex>
 
 #include "SwitchMLVerdict.hpp"
 

@@ -4,20 +4,10 @@
 /// Knows only the arithmetic of SwitchML.
 #pragma once
 
-#include <netdb.h>
 #include <poll.h>
-#include <sys/socket.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <memory>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "SwitchMLAgreement.hpp"
 #include "SwitchMLHost.hpp"

@@ -11,13 +11,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <cstdint>
-#include <exception>
-#include <mutex>
-#include <thread>
-#include <utility>
 
 #include "SwitchMLAllreduce.hpp"
 #include "SwitchMLRing.hpp"

@@ -1,10 +1,5 @@
 #include "SwitchMLReduction.hpp"
 
-#include <algorithm>
-#include <limits>
-#include <map>
-#include <stdexcept>
-
 #include "SwitchMLQuantize.hpp"
 #include "SwitchMLSaturation.hpp"
 
@@ -330,11 +325,12 @@ void sumAlone(const Sum& sum, std::chrono::milliseconds limit) {
   }
 }
 
-Reduced sumOverRanks(const Delegation& group, std::uint64_t ticket, const Request& request,
-                     void* data, std::shared_ptr<void> owner, Limits limits, const Steps& steps) {
+std::uint64_t sumOverRanks(const Delegation& group, std::uint64_t ticket, const Request& request,
+                           void* data, std::shared_ptr<void> owner, Limits limits,
+                           const Steps& steps) {
   Flight flight(group, ticket, group.jobsOf(request), limits);
   const auto bytes = Reduction(group, request, data, std::move(owner), steps, flight).run();
-  return {bytes, flight.redone()};
+  return flight.redone() ? 0 : bytes;
 }
 
 }  // namespace switchml_torch

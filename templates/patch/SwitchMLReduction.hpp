@@ -5,12 +5,6 @@
 /// stopped.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-
 #include "SwitchMLDelegate.hpp"
 
 namespace switchml_torch {
@@ -45,14 +39,10 @@ struct Limits {
   std::chrono::milliseconds patience;
 };
 
-/// How an allreduce was done.
-struct Reduced {
-  std::uint64_t bytes;  // that were sent
-  bool overGloo;        // a job of it was
-};
-
-/// An allreduce that `group` delegates; its jobs have the tickets from `ticket` on.
-Reduced sumOverRanks(const Delegation& group, std::uint64_t ticket, const Request& request,
-                     void* data, std::shared_ptr<void> owner, Limits limits, const Steps& steps);
+/// An allreduce that `group` delegates; its jobs have the tickets from `ticket` on. Returns the
+/// bytes that SwitchML has summed; 0 where a job of it went over Gloo.
+std::uint64_t sumOverRanks(const Delegation& group, std::uint64_t ticket, const Request& request,
+                           void* data, std::shared_ptr<void> owner, Limits limits,
+                           const Steps& steps);
 
 }  // namespace switchml_torch

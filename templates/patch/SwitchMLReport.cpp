@@ -1,9 +1,6 @@
 #include "SwitchMLReport.hpp"
 
-#include <chrono>
-#include <cstdlib>
 #include <system_error>
-#include <utility>
 
 #include "SwitchMLDelegate.hpp"
 
@@ -27,16 +24,6 @@ std::string termsJson(const std::string& agreed) {
     out += text(out.empty() ? "" : ", ", quoted(name), ": ", quoted(value));
   }
   return out;
-}
-
-/// What this rank does now.
-const char* stateOf(const Delegate& delegate, bool last) {
-  const auto kind = delegate.verdict.get().kind;
-  return kind == Verdict::Kind::kBroken       ? "failed"
-         : last                               ? "ended"
-         : board.delegation.load() == nullptr ? "gloo"
-         : kind == Verdict::Kind::kSuspended  ? "failover"
-                                              : "delegating";
 }
 
 /// The counters of this process, for a file that monitoring reads.
@@ -75,7 +62,12 @@ std::string metricsPage(const Delegate& delegate, bool last) {
   page.counter("switchml_failover_seconds_total", "Time over Gloo after these failures.",
                failover.seconds());
   page.begin("switchml_state", "1 for what this rank does now: see the label.", "gauge");
-  const std::string now = stateOf(delegate, last);
+  const auto kind = delegate.verdict.get().kind;
+  const std::string now = kind == Verdict::Kind::kBroken       ? "failed"
+                          : last                               ? "ended"
+                          : board.delegation.load() == nullptr ? "gloo"
+                          : kind == Verdict::Kind::kSuspended  ? "failover"
+                                                               : "delegating";
   for (const char* const one : {"delegating", "gloo", "failover", "failed", "ended"}) {
     page.sample("switchml_state", {{"state", one}}, one == now ? 1 : 0);
   }

@@ -3,10 +3,6 @@
 /// They are made of snapshots, without a lock, so they may be asked for at any moment.
 #pragma once
 
-#include <memory>
-#include <mutex>
-#include <string>
-
 #include "SwitchMLMetrics.hpp"
 
 namespace switchml_torch {

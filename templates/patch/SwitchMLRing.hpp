@@ -4,22 +4,11 @@
 /// all ranks have the same bits. SwitchML is not known here.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <condition_variable>
-#include <cstddef>
-#include <cstdint>
 #include <exception>
-#include <functional>
-#include <iterator>
 #include <mutex>
-#include <stdexcept>
-#include <string>
 #include <thread>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "SwitchMLAgreement.hpp"
 #include "SwitchMLAllreduce.hpp"

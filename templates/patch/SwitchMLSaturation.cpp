@@ -1,9 +1,5 @@
 #include "SwitchMLSaturation.hpp"
 
-#include <atomic>
-#include <cmath>
-#include <limits>
-
 #include "SwitchMLQuantize.hpp"
 
 namespace switchml_torch {
@@ -21,31 +17,25 @@ Threads& helpers() {
   return *threads;
 }
 
-bool Saturation::apply(std::uint64_t begin, std::uint64_t end) const {
-  constexpr std::uint64_t kBlock = 4096;
-  std::atomic<bool> found{false};
-  inParts(end - begin, 1, [&](std::uint64_t first, std::uint64_t last) noexcept {
-    for (auto from = begin + first; from < begin + last; from += kBlock) {
-      const auto to = std::min(from + kBlock, begin + last);
-      if (!(quantize::largest(values_ + from, to - from) < kMost)) {
-        found.store(true, std::memory_order_relaxed);
-        std::replace_if(values_ + from, values_ + to, hasNoPlace, kMost);
-      }
-    }
-  });
-  return found;
-}
-
 bool Saturation::apply(std::uint64_t first, std::uint64_t last, const Steps::Step& fill) const {
   constexpr std::uint64_t kPiece = 1U << 18U;
+  constexpr std::uint64_t kBlock = 4096;
+  std::atomic<bool> found{false};
   const auto size = fill ? kPiece : last - first;
-  bool found = false;
   for (auto begin = first; begin < last; begin += size) {
     const auto end = std::min(begin + size, last);
     if (fill) {
       fill(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
     }
-    found = apply(begin, end) || found;
+    inParts(end - begin, 1, [&](std::uint64_t least, std::uint64_t most) noexcept {
+      for (auto from = begin + least; from < begin + most; from += kBlock) {
+        const auto to = std::min(from + kBlock, begin + most);
+        if (!(quantize::largest(values_ + from, to - from) < kMost)) {
+          found.store(true, std::memory_order_relaxed);
+          std::replace_if(values_ + from, values_ + to, hasNoPlace, kMost);
+        }
+      }
+    });
   }
   return found;
 }

@@ -5,9 +5,6 @@
 /// packet. So no value of that magnitude or more but 2^126 itself goes to the library.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-
 #include "SwitchMLAllreduce.hpp"
 #include "SwitchMLThreads.hpp"
 
@@ -39,8 +36,6 @@ class Saturation {
   void undo(std::uint64_t numel) const;
 
  private:
-  bool apply(std::uint64_t begin, std::uint64_t end) const;
-
   float* values_;
 };
 

@@ -5,14 +5,6 @@
 
 #include <strings.h>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <sstream>
-#include <string>
-
 #include "SwitchMLAgreement.hpp"
 #include "SwitchMLAllreduce.hpp"
 #include "SwitchMLMetrics.hpp"

@@ -3,12 +3,7 @@
 /// Knows nothing of SwitchML, nor of what the values mean.
 #pragma once
 
-#include <algorithm>
 #include <cctype>
-#include <cstddef>
-#include <map>
-#include <stdexcept>
-#include <string>
 
 #include "SwitchMLAgreement.hpp"
 

@@ -24,9 +24,8 @@ void check(bool fact, const std::string& what) {
 }
 
 void verdicts() {
-  Verdict verdict(nullptr);
-  const auto is = [&verdict](Verdict::Kind kind, const std::string& why,
-                             const std::string& newest) {
+  static auto& verdict = *new Verdict(nullptr);  // its values stay for good
+  const auto is = [](Verdict::Kind kind, const std::string& why, const std::string& newest) {
     const auto& now = verdict.get();
     return now.kind == kind && now.why == why && now.failure == newest;
   };
@@ -38,7 +37,7 @@ void verdicts() {
   check(!verdict.fail("late", [] { check(false, "said once"); }), "second");
   verdict.resume();
   check(is(Verdict::Kind::kBroken, "lost", "hung"), "only a suspended one resumes");
-  const Verdict child(&verdict);
+  static const auto& child = *new Verdict(&verdict);
   check(child.broken(), "that of the parent");
   verdict.renew();
   check(is(Verdict::Kind::kDelegating, "", "hung"), "a new group");
@@ -46,7 +45,7 @@ void verdicts() {
 
 void turns() {
   Order order;
-  Verdict verdict(nullptr);
+  static auto& verdict = *new Verdict(nullptr);  // its values stay for good
   check(order.take(3) == 0 && order.take(1) == 3, "tickets");
   auto second = std::async(std::launch::async, [&] { order.await(1, verdict); });
   order.await(0, verdict);
@@ -64,7 +63,7 @@ void turns() {
 void starts() {
   switchml::Config config;
   check(config.LoadFromFile("switchml.cfg"), "a configuration");
-  auto& library = *new Library(nullptr);  // as the delegate's, which its threads outlive
+  static auto& library = *new Library(nullptr);  // which its threads outlive
   check(library.state() == State::kNotStarted && library.epoch() == 0, "not started");
   check(library.obstacle().empty() && !library.lost(), "nothing is in its way");
   check(library.start(config, kEnough).empty() && library.epoch() == 1, "started");
