@@ -8,10 +8,7 @@
 #include <climits>
 #include <exception>
 
-#include "SwitchMLAgreement.hpp"
-#include "SwitchMLHost.hpp"
 #include "SwitchMLSettings.hpp"
-#include "SwitchMLTemplate.hpp"
 
 namespace switchml_torch {
 

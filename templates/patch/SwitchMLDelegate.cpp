@@ -18,17 +18,6 @@ std::atomic<Delegate*> before{nullptr};  // of the process that this one was for
 
 Board board;
 
-std::uint64_t Delegation::quantizedNumel(const Request& request) const {
-  return request.element == Element::kInt32 ? 0 : settings.quantization.numel(request.numel);
-}
-
-std::uint64_t Delegation::jobsOf(const Request& request) const {
-  const auto quantized = quantizedNumel(request);
-  const auto rest = request.numel - quantized;
-  return (quantized == 0 ? 0 : 2) + rest / settings.chunkNumel +
-         (rest % settings.chunkNumel == 0 ? 0 : 1);
-}
-
 Delegate::Delegate(const Delegate* parent)
     : library(parent == nullptr ? nullptr : &parent->library),
       verdict(parent == nullptr ? nullptr : &parent->verdict) {}
@@ -88,13 +77,6 @@ void Delegate::fail(const std::string& why, std::uint64_t epoch) {
 void Delegate::suspend(const std::string& why) {
   verdict.suspend(why);
   library.stop(library.epoch());
-}
-
-Offer Delegate::usable(Offer offer) {
-  if (!offer.able()) {
-    fail(offer.words);
-  }
-  return offer;
 }
 
 void Delegate::throwIfBroken() const {

@@ -36,10 +36,18 @@ struct Delegation {
   std::shared_ptr<Pulse> pulse;        // null where the library itself learns that a rank is gone
 
   /// Number of elements of a delegated allreduce that are sent in fewer bits.
-  std::uint64_t quantizedNumel(const Request& request) const;
+  std::uint64_t quantizedNumel(const Request& request) const {
+    return request.element == Element::kInt32 ? 0 : settings.quantization.numel(request.numel);
+  }
+
   /// Number of jobs of it: the scales and the values in fewer bits, if there are any, and the parts
   /// of the rest.
-  std::uint64_t jobsOf(const Request& request) const;
+  std::uint64_t jobsOf(const Request& request) const {
+    const auto quantized = quantizedNumel(request);
+    const auto rest = request.numel - quantized;
+    const auto part = settings.chunkNumel;
+    return (quantized == 0 ? 0 : 2) + rest / part + (rest % part == 0 ? 0 : 1);
+  }
 };
 
 /// What all threads read without a lock. A forked child goes on with it.
@@ -73,9 +81,6 @@ class Delegate {
 
   /// The context is stopped, and its group goes on over Gloo.
   void suspend(const std::string& why);
-
-  /// Gives SwitchML up where the context cannot be used.
-  Offer usable(Offer offer);
 
   /// Throws the reason of a broken verdict.
   void throwIfBroken() const;

@@ -160,6 +160,9 @@ class Joining {
   bool take(Step step, Offer (Joining::*function)()) {
     step_ = step;
     own_ = (this->*function)();
+    if (!own_.able() && (step == Step::kStart || step == Step::kProbe)) {
+      delegate_.fail(own_.words);  // the context cannot be used
+    }
     all_ = negotiation_.round(nameOf(step), own_);
     return all_.able();
   }
@@ -296,10 +299,10 @@ class Joining {
     delegate_.order.skip();
     delegate_.verdict.renew();
     // The other ranks wait for the answer of this one as long as the group's timeout.
-    return delegate_.usable(entry().start(timeout_ / 2));
+    return entry().start(timeout_ / 2);
   }
 
-  Offer probe() { return delegate_.usable(entry().probe(negotiation_.seed(), step_)); }
+  Offer probe() { return entry().probe(negotiation_.seed(), step_); }
 
   const Ring& connected() {
     if (!ring_.send) {
@@ -422,7 +425,7 @@ class Joining {
       if (group_.pulse) {
         group_.pulse->begin();
       }
-      group_.firstTicket = delegate_.order.next();
+      group_.firstTicket = delegate_.order.take(0);
       board.delegations.set(std::move(group_));
       board.delegation.store(&board.delegations.get(), std::memory_order_release);
       claims_ = false;

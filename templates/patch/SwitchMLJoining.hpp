@@ -6,7 +6,6 @@
 
 #include <array>
 
-#include "SwitchMLAgreement.hpp"
 #include "SwitchMLCrossover.hpp"
 
 namespace switchml_torch {

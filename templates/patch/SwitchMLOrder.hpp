@@ -12,11 +12,8 @@ namespace switchml_torch {
 
 class Order {
  public:
-  /// Takes tickets, and returns the first of them. Lock-free.
+  /// Takes tickets, and returns the first of them, or the next one where there are none. Lock-free.
   std::uint64_t take(std::uint64_t tickets) noexcept { return next_.fetch_add(tickets); }
-
-  /// The ticket that is taken next.
-  std::uint64_t next() const noexcept { return next_.load(); }
 
   /// Returns when the ticket's turn has come, or the verdict is broken.
   void await(std::uint64_t ticket, const Verdict& verdict);

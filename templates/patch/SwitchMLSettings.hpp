@@ -5,11 +5,8 @@
 
 #include <strings.h>
 
-#include "SwitchMLAgreement.hpp"
-#include "SwitchMLAllreduce.hpp"
 #include "SwitchMLMetrics.hpp"
 #include "SwitchMLQuantize.hpp"
-#include "SwitchMLTemplate.hpp"
 
 namespace switchml_torch {
 

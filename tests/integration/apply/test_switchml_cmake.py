@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Callable
 
 import pytest
-from patchgen.patch import render
+from patchgen.core.patch import render
 from support import cmake as support
 
 from patchgen.errors import OptionsError
