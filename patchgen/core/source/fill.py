@@ -10,10 +10,9 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, TypeVar
 
-from patchgen.core.source import mark
 from patchgen.core.source.fetch import fetch
 from patchgen.core.source.request import leave_out
-from patchgen.core.source.staging import place
+from patchgen.core.source.staging import place, read_mark, write_mark
 from patchgen.core.source.survey import survey
 from patchgen.errors import ToolError
 from patchgen.system import paths, threads
@@ -21,7 +20,7 @@ from patchgen.system import paths, threads
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchgen.core.source.places import Place, Places
+    from patchgen.core.source.places import Places, Remote
     from patchgen.core.source.repository import Repository
     from patchgen.core.source.request import SourceRequest
     from patchgen.core.source.survey import Survey
@@ -49,16 +48,16 @@ def fill(git: Git, root: Repository, found: Survey, wanted: SourceRequest) -> di
         FileError: the disk is full.
         TreeError: a file is in the way; it was not touched.
     """
-    if mark.read(root) is not None:
+    if read_mark(root) is not None:
         for repository in found.present:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(repository.inside("config.lock"))  # of a git that was killed
-    mark.write(root)
+    write_mark(root)
     fetched: dict[str, str] = {}
     failed: list[ToolError] = []
     count = _Count()
 
-    def bring_absent(repository: Repository) -> Place | None:
+    def bring_absent(repository: Repository) -> Remote | None:
         return bring(git, wanted.places, repository)
 
     level = found
@@ -129,14 +128,14 @@ class _Count:
     done: int = 0
     total: int = 0
 
-    def tell(self, repository: Repository, source: Place | None) -> None:
+    def tell(self, repository: Repository, source: Remote | None) -> None:
         self.done += 1
         origin = f"from {source.address}" if source else "was fetched before"
         _LOGGER.info("[%d/%d] %s %s %s", self.done, self.total, repository.printable,
                      repository.commit[:12], origin)  # fmt: skip
 
 
-def bring(git: Git, places: Places, repository: Repository) -> Place | None:
+def bring(git: Git, places: Places, repository: Repository) -> Remote | None:
     """Fetches what is missing and puts it into its place. None: nothing had to be fetched."""
     _prepare(git, repository)
     source = None

@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING
 
 from patchgen.core.library import origin
 from patchgen.core.patch import patchfile
-from patchgen.core.wheel import companions, linked, previous, provenance, sbom
+from patchgen.core.wheel import linked, previous, provenance, sbom
 from patchgen.core.wheel.linked import Linked
 from patchgen.core.wheel.provenance import Isolation
 from patchgen.system import files, process
 from patchgen.system.files import Artifact
 
 if TYPE_CHECKING:
+    from patchgen.core.patch.recipes import Recipe
     from patchgen.core.wheel.session import Session
     from patchgen.core.wheel.values import Built
 
 _LOGGER = logging.getLogger(__name__)
+_RUNTIME = ("numpy",)  # limits of a recipe that hold for running as well
+_CONSTRAINTS = """\
+# For every `pip install --constraint` beside this torch: pip then fails where it would replace it.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ def deliver(session: Session, built: Built) -> Delivered:
     patched = os.path.join(request.output, provenance.PATCH)
     for path, content in {
         patched: patchfile.build(request.options, request.pin),
-        constraints: companions.constraints(request.version, request.recipe).encode(),
+        constraints: list_constraints(request.version, request.recipe).encode(),
     }.items():
         files.replace(os.fsencode(path), content)
     bill = wheel + sbom.SUFFIX
@@ -67,7 +72,7 @@ def deliver(session: Session, built: Built) -> Delivered:
     if not provenance.written(wheel, described) or not os.path.isfile(bill):
         sbom.write(wheel, described, built.lock, _find_linked(session, built, wheel))
     beside = (patched, constraints, provenance.write(wheel, described), bill)
-    commands = companions.commands(python, wheel, constraints, request.recipe)
+    commands = list_commands(python, wheel, constraints, request.recipe)
     return Delivered(
         wheel, built.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), moved
     )
@@ -122,3 +127,36 @@ def install(delivered: Delivered) -> None:
     """
     _LOGGER.info("installing for %s", delivered.python)
     process.run(shlex.split(delivered.commands[0]), cwd="/", limit=None, supervised=True)
+
+
+def list_constraints(version: str, recipe: Recipe) -> str:
+    """The text of constraints.txt, which keeps packages of its time beside a wheel.
+
+    Args:
+        version: of the wheel, with its local part.
+        recipe: of its pin.
+    """
+    limits = [f"{name}{recipe.limits[name]}" for name in _RUNTIME if name in recipe.limits]
+    return _CONSTRAINTS + "".join(f"{line}\n" for line in [f"torch=={version}", *limits])
+
+
+def list_commands(
+    python: str, wheel: str, constraints: str, recipe: Recipe
+) -> tuple[tuple[str, ...], ...]:
+    """The pip commands that install a wheel, what it needs and its companions, in order.
+
+    The first brings in this very file: pip leaves out a wheel whose version is installed already,
+    and another build of ours may have the same.
+
+    Args:
+        python: the interpreter to install into.
+        wheel: the path of the wheel.
+        constraints: the path of constraints.txt.
+        recipe: of the wheel's pin.
+    """
+    pip = (python, "-m", "pip", "install")
+    companions = [f"{name}=={version}" for name, version in sorted(recipe.companions.items())]
+    return (
+        (*pip, "--force-reinstall", "--no-deps", wheel),
+        (*pip, "--constraint", constraints, "torch", *companions),
+    )

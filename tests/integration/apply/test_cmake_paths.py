@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchgen.core.patch import quoting
+from patchgen.core.patch import render
 from patchgen.errors import OptionsError
 from patchgen.options import REFUSED_IN_HOMES, resolve
 from patchgen.system import paths
@@ -69,7 +69,7 @@ def test_the_filter_gives_one_argument_that_is_the_value(tmp_path: Path) -> None
         "endfunction()",
     ]
     for number, value in enumerate(HOSTILE):
-        literal = quoting.cmake(paths.decode(value))
+        literal = render.quote_cmake(paths.decode(value))
         lines += [
             f"set(v {literal})",
             f'file(WRITE "{tmp_path}/{number}" "${{v}}")',
@@ -97,7 +97,7 @@ def test_accepted_homes_compile_link_and_load(tmp_path: Path, generator: str, pr
         home = tmp_path / os.fsdecode(name)
         shutil.copytree(made, home)
         text = resolve({"switchml_home": str(home)}, {}, "/").switchml_home
-        lists += TARGETS % {b"home": paths.encode(quoting.cmake(text)), b"number": number}
+        lists += TARGETS % {b"home": paths.encode(render.quote_cmake(text)), b"number": number}
     shutil.rmtree(made)
     project = tmp_path / "project"
     project.mkdir()

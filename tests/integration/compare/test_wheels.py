@@ -19,7 +19,7 @@ import pytest
 from support.trees import tool
 from support.wheelhouse import PROVENANCE, Entry, Fake, zipped
 
-from patchgen.core.wheel import companions
+from patchgen.core.wheel import delivery
 from patchgen.core.wheel.compare import compare
 from patchgen.system.wheel import normalise
 
@@ -44,7 +44,7 @@ class Pip:
         subprocess.run(create, check=True)
         (site,) = root.glob("venv/lib/python*/site-packages")
         (site / "pip").symlink_to(ours)
-        self.constraints.write_text(companions.constraints(VERSION, self.recipe))
+        self.constraints.write_text(delivery.list_constraints(VERSION, self.recipe))
         self.wheel = TORCH.write(root / "own")
         for fake in (
             Fake("torch", "1.7.1", requires=["numpy"]),
@@ -70,7 +70,7 @@ class Pip:
         return self.run(str(self.python), "-m", "pip", "install", *arguments)
 
     def as_told(self, wheel: Path) -> None:
-        for command in companions.commands(
+        for command in delivery.list_commands(
             str(self.python), str(wheel), str(self.constraints), self.recipe
         ):
             done = self.run(*command)

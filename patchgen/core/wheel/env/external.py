@@ -16,8 +16,8 @@ from patchgen.system.process import run
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from patchgen.core.wheel.env.channels import Channel
     from patchgen.core.wheel.env.lockfile import Package
+    from patchgen.core.wheel.env.spec import Channel
 
 # Without a traceback, which would push the program's own message out of what is shown.
 _CONDA_LOCK = "import sys, conda_lock; sys.tracebacklimit = 0; conda_lock.main()"

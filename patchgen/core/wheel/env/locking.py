@@ -6,7 +6,6 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel.env import channels as channel_list
 from patchgen.core.wheel.env import external, lockfile, solve, spec
 from patchgen.core.wheel.env.lockfile import Lock
 from patchgen.errors import OptionsError
@@ -47,7 +46,7 @@ def make_lock(  # noqa: PLR0913  # each is an option of the command
     """
     environment = spec.load(source)
     assumed = environment.virtual(platform, spec.parse_virtual(virtual))
-    used = [channel_list.parse(text) for text in channels or environment.channels]
+    used = [spec.parse_channel(text) for text in channels or environment.channels]
     if not used:
         raise OptionsError(f"{source}: channels: there are none; name one with --channel")
     specs = environment.dependencies

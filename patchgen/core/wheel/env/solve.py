@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rattler import GenericVirtualPackage, MatchSpec, RepoDataRecord
 
-    from patchgen.core.wheel.env.channels import Channel
+    from patchgen.core.wheel.env.spec import Channel
 
 
 def solve(

@@ -3,11 +3,11 @@ from __future__ import annotations
 from support.wheelhouse import PROVENANCE
 
 from patchgen.core.patch.recipes import Recipe
-from patchgen.core.wheel import companions
+from patchgen.core.wheel import delivery
 
 
 def lines(version: str, recipe: Recipe) -> list[str]:
-    text = companions.constraints(version, recipe)
+    text = delivery.list_constraints(version, recipe)
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
@@ -18,7 +18,7 @@ def test_constraints_name_this_torch_and_what_it_runs_with() -> None:
 
 
 def test_companions_are_of_the_recipe() -> None:
-    first, second = companions.commands("py", "/w/a.whl", "/w/c.txt", PROVENANCE.pin.recipe)
+    first, second = delivery.list_commands("py", "/w/a.whl", "/w/c.txt", PROVENANCE.pin.recipe)
     assert first == ("py", "-m", "pip", "install", "--force-reinstall", "--no-deps", "/w/a.whl")
     assert second[-4:] == ("--constraint", "/w/c.txt", "torch", "torchvision==0.8.2")
-    assert companions.commands("py", "a", "c", Recipe())[1][-1] == "torch"
+    assert delivery.list_commands("py", "a", "c", Recipe())[1][-1] == "torch"
