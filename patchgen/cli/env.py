@@ -28,7 +28,6 @@ class _Lock:
     output: str
     platform: str
     channels: tuple[str, ...]
-    program: str | None
     virtual: str
     cache: str | None
 
@@ -87,12 +86,6 @@ class _Verify:
     "repeated, the most important first.",
 )
 @click.option(
-    "--conda",
-    "program",
-    metavar="PROGRAM",
-    help="Solve with this conda, mamba or micromamba instead of py-rattler.",
-)
-@click.option(
     "--virtual",
     default="",
     metavar="LIST",
@@ -113,9 +106,7 @@ def lock(request: _Lock) -> None:
             platform=request.platform,
             channels=request.channels,
             virtual=request.virtual,
-            program=request.program,
             cache=params.cache(request.cache),
-            environ=os.environ,
         )
     say(f"{request.output}: {len(made.packages)} packages for {made.platform}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shlex
 import shutil
@@ -14,7 +13,7 @@ from patchgen.core.patch import patchfile
 from patchgen.core.wheel import linked, previous, provenance, sbom
 from patchgen.core.wheel.linked import Linked
 from patchgen.core.wheel.provenance import Isolation
-from patchgen.system import files, process
+from patchgen.system import files
 from patchgen.system.files import Artifact
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from patchgen.core.wheel.session import Session
     from patchgen.core.wheel.values import Built
 
-_LOGGER = logging.getLogger(__name__)
 _RUNTIME = ("numpy",)  # limits of a recipe that hold for running as well
 _CONSTRAINTS = """\
 # For every `pip install --constraint` beside this torch: pip then fails where it would replace it.
@@ -115,18 +113,6 @@ def _find_linked(session: Session, built: Built, wheel: str) -> Linked:
         linked.repositories(seen(request.source), built.source.commits, environ),
         linked.libraries(wheel, None if request.python else seen(request.prefix), environ),
     )
-
-
-def install(delivered: Delivered) -> None:
-    """Installs the wheel for the interpreter that it was built with, in place of another torch.
-
-    Logs the step.
-
-    Raises:
-        ToolError: pip failed.
-    """
-    _LOGGER.info("installing for %s", delivered.python)
-    process.run(shlex.split(delivered.commands[0]), cwd="/", limit=None, supervised=True)
 
 
 def list_constraints(version: str, recipe: Recipe) -> str:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from rattler import LockFile
 from support.conda import PLATFORM, Channel, Package, Site, served
 
 from patchgen.core.wheel.env import lockfile
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 
@@ -197,42 +199,3 @@ def test_what_is_no_lock_is_refused(site: Site, content: str, named: str) -> Non
     said = site.create(code=5)
     assert f"{site.lock_file}: no such file; make it with: switchml-patch env lock" in said
     assert not site.prefix.exists()
-
-
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "bin" / "conda"
-    path.parent.mkdir()
-    script = Path(__file__).parents[2] / "payload" / "conda_program.py"
-    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
-    path.chmod(0o755)
-    monkeypatch.setenv("SEEN", str(tmp_path / "seen.json"))
-    return path
-
-
-def test_a_program_that_the_user_names_gives_the_same_lock(
-    site: Site, alpha: Channel, beta: Channel, program: Path, tmp_path: Path
-) -> None:
-    site.ask([alpha.url, beta.url], ["tool", "pure"])
-    site.lock()
-    ours = site.lock_file.read_bytes()
-    site.lock_file.unlink()
-    site.lock("--conda", str(program))
-    assert site.lock_file.read_bytes() == ours
-    seen = json.loads((tmp_path / "seen.json").read_text())
-    assert seen["priority"] == "strict"
-    assert seen["channels"][:2] == [alpha.url, beta.url]
-
-
-def test_a_program_gets_our_virtual_packages_and_its_failure_is_told(
-    site: Site, alpha: Channel, program: Path
-) -> None:
-    site.ask([alpha.url], ["tool"])
-    said = site.lock("--conda", str(program), "--virtual", "glibc=2.12", code=4)
-    assert "__glibc" in said
-
-
-def test_a_program_that_is_not_there_is_not_downloaded(site: Site, alpha: Channel) -> None:
-    site.ask([alpha.url], ["tool"])
-    assert "not found" in site.lock("--conda", "/nowhere/conda", code=4)
-    assert not site.lock_file.exists()

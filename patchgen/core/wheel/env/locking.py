@@ -6,12 +6,12 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel.env import external, lockfile, solve, spec
+from patchgen.core.wheel.env import lockfile, solve, spec
 from patchgen.core.wheel.env.lockfile import Lock
 from patchgen.errors import OptionsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -23,9 +23,7 @@ def make_lock(  # noqa: PLR0913  # each is an option of the command
     platform: str,
     channels: Sequence[str],
     virtual: str,
-    program: str | None,
     cache: str,
-    environ: Mapping[str, str],
 ) -> Lock:
     """Solves an environment file and writes the lock. Logs each step.
 
@@ -35,13 +33,11 @@ def make_lock(  # noqa: PLR0913  # each is an option of the command
         platform: as linux-64.
         channels: instead of the file's, if any.
         virtual: virtual packages as NAME=VERSION[,...], over the file's.
-        program: a conda, mamba or micromamba to solve with, instead of py-rattler.
         cache: a directory for channel indexes.
-        environ: of the user.
 
     Raises:
         OptionsError: the file asks for what cannot be had.
-        ToolError: a channel cannot be read, or the program failed.
+        ToolError: a channel cannot be read.
         FileError: a file cannot be read or written.
     """
     environment = spec.load(source)
@@ -52,11 +48,8 @@ def make_lock(  # noqa: PLR0913  # each is an option of the command
     specs = environment.dependencies
     names = ", ".join(channel.name for channel in used)
     _LOGGER.info("solving %d dependencies for %s from %s", len(specs), platform, names)
-    if program is None:
-        repodata = os.path.join(cache, "repodata")
-        packages = solve.solve(specs, used, platform, assumed, repodata)
-    else:
-        packages = external.solve(program, specs, used, platform, assumed, environ=environ)
+    repodata = os.path.join(cache, "repodata")
+    packages = solve.solve(specs, used, platform, assumed, repodata)
     unknown = sorted(set(environment.link_scripts) - {package.name for package in packages})
     if unknown:
         raise OptionsError(

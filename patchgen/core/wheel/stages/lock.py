@@ -35,8 +35,6 @@ def make_lock(session: Session) -> Lock:
             platform=env.platform(),
             channels=(),
             virtual="",
-            program=None,
             cache=request.cache,
-            environ=request.environ,
         )
     return lockfile.read(request.lock)
