@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _LEFT_BY_KILLED = ("*.lock", "refs/**/*.lock", "objects/pack/*.lock", "objects/pack/tmp_*")
+_AT_ONCE = 4  # repositories
 _SHOWN = 5  # repositories that could not be had
 _ADVICE = (
     "what is complete is kept, so start it again; without a network give --mirror (clones or "
@@ -70,7 +71,7 @@ def fill(git: Git, root: Repository, found: Survey, wanted: SourceRequest) -> di
         count.total += len(absent)
         if root in absent:
             _LOGGER.info("fetching PyTorch %s", root.commit[:12])
-        brought, lost = run_each(git, wanted.jobs, bring_absent, absent, count.tell)
+        brought, lost = run_each(git, bring_absent, absent, count.tell)
         failed += lost.values()
         fetched.update({paths.from_native(one.path): source.address
                         for one, source in brought.items() if source is not None})  # fmt: skip
@@ -85,7 +86,6 @@ def fill(git: Git, root: Repository, found: Survey, wanted: SourceRequest) -> di
 
 def run_each(
     git: Git,
-    jobs: int,
     work: Callable[[Repository], _Result],
     repositories: Sequence[Repository],
     told: Callable[[Repository, _Result], None],
@@ -94,7 +94,6 @@ def run_each(
 
     Args:
         git: is stopped when the work is.
-        jobs: how many at once.
         work: on one of them, in a thread.
         repositories: to work on.
         told: called as each is done, in this thread.
@@ -102,7 +101,7 @@ def run_each(
     Raises:
         FileError: and whatever else ends the work; nothing is running then.
     """
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         running = {pool.submit(work, one): one for one in repositories}
         done, failed = {}, {}
         try:

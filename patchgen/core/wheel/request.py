@@ -48,7 +48,6 @@ class BuildRequest:
     places: Places = field(default_factory=Places)
     without: tuple[str, ...] = ()
     """Submodules that the source is to go without."""
-    fetch_jobs: int = 4
     jobs: int | None = None
     configs: tuple[str, ...] = ()
     """The switchml.cfg of each rank, for the verification."""
