@@ -52,7 +52,7 @@ class BuildRequest:
     configs: tuple[str, ...] = ()
     """The switchml.cfg of each rank, for the verification."""
     accepted: tuple[str, ...] = ()
-    """Missing things that the user accepted, of `check.accepted`."""
+    """Missing things that the user accepted, of `check.ACCEPTABLE`."""
 
     def __post_init__(self) -> None:
         """Refuses what PyTorch's build would stumble over.
