@@ -2,7 +2,7 @@
 
     record.py RESULTS.json...
 
-The record has the counts of each module, and each test that is not as in stock. Results of the same
+The record has each test that is not as in stock. Results of the same
 torch, tests and way are added up. What stands between the two marks of a page is replaced.
 Differences are explained in explanations.json; one that is not says so.
 """
@@ -102,14 +102,7 @@ def section(
     present = [way for way in WAYS if way in ways]
     origin = "its own tests, as it is installed" if source == "torch" else f"tests of {source}"
     lines = [f"## torch {version}, Python {python}, {origin}", ""]
-    lines += ["| module | " + " | ".join(present) + " | summed by SwitchML |"]
-    lines += ["|---" * (len(present) + 2) + "|"]
     names = [name for name, tests in ways["stock"].items() if tests]
-    for name in names:
-        cells = [counts(ways[way].get(name, {})) for way in present]
-        by = [summing(ways[way].get(name, {})) for way in present if way in {"graft", "plugin"}]
-        lines.append(f"| `{name}` | " + " | ".join([*cells, "; ".join(filter(None, by))]) + " |")
-    lines.append("")
     notes = []
     for name in names:
         for test in ways["stock"][name]:

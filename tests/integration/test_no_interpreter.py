@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-HUNG = 2  # seconds
+HUNG = 1  # seconds
 ADVICE = "; give the path of one, such as /usr/bin/python3"
 SAYS = {
     "ls": "is no Python interpreter (ended with exit code 2: ",

@@ -27,7 +27,7 @@ from support.launcher import Launcher, Rank
 from support.shared import once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Nothing of it is timed, and optimized it takes a third longer to compile with torch's headers.
@@ -88,22 +88,27 @@ def built_plugin(
     name: str,
     *flags: str,
     optimized: bool = False,
-    change: tuple[str, str, str] | None = None,
 ) -> Plugin:
     """The plugin for a torch, in a virtual environment that has the torch's packages as well.
 
     Made once for all processes, under that name.
-
-    Args:
-        change: file of the templates, text there, and what replaces it.
     """
     environ = {"CXXFLAGS": "-Werror", **({} if optimized else UNOPTIMIZED)}
 
     def make(scratch: Path) -> None:
-        tool = scratch / "tool" if change else REPOSITORY
-        if change:
-            copy_changed(tool, *change)
-        _build_plugin(torch, home, scratch, [*flags], environ, tool)
+        where = ("-o", scratch, "--cache", scratch / "cache")
+        wanted = ("--torch", torch, "--switchml-home", home, *where)
+        checked("plugin", "build", *wanted, *flags, **environ)
+        (wheel,) = scratch.glob("*.whl")
+        subprocess.run([torch, "-m", "venv", "--without-pip", scratch / "venv"], check=True)
+        (site,) = scratch.glob("venv/lib/python*/site-packages")
+        (site / "torch.pth").write_text(f"{located(torch).parent}\n")
+        python = scratch / "venv" / "bin" / "python"
+        pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
+        installed = subprocess.run(
+            [*pip, "install", "--no-index", str(wheel)], capture_output=True, text=True, check=False
+        )
+        assert installed.returncode == 0, installed.stderr
 
     made = once(factory, name, make)
     (wheel,) = made.glob("*.whl")
@@ -113,46 +118,6 @@ def built_plugin(
 def plugin_here(torch: Path, home: Path, factory: pytest.TempPathFactory) -> Plugin:
     """The plugin for the torch of the patch's tests, compiled as for users, with all warnings."""
     return built_plugin(torch, home, factory, "plugin-here", optimized=True)
-
-
-def copy_changed(tool: Path, name: str, before: str, after: str) -> None:
-    """Makes a copy of the tool in which a file of the templates has another text."""
-    templates = tool / "patchgen" / "templates"
-    shutil.copytree(REPOSITORY / "patchgen", tool / "patchgen")
-    shutil.copytree(REPOSITORY / "templates", templates)
-    text = (templates / name).read_text()
-    assert text.count(before) == 1
-    (templates / name).write_text(text.replace(before, after))
-
-
-def _build_plugin(
-    torch: Path,
-    home: Path,
-    scratch: Path,
-    flags: Sequence[str],
-    environ: Mapping[str, str],
-    tool: Path,
-) -> None:
-    wanted = ["--torch", str(torch), "--switchml-home", str(home), "-o", str(scratch), *flags]
-    wanted += ["--cache", str(scratch / "cache")]
-    if tool == REPOSITORY:
-        built = switchml_patch("plugin", "build", *wanted, **environ)
-    else:
-        built = subprocess.run(
-            [sys.executable, "-m", "patchgen", "plugin", "build", *wanted], cwd=tool,
-            env={**os.environ, **environ}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-    assert built.returncode == 0, built.stderr
-    (wheel,) = scratch.glob("*.whl")
-    subprocess.run([torch, "-m", "venv", "--without-pip", scratch / "venv"], check=True)
-    (site,) = scratch.glob("venv/lib/python*/site-packages")
-    (site / "torch.pth").write_text(f"{located(torch).parent}\n")
-    python = scratch / "venv" / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
-    installed = subprocess.run(
-        [*pip, "install", "--no-index", str(wheel)], capture_output=True, text=True, check=False
-    )
-    assert installed.returncode == 0, installed.stderr
 
 
 def plugin_launcher(plugin: Plugin, home: Path, scratch: Path, servers: Servers) -> Launcher:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 PYTHON = "/usr/bin/python3"
 DEBIAN_TORCH = Path("/usr/lib/python3/dist-packages/torch")
 SUBMODULE = "third_party/tiny"
-SUBMODULE_TEXT = "tiny, the pinned one"  # what torch_third_party() of a right build returns
 NAME = "v1.13.2"  # no release has it, so no recipe asks for the room of a whole PyTorch
 
 # Changes to make a project with.

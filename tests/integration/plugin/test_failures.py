@@ -10,14 +10,12 @@ from support.chaos.relay import Relay
 from support.device import check_device_outlives, check_late_device
 from support.group_tests import (
     EITHER,
-    OLD_PROTOCOL,
     check_dropped,
     check_failover,
     check_stays_with_gloo,
-    check_two_protocols,
 )
 from support.serving import behind, serving
-from support.torch import built_plugin, results
+from support.torch import results
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 
     from support.launcher import Launcher
     from support.serving import Served
-    from support.torch import Plugin
 
 pytestmark = pytest.mark.integration
 
@@ -63,18 +60,6 @@ def test_a_rank_that_is_not_patched(launch: Launcher, env: dict[str, str]) -> No
     stock = {"SWITCHML_TEST_BACKEND": "gloo"}
     ranks = launch("refused", 2, rank_env={1: stock}, env=env, timeout=4)
     assert "rank 1 of 2 did not answer while the group was made" in ranks[0].result["error"]
-
-
-@EITHER
-def test_ranks_of_two_protocols(
-    launch: Launcher,
-    plugin: Plugin,
-    home: Path,
-    env: dict[str, str],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    other = built_plugin(plugin.torch, home, tmp_path_factory, "old-plugin", change=OLD_PROTOCOL)
-    check_two_protocols(launch, other, env)
 
 
 @EITHER

@@ -87,8 +87,6 @@ def test_outcomes_and_what_was_delegated(
         assert tests["test_dies"]["why"] == "the process of the test died"
         assert tests["test_sums"]["summed"] == calls
     text = record(tmp_path / "page.md", tmp_path / "stock.json", tmp_path / "graft.json")
-    counts = "1 passed, 3 failed, 1 skipped"
-    assert f"| `test_c10d_gloo` | {counts} | {counts} | 1 tests, 3 allreduces |" in text
     assert "`GlooTest.test_fails`: failed (AssertionError: 1 != 2) in every way. " in text
     assert text.count("**Not explained.**") == 3
 

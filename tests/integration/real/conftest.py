@@ -100,18 +100,6 @@ def by_plugin(
 
 
 @pytest.fixture(scope="session")
-def with_one_pattern(
-    plugin: Plugin, home: Path, switch: str, tmp_path_factory: pytest.TempPathFactory
-) -> LabLauncher:
-    """Ranks whose probe is the same in all jobs."""
-    change = ("patch/SwitchMLAgreement.hpp", "return std::stoull(call_, nullptr, 16);", "return 0;")
-    mutant = built_plugin(
-        plugin.torch, home, tmp_path_factory, "real-mutant", "--dpdk", change=change
-    )
-    return launcher(mutant, home, switch, tmp_path_factory.mktemp("mutant-ranks"))
-
-
-@pytest.fixture(scope="session")
 def by_graft(
     home: Path,
     switch: str,

@@ -107,21 +107,6 @@ def test_all_legs_hold(launch: LabLauncher) -> None:
         assert rank["packets"]["sent"] >= rank["packets"]["answers"] > 0
 
 
-def test_a_rank_that_two_hosts_have(launch: LabLauncher) -> None:
-    given = arguments(40, "--no-times")
-    given["arguments"]["twice"] = 1
-    given["rank_env"] = {
-        0: {"SWITCHML_HOST": "zeus"},
-        1: {"SWITCHML_HOST": "zeus"},
-        2: {"SWITCHML_HOST": "apollo", "RANK": "1"},
-    }
-    ranks = launch("doctor_cases:examine", 3, env={"WORLD_SIZE": "2"}, **given)
-    assert [rank.result["code"] for rank in ranks] == [FAILED] * 3, ranks
-    report = read_report(launch)
-    assert (report["leg"], report["hosts"]) == ("ranks", ["apollo", "zeus"])
-    assert "has this rank as well" in words(report, 1)
-
-
 def test_a_library_without_a_mend(
     launch: LabLauncher, half_batches: Path, torch: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -63,7 +63,7 @@ def few() -> Traces:
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return mutants(tmp_path_factory.mktemp("mutants"), [AS_IT_IS, *MUTANTS.values()])
+    return mutants(tmp_path_factory.mktemp("mutants"), [*MUTANTS.values()])
 
 
 def test_both_agree_on_every_trace(tmp_path: Path) -> None:
@@ -75,13 +75,14 @@ def test_both_agree_on_every_trace(tmp_path: Path) -> None:
     assert agree  # the bytes themselves would fill pages
 
 
-def test_machines_without_wide_vectors_sum_alike(broken: Path, few: Traces) -> None:
-    alike = output(broken, few.given, "0") == few.expected
+def test_machines_without_wide_vectors_sum_alike(tmp_path: Path, few: Traces) -> None:
+    alike = output(mutants(tmp_path, [AS_IT_IS]), few.given, "0") == few.expected
     assert alike
 
 
+@pytest.mark.rebuild
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_traces_show_what_is_broken(mutant: str, broken: Path, few: Traces) -> None:
-    number = [*MUTANTS].index(mutant) + 1
+    number = [*MUTANTS].index(mutant)
     shown = output(broken, few.given, str(number)) != few.expected
     assert shown

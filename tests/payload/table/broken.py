@@ -1,17 +1,12 @@
-"""Cells that leave a group unusable: the last ones.
+"""Cells that leave a group unusable where the level is DETAIL: the last ones.
 
-With the level DETAIL torch 2 compares how many calls each rank has made, also of send and recv, of
-which monitored_barrier is made.
+Torch 2 compares then how many calls each rank has made, also of send and recv.
 """
-
-import datetime as dt
 
 import torch
 import torch.distributed as dist
 
-from table.common import TIMEOUT, cell, own_tensor, rank, world
-
-SHORT = dt.timedelta(milliseconds=500)
+from table.common import cell, own_tensor, rank, world
 
 
 @cell
@@ -39,27 +34,3 @@ def tags_out_of_order():
             dist.recv(tensor, 0, tag=tag)
             received[tag] = tensor
     return received
-
-
-@cell
-def monitored_barrier():
-    return dist.monitored_barrier(timeout=TIMEOUT)
-
-
-@cell
-def monitored_barrier_waits_for_all():
-    return dist.monitored_barrier(timeout=TIMEOUT, wait_all_ranks=True)
-
-
-@cell
-def monitored_barrier_without_rank_1():
-    group = dist.new_group()
-    return None if rank() == 1 else dist.monitored_barrier(group, timeout=SHORT)
-
-
-@cell
-def monitored_barrier_without_rank_1_waits_for_all():
-    group = dist.new_group()
-    if rank() == 1:
-        return None
-    return dist.monitored_barrier(group, timeout=SHORT, wait_all_ranks=True)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.core.library import homes
 from patchgen.core.patch import pins
-from patchgen.core.source.addresses import PYTORCH
-from patchgen.core.wheel.provenance import SOURCE
+from patchgen.core.source.addresses import PYTORCH, SOURCE
 from patchgen.errors import file_errors
 from patchgen.extras.install import provenance
 from patchgen.extras.install.graft import cuda as cudas
