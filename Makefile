@@ -99,6 +99,10 @@ test-pinned: $(VENV)/dev ## Test the patch in PyTorch PIN (1.7.1); PYTORCH_SOURC
 test-real: packages $(VENV)/dev ## Test with the real client library; SWITCHML_SOURCE names its checkout
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-real
 
+.PHONY: test-pythons
+test-pythons: $(VENV)/dev ## Run the unit tests on each supported Python that is here
+	@PATH="$(abspath $(BIN)):$$PATH" ci/test-pythons
+
 .PHONY: test-rebuild
 test-rebuild: packages $(VENV)/dev ## Compile again as another user, without namespaces, with caches
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-rebuild

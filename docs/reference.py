@@ -56,8 +56,7 @@ def meaning(parameter: click.Parameter) -> str:
 
 def rows(command: click.Command) -> dict[tuple[str, str], str]:
     """Name of each parameter, with its meaning, and how it is spelled."""
-    shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
-    return {(names(one), meaning(one)): one.opts[0] for one in shown}
+    return {(names(one), meaning(one)): one.opts[0] for one in command.params}
 
 
 def usage(name: str, command: click.Command, shared: Collection[tuple[str, str]]) -> list[str]:

@@ -28,7 +28,6 @@ class _Lock:
     output: str
     platform: str
     channels: tuple[str, ...]
-    virtual: str
     cache: str | None
 
 
@@ -85,12 +84,6 @@ class _Verify:
     help="Channel to use instead of the file's: a name, a URL, or NAME=URL for a mirror. May be "
     "repeated, the most important first.",
 )
-@click.option(
-    "--virtual",
-    default="",
-    metavar="LIST",
-    help="Virtual packages of the machine, such as glibc=2.17,cuda=10.1. Overrides the file.",
-)
 @params.cache_option
 @params.into(_Lock)
 def lock(request: _Lock) -> None:
@@ -105,7 +98,6 @@ def lock(request: _Lock) -> None:
             request.output,
             platform=request.platform,
             channels=request.channels,
-            virtual=request.virtual,
             cache=params.cache(request.cache),
         )
     say(f"{request.output}: {len(made.packages)} packages for {made.platform}")

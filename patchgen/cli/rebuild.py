@@ -17,7 +17,7 @@ from patchgen.errors import CheckError
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Sources
-    from patchgen.core.wheel.rebuild import Means, Reader, Record
+    from patchgen.core.wheel.rebuild import Means, Original, Reader
 
 _OUTPUT = "rebuilt"
 _WHEEL_WORK = "/var/tmp/switchml-patch/rebuild"  # noqa: S108  # survives a reboot; not secret
@@ -105,12 +105,12 @@ def rebuild(request: _Rebuild) -> None:
     from patchgen.core.wheel import rebuild as again  # no other command needs it
 
     kinds = _list_kinds()
-    record = again.find(request.target, request.record, kinds)
+    original = again.find(request.target, request.record, kinds)
     output = os.path.abspath(request.output)
-    again.check_output(record, output)
+    again.check_output(original, output)
     with progress():
-        means = _find_means(request, record)
-        lacks = again.find_lacks(record, kinds, means)
+        means = _find_means(request, original)
+        lacks = again.find_lacks(original, kinds, means)
         ends = request.dry_run or any(lack.required for lack in lacks)
         if ends or not request.as_json:
             show_checks(lacks, as_json=request.as_json)
@@ -118,7 +118,7 @@ def rebuild(request: _Rebuild) -> None:
             say("all that the build needs is here as it was recorded")
         if ends:
             return
-        outcome = again.rebuild(record, kinds, means, output)
+        outcome = again.rebuild(original, kinds, means, output)
     if request.as_json:
         differences = [{**asdict(one), "kind": one.kind.value} for one in outcome.differences]
         print_json(
@@ -136,7 +136,7 @@ def rebuild(request: _Rebuild) -> None:
         if outcome.attestation:
             say(f"wrote {outcome.attestation}; sign it with cosign attest-blob")
         else:
-            say(f"see why with: {shlex.join(['diffoscope', record.path, outcome.made])}")
+            say(f"see why with: {shlex.join(['diffoscope', original.path, outcome.made])}")
     if outcome.differences:
         end(CheckError.exit_code)
 
@@ -147,29 +147,28 @@ def _list_kinds() -> dict[str, Reader]:
     from patchgen.core.wheel import provenance
     from patchgen.core.wheel.rebuild import pytorch
     from patchgen.extras.install import provenance as installed
-    from patchgen.extras.install.graft import rebuilding as graft
-    from patchgen.extras.install.plugin import rebuilding as plugin
+    from patchgen.extras.install import rebuilding
     from patchgen.extras.lab.client import rebuilding as client
     from patchgen.extras.lab.simulator import rebuilding as simulator
 
     return {
         origin.CLIENT: client.read,
         origin.SIMULATOR: simulator.read,
-        installed.PLUGIN: plugin.read,
-        installed.GRAFT: graft.read,
+        installed.PLUGIN: rebuilding.read_plugin,
+        installed.GRAFT: rebuilding.read_graft,
         provenance.KIND: pytorch.read,
     }
 
 
-def _find_means(request: _Rebuild, record: Record) -> Means:
+def _find_means(request: _Rebuild, original: Original) -> Means:
     from patchgen.core.wheel import provenance
     from patchgen.core.wheel.rebuild import Means
     from patchgen.system.interpreter import locate
 
     known, wanted = params.known_pins(request.pytorch)
-    beside = os.path.join(os.path.dirname(record.path), params.LOCK)
+    beside = os.path.join(os.path.dirname(original.path), params.LOCK)
     lock = request.lock_file or (beside if os.path.exists(beside) else params.LOCK)
-    whole = record.provenance.kind == provenance.KIND
+    whole = original.provenance.kind == provenance.KIND
     return Means(
         work=os.path.abspath(request.work or (_WHEEL_WORK if whole else tempfile.gettempdir())),
         cache=params.cache(request.cache),

@@ -18,11 +18,6 @@ class _Terminated(BaseException):
         self.number = number
 
 
-def number_of(error: BaseException) -> int:
-    """Number of the signal that has raised an exception in a block of `cleaning_up`; 0: none."""
-    return error.number if isinstance(error, _Terminated) else 0
-
-
 @contextlib.contextmanager
 def cleaning_up() -> Iterator[None]:
     """Lets a block clean up after itself when this process is told to end; then it ends."""

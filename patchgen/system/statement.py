@@ -11,7 +11,7 @@ import os
 import re
 import zlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from patchgen import __version__
 from patchgen.errors import OptionsError, file_errors
@@ -19,7 +19,7 @@ from patchgen.system import files
 from patchgen.system.files import Artifact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 SUFFIX = ".provenance.json"
 TYPE = "https://in-toto.io/Statement/v1"
@@ -32,6 +32,7 @@ UNREADABLE = (
     ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError,
 )  # fmt: skip
 """Exceptions of reading something that is no provenance."""
+T = TypeVar("T")
 
 
 def describe_builder() -> dict[str, str]:
@@ -154,10 +155,10 @@ def parse(statement: Mapping[str, Any]) -> Provenance:
     return Provenance(
         kind=kind,
         subjects=subjects,
-        request=_mapping(definition["externalParameters"]),
-        resolved=_mapping(definition["internalParameters"]),
-        materials=tuple(_material(one) for one in _each(definition["resolvedDependencies"])),
-        builder=_mapping(statement["predicate"]["runDetails"]["builder"]["version"]),
+        request=_typed(definition["externalParameters"], dict),
+        resolved=_typed(definition["internalParameters"], dict),
+        materials=tuple(_material(one) for one in _typed(definition["resolvedDependencies"], list)),
+        builder=_typed(statement["predicate"]["runDetails"]["builder"]["version"], dict),
     )
 
 
@@ -167,10 +168,9 @@ def _artifact(value: Mapping[str, Any]) -> Artifact:
 
 
 def _material(value: object) -> Mapping[str, Any]:
-    described = _mapping(value)
-    _digest(next(iter(_mapping(described["digest"]).values()), None))
-    if not isinstance(described["name"], str):
-        raise TypeError(described)
+    described = _typed(value, dict)
+    _digest(next(iter(_typed(described["digest"], dict).values()), None))
+    _typed(described["name"], str)
     return described
 
 
@@ -180,13 +180,7 @@ def _digest(value: object) -> str:
     return value
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise TypeError(value)
-    return value
-
-
-def _each(value: object) -> Iterable[Any]:
-    if not isinstance(value, list):
+def _typed(value: object, form: type[T]) -> T:
+    if not isinstance(value, form):
         raise TypeError(value)
     return value

@@ -14,7 +14,7 @@ from patchgen.errors import file_errors
 from patchgen.system import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from typing import NoReturn
 
     from patchgen.errors import PatchgenError
@@ -62,7 +62,7 @@ class Archive:
         with self.member(name) as member:
             return member.read()
 
-    def blocks(self, name: str) -> Iterator[bytes]:
+    def blocks(self, name: str) -> Generator[bytes, None, None]:
         """An entry in blocks of `BLOCK` bytes, but for the last; its CRC is checked."""
         with self.member(name) as member:
             while block := member.read(BLOCK):

@@ -250,7 +250,7 @@ def hello(
     workers: int = 2, limit_ms: int = 60_000, version: int = 2, quantizer: int = 1,
     magic: int = 0x736D6C2D73696D31,
 ) -> bytes:  # fmt: skip
-    """Opens a connection, as a worker does; numbers are cut to their size."""
+    """First bytes of a worker on its connection; numbers are cut to their size."""
     wide = (magic, limit_ms, packet_numel, version, outstanding)
     narrow = (value % 2**16 for value in (rank, workers, threads))
     values = [value % 2 ** (64 if place < 3 else 32) for place, value in enumerate(wide)]

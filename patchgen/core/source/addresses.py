@@ -6,6 +6,8 @@ import posixpath
 import re
 
 PYTORCH = "https://github.com/pytorch/pytorch.git"
+SOURCE = "pytorch"
+"""Name of PyTorch's own commit among the inputs of what is built."""
 
 # owner/name on GitHub, in lower case, and where it went. A commit that another repository serves is
 # the same commit, so a wrong line here costs a try and nothing else. As rules for git

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import hashlib
 import os
@@ -15,9 +16,11 @@ from patchgen.system.zips import BLOCK, permissions, reading
 
 if TYPE_CHECKING:
     import zipfile
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
 
     from patchgen.system.zips import Archive
+
+    Blocks = Generator[bytes, None, None]
 
 
 class Aspect(enum.Enum):
@@ -75,7 +78,7 @@ def compare(left: str, right: str) -> list[Difference]:
         found = [
             difference
             for name in sorted(one.entries.keys() | two.entries.keys())
-            for difference in _of_entry(one, two, name)
+            for difference in _compare_entry(one, two, name)
         ]
         found.extend(_order(one, two))
     found.sort(key=lambda difference: not difference.of_file)
@@ -99,73 +102,61 @@ def compare_files(left: Mapping[str, str], right: Mapping[str, str]) -> list[Dif
         FileError: one cannot be read.
     """
     found = (
-        _differ(name, _read(left.get(name)), _read(right.get(name)))
+        _differ(name, _read_blocks(left.get(name)), _read_blocks(right.get(name)))
         for name in sorted({**left, **right})
     )
     return [one for one in found if one is not None]
 
 
-def _read(path: str | None) -> bytes | None:
+def _read_blocks(path: str | None) -> Blocks | None:
+    """Blocks of a file; None where there is none."""
     if path is None or not os.path.isfile(path):
         return None
+    return _read(path)
+
+
+def _read(path: str) -> Blocks:
     with file_errors(), open(path, "rb") as file:
-        return file.read()
+        while block := file.read(BLOCK):
+            yield block
 
 
-def _differ(name: str, left: bytes | None, right: bytes | None) -> Difference | None:
-    """Difference of two contents; None where there is none."""
-    if left == right:
-        return None
-    one, two = _measure(left), _measure(right)
-    if left is None or right is None:
-        return Difference(name, Aspect.PRESENCE, one, two)
-    shorter = min(len(left), len(right))
-    blocks = range(0, shorter, BLOCK)
-    begin = next((at for at in blocks if left[at : at + BLOCK] != right[at : at + BLOCK]), shorter)
-    offset = next((at for at in range(begin, shorter) if left[at] != right[at]), shorter)
-    return Difference(name, Aspect.CONTENTS, one, two, offset)
-
-
-def _measure(content: bytes | None) -> Contents | None:
-    if content is None:
-        return None
-    return Contents(len(content), hashlib.sha256(content).hexdigest())
-
-
-def _of_entry(one: Archive, two: Archive, name: str) -> Iterator[Difference]:
-    left, right, offset = _contents(one, two, name)
-    if left is None or right is None:
-        yield Difference(name, Aspect.PRESENCE, left, right)
+def _compare_entry(one: Archive, two: Archive, name: str) -> Iterator[Difference]:
+    streams = [side.blocks(name) if name in side.entries else None for side in (one, two)]
+    found = _differ(name, *streams)
+    if found is not None:
+        yield found
+    if None in streams:
         return
-    if offset is not None:
-        yield Difference(name, Aspect.CONTENTS, left, right, offset)
     values = zip(_metadata(one.entries[name]), _metadata(two.entries[name]))
     for kind, (mine, theirs) in zip((Aspect.MODE, Aspect.TIME, Aspect.PACKING), values):
         if mine != theirs:
             yield Difference(name, kind, mine, theirs)
 
 
-def _contents(
-    one: Archive, two: Archive, name: str
-) -> tuple[Contents | None, Contents | None, int | None]:
-    """Contents of each side, read once, and the offset of the first byte that differs."""
+def _differ(name: str, left: Blocks | None, right: Blocks | None) -> Difference | None:
+    """Difference of two contents, each read once; None where there is none."""
     digests = hashlib.sha256(), hashlib.sha256()
     sizes = [0, 0]
     offset = None
-    streams = [side.blocks(name) if name in side.entries else iter(()) for side in (one, two)]
-    for blocks in zip_longest(*streams, fillvalue=b""):
-        if offset is None and blocks[0] != blocks[1]:
-            pairs = enumerate(zip(*blocks))
-            shorter = min(map(len, blocks))
-            offset = sizes[0] + next((i for i, pair in pairs if pair[0] != pair[1]), shorter)
-        for side, block in enumerate(blocks):
-            digests[side].update(block)
-            sizes[side] += len(block)
-    left, right = (
-        Contents(size, digest.hexdigest()) if name in archive.entries else None
-        for archive, size, digest in zip((one, two), sizes, digests)
+    with contextlib.ExitStack() as stack:
+        for stream in filter(None, (left, right)):
+            stack.enter_context(contextlib.closing(stream))
+        for blocks in zip_longest(left or (), right or (), fillvalue=b""):
+            if offset is None and blocks[0] != blocks[1]:
+                pairs = enumerate(zip(*blocks))
+                shorter = min(map(len, blocks))
+                offset = sizes[0] + next((i for i, pair in pairs if pair[0] != pair[1]), shorter)
+            for side, block in enumerate(blocks):
+                digests[side].update(block)
+                sizes[side] += len(block)
+    one, two = (
+        None if stream is None else Contents(size, digest.hexdigest())
+        for stream, size, digest in zip((left, right), sizes, digests)
     )
-    return left, right, offset
+    if one is None or two is None:
+        return None if one is two else Difference(name, Aspect.PRESENCE, one, two)
+    return None if offset is None else Difference(name, Aspect.CONTENTS, one, two, offset)
 
 
 def _metadata(info: zipfile.ZipInfo) -> tuple[str, str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchgen.core.library import origin
+from patchgen.core.source.addresses import SOURCE
 from patchgen.errors import file_errors
 from patchgen.system import paths, statement
 from patchgen.system.statement import Provenance
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from patchgen.system.files import Artifact
 
 KIND = "wheel"
-SOURCE = "pytorch"
-"""Name of PyTorch's own commit among the inputs."""
 PATCH = "switchml_pytorch.patch"
 LOCK = "conda-lock.yml"
 CLIENT = origin.ARCHIVE

@@ -6,8 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.library import origin
-from patchgen.core.torch import LIBRARIES, probe_torch
-from patchgen.core.wheel.rebuild.needs import Need
+from patchgen.core.torch import LIBRARIES
 from patchgen.errors import file_errors
 from patchgen.system import files, paths, statement
 from patchgen.system.native import cache
@@ -17,14 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from patchgen.core.torch import Torch
-    from patchgen.core.wheel.rebuild import Means, Record
     from patchgen.options import Options
 
 PLUGIN, GRAFT = "plugin", "graft"
 """Kinds of what is made for an installed torch."""
 _HEADERS = ("c10", "torch/csrc/distributed/c10d")
-_COMPARED = ("version", "commit", "root", "python_version")
-"""Values of a torch that a rebuild compares, beside its files."""
 
 
 def describe(  # noqa: PLR0913  # each is a part of it
@@ -60,47 +56,16 @@ def describe(  # noqa: PLR0913  # each is a part of it
                 **origin.describe_options(options), "variables": built["variables"], **request,
             },
             resolved={
-                "torch": _describe_torch(torch),
+                "torch": describe_torch(torch),
                 "toolchain": built["toolchain"],
                 **origin.describe_home(home),
             },
-            materials=(*sources, *origin.list_materials(home), *_list_materials(torch)),
+            materials=(*sources, *origin.list_materials(home), *list_materials(torch)),
         )  # fmt: skip
 
 
-def probe(record: Record, means: Means) -> Torch:
-    """Asks the torch that a recorded plugin or graft is for.
-
-    Raises:
-        OptionsError: its interpreter is not there.
-        ToolError: it has no torch that can be used.
-    """
-    python = means.find_interpreter(record.text("resolved.torch.python"))
-    return probe_torch(python, {**means.environ, "SWITCHML_GRAFT": "0"}).require_gloo()
-
-
-def need_torch(record: Record, means: Means) -> Need:
-    """Need of that torch."""
-    record.text("resolved.torch.python")
-    recorded = {name: record.text(f"resolved.torch.{name}") for name in _COMPARED}
-    for name in (*(f"torch/lib/{one}" for one in LIBRARIES), "torch/include"):
-        digest = record.provenance.find_digest(name)
-        if digest is not None:
-            recorded[name] = digest
-
-    def find() -> Mapping[str, object]:
-        torch = probe(record, means)
-        with file_errors():
-            listed: Any = _list_materials(torch)
-        return {
-            **_describe_torch(torch),
-            **{one["name"]: one["digest"]["sha256"] for one in listed},
-        }
-
-    return Need("torch", recorded, find)
-
-
-def _describe_torch(torch: Torch) -> dict[str, object]:
+def describe_torch(torch: Torch) -> dict[str, object]:
+    """Describes a torch and its interpreter."""
     return {
         "version": torch.version,
         "commit": torch.commit,
@@ -114,7 +79,7 @@ def _describe_torch(torch: Torch) -> dict[str, object]:
     }
 
 
-def _list_materials(torch: Torch) -> list[dict[str, object]]:
+def list_materials(torch: Torch) -> list[dict[str, object]]:
     """Libraries of a torch that are linked, and the headers of its distributed part.
 
     Raises:

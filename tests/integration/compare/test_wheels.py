@@ -113,11 +113,6 @@ def test_nothing_replaces_it_silently(pip: Pip) -> None:
     assert pip.evaluate("torch.__version__") == VERSION
 
 
-def test_without_the_constraints_it_would_be_replaced(pip: Pip) -> None:
-    assert pip.install("needs-torch==1.8").returncode == 0
-    assert pip.evaluate("torch.__version__") == "1.8.0"
-
-
 def test_what_was_normalised_is_installed(pip: Pip, tmp_path: Path) -> None:
     out = tmp_path / pip.wheel.name
     script = Entry(f"torch-{VERSION}.data/scripts/run", b"#!python\nprint(7)\n", mode=0o100755)

@@ -65,8 +65,9 @@ def test_a_package_comes_from_the_channel_that_its_spec_names(
 def test_the_lock_is_one_for_conda_lock_and_for_rattler(
     site: Site, alpha: Channel, beta: Channel
 ) -> None:
-    site.ask([alpha.url, beta.url], ["tool", "pure"], link_scripts=["tool"])
-    site.lock("--virtual", "cuda=10.1")
+    own = {"link_scripts": ["tool"], "virtual_packages": {"cuda": "10.1"}}
+    site.ask([alpha.url, beta.url], ["tool", "pure"], **own)
+    site.lock()
     from conda_lock.lockfile import parse_conda_lock_file  # warns on import
 
     parsed = parse_conda_lock_file(site.lock_file)
@@ -124,8 +125,8 @@ def test_over_http_the_lock_says_the_same_but_for_the_address(
 
 
 def test_stated_virtual_packages_decide(site: Site, alpha: Channel) -> None:
-    site.ask([alpha.url], ["tool"])
-    said = site.lock("--virtual", "glibc=2.12", code=2)
+    site.ask([alpha.url], ["tool"], virtual_packages={"glibc": "2.12"})
+    said = site.lock(code=2)
     assert "no solution for linux-64 with" in said
     assert "glibc 2.12" in said
     assert "__glibc" in said

@@ -101,8 +101,7 @@ def test_another_user_elsewhere_makes_the_same_bytes_again(
         cwd="/", timeout=2 * ENOUGH, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("\nidentical bytes\n")
-    assert f"seen at      {enclosure.PATH}, without network" in done.stderr
+    assert done.stdout.endswith("identical bytes\n")
     (one,), (two,) = built.wheels, place.wheels
     assert two.stat().st_uid == unprivileged.NOBODY
     assert one.read_bytes() == two.read_bytes()

@@ -25,17 +25,6 @@ from patchgen.core.wheel.payload import enclosure
 pytestmark = pytest.mark.integration
 
 STAGES = ("lock", "source", "env", "patch", "compile", "wheel", "verify")
-ANOTHER_COMPILER = """\
-#!/bin/sh
-# As this one's, but for a file; the objects of others may come from the cache of the first build.
-case "$*" in
---version) echo "another {name}" && exit ;;
-*threads.cpp*) set -- "$@" -O1 ;;
-esac
-unset CCACHE_DISABLE
-cache=$(command -v ccache)
-exec $cache /usr/bin/{name} "$@"
-"""
 TEST_PROGRAM = "torch/bin/third_party_test"
 
 
@@ -154,8 +143,7 @@ def test_a_rebuild_names_the_library_that_is_another(built: Site, tmp_path: Path
         said = rebuild(built, "--work", tmp_path / "work", "-o", tmp_path / "out", code=6)
     finally:
         archive.write_bytes(content)
-    sha256 = hashlib.sha256(content).hexdigest()
-    assert f"[ ] client library: {built.client}, sha256 {sha256[:12]}\n      not there" in said
+    assert "[ ] client library\n      not there, and no provenance names its origin; put" in said
     assert not (tmp_path / "out").exists()
 
 
@@ -169,20 +157,6 @@ def test_a_rebuild_names_what_another_flag_changes(built: Site, tmp_path: Path) 
     said = rebuild(built, *given, "-o", tmp_path / "out", code=6)
     assert re.search(r"\ntorch/lib/libtorch_cpu\.so +contents from byte ", said)
     assert re.search(r"\ntorch-1\.13\.2\+switchml\.dist-info/METADATA +presence ", said)
-
-
-def test_a_rebuild_names_another_compiler(built: Site, tmp_path: Path) -> None:
-    """Known only once the environment of the lock is there: nothing is said before."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    for name in ("cc", "c++"):
-        (programs / name).write_text(ANOTHER_COMPILER.format(name=name))
-        (programs / name).chmod(0o755)
-    given = ("--work", tmp_path / "work", "-o", tmp_path / "out")
-    said = rebuild(built, *given, code=6, PATH=f"{programs}:{os.environ['PATH']}")
-    assert "[-]" not in said
-    assert re.search(r"\ntorch/lib/libtorch_cpu\.so +contents from byte ", said)
-    assert re.search(r"\nresolved\.toolchain\.programs\.c\+\+ +c\+\+ .*  another c\+\+\n", said)
 
 
 def test_no_room_for_the_wheel_leaves_no_half_of_it(built: Site, tmp_path: Path) -> None:

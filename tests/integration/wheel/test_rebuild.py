@@ -271,30 +271,17 @@ def test_a_plugin_of_a_library_that_is_not_what_it_says(
 
 
 @pytest.fixture(scope="module")
-def source(patched: Path, place: Path) -> Path:
-    """A source that another user can read."""
-    return Path(shutil.copytree(patched, place / "source", symlinks=True, copy_function=os.link))
-
-
-@pytest.fixture(scope="module")
-def graft(installed: Path, place: Path, source: Path, torch_python: Path) -> Path:
+def graft(installed: Path, place: Path, patched: Path, torch_python: Path) -> Path:
     made = place / "graft" / "a graft.so"
     made.parent.mkdir()
-    given = ("--torch", torch_python, "--source", source, "--switchml-home", installed)
+    given = ("--torch", torch_python, "--source", patched, "--switchml-home", installed)
     tool("graft", "build", *given, "-o", made, **PLAIN)
     return made
 
 
-def test_a_graft_in_another_directory(graft: Path, source: Path, tmp_path: Path) -> None:
+def test_a_graft_in_another_directory(graft: Path, patched: Path, tmp_path: Path) -> None:
     output = tmp_path / "rebuilt"
-    said = tool("rebuild", graft, "--source", source, "-o", output)
+    said = tool("rebuild", graft, "--source", patched, "-o", output)
     assert said.endswith("identical bytes\n")
     assert contents(output) == contents(graft.parent)
     assert (output / f"{graft.name}{ATTESTED}").exists()
-
-
-@pytest.mark.rebuild
-def test_a_graft_by_another_user(graft: Path, source: Path, stranger: Path) -> None:
-    said, made = rebuilt_by_another_user(stranger, graft, "--source", source)
-    assert said.endswith("identical bytes\n")
-    assert contents(made) == contents(graft.parent)

@@ -31,7 +31,7 @@ class Answer:
     """Answer of a program to the question which version it is."""
 
     program: str
-    """Its path, or the command of a compiler."""
+    """Path of the program, or command of a compiler."""
     text: str = ""
     error: ToolError | None = None
     """Reason why there is no answer."""

@@ -263,8 +263,3 @@ def relative_source(source: str, path: str) -> str:
     if os.path.dirname(os.path.abspath(source)) == env.SHIPPED:
         return os.path.basename(source)
     return os.path.relpath(os.path.abspath(source), os.path.dirname(os.path.abspath(path)))
-
-
-def sorted_packages(packages: Sequence[Package]) -> tuple[Package, ...]:
-    """Packages sorted by name, as a lock lists them."""
-    return tuple(sorted(packages, key=lambda package: package.name))

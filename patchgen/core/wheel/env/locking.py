@@ -6,7 +6,6 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel.env import channels as channel_list
 from patchgen.core.wheel.env import lockfile, solve, spec
 from patchgen.core.wheel.env.lockfile import Lock
 from patchgen.errors import OptionsError
@@ -17,13 +16,12 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 
-def make_lock(  # noqa: PLR0913  # each is an option of the command
+def make_lock(
     source: str,
     output: str,
     *,
     platform: str,
     channels: Sequence[str],
-    virtual: str,
     cache: str,
 ) -> Lock:
     """Solves an environment file and writes the lock. Logs each step.
@@ -33,7 +31,6 @@ def make_lock(  # noqa: PLR0913  # each is an option of the command
         output: the lock; replaced at once or not at all.
         platform: as linux-64.
         channels: instead of the file's, if any.
-        virtual: virtual packages as NAME=VERSION[,...], over the file's.
         cache: a directory for channel indexes.
 
     Raises:
@@ -42,8 +39,8 @@ def make_lock(  # noqa: PLR0913  # each is an option of the command
         FileError: a file cannot be read or written.
     """
     environment = spec.load(source)
-    assumed = environment.virtual(platform, spec.parse_virtual(virtual))
-    used = [channel_list.parse(text) for text in channels or environment.channels]
+    assumed = environment.virtual(platform)
+    used = [solve.parse_channel(text) for text in channels or environment.channels]
     if not used:
         raise OptionsError(f"{source}: channels: there are none; name one with --channel")
     specs = environment.dependencies

@@ -10,14 +10,11 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from patchgen.errors import OptionsError, file_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 KEY = "x-switchml"
 DEFAULT_PLATFORM = "linux-64"
@@ -43,12 +40,13 @@ class EnvironmentFile:
         content = [self.channels, self.dependencies, self.link_scripts, self.virtual_packages]
         return hashlib.sha256(json.dumps([platform, *content]).encode()).hexdigest()
 
-    def virtual(self, platform: str, given: Mapping[str, str]) -> dict[str, str]:
+    def virtual(self, platform: str) -> dict[str, str]:
         """The virtual packages to solve with, by name without underscores, as VERSION[=BUILD].
+
+        One to which the file gives an empty version is left out.
 
         Args:
             platform: of the packages; says the machine.
-            given: replaces what the file says; an empty version leaves the package out.
 
         Raises:
             OptionsError: the platform is none of Linux.
@@ -57,23 +55,8 @@ class EnvironmentFile:
             raise OptionsError(f"platform {platform}: not of Linux; write it as {DEFAULT_PLATFORM}")
         machine = platform.removeprefix("linux-")
         archspec = f"1={_MACHINES.get(machine, machine)}"
-        merged = {**_BASE, "archspec": archspec, **dict(self.virtual_packages), **given}
+        merged = {**_BASE, "archspec": archspec, **dict(self.virtual_packages)}
         return {name: merged[name] for name in sorted(merged) if merged[name]}
-
-
-def parse_virtual(text: str) -> dict[str, str]:
-    """Reads NAME=VERSION[,NAME=VERSION...], as glibc=2.17,cuda=10.1.
-
-    Raises:
-        OptionsError: it is not of that form.
-    """
-    found = {}
-    for part in filter(None, text.split(",")):
-        name, equals, version = part.strip().partition("=")
-        if not equals or not name:
-            raise OptionsError(f"virtual packages {text!r}: write glibc=2.17,cuda=10.1")
-        found[name.lstrip("_")] = version
-    return found
 
 
 def load(path: str) -> EnvironmentFile:

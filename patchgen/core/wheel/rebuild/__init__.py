@@ -14,7 +14,7 @@ from patchgen.core.wheel.compare import Aspect, Difference
 from patchgen.core.wheel.rebuild import needs
 from patchgen.core.wheel.rebuild.means import Means
 from patchgen.core.wheel.rebuild.needs import Need, Reader, Rebuildable
-from patchgen.core.wheel.rebuild.record import LIBRARIES, Record, find
+from patchgen.core.wheel.rebuild.original import LIBRARIES, Original, find
 from patchgen.errors import OptionsError, file_errors
 from patchgen.system import files, outputs, statement
 from patchgen.system.native import cache as caches
@@ -26,8 +26,16 @@ if TYPE_CHECKING:
     from patchgen.system.statement import Provenance
 
 __all__ = [
-    "Comparison", "Means", "Need", "Reader", "Rebuildable", "Record",
-    "check_output", "find", "find_lacks", "rebuild",
+    "Means",
+    "Need",
+    "Original",
+    "Reader",
+    "Rebuildable",
+    "Rebuilt",
+    "check_output",
+    "find",
+    "find_lacks",
+    "rebuild",
 ]  # fmt: skip
 
 ATTESTATION = ".reproduced.json"
@@ -36,7 +44,7 @@ _CLIENT = "client library: "
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Rebuilt:
     """Files that were made again, compared with those before."""
 
     made: str
@@ -47,30 +55,30 @@ class Comparison:
     """Differences from the files before; none where the bytes are identical."""
 
 
-def find_lacks(record: Record, kinds: Mapping[str, Reader], means: Means) -> list[Check]:
+def find_lacks(original: Original, kinds: Mapping[str, Reader], means: Means) -> list[Check]:
     """Finds what of the record is not here as it was, first of the client library.
 
     Raises:
         OptionsError: the record has a value that cannot be used.
         FileError: something cannot be read.
     """
-    made, client = kinds[record.provenance.kind](record, means), record.client()
+    made, client = kinds[original.provenance.kind](original, means), original.client()
     found = []
     if client is not None:
         nested = kinds[client.provenance.kind](client, means)
         found = [replace(one, name=_CLIENT + one.name) for one in needs.find_lacks(nested.needs)]
-    return [*found, *needs.find_lacks((*needs.list_common(record), *made.needs))]
+    return [*found, *needs.find_lacks((*needs.list_common(original), *made.needs))]
 
 
-def rebuild(record: Record, kinds: Mapping[str, Reader], means: Means, output: str) -> Comparison:
+def rebuild(original: Original, kinds: Mapping[str, Reader], means: Means, output: str) -> Rebuilt:
     """Makes the files again, compares them, and writes them with an attestation.
 
     A client library that is not there any more is made again too, and takes its place for the rest
     of this process alone.
 
     Args:
-        record: the files before.
-        kinds: reader of each kind of record.
+        original: the files before.
+        kinds: the reader of each kind of provenance.
         means: what is here for it.
         output: directory for the files that are made again, and the attestation.
 
@@ -78,38 +86,38 @@ def rebuild(record: Record, kinds: Mapping[str, Reader], means: Means, output: s
         PatchgenError: making them again failed, with the exit code that the command has.
         FileError: the file system refused.
     """
-    read = kinds[record.provenance.kind](record, means)
+    read = kinds[original.provenance.kind](original, means)
     with outputs.directory(means.work), files.scratch("rebuild", means.work) as scratch:
         directory, cache = os.path.join(scratch, "made"), os.path.join(scratch, "cache")
         with file_errors():
             os.mkdir(directory)
             _link_sources(means.cache, cache)
-        differences = _make_client(record, kinds, means, scratch)
+        differences = _make_client(original, kinds, means, scratch)
         product = read.build(directory, cache)
         again = statement.read(product + statement.SUFFIX)
-        differences += _compare(record, product)
+        differences += _compare(original, product)
         main = os.path.join(output, os.path.relpath(product, directory))
         with file_errors(), contextlib.suppress(FileNotFoundError):
             os.unlink(main + ATTESTATION)  # of a rebuild before
         _deliver(directory, output)
     if differences:
-        return Comparison(main, None, tuple(differences))
+        return Rebuilt(main, None, tuple(differences))
     with file_errors():
-        described = _attest(record, again, record.list_files(main))
+        described = _attest(original, again, original.list_files(main))
         files.replace(os.fsencode(main + ATTESTATION), statement.dump(described))
-    return Comparison(main, main + ATTESTATION)
+    return Rebuilt(main, main + ATTESTATION)
 
 
-def check_output(record: Record, output: str) -> None:
+def check_output(original: Original, output: str) -> None:
     """Refuses a directory in which the rebuilt files would replace those that they are compared to.
 
     Raises:
         OptionsError: it is such a directory.
     """
-    home = record.provenance.kind in LIBRARIES
-    main = os.path.join(output, homes.ARCHIVE if home else os.path.basename(record.path))
+    home = original.provenance.kind in LIBRARIES
+    main = os.path.join(output, homes.ARCHIVE if home else os.path.basename(original.path))
     written = {os.path.realpath(path) for path in (main, main + statement.SUFFIX)}
-    if not written.isdisjoint(map(os.path.realpath, (record.path, record.source))):
+    if not written.isdisjoint(map(os.path.realpath, (original.path, original.source))):
         raise OptionsError(f"-o {output}: has the files themselves; give another directory")
 
 
@@ -122,20 +130,20 @@ def _link_sources(cache: str, fresh: str) -> None:
 
 
 def _make_client(
-    record: Record, kinds: Mapping[str, Reader], means: Means, scratch: str
+    original: Original, kinds: Mapping[str, Reader], means: Means, scratch: str
 ) -> list[Difference]:
     """Makes the recorded client library again; shows it at its path if it is not there.
 
     Returns:
         Its differences from the one that was linked.
     """
-    client = record.client()
+    client = original.client()
     if client is None:
         return []
     directory = os.path.join(scratch, "client")
     main = kinds[client.provenance.kind](client, means).build(directory, means.cache)
     home = os.path.dirname(os.path.dirname(client.path))
-    wanted = record.provenance.find_digest(origin.ARCHIVE) or ""
+    wanted = original.provenance.find_digest(origin.ARCHIVE) or ""
     if needs.is_there(home, wanted):
         found = compare.compare_files(client.list_files(), client.list_files(main))
         return [replace(one, path=_CLIENT + one.path) for one in found]
@@ -147,15 +155,15 @@ def _make_client(
     return [Difference(_CLIENT + homes.ARCHIVE, Aspect.CONTENTS, wanted, digest)]
 
 
-def _compare(record: Record, product: str) -> list[Difference]:
+def _compare(original: Original, product: str) -> list[Difference]:
     """Compares the files with those that were made again.
 
     Raises:
         FileError: one cannot be read.
     """
     with contextlib.suppress(OptionsError):  # no archive, or one that was damaged
-        return compare.compare(record.path, product)
-    return compare.compare_files(record.list_files(), record.list_files(product))
+        return compare.compare(original.path, product)
+    return compare.compare_files(original.list_files(), original.list_files(product))
 
 
 def _deliver(made: str, output: str) -> None:
@@ -175,13 +183,13 @@ def _deliver(made: str, output: str) -> None:
                     shutil.copyfileobj(file, copy)
 
 
-def _attest(record: Record, again: Provenance, rebuilt: Mapping[str, str]) -> dict[str, object]:
+def _attest(original: Original, again: Provenance, rebuilt: Mapping[str, str]) -> dict[str, object]:
     """Describes files that were made again with the same bytes: an in-toto Statement.
 
     It is not signed: whoever rebuilds does that.
     """
     made = [statement.describe_file(name, files.sha256(path)) for name, path in rebuilt.items()]
-    source = files.sha256(record.source)
+    source = files.sha256(original.source)
     return {
         "_type": statement.TYPE,
         "subject": made,  # which is what they were compared with, whatever is at its place by now
@@ -189,7 +197,7 @@ def _attest(record: Record, again: Provenance, rebuilt: Mapping[str, str]) -> di
         "predicate": {
             "result": "reproduced",
             "rebuilt": made,
-            "provenance": statement.describe_file(os.path.basename(record.source), source),
+            "provenance": statement.describe_file(os.path.basename(original.source), source),
             "builder": {"id": statement.BUILDER, "version": dict(again.builder)},
             "toolchain": again.resolved["toolchain"],
         },

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from patchgen.core.patch.pins import Pin
     from patchgen.core.source import Places
     from patchgen.core.wheel.place import Place
-    from patchgen.core.wheel.rebuild.record import Record
+    from patchgen.core.wheel.rebuild.original import Original
 
 _OPTIONS = frozenset({variable.name for variable in (*VARIABLES, DEV_ROOT)})
 
@@ -69,14 +69,14 @@ class Means:
             raise OptionsError(f"no {recorded}; give the interpreter with --python PYTHON")
         return self.python or recorded
 
-    def make_environ(self, record: Record) -> dict[str, str]:
+    def make_environ(self, original: Original) -> dict[str, str]:
         """Makes the environment for a build: the recorded variables instead of the user's own.
 
         CC and CXX of the user count first, then those recorded, then the recorded compiler. A lock
         has its own.
         """
-        recorded = record.pairs("request.variables")
-        whole = record.provenance.kind == provenance.KIND
+        recorded = original.pairs("request.variables")
+        whole = original.provenance.kind == provenance.KIND
         read = variables.is_read if whole else tools.is_read
         kept = {
             name: value
@@ -84,13 +84,13 @@ class Means:
             if name not in _OPTIONS and not read(name)
         }
         if whole:  # it gets the others as settings
-            if record.provenance.find_digest(provenance.LOCK) is not None:
+            if original.provenance.find_digest(provenance.LOCK) is not None:
                 return kept
             recorded = {name: recorded[name] for name in tools.COMPILERS if name in recorded}
         elif not all(name.isidentifier() and tools.is_read(name) for name in recorded):
-            raise record.refuse("request.variables")
+            raise original.refuse("request.variables")
         own = {name: self.environ[name] for name in tools.COMPILERS if self.environ.get(name)}
-        named = record.text("resolved.toolchain.compiler")
+        named = original.text("resolved.toolchain.compiler")
         if "CXX" not in recorded and shutil.which(named) and named != shutil.which("c++"):
             kept["CXX"] = named
         return {**kept, **recorded, **own}

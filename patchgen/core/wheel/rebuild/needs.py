@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from patchgen.core.wheel.rebuild.means import Means
-    from patchgen.core.wheel.rebuild.record import Record
+    from patchgen.core.wheel.rebuild.original import Original
 
 
 @dataclass(frozen=True)
 class Need:
-    """Values of a record, and how they are found here."""
+    """Values of a original, and how they are found here."""
 
     name: str
     recorded: Mapping[str, str]
@@ -39,7 +39,7 @@ class Rebuildable:
     the main file."""
 
 
-Reader = Callable[["Record", "Means"], Rebuildable]
+Reader = Callable[["Original", "Means"], Rebuildable]
 """Makes from the record of one kind what its command makes from the command line."""
 
 
@@ -63,38 +63,44 @@ def find_lacks(needs: Iterable[Need]) -> Iterator[Check]:
             yield Check(need.name, problems, required=False)
 
 
-def list_common(record: Record) -> tuple[Need, ...]:
+def list_common(original: Original) -> tuple[Need, ...]:
     """Lists the needs of every kind: the files themselves and this tool."""
 
     def find_files() -> Mapping[str, str]:
         with file_errors():
             there = {
-                name: path for name, path in record.list_files().items() if os.path.isfile(path)
+                name: path for name, path in original.list_files().items() if os.path.isfile(path)
             }
             return {name: files.sha256(path) for name, path in there.items()}
 
-    builder = {name: record.text(f"builder.{name}") for name in ("switchml-patch", "zlib")}
+    builder = {name: original.text(f"builder.{name}") for name in ("switchml-patch", "zlib")}
     return (
-        Need("files", record.digests, find_files),
+        Need("files", original.digests, find_files),
         Need("built with", builder, statement.describe_builder),
     )
 
 
-def need_compiler(record: Record, environ: Mapping[str, str]) -> Need:
+def need_compiler(original: Original, environ: Mapping[str, str]) -> Need:
     """Need of the compiler and what it works with."""
 
     def find() -> Mapping[str, str]:
         found: Any = tools.describe_tools(environ)["programs"]
         return dict(found)
 
-    return Need("compiler", record.pairs("resolved.toolchain.programs"), find)
+    return Need("compiler", original.pairs("resolved.toolchain.programs"), find)
 
 
-def need_library(record: Record, means: Means) -> Need:
+def need_pin(original: Original, means: Means) -> Need:
+    """Need of the pin of PyTorch's commit."""
+    recorded = {"commit": original.text("request.pin.commit")}
+    return Need("pin", recorded, lambda: {"commit": means.find_pin(recorded["commit"]).commit})
+
+
+def need_library(original: Original, means: Means) -> Need:
     """Need of the client library: at its path, or to be made again."""
-    home = paths.native(record.text("request.homes.SWITCHML_HOME"))
-    client, shown = record.client(), paths.describe(home)
-    wanted = record.provenance.find_digest(origin.ARCHIVE) or ""
+    home = paths.native(original.text("request.homes.SWITCHML_HOME"))
+    client, shown = original.client(), paths.describe(home)
+    wanted = original.provenance.find_digest(origin.ARCHIVE) or ""
 
     def find() -> Mapping[str, str]:
         if is_there(home, wanted):

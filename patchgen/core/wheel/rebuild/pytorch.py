@@ -1,4 +1,4 @@
-"""Wheel of PyTorch, made again from its record."""
+"""Wheel of PyTorch, made again from its original."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.core import wheel
 from patchgen.core.wheel import env, provenance, toolchain, variables
-from patchgen.core.wheel.rebuild.needs import Need, Rebuildable, need_library
+from patchgen.core.wheel.rebuild.needs import Need, Rebuildable, need_library, need_pin
 from patchgen.errors import OptionsError, file_errors
 from patchgen.system import files
 from patchgen.system.native import tools
@@ -16,28 +16,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from patchgen.core.wheel.rebuild.means import Means
-    from patchgen.core.wheel.rebuild.record import Record
+    from patchgen.core.wheel.rebuild.original import Original
 
 
-def read(record: Record, means: Means) -> Rebuildable:
+def read(original: Original, means: Means) -> Rebuildable:
     """Reads what `build` gets from the command line.
 
     Raises:
         OptionsError: the record has a value that cannot be used.
     """
-    lock = record.provenance.find_digest(provenance.LOCK)
-    commit, before = record.text("request.pin.commit"), record.text("resolved.buildPath")
-    options, environ = record.options(), means.make_environ(record)
-    python = record.text("resolved.toolchain.python")
-    settings = _read_settings(record, before, locked=lock is not None)
-    accepted, without = record.texts("request.accepted"), record.texts("request.without")
+    lock = original.provenance.find_digest(provenance.LOCK)
+    commit, before = original.text("request.pin.commit"), original.text("resolved.buildPath")
+    options, environ = original.options(), means.make_environ(original)
+    python = original.text("resolved.toolchain.python")
+    settings = _read_settings(original, before, locked=lock is not None)
+    accepted, without = original.texts("request.accepted"), original.texts("request.without")
     work = os.path.join(means.work, "build")
 
     def find_path() -> Mapping[str, str]:
         return {"path": os.path.join(means.place.seen if means.place.fixed else work, "source")}
-
-    def find_pin() -> Mapping[str, str]:
-        return {"commit": means.find_pin(commit).commit}
 
     def build(directory: str, _: str) -> str:
         request = wheel.BuildRequest(
@@ -59,22 +56,22 @@ def read(record: Record, means: Means) -> Rebuildable:
 
     return Rebuildable(
         (
-            Need("pin", {"commit": commit}, find_pin),
-            _need_lock(lock, means) if lock else _need_python(record, means, environ),
-            need_library(record, means),
+            need_pin(original, means),
+            _need_lock(lock, means) if lock else _need_python(original, means, environ),
+            need_library(original, means),
             Need("path", {"path": before}, find_path),
         ),
         build,
     )
 
 
-def _read_settings(record: Record, path: str, *, locked: bool) -> dict[str, str]:
+def _read_settings(original: Original, path: str, *, locked: bool) -> dict[str, str]:
     """Reads the variables that `build` gets with --set."""
     prefix = os.path.join(os.path.dirname(path), "env")
     return variables.parse(
         [
             f"{name}={value}"
-            for name, value in record.pairs("request.variables").items()
+            for name, value in original.pairs("request.variables").items()
             if name not in variables.NEUTRAL and value != prefix
             if locked or name not in tools.COMPILERS
         ]
@@ -94,15 +91,15 @@ def _need_lock(wanted: str, means: Means) -> Need:
     return Need("lock", {provenance.LOCK: wanted}, find)
 
 
-def _need_python(record: Record, means: Means, environ: Mapping[str, str]) -> Need:
+def _need_python(original: Original, means: Means, environ: Mapping[str, str]) -> Need:
     """Need of the interpreter and the compiler of a build without a lock."""
     tool = "resolved.toolchain"
-    python = record.text(f"{tool}.python")
+    python = original.text(f"{tool}.python")
     recorded = {
-        "version": record.text(f"{tool}.python_version"),
-        "soabi": record.text(f"{tool}.soabi"),
-        **record.pairs(f"{tool}.packages"),
-        **record.pairs(f"{tool}.programs"),
+        "version": original.text(f"{tool}.python_version"),
+        "soabi": original.text(f"{tool}.soabi"),
+        **original.pairs(f"{tool}.packages"),
+        **original.pairs(f"{tool}.programs"),
     }
 
     def find() -> Mapping[str, str]:

@@ -34,7 +34,6 @@ def make_lock(session: Session) -> Lock:
             request.lock,
             platform=env.platform(),
             channels=(),
-            virtual="",
             cache=request.cache,
         )
     return lockfile.read(request.lock)

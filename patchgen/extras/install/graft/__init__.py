@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from patchgen.core.library import homes
 from patchgen.core.patch import pins
 from patchgen.core.source import Places
-from patchgen.core.source.addresses import PYTORCH
-from patchgen.core.wheel.provenance import SOURCE
+from patchgen.core.source.addresses import PYTORCH, SOURCE
 from patchgen.errors import ToolError, file_errors
 from patchgen.extras.install import provenance
 from patchgen.extras.install.graft import cuda as cudas

@@ -1,4 +1,4 @@
-"""Client library of SwitchML, made again from its record."""
+"""Client library of SwitchML, made again from its original."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from patchgen.system import paths
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchgen.core.wheel.rebuild import Means, Record
+    from patchgen.core.wheel.rebuild import Means, Original
 
 
-def read(record: Record, means: Means) -> Rebuildable:
+def read(original: Original, means: Means) -> Rebuildable:
     """Reads what `client build` gets from the command line.
 
     Raises:
         OptionsError: the record has a value that cannot be used.
     """
-    wanted, named = {*record.texts("request.mends")}, record.pairs("request.homes")
-    options, environ = record.options(), means.make_environ(record)
+    wanted, named = {*original.texts("request.mends")}, original.pairs("request.homes")
+    options, environ = original.options(), means.make_environ(original)
     known = mends.read_shipped()
     request = building.Request(
         options.flags,
         mends.choose([one.id for one in known if one.id not in wanted], known),
         dpdk_home=named.get("DPDK_HOME", ""),
         grpc_home=named.get("GRPC_HOME", ""),
-        cxx11_abi=record.choice("request.cxx11_abi"),
+        cxx11_abi=original.choice("request.cxx11_abi"),
     )
 
     def find_mends() -> Mapping[str, str]:
@@ -47,10 +47,10 @@ def read(record: Record, means: Means) -> Rebuildable:
         building.install(request, sources, paths.from_native(directory), environ)
         return os.path.join(directory, homes.ARCHIVE)
 
-    commit = {"commit": record.provenance.find_digest(checkout.NAME) or ""}
+    commit = {"commit": original.provenance.find_digest(checkout.NAME) or ""}
     return Rebuildable(
         (
-            need_compiler(record, environ),
+            need_compiler(original, environ),
             Need("mends", {}, find_mends),
             Need(checkout.NAME, commit, lambda: {"commit": request.commit}),
         ),

@@ -1,4 +1,4 @@
-"""Simulator, made again from its record."""
+"""Simulator, made again from its original."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from patchgen.core.wheel.rebuild.needs import Need, Rebuildable, need_compiler
 from patchgen.extras.lab import simulator
 
 if TYPE_CHECKING:
-    from patchgen.core.wheel.rebuild import Means, Record
+    from patchgen.core.wheel.rebuild import Means, Original
 
 
-def read(record: Record, means: Means) -> Rebuildable:
+def read(original: Original, means: Means) -> Rebuildable:
     """Reads what `simulator install` gets from the command line.
 
     Raises:
         OptionsError: the record has a value that cannot be used.
     """
-    debug, flags = record.truth("request.debug"), record.text("request.cxxflags")
-    environ = means.make_environ(record)
+    debug, flags = original.truth("request.debug"), original.text("request.cxxflags")
+    environ = means.make_environ(original)
 
     def build(directory: str, _: str) -> str:
         simulator.install(Path(directory), debug=debug, cxxflags=flags, environ=environ)
         return os.path.join(directory, homes.ARCHIVE)
 
-    source = {simulator.NAME: record.provenance.find_digest(simulator.NAME) or ""}
+    source = {simulator.NAME: original.provenance.find_digest(simulator.NAME) or ""}
     return Rebuildable(
         (
-            need_compiler(record, environ),
+            need_compiler(original, environ),
             Need("source", source, lambda: {simulator.NAME: simulator.digest_source()}),
         ),
         build,

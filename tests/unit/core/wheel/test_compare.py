@@ -9,7 +9,7 @@ import pytest
 from support.wheelhouse import Entry, zipped
 
 from patchgen.core.wheel.compare import Aspect, Contents, Difference, compare
-from patchgen.errors import FileError, OptionsError
+from patchgen.errors import OptionsError
 from patchgen.system.zips import BLOCK
 
 if TYPE_CHECKING:
@@ -91,16 +91,6 @@ def test_differences_of_files_come_first(tmp_path: Path) -> None:
     early = replace(A[0], date=(2002, 2, 3, 4, 5, 6))
     found = compared(tmp_path, A, [early, *A[1:], Entry("z", b"z")])
     assert [one.kind for one in found] == [Aspect.PRESENCE, Aspect.TIME]
-
-
-def test_what_is_no_archive(tmp_path: Path) -> None:
-    sound = zipped(tmp_path / "1.whl", A)
-    (tmp_path / "text").write_text("text")
-    for pair in ((sound, tmp_path / "text"), (tmp_path / "text", sound)):
-        with pytest.raises(OptionsError, match=f"^{tmp_path}/text: not a zip archive"):
-            compare(*map(str, pair))
-    with pytest.raises(FileError, match=f"^{tmp_path}/absent: No such file"):
-        compare(str(sound), str(tmp_path / "absent"))
 
 
 def test_a_broken_entry_is_named_with_its_archive(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Record of files that were made here before: where they are, and what their provenance says."""
+"""Files that were made here before: where they are, and what their provenance says."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Record:
+class Original:
     """Files to make again, and the values of their provenance by dotted names.
 
     A value that is absent or of another type is refused where it is read.
@@ -86,8 +86,8 @@ class Record:
         except OptionsError as error:
             raise self.refuse(f"request.flags or homes ({error})") from error
 
-    def client(self) -> Record | None:
-        """Record of the client library that is linked; None where it has none."""
+    def client(self) -> Original | None:
+        """Original of the client library that is linked; None where it has none."""
         found = self.provenance.resolved.get("client")
         if found is None:
             return None
@@ -98,7 +98,7 @@ class Record:
         if described.kind not in LIBRARIES:
             raise self.refuse("resolved.client")
         home = paths.native(self.text("request.homes.SWITCHML_HOME"))
-        client = Record(os.path.join(home, homes.ARCHIVE), self.source, described)
+        client = Original(os.path.join(home, homes.ARCHIVE), self.source, described)
         client.check_names()
         return client
 
@@ -134,7 +134,7 @@ class Record:
         return value
 
 
-def find(given: str, source: str | None, kinds: Collection[str]) -> Record:
+def find(given: str, source: str | None, kinds: Collection[str]) -> Original:
     """Finds what the user named: a wheel, a graft, a client library or its SWITCHML_HOME.
 
     Args:
@@ -165,6 +165,6 @@ def find(given: str, source: str | None, kinds: Collection[str]) -> Record:
         )
     if made.kind in LIBRARIES and os.path.basename(path) != origin.ARCHIVE:
         raise OptionsError(f"{source}: is of a client library; name its {origin.ARCHIVE}")
-    record = Record(path, source, made)
-    record.check_names()
-    return record
+    original = Original(path, source, made)
+    original.check_names()
+    return original

@@ -1,0 +1,113 @@
+"""Plugin and graft, made again from their records."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from patchgen.core.torch import LIBRARIES, probe_torch
+from patchgen.core.wheel.rebuild.needs import (
+    Need,
+    Rebuildable,
+    need_compiler,
+    need_library,
+    need_pin,
+)
+from patchgen.errors import file_errors
+from patchgen.extras.install import graft, plugin, provenance
+from patchgen.extras.install.plugin import bundle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchgen.core.torch import Torch
+    from patchgen.core.wheel.rebuild import Means, Original
+
+_COMPARED = ("version", "commit", "root", "python_version")
+"""Values of a torch that are compared, beside its files."""
+
+
+def read_plugin(original: Original, means: Means) -> Rebuildable:
+    """Reads what `plugin build` gets from the command line.
+
+    Raises:
+        OptionsError: the record has a value that cannot be used.
+    """
+    options, environ = original.options(), means.make_environ(original)
+    bundled = original.truth("request.bundle")
+
+    def build(directory: str, cache: str) -> str:
+        torch = _probe(original, means)
+        if bundled:
+            return bundle.build(options, torch, directory, cache=cache, environ=environ).path
+        return plugin.build(options, torch, directory, cache=cache, environ=environ)
+
+    return Rebuildable(
+        (
+            need_compiler(original, environ),
+            _need_torch(original, means),
+            need_library(original, means),
+        ),
+        build,
+    )
+
+
+def read_graft(original: Original, means: Means) -> Rebuildable:
+    """Reads what `graft build` gets from the command line.
+
+    Raises:
+        OptionsError: the record has a value that cannot be used.
+    """
+    options, environ = original.options(), means.make_environ(original)
+    commit, name = original.text("request.pin.commit"), original.provenance.subjects[0].name
+
+    def build(directory: str, cache: str) -> str:
+        output = os.path.join(directory, name)
+        graft.build(
+            options, _probe(original, means), means.source, output,
+            environ=environ,
+            cache=cache,
+            places=means.places,
+            cuda_home=means.environ.get("CUDA_HOME"),
+            known=(means.find_pin(commit),),
+        )  # fmt: skip
+        return output
+
+    return Rebuildable(
+        (
+            need_compiler(original, environ),
+            need_pin(original, means),
+            _need_torch(original, means),
+            need_library(original, means),
+        ),
+        build,
+    )
+
+
+def _probe(original: Original, means: Means) -> Torch:
+    """Asks the torch that a plugin or a graft is for.
+
+    Raises:
+        OptionsError: its interpreter is not there.
+        ToolError: it has no torch that can be used.
+    """
+    python = means.find_interpreter(original.text("resolved.torch.python"))
+    return probe_torch(python, {**means.environ, "SWITCHML_GRAFT": "0"}).require_gloo()
+
+
+def _need_torch(original: Original, means: Means) -> Need:
+    original.text("resolved.torch.python")
+    recorded = {name: original.text(f"resolved.torch.{name}") for name in _COMPARED}
+    for name in (*(f"torch/lib/{one}" for one in LIBRARIES), "torch/include"):
+        digest = original.provenance.find_digest(name)
+        if digest is not None:
+            recorded[name] = digest
+
+    def find() -> Mapping[str, object]:
+        torch = _probe(original, means)
+        with file_errors():
+            listed: Any = provenance.list_materials(torch)
+        digests = {one["name"]: one["digest"]["sha256"] for one in listed}
+        return {**provenance.describe_torch(torch), **digests}
+
+    return Need("torch", recorded, find)
