@@ -41,7 +41,7 @@ class _Values:
         Raises:
             OptionsError: two options contradict each other, or a file cannot be taken.
         """
-        from patchgen.extras.accuracy import distributions, tensors  # imports numpy
+        from patchgen.extras.accuracy import tensors  # imports numpy
 
         if self.files:
             for name in ("distribution", "scale", "numel"):
@@ -57,7 +57,7 @@ class _Values:
         scale = 1.0 if self.scale is None else self.scale
         if not 0 < scale < math.inf:
             raise OptionsError(f"--scale {scale}: give a number above 0")
-        return distributions.Random(
+        return tensors.Random(
             self.distribution or _NAMES[0],
             scale,
             self.seed,

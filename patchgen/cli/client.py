@@ -18,8 +18,8 @@ from patchgen.system import paths
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Sources, Variables
-    from patchgen.core.library.library import Archive
-    from patchgen.extras.lab.client.checkout import Origin
+    from patchgen.core.library.archive import Archive
+    from patchgen.extras.lab.client.checkout import CommitOrigin
     from patchgen.extras.lab.client.mends import Mend
 
 _LOGGER = logging.getLogger(__name__)
@@ -45,14 +45,14 @@ class _Origin:
     cache: str | None
     places: Sources
 
-    def read(self) -> Origin:
+    def read(self) -> CommitOrigin:
         """Finds the places.
 
         Raises:
             OptionsError: one of them is not there.
         """
         references = [checkout.find_reference(self.source)] if self.source else []
-        return checkout.Origin(params.cache(self.cache), self.places.find(*references))
+        return checkout.CommitOrigin(params.cache(self.cache), self.places.find(*references))
 
 
 def _origin_options(command: params.Command) -> params.Command:
@@ -157,7 +157,7 @@ def build(request: _Build) -> None:
         return
     options = request.variables.read()
     abi, output = request.cxx11_abi, request.output
-    wish = building.Request(
+    wish = building.ClientRequest(
         tuple(options.flags),
         chosen,
         dpdk_home=request.home(options.dpdk_home, "DPDK_HOME"),
@@ -251,28 +251,25 @@ def status(request: _Status) -> None:
     Exits with 0 where it has all mends or is the simulator, with 3 where it lacks some, and where
     HOME has no client library.
     """
-    from patchgen.core.library import homes, library
+    from patchgen.core.library import archive, homes
     from patchgen.errors import TreeError, file_errors
     from patchgen.extras.lab.client import mends
 
     place = paths.from_native(request.home)
-    if not os.path.lexists(library.path(place)):
+    if not os.path.lexists(archive.path(place)):
         raise TreeError(f"{paths.printable(place)}: no client library, which is {homes.ARCHIVE}")
-    try:
-        with file_errors():
-            archive = library.read(place)
-            linked = library.read_links(place) or ()
-    except library.ArchiveError as error:
-        raise TreeError(f"{library.path(place)}: {error}") from error
+    with file_errors():
+        found = archive.read(place)
+        linked = archive.read_links(place) or ()
     known = mends.read_shipped()
-    has = archive.mark.mends if archive.mark else ()
-    lacking = [] if archive.simulator else [mend for mend in known if mend.id not in has]
+    has = found.mark.mends if found.mark else ()
+    lacking = [] if found.simulator else [mend for mend in known if mend.id not in has]
     if request.as_json:
-        print_json(_data(archive, [mend.id for mend in lacking], [*linked]))
+        print_json(_data(found, [mend.id for mend in lacking], [*linked]))
     else:
-        click.echo(f"{paths.printable(place)}: {archive.about}")
-        if archive.mark:
-            click.echo(f"flags: {', '.join(archive.mark.flags)}")
+        click.echo(f"{paths.printable(place)}: {found.about}")
+        if found.mark:
+            click.echo(f"flags: {', '.join(found.mark.flags)}")
             click.echo(f"mends: {', '.join(has) or 'none'}")
         for line in [f"links with: {', '.join(linked)}"] if linked else []:
             click.echo(line)

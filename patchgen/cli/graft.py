@@ -15,7 +15,6 @@ from patchgen.system import files, interpreter, paths
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Sources, Variables
-    from patchgen.options import Options
 
 _NAME = "switchml_graft.so"
 
@@ -31,8 +30,10 @@ def graft() -> None:
 
 @dataclass(frozen=True)
 class _Source:
-    """Source of a graft, and where else its compiler looks."""
+    """Choices of how a graft is compiled."""
 
+    variables: Variables
+    torch_python: str
     tree: str | None
     pytorch: str | None
     cuda_home: str | None
@@ -41,22 +42,16 @@ class _Source:
 
 
 @dataclass(frozen=True)
-class _Build:
+class _Build(_Source):
     """Request of `graft build`."""
 
-    variables: Variables
-    source: _Source
-    torch_python: str
     output: str | None
 
 
 @dataclass(frozen=True)
-class _Install:
+class _Install(_Source):
     """Request of `graft install`."""
 
-    variables: Variables
-    source: _Source
-    torch_python: str
     library: str | None
     user: bool
 
@@ -69,10 +64,32 @@ class _Uninstall:
     user: bool
 
 
+def _build(request: _Source, output: str | None) -> str:
+    """Builds the graft into a file, or into BUILDDIR; returns its path."""
+    from patchgen.extras.install import graft as grafts
+
+    options = request.variables.read()
+    python = interpreter.locate(request.torch_python)
+    request.variables.warn(options)
+    known, wanted = params.known_pins(request.pytorch)
+    made = grafts.GraftRequest(
+        options,
+        params.torch_of(python),
+        grafts.GraftOrigin(params.cache(request.cache), request.places.find()),
+        os.environ,
+        source=request.tree,
+        cuda_home=request.cuda_home,
+        known=tuple(known) if wanted is None else (wanted,),
+    )
+    if output is None:
+        output = os.fsdecode(paths.encode(os.path.join(options.builddir, _NAME)))
+    with progress():
+        grafts.build(made, output)
+    return output
+
+
 def _source_options(command: params.Command) -> params.Command:
-    """Adds the options about the source, handed on as `source`."""
-    names = ("tree", "pytorch", "cuda_home", "cache", "places")
-    command = params.gather("source", lambda given: _Source(**given), names)(command)
+    """Adds the options of a graft's compilation."""
     for add in (
         params.cache_option,
         option(
@@ -119,10 +136,8 @@ def _source_options(command: params.Command) -> params.Command:
 @params.into(_Build)
 def build(request: _Build) -> None:
     """Compiles a graft and tries it in its torch."""
-    python = interpreter.locate(request.torch_python)
-    options = _options(request.variables)
-    target = _output(request.output, options)
-    _compile(request.source, options, python, target)
+    output = request.output
+    target = _build(request, None if output is None else os.path.join(os.getcwd(), output))
     shown = paths.printable(paths.from_native(target))
     say(
         f"{shown}: load it with: switchml-patch graft install --library, "
@@ -147,19 +162,20 @@ def install(request: _Install) -> None:
 
     Builds the graft first unless --library names one.
     """
-    python = interpreter.locate(request.torch_python)
-    if request.library:
-        _compare(request.library, python)
-        _install(python, request.library, user=request.user)
-        return
+    from patchgen.extras.install import graft as grafts
     from patchgen.extras.install.graft import installing
 
-    installing.check(python, os.environ, user=request.user)
+    python, library = interpreter.locate(request.torch_python), request.library
     with files.scratch("graft") as directory:
-        options = _options(request.variables)
-        target = os.path.join(directory, _NAME)
-        _compile(request.source, options, python, target)
-        _install(python, target, user=request.user)
+        if library is None:
+            installing.check(python, os.environ, user=request.user)
+            library = _build(request, os.path.join(directory, _NAME))
+        else:
+            why = grafts.misfit(grafts.read(library), params.torch_of(python).root)
+            if why:
+                raise TreeError(f"the graft {library}: {why}")
+        package = grafts.install(python, library, os.environ, user=request.user)
+    say(f"installed in {package}: {python} loads it whenever it imports torch")
 
 
 @graft.command(cls=Command)
@@ -173,47 +189,3 @@ def uninstall(request: _Uninstall) -> None:
     python = interpreter.locate(request.torch_python)
     package = grafts.uninstall(python, os.environ, user=request.user)
     say(f"removed {package}" if package else f"{python}: no graft is installed; nothing to do")
-
-
-def _options(variables: Variables) -> Options:
-    options = variables.read()
-    variables.warn(options)
-    return options
-
-
-def _output(output: str | None, options: Options) -> str:
-    """Path of the graft to write."""
-    if output is not None:
-        return os.path.join(os.getcwd(), output)
-    return os.fsdecode(paths.encode(os.path.join(options.builddir, _NAME)))
-
-
-def _compile(source: _Source, options: Options, python: str, target: str) -> None:
-    from patchgen.extras.install import graft as grafts
-
-    known, wanted = params.known_pins(source.pytorch)
-    torch = params.torch_of(python)
-    with progress():
-        grafts.build(
-            options, torch, source.tree, target,
-            environ=os.environ,
-            cache=params.cache(source.cache),
-            places=source.places.find(),
-            cuda_home=source.cuda_home,
-            known=known if wanted is None else (wanted,),
-        )  # fmt: skip
-
-
-def _compare(library: str, python: str) -> None:
-    from patchgen.extras.install import graft as grafts
-
-    why = grafts.misfit(grafts.read(library), params.torch_of(python).root)
-    if why:
-        raise TreeError(f"the graft {library}: {why}")
-
-
-def _install(python: str, library: str, *, user: bool) -> None:
-    from patchgen.extras.install import graft as grafts
-
-    package = grafts.install(python, library, os.environ, user=user)
-    say(f"installed in {package}: {python} loads it whenever it imports torch")

@@ -10,25 +10,16 @@ import click
 
 from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, progress, say
+from patchgen.system import files, interpreter
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Variables
+    from patchgen.extras.install.plugin.bundle import Bundle
 
 
 @click.group(cls=Group)
 def plugin() -> None:
     """The backend "switchml" for an installed torch, without a patch."""
-
-
-@dataclass(frozen=True)
-class _Build:
-    """Request of `plugin build`."""
-
-    variables: Variables
-    torch_python: str
-    output: str | None
-    bundled: bool
-    cache: str | None
 
 
 @dataclass(frozen=True)
@@ -41,11 +32,43 @@ class _Install:
 
 
 @dataclass(frozen=True)
+class _Build(_Install):
+    """Request of `plugin build`."""
+
+    output: str | None
+    bundled: bool
+
+
+@dataclass(frozen=True)
 class _Sdist:
     """Request of `plugin sdist`."""
 
     variables: Variables
     output: str | None
+
+
+def _build(
+    request: _Install, python: str, directory: str | None, *, bundled: bool = False
+) -> Bundle:
+    """Builds a wheel in a directory, or in BUILDDIR, with the libraries that it links or without.
+
+    Raises:
+        OptionsError: a flag is refused.
+        ToolError: the interpreter has no torch with Gloo, or something could not be compiled.
+    """
+    from patchgen.extras.install import plugin as plugins
+    from patchgen.extras.install.plugin import bundle
+
+    options = request.variables.read()
+    request.variables.warn(options)
+    wanted = plugins.PluginRequest(
+        options, params.torch_of(python), params.cache(request.cache), os.environ
+    )
+    place = options.builddir if directory is None else os.path.abspath(directory)
+    with progress():
+        if bundled:
+            return bundle.build(wanted, place)
+        return bundle.Bundle(plugins.build(wanted, place))
 
 
 @plugin.command(cls=Command)
@@ -68,27 +91,13 @@ class _Sdist:
 @params.into(_Build)
 def build(request: _Build) -> None:
     """Compiles the plugin and writes its wheel, for one torch and one interpreter."""
-    from patchgen.extras.install import plugin as plugins
-    from patchgen.extras.install.plugin import bundle
-    from patchgen.system import interpreter  # no other command needs it
-
-    options = request.variables.read()
-    request.variables.warn(options)
-    output = request.output
-    directory = options.builddir if output is None else os.path.abspath(output)
-    torch = params.torch_of(interpreter.locate(request.torch_python))
-    cache = params.cache(request.cache)
-    with progress():
-        if request.bundled:
-            made = bundle.build(options, torch, directory, cache=cache, environ=os.environ)
-            wheel = made.path
-        else:
-            wheel = plugins.build(options, torch, directory, cache=cache, environ=os.environ)
-    say(f"wrote {wheel}")
+    python = interpreter.locate(request.torch_python)
+    made = _build(request, python, request.output, bundled=request.bundled)
+    say(f"wrote {made.path}")
     if request.bundled:
         say(f"it has {len(made.inside)} libraries of this machine, in torch_switchml.libs")
         say(f"each machine needs {', '.join(['torch', *made.outside])}")
-    say(f"install it with: {torch.python} -m pip install {wheel}")
+    say(f"install it with: {python} -m pip install {made.path}")
 
 
 @plugin.command(cls=Command)
@@ -101,20 +110,14 @@ def install(request: _Install) -> None:
 
     Asks pip first whether it installs there. Neither torch nor any other package is changed.
     """
-    from patchgen.extras.install import plugin as plugins
     from patchgen.extras.install.plugin import installing
-    from patchgen.system import files, interpreter
 
-    options = request.variables.read()
-    request.variables.warn(options)
     python = interpreter.locate(request.torch_python)
-    torch = params.torch_of(python)
     installing.check(python, os.environ)
-    with files.scratch("plugin") as directory, progress():
-        wheel = plugins.build(
-            options, torch, directory, cache=params.cache(request.cache), environ=os.environ
-        )
-        installing.install(python, wheel, os.environ)
+    with files.scratch("plugin") as directory:
+        made = _build(request, python, directory)
+        with progress():
+            installing.install(python, made.path, os.environ)
     say(f'installed for {python}: init_process_group("switchml") uses it')
 
 

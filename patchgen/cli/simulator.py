@@ -112,9 +112,9 @@ def serve(request: _Serve) -> None:
     It is the switch instead of rank 0, for ranks whose switchml.cfg says so; `simulator install
     --aggregator` writes such files. What was counted is told at the end, and the exit code is 0.
     """
-    from patchgen.extras.lab.simulator import aggregator, counters
+    from patchgen.extras.lab.simulator import aggregator
 
     with progress():
         program = aggregator.build(params.cache(request.cache), os.environ)
     command = [program, f"--listen={request.listen}", f"--workers={request.workers}"]
-    run(command, request.target, counters.lines, "the aggregator")
+    run(command, request.target, aggregator.lines, "the aggregator")

@@ -12,7 +12,6 @@ from patchgen.cli.console import Command, end, print_json
 from patchgen.cli.params import into, json_option, known_pins, pytorch_option
 from patchgen.core.patch import report, state
 from patchgen.errors import TreeError
-from patchgen.extras.install import report as torch_report
 from patchgen.extras.install.summary import summarize_python, summarize_wheel
 from patchgen.system import interpreter, paths
 
@@ -64,9 +63,9 @@ def _show_torch(target: str, *, as_json: bool) -> None:
     else:
         summary = summarize_python(interpreter.locate(target), os.environ)
     if as_json:
-        print_json(torch_report.data(summary))
+        print_json(summary.data())
     else:
-        for line in torch_report.lines(summary):
+        for line in summary.lines():
             click.echo(line)
     if not summary.sound:
         end(TreeError.exit_code)

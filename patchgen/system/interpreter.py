@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shutil
@@ -111,7 +110,7 @@ def ask(  # noqa: PLR0913  # each is a part of the question, or of how it is ask
     environ: Mapping[str, str],
     *,
     packages: Sequence[str] = (),
-    torch: bool = False,
+    program: bytes = b"",
     flags: Sequence[str] = (),
     limit: float | None = None,
     stop: Event | None = None,
@@ -122,29 +121,22 @@ def ask(  # noqa: PLR0913  # each is a part of the question, or of how it is ask
         path: path of the interpreter.
         environ: all of its environment.
         packages: packages whose versions are asked for.
-        torch: imports torch, and asks for its support of SwitchML.
+        program: runs in that process too, behind the probe; it can call `answer` as the probe does.
         flags: options of the interpreter.
-        limit: seconds that it may take; without torch it has a minute at most.
+        limit: seconds that it may take; without, a minute.
         stop: ends it once it is set.
 
     Raises:
         NoInterpreter: it does not answer as one does.
     """
-    call = f"\nmain({[*packages]!r}, torch={torch!r})\n"
-    program = Program([path, *flags, "-"], "/", environ, _read_probe() + call.encode("ascii"))
-    seconds = limit or LIMIT
-    ended = _run(program, seconds if torch else min(seconds, LIMIT), stop)
+    call = f"\nmain({[*packages]!r})\n".encode("ascii")
+    text = Path(probe.__file__).read_bytes() + call + program
+    ended = _run(Program([path, *flags, "-"], "/", environ, text), limit or LIMIT, stop)
     found, problems = _read_answers(ended)
     if probe.SELF not in found:
         name, reason = paths.describe(path), _last_words(ended)
         raise NoInterpreter(f"{name}: is no Python interpreter ({reason}); {_ADVICE}")
     return Interpreter(path=path, **found[probe.SELF], found=found, problems=problems, ended=ended)
-
-
-@functools.cache
-def _read_probe() -> bytes:
-    """Reads the program that is given to interpreters."""
-    return Path(probe.__file__).read_bytes()
 
 
 def _run(program: Program, limit: float, stop: Event | None) -> CompletedRun:

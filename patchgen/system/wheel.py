@@ -8,18 +8,13 @@ from __future__ import annotations
 import base64
 import contextlib
 import csv
-import functools
 import hashlib
 import io
-import os
 import stat
 import time
 import zipfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Callable, cast
-
-from installer.records import InvalidRecordEntry, RecordEntry, parse_record_file
-from installer.utils import copyfileobj_with_hashing
+from typing import IO, TYPE_CHECKING, Callable, NamedTuple
 
 from patchgen.errors import TreeError
 from patchgen.system import paths, zips
@@ -41,13 +36,36 @@ _VERSION = 20  # of the zip format, for what a plain file needs; zipfile raises 
 _EXECUTABLE = 0o111
 
 
+class Row(NamedTuple):
+    """Row of a RECORD, as texts."""
+
+    path: str
+    hash: str
+    """Algorithm and digest, such as sha256=Ab-9_."""
+    size: str
+
+    @property
+    def algorithm(self) -> str:
+        """Name of the hash, as hashlib has it."""
+        return self.hash.partition("=")[0]
+
+
 @dataclass(frozen=True)
 class Member:
     """A file for a wheel: its size in bytes, its execute bit, and what copies it to a stream."""
 
     size: int
     executable: bool
-    copy: Callable[[BinaryIO], RecordEntry]
+    copy: Callable[[IO[bytes]], Row]
+
+
+def make_member(name: str, content: bytes) -> Member:
+    """Makes a file for a wheel from its content."""
+
+    def copy(target: IO[bytes]) -> Row:
+        return _copy(name, io.BytesIO(content), target)[_ALGORITHM]
+
+    return Member(len(content), executable=False, copy=copy)
 
 
 class Wheel:
@@ -67,49 +85,47 @@ class Wheel:
     def member(self, name: str) -> Member:
         """A file, to be copied into another wheel."""
         info = self._archive.entries[name]
-        return Member(info.file_size, self.executable(name), functools.partial(self.copy, name))
+        return Member(info.file_size, self.executable(name), lambda target: self.copy(name, target))
 
     def executable(self, name: str) -> bool:
         """True where the archive gives a file an execute bit."""
         return bool(zips.permissions(self._archive.entries[name]) & _EXECUTABLE)
 
-    def copy(self, name: str, target: BinaryIO) -> RecordEntry:
+    def copy(self, name: str, target: IO[bytes]) -> Row:
         """Copies a file, block by block, and compares it with RECORD.
 
         Returns:
-            Its entry in RECORD, by sha256 whatever the wheel has.
+            Its row in RECORD, by sha256 whatever the wheel has.
         """
         expected = self._rows[name]
         with self._archive.member(name) as source:
-            compared = found = copy_stream(name, source, target)
-        if expected.hash_ is not None and expected.hash_.name != _ALGORITHM:
-            with self._archive.member(name) as source, open(os.devnull, "wb") as nowhere:
-                compared = copy_stream(name, source, nowhere, expected.hash_.name)
-        if compared != expected:
+            rows = _copy(name, source, target, expected.algorithm)
+        found = rows[expected.algorithm]
+        if found != expected:
             self._archive.refuse(
                 f"{paths.printable(name)}: not what was recorded: {found.size} bytes, "
-                f"{found.hash_}; RECORD says {expected.size} bytes, {expected.hash_}"
+                f"{found.hash}; RECORD says {expected.size} bytes, {expected.hash}"
             )
-        return found
+        return rows[_ALGORITHM]
 
-    def _read(self) -> dict[str, RecordEntry]:
-        rows: dict[str, RecordEntry] = {}
+    def _read(self) -> dict[str, Row]:
+        rows: dict[str, Row] = {}
         try:
             text = io.StringIO(self._archive.read(self.record).decode(), newline="")
-            for line in parse_record_file(row for row in text if row.strip("\r\n")):
+            for line in filter(None, csv.reader(text)):
                 if line[0] == self.record:
                     continue
-                row = _row(*line)
+                row = _parse(line)
+                if row is None:
+                    self._archive.refuse(
+                        f"{self.record}: {paths.printable(','.join(line))}: "
+                        f"not a path, a hash ({', '.join(_KNOWN)}) and a size"
+                    )
                 if row.path in rows:
                     self._archive.refuse(f"{self.record}: names {paths.printable(row.path)} twice")
                 rows[row.path] = row
         except (UnicodeDecodeError, csv.Error) as error:
             self._archive.refuse(f"{self.record}: no RECORD: {error}")
-        except InvalidRecordEntry as error:
-            self._archive.refuse(
-                f"{self.record}: {paths.printable(','.join(error.elements))}: "
-                f"not a path, a hash ({', '.join(_KNOWN)}) and a size"
-            )
         return rows
 
     def _check_names(self) -> None:
@@ -182,16 +198,23 @@ def write(output: str, record: str, members: Mapping[str, Member], epoch: int) -
             entry = _entry(name, date, executable=member.executable)
             entry.file_size = member.size  # by which zipfile decides about zip64
             with target.open(entry, "w") as written:
-                rows.append(member.copy(cast("BinaryIO", written)))
+                rows.append(member.copy(written))
         target.writestr(_entry(record, date, executable=False), _listing(rows, record))
 
 
-def copy_stream(
-    name: str, source: BinaryIO, target: BinaryIO, algorithm: str = _ALGORITHM
-) -> RecordEntry:
-    """Copies a stream, block by block, and gives its entry in RECORD."""
-    digest, size = copyfileobj_with_hashing(source, target, algorithm)
-    return RecordEntry.from_elements(name, f"{algorithm}={digest}", str(size))
+def _copy(name: str, source: IO[bytes], target: IO[bytes], *more: str) -> dict[str, Row]:
+    """Copies a stream, block by block; returns its rows by sha256 and by more algorithms."""
+    digests, size = {one: hashlib.new(one) for one in (_ALGORITHM, *more)}, 0
+    while block := source.read(zips.BLOCK):
+        target.write(block)
+        size += len(block)
+        for digest in digests.values():
+            digest.update(block)
+    texts = {one: base64.urlsafe_b64encode(found.digest()) for one, found in digests.items()}
+    return {
+        one: Row(name, f"{one}={text.decode().rstrip('=')}", str(size))
+        for one, text in texts.items()
+    }
 
 
 def _entry(name: str, date: tuple[int, ...], *, executable: bool) -> zipfile.ZipInfo:
@@ -203,11 +226,10 @@ def _entry(name: str, date: tuple[int, ...], *, executable: bool) -> zipfile.Zip
     return entry
 
 
-def _listing(rows: list[RecordEntry], record: str) -> bytes:
+def _listing(rows: list[Row], record: str) -> bytes:
     file = io.StringIO(newline="")
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerows(row.to_row() for row in rows)
-    writer.writerow((record, "", ""))
+    writer.writerows([*rows, (record, "", "")])
     return file.getvalue().encode()
 
 
@@ -216,16 +238,16 @@ def _is_record(name: str) -> bool:
     return file == "RECORD" and directory.endswith(".dist-info") and "/" not in directory
 
 
-def _row(path: str, digest: str, size: str) -> RecordEntry:
-    """An entry with a sound hash and a size, which installer does not ask for."""
+def _parse(line: list[str]) -> Row | None:
+    """Row with a sound hash, without padding, and a size; None where it has not these."""
+    path, digest, size = (*line, "", "")[:3]
     algorithm, _, value = digest.partition("=")
     value = value.rstrip("=")
     try:
         length = len(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)))
     except ValueError:
-        length = 0
-    if algorithm not in _KNOWN or length != hashlib.new(algorithm).digest_size:
-        raise InvalidRecordEntry(elements=(path, digest, size), issues=("no sound hash",))
-    if not size.isdecimal():
-        raise InvalidRecordEntry(elements=(path, digest, size), issues=("no size",))
-    return RecordEntry.from_elements(path, f"{algorithm}={value}", size)
+        return None
+    sound = algorithm in _KNOWN and length == hashlib.new(algorithm).digest_size
+    if len(line) != len(Row._fields) or not sound or not size.isdecimal():
+        return None
+    return Row(path, f"{algorithm}={value}", size)

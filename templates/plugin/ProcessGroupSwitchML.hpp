@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "FlightRecords.hpp"
-#include "Forwarding.inc"
+#include "Forwarding.hpp"
 #include "SwitchMLAllreduce.hpp"
 #include "WorkPool.hpp"
 

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from support.waiting import ENOUGH, has_ended
 
 from patchgen import cli
+from patchgen.core import torch
 from patchgen.system import interpreter
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def test_no_interpreter(
 ) -> None:  # fmt: skip
     kind = request.node.callspec.params["python"]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(interpreter, "LIMIT", HUNG if kind == "hangs" else ENOUGH)
+    for asking in (interpreter, torch):
+        monkeypatch.setattr(asking, "LIMIT", HUNG if kind == "hangs" else ENOUGH)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     case = CASES[command]
     arguments = [python if one == "PYTHON" else one for one in case.arguments]

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from support.variables import find_unlisted
 
 from patchgen.cli import main
-from patchgen.core.library import config, library
+from patchgen.core.library import archive, config
 from patchgen.core.patch import patchfile, pins, record, render, report, version
 from patchgen.core.wheel.check import advice
 from patchgen.errors import PatchgenError
@@ -36,7 +36,7 @@ def refusal(**given: bool) -> str:
 def client_refusal() -> str:
     """Message of a client build, whose project looks for the library of the flag."""
     sources = {f"{checkout.LIBRARY}/backends/xyz/xyz.h": b"", "dev_root/protos/switchml.proto": b""}
-    request = building.Request(("XYZ",), ())
+    request = building.ClientRequest(("XYZ",), ())
     headers = [path for path, _ in building._headers(request, sources)]
     assert headers == ["include/switchml/backends/xyz/xyz.h"]
     try:
@@ -54,7 +54,7 @@ pin = pins.shipped()[0]
 options = resolve({"xyz": True, "debug": True, "switchml_home": HOME}, {}, "/")
 patch = patchfile.build(options, pin)
 without_home = CliRunner(env={"SWITCHML_HOME": ""}).invoke(main, ["run", "--xyz", "--", "true"])
-archive = library.read(HOME)
+built = archive.read(HOME)
 known = {
     "flags": options.flags,
     "environment": resolve({}, {"XYZ": "1"}, "/").flags,
@@ -68,7 +68,7 @@ known = {
     "line": report.options_line(options),
     "data": report.options_data(options)["XYZ"],
     "cmake": render.flags_file(options, pin).decode(),
-    "archive": [archive.backends, archive.about],
+    "archive": [built.backends, built.about],
     "configuration": config.parse(config.compose_installed(["XYZ"]))["general.backend"],
     "client": client_refusal(),
     "simulator": without_home.output,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.core.source.places import Places
-from patchgen.extras.lab.client.checkout import Origin
+from patchgen.extras.lab.client.checkout import CommitOrigin
 from patchgen.extras.lab.client.mends import parse
 from patchgen.system.objects import blob_id
 from support.trees import git
@@ -61,9 +61,9 @@ class Repository:
     root: Path
     commit: str
 
-    def origin(self, cache: Path, *mirrors: str) -> Origin:
+    def origin(self, cache: Path, *mirrors: str) -> CommitOrigin:
         """Origin of the commit: these mirrors, and the repository as its own address."""
-        return Origin(str(cache), Places(mirrors), f"file://{self.root}", self.commit)
+        return CommitOrigin(str(cache), Places(mirrors), f"file://{self.root}", self.commit)
 
 
 def make(root: Path) -> Repository:

@@ -48,7 +48,7 @@ def source() -> Path:
 def sources(cache: Path, part: str = mends.LIBRARY) -> dict[str, bytes]:
     """The files of a part of the pinned commit."""
     places = Places((), (checkout.find_reference(str(source())),))
-    return checkout.read_sources(checkout.Origin(str(cache), places), part)
+    return checkout.read_sources(checkout.CommitOrigin(str(cache), places), part)
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Workshop:
         Raises:
             subprocess.CalledProcessError: it does not compile.
         """
-        wish = building.Request(tuple(flags), mends.choose(without, mends.read_shipped()))
+        wish = building.ClientRequest(tuple(flags), mends.choose(without, mends.read_shipped()))
         whole = building.mend_sources(wish, self.sources)
         project = building.make_project(wish, whole)
         for path in {*self.written} - {*project}:

@@ -8,7 +8,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-from patchgen.core.library import homes, library
+from patchgen.core.library import archive, homes
 from patchgen.errors import PatchgenError
 from patchgen.options import HOMES, VARIABLES
 from patchgen.system import files, paths, statement
@@ -113,10 +113,10 @@ def list_materials(home: str) -> list[dict[str, object]]:
     Raises:
         OSError: one cannot be read.
     """
-    simulator = library.read(home).simulator
-    archive = statement.describe_file(ARCHIVE, files.sha256(library.path(home)))
+    simulator = archive.read(home).simulator
+    described = statement.describe_file(ARCHIVE, files.sha256(archive.path(home)))
     found = [
-        {**archive, "annotations": {"simulator": simulator}},
+        {**described, "annotations": {"simulator": simulator}},
         statement.describe_file(
             "include/switchml", cache.digest(paths.native(os.path.join(home, "include/switchml")))
         ),

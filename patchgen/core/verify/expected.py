@@ -7,8 +7,6 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from packaging.utils import parse_wheel_filename
-
 from patchgen.core.patch import version as names
 from patchgen.errors import OptionsError
 
@@ -45,6 +43,8 @@ def read_wheel_name(path: str) -> WheelName:
     Raises:
         OptionsError: it is none.
     """
+    from packaging.utils import parse_wheel_filename  # noqa: PLC0415  # the plugin builds without
+
     name = _ESCAPED.sub(r"\1+", unquote(os.path.basename(path)), count=1)
     try:
         project, version, _, tags = parse_wheel_filename(name)

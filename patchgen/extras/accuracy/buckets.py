@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from patchgen.extras.accuracy import blocks
+from patchgen.extras.accuracy import methods
 from patchgen.system.tables import counted
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from patchgen.extras.accuracy.blocks import Block
+    from patchgen.extras.accuracy.methods import Block
 
 MOST_BITS = 8
 
@@ -81,7 +81,7 @@ class Buckets:
 
     def blocks(self, numel: int, most: int) -> Iterator[Block]:
         """Whole buckets of one chunk."""
-        return blocks.cut(self.chunks(numel), self.bucket_numel, most)
+        return methods.cut(self.chunks(numel), self.bucket_numel, most)
 
     def sum(self, values: NDArray[np.float32], block: Block) -> NDArray[np.float32]:
         """Bucket by bucket; the block's part is the rank of its owner."""

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from patchgen.extras.accuracy import blocks
+from patchgen.extras.accuracy import methods
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from patchgen.extras.accuracy.blocks import Block
+    from patchgen.extras.accuracy.methods import Block
 
 INT32_MAX = 2**31 - 1
 
@@ -48,7 +48,7 @@ class FixedPoint:
 
     def blocks(self, numel: int, most: int) -> Iterator[Block]:
         """Whole packets: each thread has a contiguous share, and cuts it from its begin."""
-        return blocks.cut(blocks.shares(numel, self.threads), self.packet_numel, most)
+        return methods.cut(methods.shares(numel, self.threads), self.packet_numel, most)
 
     def sum(self, values: NDArray[np.float32], block: Block) -> NDArray[np.float32]:  # noqa: ARG002
         """Packet by packet."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from patchgen.extras.accuracy import blocks
+from patchgen.extras.accuracy import methods
 from patchgen.system.tables import counted
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from patchgen.extras.accuracy.blocks import Block
+    from patchgen.extras.accuracy.methods import Block
 
 _WORD = 32  # bits
 _TINY, _UP = np.float32(2.0**-64), np.float32(2.0**64)
@@ -67,7 +67,7 @@ class Lanes:
 
     def blocks(self, numel: int, most: int) -> Iterator[Block]:
         """Whole buckets."""
-        return blocks.cut([range(numel)], self.bucket_numel, most)
+        return methods.cut([range(numel)], self.bucket_numel, most)
 
     def sum(self, values: NDArray[np.float32], block: Block) -> NDArray[np.float32]:
         """Bucket by bucket."""

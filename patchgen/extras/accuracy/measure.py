@@ -7,9 +7,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.extras.accuracy import blocks
-from patchgen.extras.accuracy.deviation import Deviation
-from patchgen.extras.accuracy.exact import exact_sum
+from patchgen.extras.accuracy.deviation import Deviation, exact_sum
+from patchgen.extras.accuracy.methods import limit
 from patchgen.system.progress import log_count
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def measure(tensors: Tensors, methods: Sequence[Method]) -> list[Measured]:
             "summing %d elements of %d workers: %s", tensors.numel, tensors.workers, method.name
         )
         deviation = Deviation()
-        cuts, same = itertools.tee(method.blocks(tensors.numel, blocks.limit(tensors.workers)))
+        cuts, same = itertools.tee(method.blocks(tensors.numel, limit(tensors.workers)))
         for values, block in zip(tensors.read(cuts), same):
             deviation.add(exact_sum(values), method.sum(values, block))
             if long:

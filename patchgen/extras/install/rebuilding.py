@@ -37,10 +37,10 @@ def read_plugin(original: Original, means: Means) -> Rebuildable:
     bundled = original.truth("request.bundle")
 
     def build(directory: str, cache: str) -> str:
-        torch = _probe(original, means)
+        request = plugin.PluginRequest(options, _probe(original, means), cache, environ)
         if bundled:
-            return bundle.build(options, torch, directory, cache=cache, environ=environ).path
-        return plugin.build(options, torch, directory, cache=cache, environ=environ)
+            return bundle.build(request, directory).path
+        return plugin.build(request, directory)
 
     return Rebuildable(
         (
@@ -63,14 +63,16 @@ def read_graft(original: Original, means: Means) -> Rebuildable:
 
     def build(directory: str, cache: str) -> str:
         output = os.path.join(directory, name)
-        graft.build(
-            options, _probe(original, means), means.source, output,
-            environ=environ,
-            cache=cache,
-            places=means.places,
+        request = graft.GraftRequest(
+            options,
+            _probe(original, means),
+            graft.GraftOrigin(cache, means.places),
+            environ,
+            source=means.source,
             cuda_home=means.environ.get("CUDA_HOME"),
             known=(means.find_pin(commit),),
-        )  # fmt: skip
+        )
+        graft.build(request, output)
         return output
 
     return Rebuildable(

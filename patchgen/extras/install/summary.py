@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.patch.version import flags_of
-from patchgen.core.torch import probe_torch
+from patchgen.core.torch import name_client, probe_torch
 from patchgen.errors import TreeError, file_errors
 from patchgen.extras.install.payload import graft_hook
 from patchgen.system import paths, zips
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from patchgen.core.torch import Installed
 
@@ -56,6 +56,33 @@ class Summary:
     def sound(self) -> bool:
         """True where there is a torch, and all that is there fits."""
         return not self.problems and self.state not in {Condition.BROKEN, Condition.NO_TORCH}
+
+    def data(self) -> dict[str, Any]:
+        """Data for scripts."""
+        return {**asdict(self), "state": self.state.value, "problems": list(self.problems)}
+
+    def lines(self) -> Iterator[str]:
+        """Lines for people: one for the torch, then one for each thing that is there."""
+        state = self.state.value
+        about = [f"Python {self.python}"] if self.python else []
+        if self.torch is not None:
+            commit = (self.torch.get("commit") or "unknown")[:12]
+            where = f" in {self.torch['root']}" if "root" in self.torch else ""
+            about.append(f"torch {self.torch.get('version')} (commit {commit}){where}")
+        yield f"{paths.printable(self.place)}: {state}; {', '.join(about)}"
+        if self.flags is not None:
+            own = "" if self.simulator is None else f", {name_client(simulator=self.simulator)}"
+            yield f"  {state} with {self.flags or 'no flags'}{own}"
+        if self.graft is not None:
+            tensors = "CPU and CUDA tensors" if self.graft["cuda"] else "CPU tensors"
+            library, version = self.graft["library"], self.graft["torch"]["version"]
+            yield f"  graft: {library}, for torch {version}, {tensors}"
+        if self.plugin is not None:
+            flags = self.plugin["flags"] or "no flags"
+            library = name_client(simulator=self.plugin["simulator"])
+            yield f"  plugin: torch_switchml with {flags}, {library}"
+        for problem in self.problems:
+            yield f"  does not fit: {problem}"
 
 
 def summarize_python(python: str, environ: Mapping[str, str]) -> Summary:

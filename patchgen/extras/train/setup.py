@@ -217,13 +217,15 @@ def _build_way(way: str, job: Job, torch: Torch) -> tuple[Access, bool]:
 
 
 def _build_plugin(job: Job, torch: Torch, options: Options) -> tuple[Access, bool]:
-    package = plugin.compile_package(options, torch, cache=job.cache, environ=job.environ)
+    request = plugin.PluginRequest(options, torch, job.cache, job.environ)
+    package = plugin.compile_package(request)
     title = f"the plugin, {_ORIGINS[package.product.new]}"
     return Access(title, _NO_GRAFT, plugin=package.files), package.product.new
 
 
 def _build_graft(job: Job, torch: Torch, options: Options) -> tuple[Access, bool]:
-    product = graft.compile_graft(options, torch, cache=job.cache, environ=job.environ).product
+    request = graft.GraftRequest(options, torch, graft.GraftOrigin(job.cache), job.environ)
+    product = graft.compile_graft(request).product
     return Access(f"a graft, {_ORIGINS[product.new]}", graft=product.path), product.new
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from patchgen.core.library import homes, library
+from patchgen.core.library import archive, homes
 from patchgen.core.patch import pins
 from patchgen.core.wheel.check import CheckRequest, advice, configure
 from patchgen.core.wheel.check.configure import Configuration
@@ -106,14 +106,13 @@ def test_flags_that_are_not_those_of_the_archive(
     problems: list[tuple[str, tuple[str, ...]]],
 ) -> None:
     root = home(tmp_path / "home", *backends)
-    archive = library.path(str(root))
     expected = tuple(
-        line.format(archive=archive, flag=flag, option=flag.lower())
+        line.format(archive=archive.path(str(root)), flag=flag, option=flag.lower())
         for flag, lines in problems
         for line in lines
     )
     assert configured(tmp_path, **flags, switchml_home=str(root)).archive == expected
-    assert set(library.read(str(root)).backends) == set(backends)
+    assert set(archive.read(str(root)).backends) == set(backends)
 
 
 def test_all_that_is_missing_is_heard_at_once(tmp_path: Path) -> None:

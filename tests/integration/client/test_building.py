@@ -14,7 +14,7 @@ from support import client_source
 from support import cmake as fakes
 from support.shared import once
 
-from patchgen.core.library import homes, library
+from patchgen.core.library import archive, homes
 from patchgen.errors import ToolError, TreeError
 from patchgen.extras.lab.client import building
 from patchgen.system.native import cmake
@@ -37,7 +37,7 @@ int main() { std::puts(switchml::Context::GetInstance().About()); }
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(directory: Path) -> None:
         building.install(
-            building.Request((), client_source.MENDS, commit=COMMIT), SOURCES, str(directory)
+            building.ClientRequest((), client_source.MENDS, commit=COMMIT), SOURCES, str(directory)
         )
 
     return once(tmp_path_factory, "client-home", make)
@@ -58,16 +58,16 @@ def test_what_is_installed(home: Path) -> None:
 
 
 def test_the_archive_says_what_it_is(home: Path) -> None:
-    found = library.read(str(home))
-    assert found == library.Archive(
+    found = archive.read(str(home))
+    assert found == archive.Archive(
         ("DUMMY",),
         timeouts=True,
         cxx11_abi=True,
         debug=False,
-        mark=library.Mark(COMMIT, ("DUMMY", "TIMEOUTS"), ("honest",)),
+        mark=archive.Mark(COMMIT, ("DUMMY", "TIMEOUTS"), ("honest",)),
     )
-    archive = (home / homes.ARCHIVE).read_bytes()
-    assert b"switchml-cmake-" not in archive  # the directory that it was compiled in
+    content = (home / homes.ARCHIVE).read_bytes()
+    assert b"switchml-cmake-" not in content  # the directory that it was compiled in
 
 
 def test_a_program_links_with_it(home: Path, tmp_path: Path) -> None:
@@ -107,10 +107,10 @@ def test_the_status_of_a_home(home: Path) -> None:
 def test_a_source_that_does_not_compile_installs_nothing(tmp_path: Path) -> None:
     broken = (client_source.mend("broken", "nonsense"),)
     with pytest.raises(ToolError, match="return code"):
-        building.install(building.Request((), broken), SOURCES, str(tmp_path / "home"))
+        building.install(building.ClientRequest((), broken), SOURCES, str(tmp_path / "home"))
     other = {**SOURCES, client_source.CONTEXT: b"other\n"}
     with pytest.raises(TreeError, match=r"context\.cc: not the file of commit"):
-        building.install(building.Request((), broken), other, str(tmp_path / "home"))
+        building.install(building.ClientRequest((), broken), other, str(tmp_path / "home"))
     assert not (tmp_path / "home").exists()
 
 
@@ -119,7 +119,7 @@ def test_a_package_that_is_missing_is_named(
 ) -> None:
     monkeypatch.setenv("PKG_CONFIG_LIBDIR", str(tmp_path))
     monkeypatch.delenv("PKG_CONFIG_PATH", raising=False)
-    wish = building.Request(("DPDK",), client_source.MENDS)
+    wish = building.ClientRequest(("DPDK",), client_source.MENDS)
     with pytest.raises(ToolError) as raised:
         building.install(wish, SOURCES, str(tmp_path / "home"))
     assert str(raised.value) == (
@@ -132,7 +132,7 @@ def test_homes_of_ones_own(tmp_path: Path) -> None:
     dpdk, grpc = fakes.dpdk(tmp_path / "dpdk"), fakes.grpc(tmp_path / "grpc", "grpc++", "protobuf")
     (dpdk / "include" / "rte_config.h").touch()
     sources = {path: b"" if text[:6] == b"#error" else text for path, text in SOURCES.items()}
-    wish = building.Request(
+    wish = building.ClientRequest(
         ("DPDK",), client_source.MENDS, dpdk_home=str(dpdk), grpc_home=str(grpc)
     )
     home = tmp_path / "home"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support import real_client
 
-from patchgen.core.library import library
+from patchgen.core.library import archive
 from patchgen.extras.lab.client import checkout, mends
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def test_it_cannot_be_built_without_the_mend(
 
 
 def test_the_archive_has_its_mark(workshop: real_client.Workshop) -> None:
-    found = library.read(str(workshop.home("heap")))
+    found = archive.read(str(workshop.home("heap")))
     assert found.mark is not None
     assert found.mark.commit == mends.COMMIT
     assert found.mark.flags == ("DPDK", "DUMMY", "TIMEOUTS")

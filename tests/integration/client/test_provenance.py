@@ -43,7 +43,7 @@ def contents(home: Path) -> dict[str, bytes]:
 
 
 def installed(home: Path, *flags: str, **env: str) -> Provenance:
-    request = building.Request(flags, client_source.MENDS)
+    request = building.ClientRequest(flags, client_source.MENDS)
     building.install(request, SOURCES, str(home), {**os.environ, **env})
     return statement.read(str(home / origin.NAME))
 
@@ -65,7 +65,7 @@ def test_it_says_what_the_library_was_made_from(
     assert said.find_digest("p4app-switchML") == mends.COMMIT
     version = subprocess.check_output(["c++", "--version"], text=True).splitlines()[0]
     assert said.resolved["toolchain"]["programs"]["c++"] == version
-    building.install(building.Request((), client_source.MENDS), SOURCES, str(home))
+    building.install(building.ClientRequest((), client_source.MENDS), SOURCES, str(home))
     assert not (home / origin.NAME).exists()  # it would be of the library before
 
 

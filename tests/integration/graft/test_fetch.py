@@ -21,7 +21,7 @@ from patchgen.core.source.fetch import fetch
 from patchgen.core.source.repository import Repository
 from patchgen.core.torch import Torch
 from patchgen.errors import ToolError, TreeError
-from patchgen.extras.install.graft.sources import Origin, fetched
+from patchgen.extras.install.graft.sources import GraftOrigin, fetched
 from patchgen.system.git import Git
 from patchgen.system.objects import object_id
 
@@ -268,7 +268,7 @@ def test_the_source_of_a_torch(
         python="", version="1.13.1", commit=project.commit, cuda=None, cxx11_abi=True, gloo=True,
         root=str(tmp_path / "torch"), python_include="", purelib="", tag="cp311",
     )  # fmt: skip
-    origin = Origin(str(tmp_path / "cache"), Places([str(project.mirror)]))
+    origin = GraftOrigin(str(tmp_path / "cache"), Places([str(project.mirror)]))
     caplog.set_level("INFO", "patchgen")
     found = fetched(project.pin, torch, origin, gloo_only=False)
     hooked = "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytest.importorskip("auditwheel", reason="needs the extra `bundle`")
 pytestmark = pytest.mark.integration
 
-METADATA = plugin_wheel.Metadata("1+switchml", "cp311-cp311-linux_x86_64", "torch==1")
+METADATA = plugin_wheel.Metadata("1", "switchml", "cp311-cp311-linux_x86_64")
 
 
 def library(directory: Path, name: str, *needed: str) -> Path:
@@ -38,9 +38,8 @@ def library(directory: Path, name: str, *needed: str) -> Path:
 def wheel(directory: Path, *needed: str) -> str:
     """A wheel whose extension module needs libraries."""
     module = library(directory, "_C.so", *needed).read_bytes()
-    path = directory / METADATA.file_name
-    plugin_wheel.write(str(path), {f"{plugin_wheel.PACKAGE}/_C.so": module}, METADATA)
-    return str(path)
+    contents = {f"{plugin_wheel.PACKAGE}/_C.so": module}
+    return plugin_wheel.write(str(directory), contents, METADATA)
 
 
 def environ(directory: Path) -> dict[str, str]:

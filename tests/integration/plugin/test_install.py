@@ -20,16 +20,14 @@ from patchgen.extras.install.plugin import installing, wheel
 
 pytestmark = pytest.mark.integration
 
-METADATA = wheel.Metadata("1.2.3+switchml", "py3-none-any", "torch==1.2.3")
 BUILD_ENVIRON = {"CXXFLAGS": "-Werror", **UNOPTIMIZED}  # that of the plugin of the fixture
 SHOWN = "import torch_switchml; print(torch_switchml.build)"
 
 
 def write_wheel(directory: Path, build: int) -> str:
-    path = directory / METADATA.file_name
     contents = {f"{wheel.PACKAGE}/__init__.py": f"build = {build}\n".encode()}
-    wheel.write(str(path), contents, METADATA)
-    return str(path)
+    metadata = wheel.Metadata("1.2.3", "switchml", "py3-none-any")
+    return wheel.write(str(directory), contents, metadata)
 
 
 @pytest.fixture
@@ -68,7 +66,7 @@ def test_an_environment_that_the_system_manages() -> None:
 
 
 def test_a_wheel_that_pip_refuses(python: Path, tmp_path: Path) -> None:
-    broken = tmp_path / METADATA.file_name
+    broken = tmp_path / "torch_switchml-1-py3-none-any.whl"
     broken.write_text("not a wheel")
     with pytest.raises(ToolError, match=rf"{python}: pip ended with exit code 1\n.*"):
         installing.install(str(python), str(broken), os.environ)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from patchgen.core.torch import GRAFT, PLUGIN, TORCH, read_answers
+from patchgen.core.torch.payload import torch_probe as probe
 from patchgen.errors import ToolError
 from patchgen.system.interpreter import Interpreter
-from patchgen.system.payload import probe
 from patchgen.system.program import CompletedRun
 
 SELF: dict[str, Any] = {

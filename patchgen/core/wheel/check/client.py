@@ -6,12 +6,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.core.library import homes, library
+from patchgen.core.library import archive, homes
 from patchgen.core.wheel.check.advice import reason
 from patchgen.system.paths import describe, native
 
 if TYPE_CHECKING:
-    from patchgen.core.library.library import Archive
+    from patchgen.core.library.archive import Archive
     from patchgen.options import Options
 
 _MAKE = (
@@ -34,18 +34,18 @@ class Client:
 
 def find_client(options: Options) -> Client:
     """Reads SWITCHML_HOME."""
-    path = library.path(options.switchml_home)
+    path = archive.path(options.switchml_home)
     header = f"{native(options.switchml_home)}/{homes.HEADER}"
     wrong = []
     if not os.path.isfile(header):
         wrong.append(f"no {describe(header)}; {_MAKE}")
-    archive = None
+    found = None
     try:
-        archive = library.read(options.switchml_home)
+        found = archive.read(options.switchml_home)
     except FileNotFoundError:
         wrong.append(f"no {describe(path)}" + ("" if wrong else f"; {_MAKE}"))
     except OSError as error:
         wrong.append(f"{describe(path)}: {reason(error)}; it has to be a file that can be read")
-    except library.ArchiveError as error:
-        wrong.append(f"{describe(path)}: {error}; build the client library again")
-    return Client(archive, os.path.isfile(header), tuple(wrong))
+    except archive.ArchiveError as error:
+        wrong.append(f"{describe(path)}: {error.reason}; build the client library again")
+    return Client(found, os.path.isfile(header), tuple(wrong))

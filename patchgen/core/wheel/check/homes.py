@@ -6,7 +6,7 @@ import glob
 import os
 from typing import TYPE_CHECKING
 
-from patchgen.core.library import homes, library
+from patchgen.core.library import archive, homes
 from patchgen.core.wheel.check.advice import reason
 from patchgen.options import FLAGS
 from patchgen.system import paths
@@ -56,7 +56,7 @@ def check_driver(facts: Facts) -> Iterator[Check]:
 def read_links(options: Options) -> Check | None:
     """Row about what SWITCHML_HOME links with; None where it does not say."""
     try:
-        found = library.read_links(options.switchml_home)
+        found = archive.read_links(options.switchml_home)
     except OSError as error:
         about = f"{describe(native(options.switchml_home))}/{homes.MODULE}: {reason(error)}"
         return Check("DPDK and gRPC", (f"{about}; it has to be a file that can be read",))
@@ -108,7 +108,7 @@ def find_driver(options: Options) -> Check | None:
         return None
     name = f"DPDK's {card} driver (optional)"
     try:
-        there = card in library.read_drivers(options.dpdk_home)
+        there = card in archive.read_drivers(options.dpdk_home)
     except OSError as error:
         return Check(
             name,

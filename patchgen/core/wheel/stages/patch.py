@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 from typing import TYPE_CHECKING
 
-from patchgen.core.library import library
+from patchgen.core.library import archive
 from patchgen.core.patch import patchfile, render, state, tree
 from patchgen.core.wheel.values import Patched
 from patchgen.system import paths
@@ -31,8 +31,8 @@ def apply_patch(session: Session) -> Patched:
 def _describe(request: BuildRequest) -> Patched:
     home = request.options.switchml_home
     client, simulator = None, False
-    with contextlib.suppress(library.ArchiveError, FileNotFoundError):  # the check reports it
-        client, simulator = sha256(library.path(home)), library.read(home).simulator
+    with contextlib.suppress(archive.ArchiveError, FileNotFoundError):  # the check reports it
+        client, simulator = sha256(archive.path(home)), archive.read(home).simulator
     return Patched(
         sha256=hashlib.sha256(patchfile.build(request.options, request.pin)).hexdigest(),
         new_files=tuple(sorted(render.new_paths(request.pin))),

@@ -10,10 +10,11 @@ import shutil
 from typing import TYPE_CHECKING
 
 from patchgen.core.patch import render
+from patchgen.core.torch import has_hook
+from patchgen.core.torch.payload import torch_probe
 from patchgen.errors import FileError, OptionsError, ToolError, TreeError, file_errors
 from patchgen.extras.install.payload import graft_hook, sitecustomize
 from patchgen.system import files, interpreter, paths
-from patchgen.system.payload import probe
 from patchgen.system.process import LIMIT, run
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from patchgen.system.interpreter import Interpreter
 
-PACKAGE = probe.HOOK
+PACKAGE = torch_probe.HOOK
 
 _PATH_FILE = f"{PACKAGE}.pth"
 # One line, since site takes lines; nothing is said where the package was taken away by hand.
@@ -123,7 +124,7 @@ def install(python: str, library: str, environ: Mapping[str, str], *, user: bool
             run(command, cwd="/", env=environ, limit=LIMIT)
         line = _PATH_LINE.encode("ascii")
         files.replace(os.fsencode(os.path.join(directory, _PATH_FILE)), line)
-        if interpreter.ask(python, environ).found[probe.HOOK] is None:
+        if not has_hook(python, environ):
             raise ToolError(
                 f"{python} does not read {directory} when it starts, so it would never load the "
                 "graft; is it started with -S, or by a wrapper?"

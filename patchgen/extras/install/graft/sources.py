@@ -6,10 +6,11 @@ import logging
 import os
 import posixpath
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchgen.core.patch import images, render, tree
+from patchgen.core.source import Places
 from patchgen.core.source.commit import Commit, open_pinned
 from patchgen.core.source.fetch import NowhereError
 from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchgen.core.patch.pins import HookedFile, Pin
-    from patchgen.core.source import Places
     from patchgen.core.torch import Torch
 
 _LOGGER = logging.getLogger(__name__)
@@ -39,11 +39,43 @@ _ADVICE = (
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Origin of files: a cache directory of ours, then places, then the network."""
+class GraftOrigin:
+    """Origin of a graft's files: a cache directory of ours, then places, then the network."""
 
     cache: str
-    places: Places
+    places: Places = field(default_factory=Places)
+
+
+def gather(
+    torch: Torch, source: str | None, known: Sequence[Pin], origin: GraftOrigin
+) -> tuple[Pin, dict[str, bytes]]:
+    """Gathers what a graft is compiled from: the pin of its source, and files by path.
+
+    Raises:
+        OptionsError: there is no pin for the torch.
+        TreeError: the source is of no known pin, or not that of the torch.
+        ToolError: something could not be had.
+        FileError: the file system refused.
+    """
+    told = "torch %s in %s, source %s"
+    if source is None:
+        pin = pin_of(torch, known)
+        _LOGGER.info(told, torch.version, torch.root, pin.name)
+        return pin, fetched(pin, torch, origin, gloo_only=False)
+    pin, sources = from_tree(source, torch, known)
+    _LOGGER.info(told, torch.version, torch.root, pin.name)
+    if not gloo_directory(torch) and not any(path.startswith(GLOO) for path in sources):
+        try:
+            sources |= fetched(pin, torch, origin, gloo_only=True)
+        except ToolError:
+            if not os.path.exists(os.path.join(_SYSTEM, _GLOO_HEADER)):
+                raise
+            _LOGGER.info(
+                "warning: gloo's headers could not be fetched; those that are installed are used, "
+                "and must be of the gloo of PyTorch %s (the source has none in %s)",
+                pin.version, GLOO,
+            )  # fmt: skip
+    return pin, sources
 
 
 def pin_of(torch: Torch, known: Sequence[Pin]) -> Pin:
@@ -108,7 +140,7 @@ def from_tree(source: str, torch: Torch, known: Sequence[Pin]) -> tuple[Pin, dic
     return pin, found
 
 
-def fetched(pin: Pin, torch: Torch, origin: Origin, *, gloo_only: bool) -> dict[str, bytes]:
+def fetched(pin: Pin, torch: Torch, origin: GraftOrigin, *, gloo_only: bool) -> dict[str, bytes]:
     """Files that a graft needs of the pin's commit and of its gloo, by path.
 
     Args:
@@ -179,8 +211,3 @@ def gloo_directory(torch: Torch) -> str | None:
             "missing: install them (Debian: libgloo-dev)"
         )
     return None
-
-
-def has_system_gloo() -> bool:
-    """True where any gloo is installed in the compilers' own include path."""
-    return os.path.exists(os.path.join(_SYSTEM, _GLOO_HEADER))

@@ -6,7 +6,6 @@ It is compiled from the delegate of the patch, and a process group that wraps th
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,11 +20,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from patchgen.core.torch import Torch
-    from patchgen.extras.install.plugin.target import Target
     from patchgen.options import Options
     from patchgen.system.native import Product
 
 _LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PluginRequest:
+    """Request for a plugin; it loads into no other torch than its own."""
+
+    options: Options
+    """Flags and homes, as for the patch."""
+    torch: Torch
+    cache: str
+    """Directory of the cache, which may have what is compiled."""
+    environ: Mapping[str, str]
+    """Environment with the compiler and its flags."""
 
 
 @dataclass(frozen=True)
@@ -43,21 +54,14 @@ class Package:
         return {**self.contents, **self.metadata.files}
 
 
-def compile_package(
-    options: Options, torch: Torch, *, cache: str, environ: Mapping[str, str]
-) -> Package:
+def compile_package(request: PluginRequest) -> Package:
     """Compiles the plugin for a torch, unless the cache has it.
-
-    Args:
-        options: the flags and homes, as for the patch.
-        torch: the torch that it is for; it loads into no other.
-        cache: directory of the cache, which may have what is compiled.
-        environ: has the compiler and its flags.
 
     Raises:
         ToolError: the torch has no headers, or cmake or the compiler failed.
         FileError: the cache cannot be written.
     """
+    options, torch = request.options, request.torch
     wanted = target.inspect(torch)
     product = native.get_or_build(
         native.Project(
@@ -65,7 +69,7 @@ def compile_package(
             files=project.sources(options, wanted),
             inputs=(homes.stamp_homes(options), torch.stamps),
         ),
-        cache, environ,
+        request.cache, request.environ,
     )  # fmt: skip
     with file_errors(), open(product.path, "rb") as file:
         library = file.read()
@@ -73,20 +77,18 @@ def compile_package(
         **project.modules(wanted),
         f"{wheel.PACKAGE}/{project.library(wanted)}": library,
     }
-    return Package(describe(options, wanted), contents, product)
+    metadata = wheel.Metadata(
+        wanted.release, local_version(options), wanted.tag, wanted.entry_points
+    )
+    return Package(metadata, contents, product)
 
 
-def build(
-    options: Options, torch: Torch, directory: str, *, cache: str, environ: Mapping[str, str]
-) -> str:
+def build(request: PluginRequest, directory: str) -> str:
     """Writes the wheel `torch_switchml` for a torch, and its provenance beside it.
 
     Args:
-        options: as for `compile_package`, and so are `torch`, `cache` and `environ`.
-        torch: see there.
+        request: the flags and the torch.
         directory: where the wheel goes; made when it is not there.
-        cache: see there.
-        environ: see there.
 
     Returns:
         The path of the wheel.
@@ -95,31 +97,16 @@ def build(
         ToolError: the torch has no headers, or cmake or the compiler failed.
         FileError: the directory or the cache cannot be written.
     """
-    _LOGGER.info("torch %s in %s", torch.version, torch.root)
-    package = compile_package(options, torch, cache=cache, environ=environ)
+    _LOGGER.info("torch %s in %s", request.torch.version, request.torch.root)
+    package = compile_package(request)
     if not package.product.new:
         _LOGGER.info("taking the compiled module from the cache")
     _LOGGER.info("writing the wheel")
-    path = os.path.join(directory, package.metadata.file_name)
     with outputs.directory(directory):
-        wheel.write(path, package.contents, package.metadata)
+        path = wheel.write(directory, package.contents, package.metadata)
         described = provenance.describe(
-            provenance.PLUGIN,
-            path,
-            options,
-            torch,
-            package.product.built,
+            provenance.PLUGIN, path, request.options, request.torch, package.product.built,
             request={"bundle": False},
-        )
+        )  # fmt: skip
         statement.write(path, described)
     return path
-
-
-def describe(options: Options, wanted: Target) -> wheel.Metadata:
-    """Metadata of the wheel for a torch."""
-    return wheel.Metadata(
-        version=f"{wanted.release}+{local_version(options)}",
-        tag=wanted.tag,
-        requires=f"torch=={wanted.release}",
-        entry_points=wanted.entry_points,
-    )

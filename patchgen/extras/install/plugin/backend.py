@@ -9,11 +9,11 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen.core.library import homes, library
+from patchgen.core.library import archive, homes
 from patchgen.core.torch import probe_torch
-from patchgen.errors import OptionsError, ToolError, file_errors
+from patchgen.errors import FileError, OptionsError, ToolError, file_errors
 from patchgen.extras.install import plugin
-from patchgen.extras.install.plugin import sdist, target
+from patchgen.extras.install.plugin import sdist
 from patchgen.extras.lab import simulator
 from patchgen.extras.lab.client import mends
 from patchgen.options import VARIABLES, Options, resolve
@@ -31,36 +31,9 @@ _CMAKE = "cmake>=3.16"
 _HIDING = ("PYTHONPATH", "PYTHONNOUSERSITE")  # by which pip hides packages from a build
 
 
-def requirements() -> list[str]:
-    """Requirements that pip installs for a build, unless it is told not to."""
-    return [] if shutil.which("cmake") else [_CMAKE]
-
-
-def write_metadata(directory: str, root: str, environ: Mapping[str, str], python: str) -> str:
-    """Writes the metadata that the wheel will have.
-
-    Args:
-        directory: where it goes, in a directory of its own.
-        root: the unpacked archive.
-        environ: names the homes.
-        python: the interpreter with the torch.
-
-    Returns:
-        The name of that directory.
-
-    Raises:
-        ToolError: there is no torch that the plugin can be compiled for.
-        OptionsError: a variable is refused.
-        FileError: the directory cannot be written.
-    """
-    options = _options(root, environ, None)
-    metadata = plugin.describe(options, target.inspect(_torch(python, environ)))
-    with file_errors():
-        for name, content in metadata.files.items():
-            path = os.path.join(directory, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            files.write(path, content)
-    return metadata.directory
+def requirements(search: str) -> list[str]:
+    """Requirements that pip installs for a build with this PATH, unless it is told not to."""
+    return [] if shutil.which("cmake", path=search) else [_CMAKE]
 
 
 def build_wheel(directory: str, root: str, environ: Mapping[str, str], python: str) -> str:
@@ -68,9 +41,9 @@ def build_wheel(directory: str, root: str, environ: Mapping[str, str], python: s
 
     Args:
         directory: where it goes.
-        root: as in `write_metadata`, and so are `environ` and `python`.
-        environ: see there.
-        python: see there.
+        root: the unpacked archive.
+        environ: names the homes.
+        python: the interpreter with the torch.
 
     Returns:
         The name of the wheel.
@@ -84,9 +57,8 @@ def build_wheel(directory: str, root: str, environ: Mapping[str, str], python: s
     with _home(environ) as home, files.scratch("cache") as cache:
         options = _options(root, environ, home)
         check(options, environ)
-        return os.path.basename(
-            plugin.build(options, torch, directory, cache=cache, environ=environ)
-        )
+        request = plugin.PluginRequest(options, torch, cache, environ)
+        return os.path.basename(plugin.build(request, directory))
 
 
 def _options(root: str, environ: Mapping[str, str], home: str | None) -> Options:
@@ -123,12 +95,12 @@ def check(options: Options, environ: Mapping[str, str]) -> None:
             f"{missing[0]}\nset SWITCHML_HOME to a client library, or unset it for the simulator"
         )
     try:
-        archive = library.read(options.switchml_home)
-    except (library.ArchiveError, OSError) as error:
-        path = paths.printable(os.path.join(options.switchml_home, homes.ARCHIVE))
-        raise OptionsError(f"{path}: {error}; name another SWITCHML_HOME") from error
-    there = archive.mark.mends if archive.mark else ()
-    absent = [] if archive.simulator else mends.list_lacking(archive.backends, there)
+        with file_errors():
+            found = archive.read(options.switchml_home)
+    except (archive.ArchiveError, FileError) as error:
+        raise OptionsError(f"{error}; name another SWITCHML_HOME") from error
+    there = found.mark.mends if found.mark else ()
+    absent = [] if found.simulator else mends.list_lacking(found.backends, there)
     if absent and environ.get(UNMENDED) != "1":
         raise OptionsError(
             f"{paths.printable(options.switchml_home)}: the client library lacks the mends "

@@ -24,8 +24,7 @@ from patchgen.system.process import run
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from patchgen.core.torch import Torch
-    from patchgen.options import Options
+    from patchgen.extras.install.plugin import PluginRequest
 
 TORCH = ("libtorch*", "libc10*", "libgomp*", "libcud*", "libnv*")
 """Libraries that torch brings; a copy would be another torch, or another pool of threads."""
@@ -43,35 +42,30 @@ _LIMIT = 600.0  # seconds
 
 @dataclass(frozen=True)
 class Bundle:
-    """A wheel with its libraries."""
+    """A wheel, with its libraries or without."""
 
     path: str
-    inside: tuple[str, ...]
+    inside: tuple[str, ...] = ()
     """Names of the libraries in the wheel, without the digests that auditwheel adds."""
-    outside: tuple[str, ...]
+    outside: tuple[str, ...] = ()
     """Names of libraries of the machine that it needs beside torch."""
 
 
-def build(
-    options: Options, torch: Torch, directory: str, *, cache: str, environ: Mapping[str, str]
-) -> Bundle:
+def build(request: PluginRequest, directory: str) -> Bundle:
     """Writes the wheel `torch_switchml` for a torch, with the libraries that it links.
 
     Args:
-        options: as for `plugin.build`, and so are `torch` and `directory`.
-        torch: see there.
-        directory: see there.
-        cache: see there.
-        environ: environment of the compiler and of auditwheel.
+        request: as for `plugin.build`; its environment is also that of auditwheel.
+        directory: where the wheel goes; made when it is not there.
 
     Raises:
         ToolError: as `plugin.build` and `write`.
         FileError: the directory cannot be written.
     """
-    _require_programs(environ)
+    _require_programs(request.environ)
     with files.scratch("plugin") as scratch:
-        built = plugin.build(options, torch, scratch, cache=cache, environ=environ)
-        made = write(built, directory, environ)
+        built = plugin.build(request, scratch)
+        made = write(built, directory, request.environ)
         _write_provenance(built, made)
     return made
 

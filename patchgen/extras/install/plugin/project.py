@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import inspect
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchgen import __version__
 from patchgen.core.patch import render
 from patchgen.extras.install.payload import doctor, launch
+from patchgen.extras.install.plugin import virtuals
 from patchgen.extras.install.plugin.wheel import BACKEND, PACKAGE
+from patchgen.options import Options
 from patchgen.system import paths
 from patchgen.system.native import modules as cmake
 
 if TYPE_CHECKING:
-    from patchgen.extras.install.plugin.target import Target
-    from patchgen.options import Options
+    from collections.abc import Iterator
+
+    from patchgen.extras.install.plugin.target import PluginTarget
 
 _OWN = (
     "CMakeLists.txt",
     "Capture.hpp",
-    "Forwarding.inc",
+    "Forwarding.hpp",
     "ProcessGroupSwitchML.cpp",
     "ProcessGroupSwitchML.hpp",
     "QuantizeTensors.hpp",
@@ -30,6 +33,7 @@ _OWN = (
 )
 # What Python imports beside the extension module.
 _MODULES = (
+    "__init__",
     "_guards",
     "_hierarchical",
     "_job",
@@ -47,60 +51,95 @@ _ANSWERED = (
     "barrier",
     "getSequenceNumberForGroup",
 )
+_GROUP = """\
+/// The class that torch's process groups are made of.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/BASE.hpp>
+
+namespace switchml_torch {
+
+using Group = c10d::BASE;
+constexpr char kGroup[] = "BASE";
+
+}  // namespace switchml_torch
+"""
+_BUILT = '''\
+"""Made by switchml-patch {version}: the torch that it is for, and what its groups have."""
+
+TORCH = {torch!a}
+HAS_SEQUENCE = {sequence}
+'''
 
 
 @dataclass(frozen=True)
-class _Place:
+class _PinFields:
     """Fields of a pin that the templates of the patch read."""
 
     version: str
     target: str
 
 
-def library(target: Target) -> str:
-    """The name of the extension module's file."""
+def library(target: PluginTarget) -> str:
+    """Name of the extension module's file."""
     return f"_C{target.suffix}"
 
 
-def sources(options: Options, target: Target) -> dict[str, bytes]:
-    """The CMake project: path to content. Its build makes `library`."""
-    place = _Place(target.torch.version, "_C")
-    made_for = json.dumps({"plugin": target.torch.version, "flags": options.flags})
-    shared = {
-        name: render.text(f"patch/{name}", pin=place, options=options, record=made_for)
-        for name in render.SOURCES
+def share(options: Options) -> dict[str, str]:
+    """Renders the files that the patch has too, by name; homes are set before they are read."""
+    context = {
+        "pin": _PinFields("that is installed", "_C"),
+        "options": Options(options.flags, "/", "/", "/"),
+        "record": "plugin",
     }
-    templates = {name: name for name in _OWN}
-    prefix = "" if target.flight_recorder else "No"
-    templates["FlightRecords.hpp"] = f"{prefix}FlightRecords.hpp"
-    own = {
-        name: render.text(
-            f"plugin/{template}",
-            torch=target.torch,
-            base=target.base,
-            standard=target.standard,
-            definitions=target.definitions,
-            suffix=target.suffix,
-            include_dirs=[*target.torch.include_dirs, target.torch.python_include],
-            methods=[method for method in target.methods if method.name not in _ANSWERED],
-        )
-        for name, template in templates.items()
+    return {name: render.text(f"patch/{name}", **context) for name in render.SOURCES}
+
+
+def sources(options: Options, target: PluginTarget) -> dict[str, bytes]:
+    """Makes the CMake project: path to content. Its build makes `library`."""
+    recorder = "FlightRecords.hpp" if target.flight_recorder else "NoFlightRecords.hpp"
+    handed = [method for method in target.methods if method.name not in _ANSWERED]
+    texts = {
+        **share(options),
+        **{name: render.text(f"plugin/{name}") for name in _OWN},
+        "FlightRecords.hpp": render.text(f"plugin/{recorder}"),
+        "Group.hpp": _GROUP.replace("BASE", target.base),
+        "Methods.inc": "\n".join(map(virtuals.hand_on, handed)),
+        "torch.cmake": "".join(_set_variables(options, target)),
+        cmake.REPRODUCIBLE: cmake.read_module(cmake.REPRODUCIBLE),
     }
-    texts = {**shared, **own, cmake.REPRODUCIBLE: cmake.read_module(cmake.REPRODUCIBLE)}
     return {name: paths.encode(text) for name, text in texts.items()}
 
 
-def modules(target: Target) -> dict[str, bytes]:
-    """The Python files of the package: path in the wheel to content."""
+def _set_variables(options: Options, target: PluginTarget) -> Iterator[str]:
+    """Yields the lines of CMake about a torch, and about the homes of the flags."""
+    torch = target.torch
+    abi = f"_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}"
+    for name, values in {
+        "TORCH_STANDARD": [str(target.standard)],
+        "TORCH_SUFFIX": [target.suffix],
+        "TORCH_DEFINITIONS": [*target.definitions, abi],
+        "TORCH_HEADERS": [*torch.include_dirs, torch.python_include],
+        "TORCH_LIBRARIES": [torch.lib_dir],
+    }.items():
+        yield f"set({name} {' '.join(map(render.quote_cmake, values))})\n"
+    for field in sorted(options.homes):
+        value = render.quote_cmake(getattr(options, field))
+        yield f'set({field.upper()} {value} CACHE PATH "")\n'
+
+
+def modules(target: PluginTarget) -> dict[str, bytes]:
+    """Makes the Python files of the package: path in the wheel to content."""
+    torch = target.torch
+    built = _BUILT.format(
+        version=__version__,
+        torch=(torch.version, torch.commit, torch.cuda),
+        sequence=target.sequence,
+    )
     texts = {
-        f"{PACKAGE}/__init__.py": render.text(
-            "plugin/__init__.py",
-            torch=target.torch,
-            sequence=target.sequence,
-            entry_points=target.entry_points,
-        ),
         f"{BACKEND}.py": render.text(f"plugin/{BACKEND}.py"),
-        f"{PACKAGE}/_patch.py": render.text("patch/switchml.py", pin=None),
+        f"{PACKAGE}/_built.py": built,
+        f"{PACKAGE}/_patch.py": render.text("patch/switchml.py"),
         f"{PACKAGE}/_launch.py": inspect.getsource(launch),
         **{f"{PACKAGE}/doctor/{name}": text for name, text in doctor.read_sources().items()},
         **{f"{PACKAGE}/{name}.py": render.text(f"plugin/{name}.py") for name in _MODULES},

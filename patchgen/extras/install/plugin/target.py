@@ -7,8 +7,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packaging.version import Version
-
 from patchgen.errors import ToolError, file_errors
 from patchgen.extras.install.plugin import virtuals
 
@@ -18,13 +16,13 @@ if TYPE_CHECKING:
     from patchgen.core.torch import Torch
     from patchgen.extras.install.plugin.virtuals import Method
 
-_OLDEST = Version("1.13.0a0")  # before, a Work was a part of ProcessGroup
+_OLDEST = (1, 13)  # before, a Work was a part of ProcessGroup
 _COMPILERS = ("/usr/local/include", "/usr/include")  # where a compiler looks by itself
 _OLDEST_STANDARD = 17  # of our own files
 
 
 @dataclass(frozen=True)
-class Target:
+class PluginTarget:
     """Target of a plugin build: a torch, and how to compile for it."""
 
     torch: Torch
@@ -47,22 +45,23 @@ class Target:
     @property
     def release(self) -> str:
         """The version without its local part, as a requirement names it."""
-        return Version(self.torch.version).public
+        return self.torch.version.partition("+")[0]
 
 
-def inspect(torch: Torch) -> Target:
+def inspect(torch: Torch) -> PluginTarget:
     """Looks at the headers of a torch, and at what its interpreter has said.
 
     Raises:
         ToolError: something that it is compiled with is missing.
         FileError: torch/utils/cpp_extension.py cannot be read.
     """
-    if Version(torch.version) < _OLDEST:
+    major, minor = _read_release(torch.version)
+    if (major, minor) < _OLDEST:
         raise ToolError(
             f"torch {torch.version} of {torch.python}: the plugin is for PyTorch 1.13 and newer; "
             "patch or graft this one"
         )
-    base = "Backend" if Version(torch.version).major > 1 else "ProcessGroup"
+    base = "Backend" if major > 1 else "ProcessGroup"
     header = _find_header(
         os.path.join("torch", "csrc", "distributed", "c10d", f"{base}.hpp"),
         torch.include_dirs,
@@ -73,7 +72,7 @@ def inspect(torch: Torch) -> Target:
     everywhere = [*torch.include_dirs, *_COMPILERS]
     _find_header("pybind11/pybind11.h", everywhere, "pybind11 is missing", "pybind11-dev")
     _find_header("Python.h", [torch.python_include], "Python's headers are missing", "python3-dev")
-    return Target(
+    return PluginTarget(
         torch=torch,
         base=base,
         methods=tuple(virtuals.read(header, base)),
@@ -85,6 +84,11 @@ def inspect(torch: Torch) -> Target:
         sequence=_has(distributed, "ProcessGroupGloo.hpp", "setSequenceNumberForGroup"),
         entry_points=_entry_points(torch.root),
     )
+
+
+def _read_release(version: str) -> tuple[int, int]:
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _find_header(header: str, directories: Sequence[str], what: str, package: str) -> str:

@@ -1,7 +1,7 @@
-"""Virtual methods of a class of torch, read from its header.
+"""Virtual methods of a class of torch, read from its header and handed on to a wrapped group.
 
-It differs from release to release, and a method that is not handed on to the wrapped process group
-would fail for the user only.
+The class differs from release to release, and a method that is not handed on would fail for the
+user only.
 """
 
 from __future__ import annotations
@@ -22,6 +22,34 @@ _TYPES = {"bool", "char", "double", "float", "int", "long", "short", "signed", "
 _CLOSING = {"(": ")", "<": ">", "{": "}"}
 
 
+_BEFORE = {
+    "shutdown": "end();",
+    "setGroupUid": "Group::setGroupUid(a1);",
+    "setTimeout": "limit(a1);",
+    "abort": "giveUp();",
+    "reconfigure": "end();",
+    **dict.fromkeys(
+        ("_reduce_scatter_base", "reduce_scatter_single"),
+        "if (auto work = reduceScattered({a1}, {a2}, a3)) return work;",
+    ),
+    **dict.fromkeys(
+        ("reduce_scatter_tensor_coalesced", "reduce_scatter_single_coalesced"),
+        "if (auto work = reduceScattered(a1, a2, a3)) return work;",
+    ),
+}
+"""Statements of some methods before they call the wrapped group."""
+_RECONFIGURE = """
+    auto work = {call};
+    work->wait();
+    rank_ = wrapped_->getRank();
+    size_ = wrapped_->getSize();
+    agree("/reconfigure/" + std::to_string(a1.uuid),
+          a1.timeout.value_or(std::chrono::milliseconds(0)));
+    return work;"""
+_OPTIONS = {"split": "a3", "merge": "a2"}
+"""Arguments with the options of a new group, by method."""
+
+
 @dataclass(frozen=True)
 class Method:
     """A virtual method: its result, its name and the types of its arguments, as C++."""
@@ -30,6 +58,25 @@ class Method:
     name: str
     arguments: tuple[str, ...]
     const: bool
+
+
+def hand_on(method: Method) -> str:
+    """Writes a method in C++ that calls the one of the wrapped group."""
+    named = [(argument, f"a{number}") for number, argument in enumerate(method.arguments, 1)]
+    declared = ", ".join(f"{argument} {name}" for argument, name in named)
+    given = (f"std::move({name})" if one.endswith("&&") else name for one, name in named)
+    call = f"wrapped_->{method.name}({', '.join(given)})"
+    if method.name == "reconfigure":
+        last = _RECONFIGURE.replace("{call}", call).strip()
+    elif method.name in _OPTIONS and "Store" in "".join(method.arguments):
+        last = f"return adopt(a1, {call}, {_OPTIONS[method.name]}->timeout);"
+    elif "<Work>" in method.result:
+        last = f"return made([&] {{ return {call}; }});"
+    else:
+        last = f"return {call};"
+    body = "\n    ".join(filter(None, (_BEFORE.get(method.name), last)))
+    const = " const" if method.const else ""
+    return f"  {method.result} {method.name}({declared}){const} override {{\n    {body}\n  }}\n"
 
 
 def read(header: str, name: str) -> list[Method]:

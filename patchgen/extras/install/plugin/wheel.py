@@ -1,10 +1,13 @@
-"""A wheel from the files of a package (PyPA, "Binary distribution format")."""
+"""Wheel of the plugin, whose bytes follow from its contents and zlib alone.
+
+Format: PyPA, "Binary distribution format". No build backend writes it, since it is for another
+interpreter than the one that runs this program, and that one may have no package but torch.
+"""
 
 from __future__ import annotations
 
-import io
+import os
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from patchgen import __version__
@@ -20,75 +23,73 @@ BACKEND = "torch_switchml_backend"
 SUMMARY = (
     'The backend "switchml" of torch.distributed: Gloo, with SwitchML in front of its allreduce'
 )
+_METADATA = f"""\
+Metadata-Version: 2.1
+Name: {DISTRIBUTION}
+Version: {{version}}
+Summary: {SUMMARY}
+License: Apache-2.0
+Requires-Dist: torch=={{release}}
+"""
+_WHEEL = f"""\
+Wheel-Version: 1.0
+Generator: switchml-patch {__version__}
+Root-Is-Purelib: false
+Tag: {{tag}}
+"""
+_ENTRY_POINTS = f"""\
+[{{group}}]
+switchml = {BACKEND}:register
+"""
 
 
 @dataclass(frozen=True)
 class Metadata:
     """Metadata of a wheel."""
 
-    version: str
+    release: str
+    """Version of the torch that it requires, which its own version begins with."""
+    local: str
+    """Local part of its version."""
     tag: str
     """Interpreter, ABI and platform."""
-    requires: str
-    entry_points: str | None = None
-    """Group of entry points by which torch finds the backend; None where it looks at none."""
+    group: str | None = None
+    """Group of entry points in which torch finds the backend; None where it looks at none."""
 
     @property
-    def file_name(self) -> str:
-        """Name of the wheel."""
-        return f"{PACKAGE}-{self.version}-{self.tag}.whl"
-
-    @property
-    def directory(self) -> str:
-        """Directory of the metadata in the wheel."""
-        return f"{PACKAGE}-{self.version}.dist-info"
+    def stem(self) -> str:
+        """Name and version, as files of the wheel have them."""
+        return f"{PACKAGE}-{self.release}+{self.local}"
 
     @property
     def files(self) -> dict[str, bytes]:
         """Files of the metadata but RECORD: path in the wheel to content."""
-        texts = {"METADATA": self._metadata, "WHEEL": self._wheel}
-        if self.entry_points is not None:
-            texts["entry_points.txt"] = f"[{self.entry_points}]\nswitchml = {BACKEND}:register\n"
-        return {f"{self.directory}/{name}": text.encode() for name, text in texts.items()}
-
-    @property
-    def _metadata(self) -> str:
-        return f"""\
-Metadata-Version: 2.1
-Name: {DISTRIBUTION}
-Version: {self.version}
-Summary: {SUMMARY}
-License: Apache-2.0
-Requires-Dist: {self.requires}
-"""
-
-    @property
-    def _wheel(self) -> str:
-        return f"""\
-Wheel-Version: 1.0
-Generator: switchml-patch {__version__}
-Root-Is-Purelib: false
-Tag: {self.tag}
-"""
+        version = f"{self.release}+{self.local}"
+        texts = {
+            "METADATA": _METADATA.format(version=version, release=self.release),
+            "WHEEL": _WHEEL.format(tag=self.tag),
+        }
+        if self.group is not None:
+            texts["entry_points.txt"] = _ENTRY_POINTS.format(group=self.group)
+        return {f"{self.stem}.dist-info/{name}": text.encode() for name, text in texts.items()}
 
 
-def write(path: str, contents: Mapping[str, bytes], metadata: Metadata) -> None:
-    """Writes a wheel whose bytes follow from the arguments and zlib alone.
+def write(directory: str, contents: Mapping[str, bytes], metadata: Metadata) -> str:
+    """Writes a wheel; it is replaced at once or not at all.
 
     Args:
-        path: the wheel; replaced at once or not at all.
-        contents: path in the wheel to content.
+        directory: where it goes.
+        contents: path in the wheel to content, without the metadata.
         metadata: what the wheel says of itself.
+
+    Returns:
+        The path of the wheel.
 
     Raises:
         FileError: the file system refused.
     """
-    members = {
-        name: wheel.Member(
-            len(content),
-            executable=False,
-            copy=partial(wheel.copy_stream, name, io.BytesIO(content)),
-        )
-        for name, content in {**contents, **metadata.files}.items()
-    }
-    wheel.write(path, f"{metadata.directory}/RECORD", members, epoch=0)
+    whole = {**contents, **metadata.files}
+    members = {name: wheel.make_member(name, content) for name, content in whole.items()}
+    path = os.path.join(directory, f"{metadata.stem}-{metadata.tag}.whl")
+    wheel.write(path, f"{metadata.stem}.dist-info/RECORD", members, epoch=0)
+    return path

@@ -1,1 +1,1 @@
-"""The SwitchML client library: what an archive was built with, its configuration, the simulator."""
+"""SwitchML's client library: its source, mended, compiled and installed as a SWITCHML_HOME."""

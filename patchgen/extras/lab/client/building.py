@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from patchgen.core.library import config, homes, library, origin
+from patchgen.core.library import archive, config, homes, origin
 from patchgen.errors import file_errors
 from patchgen.extras.lab.client import checkout, mends
 from patchgen.extras.lab.client.mends import COMMIT
@@ -33,7 +33,7 @@ _GENERATED = ("switchml.pb.h", "switchml.grpc.pb.h")
 
 
 @dataclass(frozen=True)
-class Request:
+class ClientRequest:
     """Request for a build of the library. Homes are absolute paths, empty for packages."""
 
     flags: tuple[str, ...]
@@ -56,7 +56,7 @@ class Request:
         return any("grpc_home" in flag.homes for flag in self.set_flags)
 
 
-def mend_sources(request: Request, sources: Mapping[str, bytes]) -> dict[str, bytes]:
+def mend_sources(request: ClientRequest, sources: Mapping[str, bytes]) -> dict[str, bytes]:
     """Applies the mends to the source; returns all files, by path.
 
     Raises:
@@ -68,7 +68,7 @@ def mend_sources(request: Request, sources: Mapping[str, bytes]) -> dict[str, by
 
 
 def install(
-    request: Request,
+    request: ClientRequest,
     sources: Mapping[str, bytes],
     home: str,
     environ: Mapping[str, str] | None = None,
@@ -108,7 +108,7 @@ def install(
     return [*found]
 
 
-def make_project(request: Request, whole: Mapping[str, bytes]) -> dict[str, bytes]:
+def make_project(request: ClientRequest, whole: Mapping[str, bytes]) -> dict[str, bytes]:
     """Makes the files of the CMake project that compiles a mended source, by path."""
     text = resources.files("patchgen.extras.lab.client.project").joinpath(_PROJECT).read_bytes()
     names = (modules.PACKAGES, modules.REPRODUCIBLE)
@@ -117,7 +117,9 @@ def make_project(request: Request, whole: Mapping[str, bytes]) -> dict[str, byte
     return {_PROJECT: text, **included, _SETTINGS: _settings(request), **sources}
 
 
-def collect_files(request: Request, whole: Mapping[str, bytes], build: str) -> dict[str, bytes]:
+def collect_files(
+    request: ClientRequest, whole: Mapping[str, bytes], build: str
+) -> dict[str, bytes]:
     """Collects the files to install once the project is built, by path in the home.
 
     Raises:
@@ -133,7 +135,7 @@ def collect_files(request: Request, whole: Mapping[str, bytes], build: str) -> d
 
 
 def _describe(
-    request: Request,
+    request: ClientRequest,
     whole: Mapping[str, bytes],
     made: Mapping[str, bytes],
     environ: Mapping[str, str],
@@ -149,7 +151,7 @@ def _describe(
             "cxx11_abi": request.cxx11_abi,
             "homes": {name: paths.printable(home) for name, home in needed.items() if home},
         },
-        resolved={"linked": list(library.find_links(made[homes.MODULE].decode()))},
+        resolved={"linked": list(archive.find_links(made[homes.MODULE].decode()))},
         materials=[
             statement.describe_commit(checkout.NAME, checkout.URL, request.commit),
             statement.describe_file("mended source", files.digest(
@@ -164,7 +166,7 @@ def _read(build: str, name: str) -> bytes:
         return file.read()
 
 
-def _settings(request: Request) -> bytes:
+def _settings(request: ClientRequest) -> bytes:
     values = {
         "SWITCHML_FLAGS": ";".join(request.flags),
         "SWITCHML_BACKENDS": ";".join(flag.name for flag in request.set_flags if flag.backend),
@@ -182,7 +184,7 @@ def _settings(request: Request) -> bytes:
     return paths.encode("".join(lines))
 
 
-def _list_libraries(request: Request, *, cards: bool) -> str:
+def _list_libraries(request: ClientRequest, *, cards: bool) -> str:
     """Libraries of the flags, as LIBRARY=PACKAGE, for CMake."""
     flags = [flag for flag in request.set_flags if bool(flag.cards) is cards]
     return ";".join(
@@ -190,7 +192,7 @@ def _list_libraries(request: Request, *, cards: bool) -> str:
     )
 
 
-def _headers(request: Request, sources: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+def _headers(request: ClientRequest, sources: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
     """Yields the headers of the compiled parts, at the paths where upstream installs them."""
     backends = [flag.directory for flag in request.set_flags if flag.backend]
     wanted = {posixpath.join(checkout.LIBRARY, part) for part in ("", *_PARTS, *backends)}

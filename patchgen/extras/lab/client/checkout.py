@@ -33,7 +33,7 @@ _SOURCES = {
 
 
 @dataclass(frozen=True)
-class Origin:
+class CommitOrigin:
     """Origin of the commit: a cache directory of ours, then places, then the network."""
 
     cache: str
@@ -42,12 +42,12 @@ class Origin:
     commit: str = mends.COMMIT
 
 
-def _repository(directory: str, origin: Origin) -> Repository:
+def _repository(directory: str, origin: CommitOrigin) -> Repository:
     git_dir = directory_of(directory) or os.path.join(directory, ".git")
     return Repository(directory, "", (), git_dir, origin.commit, origin.url, NAME)
 
 
-def obtain(directory: str, origin: Origin) -> str | None:
+def obtain(directory: str, origin: CommitOrigin) -> str | None:
     """Makes a directory the commit, without its submodules, which the library does not need.
 
     What is there is verified and never changed. A run that was stopped is continued.
@@ -105,7 +105,7 @@ def find_reference(directory: str) -> str:
     return path
 
 
-def read_sources(origin: Origin, part: str = mends.LIBRARY) -> dict[str, bytes]:
+def read_sources(origin: CommitOrigin, part: str = mends.LIBRARY) -> dict[str, bytes]:
     """Reads the files of a part of SwitchML, by path, verified by their ids.
 
     They are read from git's objects: changes in a work tree do not count.

@@ -26,7 +26,7 @@ def read(original: Original, means: Means) -> Rebuildable:
     wanted, named = {*original.texts("request.mends")}, original.pairs("request.homes")
     options, environ = original.options(), means.make_environ(original)
     known = mends.read_shipped()
-    request = building.Request(
+    request = building.ClientRequest(
         options.flags,
         mends.choose([one.id for one in known if one.id not in wanted], known),
         dpdk_home=named.get("DPDK_HOME", ""),
@@ -43,7 +43,7 @@ def read(original: Original, means: Means) -> Rebuildable:
         return {}
 
     def build(directory: str, _: str) -> str:
-        sources = checkout.read_sources(checkout.Origin(means.cache, means.places))
+        sources = checkout.read_sources(checkout.CommitOrigin(means.cache, means.places))
         building.install(request, sources, paths.from_native(directory), environ)
         return os.path.join(directory, homes.ARCHIVE)
 

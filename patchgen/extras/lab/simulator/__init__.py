@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.core.library import config, homes, origin, settings
 from patchgen.errors import file_errors
-from patchgen.system import files, outputs, paths, ports, statement
+from patchgen.system import files, outputs, paths, statement
 from patchgen.system.native import cache, cmake
 
 if TYPE_CHECKING:
@@ -62,16 +62,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
         OptionsError: `aggregator` is no such address.
         ToolError: a program or library is missing, or the build failed.
         FileError: the prefix cannot be written.
-        ValueError: workers, controller_port or prepostprocessor is out of range.
     """
-    if workers is not None and not 1 <= workers <= config.MAX_WORKERS:
-        raise ValueError(f"workers: {workers} is not within 1 and {config.MAX_WORKERS}")
-    if not 1 <= controller_port <= ports.HIGHEST:
-        raise ValueError(f"controller_port: {controller_port} is no port")
-    if prepostprocessor not in settings.PREPOSTPROCESSORS:
-        raise ValueError(
-            f"prepostprocessor: {prepostprocessor} is none of {settings.PREPOSTPROCESSORS}"
-        )
 
     def text(rank: int | None) -> bytes:
         return config.compose_simulated(

@@ -1,19 +1,20 @@
-"""The simulator's aggregator as a program of its own."""
+"""The simulator's aggregator as a program of its own, and its counters as lines for people."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from patchgen.system import native
+from patchgen.system import native, tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 PROGRAM = "switchml-aggregator"
 
 _SOURCE = os.path.dirname(os.path.abspath(__file__))
 _SOURCES = (".cc", ".h", ".txt")
+_WORKER = {"rank": "rank", "joined": "joined", "received": "bytes in", "sent": "bytes out"}
 
 
 def build(cache: str, environ: Mapping[str, str]) -> str:
@@ -36,3 +37,23 @@ def build(cache: str, environ: Mapping[str, str]) -> str:
         options=("-DAGGREGATOR=ON",),
     )  # fmt: skip
     return native.get_or_build(project, cache, environ).path
+
+
+def lines(counters: Mapping[str, Any]) -> Iterator[str]:
+    """A table of the workers, where there were any, and a line of the sums.
+
+    Args:
+        counters: as the program writes them.
+    """
+    workers = [worker for worker in counters["workers"] if worker["joined"]]
+    if workers:
+        rows = [[f"{worker[name]:,}" for name in _WORKER] for worker in workers]
+        yield from tables.lines([*_WORKER.values()], rows)
+        yield ""
+    told = [tables.counted(counters["sessions"], "session")]
+    if counters["broken"]:
+        told.append(f"{counters['broken']:,} of them ended by a fault")
+    told.append(f"{tables.counted(counters['jobs'], 'sum')} of {counters['elements']:,} elements")
+    if counters["refused"]:
+        told.append(f"{tables.counted(counters['refused'], 'worker')} refused")
+    yield ", ".join(told)

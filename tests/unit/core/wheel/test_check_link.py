@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchgen.core.library.library import Archive
+from patchgen.core.library.archive import Archive
 from patchgen.core.patch import pins
 from patchgen.core.wheel.check import CheckRequest, advice, link
 from patchgen.core.wheel.check.client import Client

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from support import quantize_model
 
-from patchgen.extras.accuracy.blocks import Block
 from patchgen.extras.accuracy.buckets import Buckets
 from patchgen.extras.accuracy.fixed_point import INT32_MAX, FixedPoint, may_overflow
 from patchgen.extras.accuracy.lanes import Lanes
+from patchgen.extras.accuracy.methods import Block
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

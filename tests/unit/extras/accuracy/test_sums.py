@@ -7,25 +7,23 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from patchgen.extras.accuracy import blocks
-from patchgen.extras.accuracy.blocks import Block
-from patchgen.extras.accuracy.deviation import Binade, Deviation
-from patchgen.extras.accuracy.distributions import DISTRIBUTIONS, Random
-from patchgen.extras.accuracy.exact import exact_sum
-from patchgen.extras.accuracy.methods import Float32
+from patchgen.extras.accuracy import methods
+from patchgen.extras.accuracy.deviation import Binade, Deviation, exact_sum
+from patchgen.extras.accuracy.methods import Block, Float32
+from patchgen.extras.accuracy.tensors import DISTRIBUTIONS, Random
 
 F = np.float32
 
 
 def test_cuts_keep_units_whole() -> None:
-    found = list(blocks.cut([range(10), range(10, 10), range(10, 17)], 3, 7))
+    found = list(methods.cut([range(10), range(10, 10), range(10, 17)], 3, 7))
     assert found == [Block(0, 6, 0), Block(6, 10, 0), Block(10, 16, 2), Block(16, 17, 2)]
-    assert list(blocks.cut([range(5)], 3, 1)) == [Block(0, 3, 0), Block(3, 5, 0)]
+    assert list(methods.cut([range(5)], 3, 1)) == [Block(0, 3, 0), Block(3, 5, 0)]
 
 
 @pytest.mark.parametrize(("numel", "parts"), [(0, 2), (1, 4), (10, 4), (12, 3)])
 def test_shares_differ_by_one_element(numel: int, parts: int) -> None:
-    found = list(blocks.shares(numel, parts))
+    found = list(methods.shares(numel, parts))
     assert [element for share in found for element in share] == list(range(numel))
     sizes = [len(share) for share in found]
     assert sizes == sorted(sizes, reverse=True)
@@ -112,7 +110,7 @@ def test_float32_is_added_in_rank_order() -> None:
 def test_values_do_not_depend_on_the_cuts(name: str) -> None:
     tensors = Random(name, 2.0, 7, 3, 1000)
     (whole,) = tensors.read([Block(0, 1000, 0)])
-    parts = list(tensors.read(blocks.cut([range(1000)], 1, 33)))
+    parts = list(tensors.read(methods.cut([range(1000)], 1, 33)))
     assert np.array_equal(np.concatenate(parts, axis=1), whole)
     assert whole.dtype == F
     assert whole.shape == (3, 1000)

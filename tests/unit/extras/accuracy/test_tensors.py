@@ -10,7 +10,7 @@ import pytest
 
 from patchgen.errors import FileError, OptionsError
 from patchgen.extras.accuracy import tensors
-from patchgen.extras.accuracy.blocks import Block, cut
+from patchgen.extras.accuracy.methods import Block, cut
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 from patchgen.core.library import config
 from patchgen.core.library.config import compose_simulated
 from patchgen.errors import OptionsError
-from patchgen.extras.lab.simulator import counters as shown
+from patchgen.extras.lab.simulator import aggregator
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,13 @@ def counters(**changes: Any) -> dict[str, Any]:
 
 
 def test_nobody_came() -> None:
-    assert [*shown.lines(counters())] == ["0 sessions, 0 sums of 0 elements"]
+    assert [*aggregator.lines(counters())] == ["0 sessions, 0 sums of 0 elements"]
 
 
 def test_workers_have_a_table_and_faults_are_told() -> None:
     workers = [{"rank": 0, "joined": 2, "received": 12345, "sent": 678}, *counters()["workers"][1:]]
     told = [
-        *shown.lines(
+        *aggregator.lines(
             counters(workers=workers, sessions=2, broken=1, refused=1, jobs=1, elements=5000)
         )
     ]

@@ -10,7 +10,7 @@ import pytest
 from patchgen.core.patch import pins, render
 from patchgen.core.torch import Torch
 from patchgen.extras.install.plugin import project
-from patchgen.extras.install.plugin.target import Target
+from patchgen.extras.install.plugin.target import PluginTarget
 from patchgen.extras.install.plugin.virtuals import Method
 from patchgen.options import Options
 
@@ -19,7 +19,7 @@ TORCH = Torch(
     gloo=True, root="/opt/torch's", python_include="/usr/include/python3.11",
     purelib="/usr/lib", tag="cp311",
 )  # fmt: skip
-TARGET = Target(
+TARGET = PluginTarget(
     torch=TORCH,
     base="Backend",
     methods=(
@@ -50,14 +50,15 @@ def test_delegate_is_the_one_of_the_patch() -> None:
 def test_flags_are_those_of_the_options() -> None:
     text = project.sources(OPTIONS, TARGET)["switchml.cmake"].decode()
     assert "set(SWITCHML_FLAGS DPDK)" in text
-    assert 'switchml_home(SWITCHML_HOME "/opt/switch ml")' in text
+    text = project.sources(OPTIONS, TARGET)["torch.cmake"].decode()
+    assert 'set(SWITCHML_HOME "/opt/switch ml" CACHE PATH "")' in text
+    assert 'set(GRPC_HOME "/opt/grpc" CACHE PATH "")' in text
 
 
 def test_what_torch_lets_decide_is_handed_on() -> None:
-    text = " ".join(project.sources(OPTIONS, TARGET)["Forwarding.inc"].decode().split())
-    assert "class Forwarding : public Backend" in text
+    text = " ".join(project.sources(OPTIONS, TARGET)["Methods.inc"].decode().split())
     assert "void shutdown() override { end(); return wrapped_->shutdown(); }" in text
-    assert "Backend::setGroupUid(a1); return wrapped_->setGroupUid(a1);" in text
+    assert "Group::setGroupUid(a1); return wrapped_->setGroupUid(a1);" in text
     handed = "void hook(std::function<void()>&& a1, int a2) const override"
     assert f"{handed} {{ return wrapped_->hook(std::move(a1), a2); }}" in text
     assert "allreduce" not in text
@@ -73,13 +74,13 @@ def test_groups_that_are_made_of_the_wrapped_one() -> None:
         Method("c10::intrusive_ptr<Work>", "reconfigure", ("const Options&",), const=False),
     )
     target = dataclasses.replace(TARGET, methods=methods)
-    text = " ".join(project.sources(OPTIONS, target)["Forwarding.inc"].decode().split())
+    text = " ".join(project.sources(OPTIONS, target)["Methods.inc"].decode().split())
     assert "return adopt(a1, wrapped_->split(a1, a2, a3), a3->timeout);" in text
     assert "return adopt(a1, wrapped_->merge(a1, a2, a3, a4), a2->timeout);" in text
     assert "return made([&] { return wrapped_->broadcast(a1); });" in text
     assert "end(); auto work = wrapped_->reconfigure(a1); work->wait();" in text
     before = dataclasses.replace(target, methods=(dataclasses.replace(methods[0], arguments=()),))
-    text = project.sources(OPTIONS, before)["Forwarding.inc"].decode()
+    text = project.sources(OPTIONS, before)["Methods.inc"].decode()
     assert "return wrapped_->split();" in text, "older releases give it no Store"
 
 
@@ -91,9 +92,9 @@ def test_flight_recorder(*, reachable: bool) -> None:
 
 
 def test_paths_and_definitions_are_quoted_for_cmake() -> None:
-    text = project.sources(OPTIONS, TARGET)["CMakeLists.txt"].decode()
+    text = project.sources(OPTIONS, TARGET)["torch.cmake"].decode()
     assert '"PYBIND11_STDLIB=\\"_libstdcpp\\""' in text
-    assert 'target_link_directories(_C PRIVATE "/opt/torch\'s/lib")' in text
+    assert 'set(TORCH_LIBRARIES "/opt/torch\'s/lib")' in text
 
 
 @pytest.mark.parametrize("cuda", [None, "13.0"])
@@ -103,19 +104,19 @@ def test_module_is_python_and_knows_its_torch(cuda: str | None) -> None:
     assert modules["torch_switchml/doctor/__main__.py"]
     names = {name.rpartition("/")[2] for name in modules if name.count("/") == 1}
     assert names == {
-        "__init__.py", "_guards.py", "_hierarchical.py", "_job.py", "_launch.py", "_layers.py",
-        "_patch.py", "_plan.py", "_quantized.py", "_settings.py", "cgx.py",
+        "__init__.py", "_built.py", "_guards.py", "_hierarchical.py", "_job.py", "_launch.py",
+        "_layers.py", "_patch.py", "_plan.py", "_quantized.py", "_settings.py", "cgx.py",
     }  # fmt: skip
     for text in modules.values():
         ast.parse(text)
     built_for = ("2.13.0+cpu", "cf30153c", cuda)
-    module = ast.parse(modules["torch_switchml/__init__.py"])
+    module = ast.parse(modules["torch_switchml/_built.py"])
     values = {
         node.targets[0].id: node.value
         for node in module.body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }
-    assert ast.literal_eval(values["_BUILT_FOR"]) == built_for
+    assert ast.literal_eval(values["TORCH"]) == built_for
 
 
 def test_release_has_no_local_part() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import re
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from patchgen.templates import DIRECTORY
 
 import patchgen
 from patchgen.errors import OptionsError
-from patchgen.extras.install.plugin import backend, sdist
+from patchgen.extras.install.plugin import backend, project, sdist
 from patchgen.extras.lab import simulator
 from patchgen.extras.lab.client import mends
 from patchgen.options import Options, resolve
@@ -65,14 +67,22 @@ def test_the_archive_has_the_package_as_it_is(tmp_path: Path) -> None:
     found = contents(sdist.write(options(tmp_path), str(tmp_path)))
     for module in PACKAGE.rglob("*.py"):
         assert found[f"patchgen/{module.relative_to(PACKAGE)}"] == module.read_bytes()
-    templates = [path for path in Path(DIRECTORY).rglob("*") if path.suffix in {".cpp", ".j2"}]
+    templates = [path for path in Path(DIRECTORY).rglob("*") if path.suffix in {".cpp", ".hpp"}]
     assert len(templates) > 10
     for template in templates:
         name = f"patchgen/templates/{template.relative_to(DIRECTORY)}"
         assert found[name] == template.read_bytes()
-    assert "vendor/jinja2/__init__.py" in found
-    licences = {name.split("/")[1].partition("-")[0] for name in found if "/LICENSE" in name}
-    assert licences == {*sdist.LIBRARIES}
+    assert not [name for name in found if name.endswith(".j2")]
+    flags = found["patchgen/templates/patch/switchml.cmake"].decode()
+    assert flags == project.share(options(tmp_path))["switchml.cmake"]
+
+
+def test_a_build_needs_no_library(tmp_path: Path) -> None:
+    archive = sdist.write(options(tmp_path), str(tmp_path))
+    subprocess.run(["tar", "-xf", archive, "--strip-components=1", "-C", tmp_path], check=True)
+    code = "import patchgen.extras.install.plugin.backend, torch_switchml_build"
+    subprocess.run([sys.executable, "-ISc", f"import sys; sys.path.insert(0, '.'); {code}"],
+                   cwd=tmp_path, check=True)  # fmt: skip
 
 
 def test_metadata(tmp_path: Path) -> None:

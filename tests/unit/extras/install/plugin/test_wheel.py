@@ -8,34 +8,32 @@ import hashlib
 import io
 import os
 import zipfile
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from patchgen.errors import FileError
 from patchgen.extras.install.plugin import wheel
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 CONTENTS = {"torch_switchml/__init__.py": b"import torch\n", "torch_switchml/_C.so": b"\x7fELF"}
 VERSION = "2.13.0+switchml.dpdk"
 TAG = "cp311-cp311-linux_x86_64"
-METADATA = wheel.Metadata(VERSION, TAG, "torch==2.13.0")
 
 
-def write(directory: Path, contents: dict[str, bytes]) -> Path:
-    path = directory / METADATA.file_name
-    wheel.write(str(path), contents, METADATA)
-    return path
+def write(directory: Path, contents: dict[str, bytes], group: str | None = None) -> Path:
+    metadata = wheel.Metadata("2.13.0", "switchml.dpdk", TAG, group)
+    return Path(wheel.write(str(directory), contents, metadata))
+
+
+def read(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
 def test_record_and_metadata(tmp_path: Path) -> None:
     path = write(tmp_path, CONTENTS)
     assert path.name == "torch_switchml-2.13.0+switchml.dpdk-cp311-cp311-linux_x86_64.whl"
-    with zipfile.ZipFile(path) as archive:
-        contents = {name: archive.read(name) for name in archive.namelist()}
+    contents = read(path)
     metadata = "torch_switchml-2.13.0+switchml.dpdk.dist-info"
     record = contents.pop(f"{metadata}/RECORD").decode()
     rows = {row[0]: row[1:] for row in csv.reader(io.StringIO(record))}
@@ -52,10 +50,10 @@ def test_record_and_metadata(tmp_path: Path) -> None:
     assert f"Tag: {TAG}" in contents[f"{metadata}/WHEEL"].decode().splitlines()
 
 
-def test_entry_point() -> None:
-    path = f"torch_switchml-{VERSION}.dist-info/entry_points.txt"
-    assert path not in METADATA.files
-    content = replace(METADATA, entry_points="torch.distributed.backends").files[path]
+def test_entry_point(tmp_path: Path) -> None:
+    name = f"torch_switchml-{VERSION}.dist-info/entry_points.txt"
+    assert name not in read(write(tmp_path, CONTENTS))
+    content = read(write(tmp_path, CONTENTS, "torch.distributed.backends"))[name]
     assert content.decode().splitlines() == [
         "[torch.distributed.backends]",
         "switchml = torch_switchml_backend:register",
@@ -74,4 +72,4 @@ def test_same_contents_same_bytes(tmp_path: Path) -> None:
 
 def test_no_directory(tmp_path: Path) -> None:
     with pytest.raises(FileError):
-        wheel.write(str(tmp_path / "none" / "x.whl"), CONTENTS, METADATA)
+        write(tmp_path / "none", CONTENTS)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.core.library.homes import ARCHIVE, MODULE
+from patchgen.errors import TreeError
 from patchgen.options import BACKENDS, DUMMY, FLAGS
 from patchgen.system import paths
 
@@ -33,8 +34,8 @@ _MARK = re.compile(
 )
 
 
-class ArchiveError(Exception):
-    """Archive that cannot be used; the message says why, without the path."""
+class ArchiveError(TreeError):
+    """Archive that is no client library; the reason says why, without the path."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,11 @@ def read(home: str) -> Archive:
         header = os.path.join(home, "include/switchml/common.h")
         with open(paths.encode(header), "rb") as file:
             simulator = b"define SWITCHML_SIMULATOR" in file.read()
-    return examine(data, simulator=simulator)
+    try:
+        return examine(data, simulator=simulator)
+    except ArchiveError as error:
+        name = paths.printable(os.path.join(home, ARCHIVE))
+        raise ArchiveError(f"{name}: {error}", reason=error.reason) from error
 
 
 def _open(name: str) -> Data:

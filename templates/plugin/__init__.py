@@ -1,13 +1,7 @@
 """The backend "switchml" of torch.distributed: Gloo, with SwitchML in front of its allreduce.
 
-@% if entry_points %@
-    import torch.distributed
-@% else %@
-    import torch.distributed, torch_switchml
-@% endif %@
-    torch.distributed.init_process_group("switchml")
-
-Made by switchml-patch @{ version }@ for torch @{ torch.version }@.
+import torch.distributed, torch_switchml
+torch.distributed.init_process_group("switchml")
 """
 
 import atexit
@@ -19,17 +13,17 @@ import warnings
 import torch
 import torch.distributed as dist
 import torch_switchml_backend
+from torch_switchml._built import HAS_SEQUENCE, TORCH
 
-_BUILT_FOR = (@{ torch.version | py }@, @{ torch.commit | py }@, @{ torch.cuda | py }@)
 _PRESENT = (torch.__version__, torch.version.git_version, torch.version.cuda)
-if _PRESENT != _BUILT_FOR:
+if _PRESENT != TORCH:
     _WORDS = "torch %s (commit %s, CUDA %s)"
     raise ImportError(
-        f"torch_switchml was built for {_WORDS % _BUILT_FOR}, and this is {_WORDS % _PRESENT}; "
+        f"torch_switchml was built for {_WORDS % TORCH}, and this is {_WORDS % _PRESENT}; "
         f"build it again with: switchml-patch plugin build --torch {sys.executable}"
     )
 
-from torch_switchml import _C, _guards, _launch, _patch  # of another torch it could crash
+from torch_switchml import _C, _guards, _launch, _patch  # of another torch they could crash
 from torch_switchml._hierarchical import HierarchicalState, hierarchical_hook
 from torch_switchml._quantized import QuantizedState, quantized_hook
 
@@ -51,7 +45,7 @@ def is_patched():
 
 
 def report():
-    """The state of this process as a dict: see report() of torch.distributed.switchml."""
+    """The state of this process as a dict: see torch.distributed.switchml."""
     return _patch.report() if _PATCHED else json.loads(_C.report().decode("utf-8", "replace"))
 
 
@@ -94,9 +88,8 @@ def _gloo(options, given):
     if hasattr(own, "global_ranks_in_group"):
         own.global_ranks_in_group = options.global_ranks_in_group
         own.group_name = options.group_id
-@% if sequence %@
-    gloo._set_sequence_number_for_group()
-@% endif %@
+    if HAS_SEQUENCE:
+        gloo._set_sequence_number_for_group()
     return gloo, timeout
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support import unprivileged
 
-from patchgen.core.library import library
+from patchgen.core.library import archive
+from patchgen.core.library.archive import Archive, ArchiveError, Mark, examine
 from patchgen.core.library.homes import MODULE
-from patchgen.core.library.library import Archive, ArchiveError, Mark, examine
 from patchgen.core.wheel.check import homes
 from patchgen.core.wheel.check.client import find_client
 from patchgen.options import resolve
@@ -119,7 +119,7 @@ def make_home(root: Path, data: bytes | None, *, simulator: bool = False) -> str
 def test_a_home_in_any_directory(tmp_path: Path) -> None:
     name = os.fsdecode(b"a b\xff")
     home = make_home(tmp_path / name, built("DUMMY", "abi"), simulator=True)
-    found = library.read(home)
+    found = archive.read(home)
     assert found.simulator
     assert found.about == "the simulator, which stands in for every backend"
 
@@ -189,12 +189,12 @@ def test_the_driver_of_the_card_is_told(tmp_path: Path, content: bytes, *, ok: b
 
 def test_what_a_home_links_with(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    assert library.read_links(str(home)) is None
+    assert archive.read_links(str(home)) is None
     (home / "lib/pkgconfig").mkdir(parents=True)
     (home / MODULE).write_text(
         "prefix=${pcfiledir}/../..\nwith_DPDK= /opt/my dpdk\nwith_gRPC=1.51.1 packages\n"
     )
-    assert library.read_links(str(home)) == ("DPDK (/opt/my dpdk)", "gRPC 1.51.1 (packages)")
+    assert archive.read_links(str(home)) == ("DPDK (/opt/my dpdk)", "gRPC 1.51.1 (packages)")
     options = resolve({"switchml_home": str(home), "dpdk": True}, {}, "/")
     row = homes.read_links(options)
     assert row is not None

@@ -72,7 +72,7 @@ PYBIND11_MODULE(_C, module) {
   // does.
   pybind11::class_<ProcessGroupSwitchML, c10::intrusive_ptr<ProcessGroupSwitchML>> wrapper(
       module, "ProcessGroupSwitchML",
-      pybind11::module_::import("torch._C._distributed_c10d").attr("@{ base }@"));
+      pybind11::module_::import("torch._C._distributed_c10d").attr(switchml_torch::kGroup));
   defineTimeout(wrapper, 0);
   // Where a group is split, torch calls it in ranks that get no part. Gloo needs nothing there.
   wrapper.def("perform_nocolor_split", [](const Group& /*group*/, const at::Device& /*device*/) {});

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from patchgen.core.torch.payload import torch_probe as probe
 from patchgen.errors import ToolError
 from patchgen.system import interpreter
 from patchgen.system.native import cache
-from patchgen.system.payload import probe
+from patchgen.system.process import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -195,5 +197,23 @@ def probe_torch(
     Raises:
         ToolError: the program cannot be started, or is no Python interpreter.
     """
-    interpreter.ask(python, environ, limit=limit)
-    return read_answers(interpreter.ask(python, environ, torch=True, flags=("-B",), limit=limit))
+    interpreter.ask(python, environ, limit=min(limit, LIMIT))
+    program = _call("look_at_torch")
+    return read_answers(
+        interpreter.ask(python, environ, program=program, flags=("-B",), limit=limit)
+    )
+
+
+def has_hook(python: str, environ: Mapping[str, str]) -> bool:
+    """Returns True where an interpreter has the import hook of a graft.
+
+    Raises:
+        ToolError: the program cannot be started, or is no Python interpreter.
+    """
+    asked = interpreter.ask(python, environ, program=_call("look_before_import"))
+    return asked.found.get(probe.HOOK) is not None
+
+
+def _call(function: str) -> bytes:
+    """Text of the probe, with the call of a function."""
+    return Path(probe.__file__).read_bytes() + f"\n{function}(answer)\n".encode("ascii")

@@ -1,0 +1,108 @@
+"""Probe of an interpreter's torch, and of SwitchML in it.
+
+An interpreter runs it behind the probe of itself, in the same process, whose function `answer` each
+call is given. Runs under Python 3.6 and newer with any torch since 1.7.
+"""
+
+import ctypes
+import importlib
+import importlib.util
+import os
+import sys
+from typing import Any, Callable
+
+WHERE, TORCH = "where", "torch"
+HOOK = "switchml_graft"
+PATCH = "torch.distributed.switchml"
+LIBRARY = "library"
+PLUGIN = "torch_switchml"
+
+
+def where() -> "str | None":
+    """Directory of torch, which is not imported."""
+    spec = importlib.util.find_spec("torch")
+    return os.path.dirname(os.path.abspath(spec.origin)) if spec and spec.origin else None
+
+
+def imported() -> "dict[str, Any]":
+    """Facts about torch, which is imported."""
+    import torch
+
+    distributed = importlib.import_module("torch.distributed")
+    extension = getattr(torch, "_C", None)
+    names = ("_PYBIND11_COMPILER_TYPE", "_PYBIND11_STDLIB", "_PYBIND11_BUILD_ABI")
+    defined = {name[1:]: getattr(extension, name, None) for name in names}
+    return {
+        "version": str(torch.__version__),
+        "commit": torch.version.git_version,
+        "cuda": torch.version.cuda,
+        "root": os.path.dirname(os.path.abspath(torch.__file__)),
+        "cxx11_abi": bool(getattr(extension, "_GLIBCXX_USE_CXX11_ABI", False)),
+        "gloo": hasattr(distributed, "ProcessGroupGloo"),
+        "pybind11": {name: value for name, value in defined.items() if value},
+    }
+
+
+def hook() -> "dict[str, Any] | None":
+    """Graft that the import hook has to load, and has loaded."""
+    module = sys.modules.get(HOOK)  # type: Any
+    finders = [one for one in sys.meta_path if type(one).__module__ == HOOK]  # type: list[Any]
+    if module is None:
+        return None
+    # The hook may be of another version, in which the method had another name.
+    names = ("named_graft", "wanted")
+    methods = [getattr(one, name, None) for one in finders[:1] for name in names]
+    find_graft = next(filter(None, methods), None)
+    return {
+        "wanted": find_graft() if find_graft else None,
+        "loaded": getattr(module, "loaded", None),
+        "problem": getattr(module, "problem", ""),
+    }
+
+
+def report(name: str) -> "Callable[[], Any]":
+    """Function that asks a module for its report."""
+    return lambda: importlib.import_module(name).report()
+
+
+class DlInfo(ctypes.Structure):
+    """Dl_info of dladdr(3)."""
+
+    _fields_ = (
+        ("fname", ctypes.c_char_p),
+        ("fbase", ctypes.c_void_p),
+        ("sname", ctypes.c_char_p),
+        ("saddr", ctypes.c_void_p),
+    )
+
+
+def library() -> "str | None":
+    """File whose switchml_torch_report this process finds."""
+    for path in (None, sys.modules["torch"]._C.__file__):
+        try:
+            function = ctypes.CDLL(path).switchml_torch_report
+        except (AttributeError, OSError):
+            continue
+        info = DlInfo()
+        if ctypes.CDLL(None).dladdr(ctypes.cast(function, ctypes.c_void_p), ctypes.byref(info)):
+            return os.fsdecode(info.fname)
+    return None
+
+
+def look_before_import(answer: "Callable[[str, Callable[[], Any]], bool]") -> None:
+    """Looks at the hook of a graft, and for torch, which is not imported."""
+    answer(HOOK, hook)
+    answer(WHERE, where)
+
+
+def look_at_torch(answer: "Callable[[str, Callable[[], Any]], bool]") -> None:
+    """Looks at torch, and at its support of SwitchML, and ends the process."""
+    look_before_import(answer)
+    done = answer(TORCH, imported)
+    answer(HOOK, hook)
+    if done:
+        if importlib.util.find_spec(PATCH) is not None and answer(PATCH, report(PATCH)):
+            answer(LIBRARY, library)
+        if importlib.util.find_spec(PLUGIN) is not None:
+            answer(PLUGIN, report(PLUGIN))
+    os._exit(0)  # all is told, and to take torch apart takes a third of a second
