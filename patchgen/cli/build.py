@@ -40,7 +40,6 @@ class _Build:
     jobs: int | None
     accepted: tuple[str, ...]
     configs: tuple[str, ...]
-    install: bool
     dry_run: bool
     as_json: bool
 
@@ -69,7 +68,6 @@ class _Build:
 )
 @params.accept_option
 @params.config_option
-@click.option("--install", is_flag=True, help="Install the wheel for the interpreter.")
 @click.option(
     "--dry-run", is_flag=True, help="Print the plan, and what `check` refuses, and do nothing."
 )
@@ -81,7 +79,6 @@ def build(asked: _Build) -> None:
     Started again it goes on where it was stopped, and does again only what has other inputs.
     """
     from patchgen.core import wheel  # no other command needs it
-    from patchgen.core.wheel import delivery
 
     request = _read_request(asked)
     if asked.dry_run:
@@ -94,9 +91,7 @@ def build(asked: _Build) -> None:
         return
     with progress():
         made = wheel.build(request, _announce)
-        if asked.install:
-            delivery.install(made)
-    print_json(_data(made)) if asked.as_json else say_all(_lines(made, installed=asked.install))
+    print_json(_data(made)) if asked.as_json else say_all(_lines(made))
 
 
 def _announce(plan: Plan) -> None:
@@ -177,17 +172,14 @@ def _plan_data(plan: Plan) -> dict[str, object]:
     }
 
 
-def _lines(made: Delivered, *, installed: bool) -> Iterator[str]:
+def _lines(made: Delivered) -> Iterator[str]:
     yield made.wheel
     yield f"  sha256 {made.sha256}"
     yield from (f"  {path}" for path in made.beside)
     if made.moved:
         yield f"moved the previous wheel, built from other inputs, to {made.moved}"
-    if installed:
-        yield f"installed for {made.python}; what goes with it:"
-    else:
-        yield "install it, and what goes with it:"
-    yield from (f"  {command}" for command in made.commands[installed:])
+    yield "install it, and what goes with it:"
+    yield from (f"  {command}" for command in made.commands)
 
 
 def _data(made: Delivered) -> dict[str, object]:

@@ -64,7 +64,7 @@ class _Uninstall:
     user: bool
 
 
-def _build(request: _Source, output: str | None) -> str:
+def _build_graft(request: _Source, output: str | None) -> str:
     """Builds the graft into a file, or into BUILDDIR; returns its path."""
     from patchgen.extras.install import graft as grafts
 
@@ -137,7 +137,7 @@ def _source_options(command: params.Command) -> params.Command:
 def build(request: _Build) -> None:
     """Compiles a graft and tries it in its torch."""
     output = request.output
-    target = _build(request, None if output is None else os.path.join(os.getcwd(), output))
+    target = _build_graft(request, None if output is None else os.path.join(os.getcwd(), output))
     shown = paths.printable(paths.from_native(target))
     say(
         f"{shown}: load it with: switchml-patch graft install --library, "
@@ -169,7 +169,7 @@ def install(request: _Install) -> None:
     with files.scratch("graft") as directory:
         if library is None:
             installing.check(python, os.environ, user=request.user)
-            library = _build(request, os.path.join(directory, _NAME))
+            library = _build_graft(request, os.path.join(directory, _NAME))
         else:
             why = grafts.misfit(grafts.read(library), params.torch_of(python).root)
             if why:

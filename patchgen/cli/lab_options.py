@@ -61,13 +61,13 @@ class LabRequest:
         Raises:
             OptionsError: one cannot be read, or the lab makes them.
         """
-        from patchgen.extras.train.configs import read_config
+        from patchgen.core.library import config
 
         if self.wanted and named:
             raise OptionsError("--lab: it makes the configurations; drop --config")
         found = [] if self.wanted else [*named] or [*filter(None, [os.environ.get(CONFIG)])]
         for path in found:
-            read_config(os.path.abspath(path))
+            config.load(os.path.abspath(path))
         return [os.path.abspath(path) for path in found]
 
 

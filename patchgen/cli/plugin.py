@@ -47,7 +47,7 @@ class _Sdist:
     output: str | None
 
 
-def _build(
+def _build_wheel(
     request: _Install, python: str, directory: str | None, *, bundled: bool = False
 ) -> Bundle:
     """Builds a wheel in a directory, or in BUILDDIR, with the libraries that it links or without.
@@ -92,7 +92,7 @@ def _build(
 def build(request: _Build) -> None:
     """Compiles the plugin and writes its wheel, for one torch and one interpreter."""
     python = interpreter.locate(request.torch_python)
-    made = _build(request, python, request.output, bundled=request.bundled)
+    made = _build_wheel(request, python, request.output, bundled=request.bundled)
     say(f"wrote {made.path}")
     if request.bundled:
         say(f"it has {len(made.inside)} libraries of this machine, in torch_switchml.libs")
@@ -115,7 +115,7 @@ def install(request: _Install) -> None:
     python = interpreter.locate(request.torch_python)
     installing.check(python, os.environ)
     with files.scratch("plugin") as directory:
-        made = _build(request, python, directory)
+        made = _build_wheel(request, python, directory)
         with progress():
             installing.install(python, made.path, os.environ)
     say(f'installed for {python}: init_process_group("switchml") uses it')

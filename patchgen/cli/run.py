@@ -122,13 +122,15 @@ def run(asked: _Run) -> None:
     with progress():
         setup = prepare(job)
     say_all(setup.notes)
+    interrupted = None
     try:
         with _printing(job, asked) as (watched, output):
             result = run_job(watched, setup, output)
-    except Interrupted as interrupted:
-        _show_result(interrupted.result, asked)
-        raise
+    except Interrupted as error:
+        result, interrupted = error.result, error
     _show_result(result, asked)
+    if interrupted is not None:
+        raise interrupted
     end(result.code)
 
 
@@ -148,6 +150,7 @@ def _read_job(asked: _Run) -> Job:
     workers = 0 if asked.once else asked.workers or several
     cwd = os.getcwd()
     argv, python = command.resolve_command(asked.command, asked.torch, cwd, os.environ)
+    notes = [] if asked.once else [*command.warn_of_launcher(os.environ, workers)]
     return Job(
         command=argv,
         python=python,
@@ -163,7 +166,7 @@ def _read_job(asked: _Run) -> Job:
         require=asked.require,
         lab=asked.lab.wanted,
         faults=asked.lab.faults,
-        notes=[] if asked.once else [*command.warn_of_launcher(os.environ, workers)],
+        notes=notes,
     )
 
 

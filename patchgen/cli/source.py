@@ -31,7 +31,6 @@ class _Request:
     without: tuple[str, ...]
     everything: bool
     listed: bool
-    jobs: int
     cache: str | None
     as_json: bool
 
@@ -56,14 +55,6 @@ class _Request:
     help="Print which repositories are needed, nested ones too, with commit and address, and "
     "whether DIR has them. Nothing is written there.",
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=4,
-    show_default=True,
-    metavar="N",
-    help="Repositories that are fetched at once.",
-)
 @params.cache_option
 @json_option
 @params.into(_Request)
@@ -85,7 +76,6 @@ def source(request: _Request) -> None:
         without=request.without,
         everything=request.everything,
         places=request.places.find(),
-        jobs=request.jobs,
     )
     native = paths.from_native(place)
     if request.listed:

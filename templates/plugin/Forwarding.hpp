@@ -1,12 +1,11 @@
-/// Everything that the class of torch's process groups lets a subclass decide, handed on to the group
-/// that is wrapped.
+/// Everything that the class of torch's process groups lets a subclass decide, handed on to the
+/// group that is wrapped.
 #pragma once
-
-#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
 #include <mutex>
 #include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 #include <vector>
 
@@ -47,21 +46,21 @@ class Forwarding : public Group {
   /// Called before the wrapped group is shut down, or has other ranks.
   virtual void end() = 0;
 
-  /// Lets the ranks agree on whether the group delegates from here on. Where it is not positive, the
-  /// timeout is that of the group.
+  /// Lets the ranks agree on whether the group delegates from here on. Where it is not positive,
+  /// the timeout is that of the group.
   virtual void agree(const std::string& key, std::chrono::milliseconds timeout) = 0;
 
   /// The group that stands before a new one that the wrapped group has made of its ranks. Null for
   /// null. The store is that of the new group.
   virtual c10::intrusive_ptr<Group> adopt(const c10::intrusive_ptr<Store>& store,
-                                           c10::intrusive_ptr<Group> child,
-                                           std::chrono::milliseconds timeout) = 0;
+                                          c10::intrusive_ptr<Group> child,
+                                          std::chrono::milliseconds timeout) = 0;
 
   /// Called after a call of the wrapped group.
   virtual void numberRecords() = 0;
 
-  /// Null where that is left to the wrapped group. Each target is this rank's part of the sum of its
-  /// source.
+  /// Null where that is left to the wrapped group. Each target is this rank's part of the sum of
+  /// its source.
   virtual c10::intrusive_ptr<Work> reduceScattered(const std::vector<at::Tensor>& targets,
                                                    const std::vector<at::Tensor>& sources,
                                                    const ReduceScatterOptions& options) = 0;

@@ -1,14 +1,9 @@
-"""Rank of a job on several hosts; writes what it saw as JSON.
-
-cluster_rank.py DIRECTORY [RANK | wait]: that rank fails in its first attempt, or each waits to be
-ended, with a file named by its process.
-"""
+"""Rank of a job on several hosts; writes what it saw as JSON: cluster_rank.py DIRECTORY."""
 
 import json
 import os
 import socket
 import sys
-import time
 
 import torch
 import torch.distributed as dist
@@ -28,11 +23,6 @@ seen = {
     "right": bool(torch.equal(values, expected)),
     "report": torch_switchml.report(),
 }
-if sys.argv[2:] == ["wait"]:
-    with open(os.path.join(sys.argv[1], f"{os.getpid()}.pid"), "w"):
-        time.sleep(600)
-if sys.argv[2:] == [str(rank)] and os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0":
-    sys.exit(3)
 dist.barrier()
 with open(os.path.join(sys.argv[1], f"{rank}.json"), "w") as file:
     json.dump(seen, file)

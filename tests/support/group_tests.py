@@ -16,14 +16,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.launcher import Launcher, Rank
-    from support.torch import Plugin
 
 SIZES = [1, 1_000_003]
 FAILOVER = {"SWITCHML_FAILOVER": "1"}
 EITHER = pytest.mark.parametrize("env", [{}, FAILOVER], ids=["alone", "failover"])
 """A test of ranks without failover, and with it."""
-OLD_PROTOCOL = ("patch/SwitchMLAgreement.hpp", "kProtocol = ", "kProtocol = -1 + ")
-"""Change of the templates that makes a rank speak the protocol before ours."""
 LARGE = 64 * 2**20 // 4  # of two ranks only, as more of them are slow on few cores
 
 
@@ -92,16 +89,6 @@ def check_no_config_on_one_rank(launch: Launcher, victim: int) -> None:
     for place in ("/etc/switchml.cfg", f"/{victim}/switchml.cfg", f"/{victim}/switchml-"):
         assert place in warnings[0]
     assert "warning: " not in ranks[1 - victim].err
-
-
-def check_two_protocols(launch: Launcher, other: Plugin, env: Mapping[str, str]) -> None:
-    """A rank finds another plugin, that `OLD_PROTOCOL` makes."""
-    found = {"PYTHONPATH": str(other.package.parent)}
-    ranks = launch("outcome", 2, rank_env={1: found}, env=env)
-    check_stays_with_gloo(ranks)
-    ours = ranks[0].result["report"]["protocol"]
-    told = f"rank 1: switchml-patch with protocol {ours - 1} where rank 0 has {ours}; take one"
-    assert told in ranks[0].err
 
 
 def check_rank_killed(launch: Launcher, victim: int, **env: str) -> None:

@@ -78,19 +78,6 @@ class Project:
     def pin(self) -> pins.Pin:
         return pins.load(str(self.pin_file))
 
-    def changed(self, files: Mapping[str, str], message: str = "changed") -> Project:
-        """Commits other texts of files of `pytorch`; the new commit has a pin of its own."""
-        _write(self.pytorch, files)
-        return self.pinned(_commit(self.pytorch, message))
-
-    def clone(self, tree: Path) -> Path:
-        """A clone with the submodule, by git alone."""
-        route = f"url.{self.mirror}/.insteadOf={_GITHUB}"
-        git(self.mirror, "-c", "protocol.file.allow=always", "-c", route, "clone", "-q",
-            "--recurse-submodules", f"{_GITHUB}pytorch/pytorch", str(tree))  # fmt: skip
-        git(tree, "checkout", "-q", self.commit)
-        return tree
-
     def pinned(self, commit: str) -> Project:
         """The project at the commit that is checked out, with the pin of it written."""
         like = pins.of_layout("torch-csrc", pins.shipped())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchgen.core.library.settings import DEFAULTS, PREPOSTPROCESSORS, SETTINGS
 from patchgen.errors import OptionsError
 from patchgen.options import BACKENDS
-from patchgen.system import files
+from patchgen.system import files, paths
 from patchgen.system.ports import split_address
 
 if TYPE_CHECKING:
@@ -44,10 +44,15 @@ def load(path: str) -> str:
     """Reads the text of a file; bytes that are not UTF-8 stay what they are.
 
     Raises:
-        OSError: it cannot be read.
+        OptionsError: it cannot be read.
     """
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read()
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError as error:
+        raise OptionsError(
+            f"{paths.describe(path)}: {error.strerror}; give a switchml.cfg"
+        ) from error
 
 
 def save(path: str, text: str) -> None:

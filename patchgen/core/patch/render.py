@@ -9,7 +9,7 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from patchgen import __version__
-from patchgen.core.patch import quoting, record
+from patchgen.core.patch import record
 from patchgen.errors import PatchgenError
 from patchgen.options import BACKENDS, DUMMY, FLAGS
 from patchgen.system import paths
@@ -62,6 +62,32 @@ DELEGATE = tuple(name for name in SOURCES if name.endswith(".cpp"))
 
 _FLAGS = "switchml.cmake"
 _PYTHON = "torch/distributed/switchml.py"
+_CMAKE = str.maketrans(
+    {"\\": "\\\\", '"': '\\"', "$": "\\$", "@": "\\@", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+)
+_CXX = {ord("\\"): "\\\\", ord('"'): '\\"', ord("?"): "\\?"}  # \? keeps trigraphs away
+
+
+def quote_cmake(value: str) -> str:
+    """A quoted argument of CMake."""
+    return f'"{value.translate(_CMAKE)}"'
+
+
+def quote_cxx(value: str) -> str:
+    """A string literal of C++, in ASCII: the bytes of the value whatever the execution charset."""
+    return '"' + "".join(map(_cxx_byte, paths.encode(value))) + '"'
+
+
+def _cxx_byte(byte: int) -> str:
+    if byte in _CXX:
+        return _CXX[byte]
+    # Three octal digits: unlike \x, an octal escape cannot swallow the digit that follows it.
+    return chr(byte) if ord(" ") <= byte <= ord("~") else f"\\{byte:03o}"
+
+
+def quote_python(value: object) -> str:
+    """A literal of Python, in ASCII."""
+    return ascii(value)
 
 
 def _match_backends() -> str:
@@ -93,7 +119,7 @@ def _environment() -> Environment:
         optimized=False,  # each template is rendered once
         loader=FileSystemLoader(DIRECTORY),
     )
-    environment.filters.update(cmake=quoting.cmake, cxx=quoting.cxx, py=quoting.py)
+    environment.filters.update(cmake=quote_cmake, cxx=quote_cxx, py=quote_python)
     environment.globals.update(
         FLAGS=FLAGS, BACKENDS=BACKENDS, MARKS=_match_backends(), DELEGATE=DELEGATE
     )

@@ -116,7 +116,7 @@ def state_data(state: State) -> dict[str, Any]:
 def state_lines(state: State) -> Iterator[str]:
     """A state for people: one line, then one for each file that needs attention."""
     from patchgen.core.patch.state import (  # imports git, and generate is quick
-        Kind,
+        FileKind,
         Overall,
         explain,
     )
@@ -132,7 +132,7 @@ def state_lines(state: State) -> Iterator[str]:
     if state.overall is Overall.EDITED:
         yield from (f"  {explain(file)}" for file in state.wrong)
     if state.overall in (Overall.OTHER, Overall.NOT_PYTORCH):
-        present = [file for file in state.hooked if file.kind is not Kind.ABSENT]
+        present = [file for file in state.hooked if file.kind is not FileKind.ABSENT]
         yield from (f"  {explain(file)}" for file in present)
         yield "  supported commits: switchml-patch pins"
     note = head_note(state)

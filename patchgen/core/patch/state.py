@@ -26,7 +26,7 @@ _EDITED = "wrong commit or a foreign edit (git diff shows it)"
 TEMPORARY = ".switchml-tmp"  # what a run that was killed leaves beside a file
 
 
-class Kind(str, Enum):
+class FileKind(str, Enum):
     """State of one file of the tree."""
 
     PRE = "pre-image"
@@ -55,7 +55,7 @@ class FileState:
     """State of a file: its content where it could be read, and its fault in words."""
 
     path: str
-    kind: Kind
+    kind: FileKind
     found: str | None = None
     expected: str | None = None
     detail: str = ""
@@ -87,7 +87,7 @@ class State:
     @property
     def wrong(self) -> tuple[FileState, ...]:
         """The files that neither apply nor revert may touch."""
-        good = {Kind.PRE, Kind.POST}, {Kind.OURS, Kind.ABSENT}
+        good = {FileKind.PRE, FileKind.POST}, {FileKind.OURS, FileKind.ABSENT}
         return (
             *(file for file in self.hooked if file.kind not in good[0]),
             *(file for file in self.new if file.kind not in good[1]),
@@ -124,7 +124,9 @@ def inspect(tree: str, pins: Sequence[Pin]) -> State:
         overall = Overall.OTHER if present else Overall.NOT_PYTORCH
         return State(root, overall, None, None, hooked, (), (), head)
     new, options = _new(root, pin)
-    if Kind.POST in {file.kind for file in hooked} or Kind.OURS in {file.kind for file in new}:
+    if FileKind.POST in {file.kind for file in hooked} or FileKind.OURS in {
+        file.kind for file in new
+    }:
         hooked = tuple(_of_a_patched_tree(own, file) for own, file in zip(hooked, pin.files))
     leftovers = tuple(
         file.path + TEMPORARY
@@ -137,8 +139,8 @@ def inspect(tree: str, pins: Sequence[Pin]) -> State:
 
 def _agreement(hooked: Sequence[FileState]) -> tuple[int, int]:
     """Number of files that are those of the pin, and number of files that exist."""
-    agreeing = sum(file.kind in {Kind.PRE, Kind.POST, Kind.CRLF} for file in hooked)
-    return agreeing, sum(file.kind is not Kind.ABSENT for file in hooked)
+    agreeing = sum(file.kind in {FileKind.PRE, FileKind.POST, FileKind.CRLF} for file in hooked)
+    return agreeing, sum(file.kind is not FileKind.ABSENT for file in hooked)
 
 
 def _overall(state: State) -> Overall:
@@ -148,9 +150,11 @@ def _overall(state: State) -> Overall:
     new = {file.kind for file in state.new}
     if state.leftovers:
         return Overall.PARTLY
-    if hooked == {Kind.PRE} and new == {Kind.ABSENT}:
+    if hooked == {FileKind.PRE} and new == {FileKind.ABSENT}:
         return Overall.CLEAN
-    return Overall.PATCHED if (hooked, new) == ({Kind.POST}, {Kind.OURS}) else Overall.PARTLY
+    return (
+        Overall.PATCHED if (hooked, new) == ({FileKind.POST}, {FileKind.OURS}) else Overall.PARTLY
+    )
 
 
 def _hooked(root: str, file: HookedFile, pins: Sequence[Pin]) -> FileState:
@@ -159,20 +163,20 @@ def _hooked(root: str, file: HookedFile, pins: Sequence[Pin]) -> FileState:
         return FileState(file.path, kind, None, file.pre, detail)
     found = blob_id(content)
     if found in (file.pre, file.post):
-        kind = Kind.PRE if found == file.pre else Kind.POST
+        kind = FileKind.PRE if found == file.pre else FileKind.POST
         return FileState(file.path, kind, found, file.pre, "", content)
     if b"\r\n" in content and blob_id(content.replace(b"\r\n", b"\n")) in (file.pre, file.post):
         detail = "has CRLF line ends; check it out again with: git config core.autocrlf false"
-        return FileState(file.path, Kind.CRLF, found, file.pre, detail)
+        return FileState(file.path, FileKind.CRLF, found, file.pre, detail)
     others = (pin.name for pin in pins for other in pin.files if found in (other.pre, other.post))
     owner = next(others, None)
     detail = f"is that of {owner}" if owner else _EDITED
-    return FileState(file.path, Kind.FOREIGN, found, file.pre, detail)
+    return FileState(file.path, FileKind.FOREIGN, found, file.pre, detail)
 
 
 def _of_a_patched_tree(file: FileState, hooked: HookedFile) -> FileState:
     """State of a file in a patched tree, where the post-image is expected."""
-    edited = file.kind is Kind.FOREIGN and file.detail == _EDITED
+    edited = file.kind is FileKind.FOREIGN and file.detail == _EDITED
     detail = "has a foreign edit on top of the patch" if edited else file.detail
     return replace(file, expected=hooked.post, detail=detail)
 
@@ -191,31 +195,31 @@ def _new(root: str, pin: Pin) -> tuple[tuple[FileState, ...], Options | None]:
             expected[path] = render.flags_file(found.options, pin)
         if content == expected.get(path):
             options = found.options if found else options
-            states.append(FileState(path, Kind.OURS, blob_id(content), content=content))
+            states.append(FileState(path, FileKind.OURS, blob_id(content), content=content))
             continue
         detail = "is not a file of this patch, or was edited"
         if found is not None and found.version != __version__:
             detail = f"was written by switchml-patch {found.version}; revert with that version"
         wanted = blob_id(expected[path]) if path in expected else None
-        states.append(FileState(path, Kind.FOREIGN, blob_id(content), wanted, detail))
+        states.append(FileState(path, FileKind.FOREIGN, blob_id(content), wanted, detail))
     return tuple(states), options
 
 
-def _read(root: str, path: str) -> tuple[Kind, bytes | None, str]:
+def _read(root: str, path: str) -> tuple[FileKind, bytes | None, str]:
     """The kind so far, the content where it can be read, and what is wrong."""
     name = paths.encode(os.path.join(root, path))
     try:
         status = os.lstat(name)
         if stat.S_ISLNK(status.st_mode):
-            return Kind.LINK, None, "is a symbolic link; put the file itself there"
+            return FileKind.LINK, None, "is a symbolic link; put the file itself there"
         if not stat.S_ISREG(status.st_mode):
-            return Kind.UNREADABLE, None, "is not a regular file"
+            return FileKind.UNREADABLE, None, "is not a regular file"
         with open(name, "rb") as file:
-            return Kind.FOREIGN, file.read(), ""
+            return FileKind.FOREIGN, file.read(), ""
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
-            return Kind.ABSENT, None, "is missing"
-        return Kind.UNREADABLE, None, f"cannot be read: {error.strerror}"
+            return FileKind.ABSENT, None, "is missing"
+        return FileKind.UNREADABLE, None, f"cannot be read: {error.strerror}"
 
 
 def refusal(state: State) -> str:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from patchgen.core.patch import images, render, transaction
 from patchgen.core.patch.pins import shipped
-from patchgen.core.patch.state import TEMPORARY, FileState, Kind, State, inspect, refusal, resolve
+from patchgen.core.patch.state import (
+    TEMPORARY,
+    FileKind,
+    FileState,
+    State,
+    inspect,
+    refusal,
+    resolve,
+)
 from patchgen.core.patch.transaction import Change
 from patchgen.errors import TreeError, file_errors
 from patchgen.system import lock, paths
@@ -103,13 +111,13 @@ def _inspect_known(tree: str, pins: Sequence[Pin], wanted: Pin | None) -> tuple[
 
 def _post(file: HookedFile, found: FileState, texts: Mapping[str, bytes]) -> bytes:
     content = found.content or b""
-    known = found.kind is Kind.POST
+    known = found.kind is FileKind.POST
     return content if known else images.pinned_post(file, content, texts)
 
 
 def _pre(file: HookedFile, found: FileState, texts: Mapping[str, bytes]) -> bytes:
     content = found.content or b""
-    return images.pinned_pre(file, content, texts) if found.kind is Kind.POST else content
+    return images.pinned_pre(file, content, texts) if found.kind is FileKind.POST else content
 
 
 def _perform(state: State, pin: Pin, wanted: Mapping[str, bytes | None]) -> Result:

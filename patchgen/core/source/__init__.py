@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.core.patch import state
-from patchgen.core.source import mark, repository
+from patchgen.core.source import repository
 from patchgen.core.source.fill import fill, summarize
 from patchgen.core.source.listing import ListedRepository, list_repositories
 from patchgen.core.source.places import Places
 from patchgen.core.source.request import SourceRequest
+from patchgen.core.source.staging import read_mark, remove_mark
 from patchgen.core.source.survey import Survey, survey
 from patchgen.errors import file_errors
 from patchgen.system import lock, paths
@@ -84,11 +85,11 @@ def obtain(directory: str, wanted: SourceRequest) -> Source:
         with lock.held(paths.from_native(root.root)):
             found = survey(Git(), [root], wanted).require_sound(root)
             fetched: Mapping[str, str] = {}
-            if found.absent or found.unwanted or mark.read(root):
+            if found.absent or found.unwanted or read_mark(root):
                 os.makedirs(root.git_dir, exist_ok=True)
                 with lock.inherited(root.git_dir, "the git") as guard:
                     fetched = fill(Git(guard), root, found, wanted)
-                mark.remove(root)
+                remove_mark(root)
         return _source(root, wanted.pin, found, fetched)
 
 
@@ -105,7 +106,7 @@ def find(directory: str, pin: Pin) -> Source | None:
     with file_errors():
         root = _root(directory, pin)
         found = survey(Git(), [root], SourceRequest(pin)).require_sound(root)
-        if found.absent or mark.read(root):
+        if found.absent or read_mark(root):
             return None
         return _source(root, pin, found, {})
 

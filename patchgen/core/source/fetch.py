@@ -17,7 +17,7 @@ from patchgen.system.git import GitError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from patchgen.core.source.places import Place, Places
+    from patchgen.core.source.places import Places, Remote
     from patchgen.core.source.repository import Repository
     from patchgen.system.git import Git
 
@@ -48,7 +48,7 @@ class NowhereError(ToolError):
 
 def fetch(
     git: Git, git_dir: str, repository: Repository, places: Places, *, files: bool = True
-) -> Place:
+) -> Remote:
     """Fetches a commit from the first place that has it, and returns that place.
 
     Args:
@@ -81,7 +81,7 @@ def fetch(
     raise NowhereError("\n    ".join([f"{repository.title}:", *reasons]))
 
 
-def fetch_objects(git: Git, git_dir: str, names: Iterable[str], place: Place) -> None:
+def fetch_objects(git: Git, git_dir: str, names: Iterable[str], place: Remote) -> None:
     """Fetches single objects.
 
     Raises:

@@ -10,10 +10,9 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, TypeVar
 
-from patchgen.core.source import mark
 from patchgen.core.source.fetch import fetch
 from patchgen.core.source.request import leave_out
-from patchgen.core.source.staging import place
+from patchgen.core.source.staging import place, read_mark, write_mark
 from patchgen.core.source.survey import survey
 from patchgen.errors import ToolError
 from patchgen.system import paths, threads
@@ -21,7 +20,7 @@ from patchgen.system import paths, threads
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchgen.core.source.places import Place, Places
+    from patchgen.core.source.places import Places, Remote
     from patchgen.core.source.repository import Repository
     from patchgen.core.source.request import SourceRequest
     from patchgen.core.source.survey import Survey
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _LEFT_BY_KILLED = ("*.lock", "refs/**/*.lock", "objects/pack/*.lock", "objects/pack/tmp_*")
+_AT_ONCE = 4  # repositories
 _SHOWN = 5  # repositories that could not be had
 _ADVICE = (
     "what is complete is kept, so start it again; without a network give --mirror (clones or "
@@ -49,16 +49,16 @@ def fill(git: Git, root: Repository, found: Survey, wanted: SourceRequest) -> di
         FileError: the disk is full.
         TreeError: a file is in the way; it was not touched.
     """
-    if mark.read(root) is not None:
+    if read_mark(root) is not None:
         for repository in found.present:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(repository.inside("config.lock"))  # of a git that was killed
-    mark.write(root)
+    write_mark(root)
     fetched: dict[str, str] = {}
     failed: list[ToolError] = []
     count = _Count()
 
-    def bring_absent(repository: Repository) -> Place | None:
+    def bring_absent(repository: Repository) -> Remote | None:
         return bring(git, wanted.places, repository)
 
     level = found
@@ -71,7 +71,7 @@ def fill(git: Git, root: Repository, found: Survey, wanted: SourceRequest) -> di
         count.total += len(absent)
         if root in absent:
             _LOGGER.info("fetching PyTorch %s", root.commit[:12])
-        brought, lost = run_each(git, wanted.jobs, bring_absent, absent, count.tell)
+        brought, lost = run_each(git, bring_absent, absent, count.tell)
         failed += lost.values()
         fetched.update({paths.from_native(one.path): source.address
                         for one, source in brought.items() if source is not None})  # fmt: skip
@@ -86,7 +86,6 @@ def fill(git: Git, root: Repository, found: Survey, wanted: SourceRequest) -> di
 
 def run_each(
     git: Git,
-    jobs: int,
     work: Callable[[Repository], _Result],
     repositories: Sequence[Repository],
     told: Callable[[Repository, _Result], None],
@@ -95,7 +94,6 @@ def run_each(
 
     Args:
         git: is stopped when the work is.
-        jobs: how many at once.
         work: on one of them, in a thread.
         repositories: to work on.
         told: called as each is done, in this thread.
@@ -103,7 +101,7 @@ def run_each(
     Raises:
         FileError: and whatever else ends the work; nothing is running then.
     """
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         running = {pool.submit(work, one): one for one in repositories}
         done, failed = {}, {}
         try:
@@ -129,14 +127,14 @@ class _Count:
     done: int = 0
     total: int = 0
 
-    def tell(self, repository: Repository, source: Place | None) -> None:
+    def tell(self, repository: Repository, source: Remote | None) -> None:
         self.done += 1
         origin = f"from {source.address}" if source else "was fetched before"
         _LOGGER.info("[%d/%d] %s %s %s", self.done, self.total, repository.printable,
                      repository.commit[:12], origin)  # fmt: skip
 
 
-def bring(git: Git, places: Places, repository: Repository) -> Place | None:
+def bring(git: Git, places: Places, repository: Repository) -> Remote | None:
     """Fetches what is missing and puts it into its place. None: nothing had to be fetched."""
     _prepare(git, repository)
     source = None

@@ -68,7 +68,7 @@ def list_repositories(
     while level:
         what = "PyTorch" if level == [root] else counted(len(level), "submodule")
         _LOGGER.info("looking at %s", what)
-        understood, failed = run_each(git, wanted.jobs, read, level, lambda *_: None)
+        understood, failed = run_each(git, read, level, lambda *_: None)
         if root in failed:
             raise ToolError(summarize([str(failed[root])])) from failed[root]
         found += [_describe(one, unknown=str(failed.get(one, ""))) for one in level]

@@ -19,7 +19,7 @@ _ENDS = (".bundle", ".git")
 
 
 @dataclass(frozen=True)
-class Place:
+class Remote:
     """Something that git can fetch from."""
 
     address: str
@@ -33,7 +33,7 @@ class Places:
     mirrors: Sequence[str] = ()
     references: Sequence[str] = ()
 
-    def find(self, url: str, path: str = "", names: Sequence[str] = ()) -> Iterator[Place]:
+    def find(self, url: str, path: str = "", names: Sequence[str] = ()) -> Iterator[Remote]:
         """Finds places of a repository, in order; the last are in the network.
 
         Args:
@@ -45,7 +45,7 @@ class Places:
             yield from _referenced(reference, path, names)
         for one in self.mirrors:
             yield from _mirrored(one, url, path)
-        yield from map(Place, list_addresses(url))
+        yield from map(Remote, list_addresses(url))
 
     def list_lacking(self, url: str, path: str = "") -> Iterator[str]:
         """Lists the mirrors that have no repository of that name, in words."""
@@ -82,19 +82,19 @@ def parse_reference(given: str) -> str:
     return path
 
 
-def _mirrored(mirror: str, url: str, path: str) -> Iterator[Place]:
+def _mirrored(mirror: str, url: str, path: str) -> Iterator[Remote]:
     """Places in a mirror that may hold a repository, by its name."""
     names = _names(url, path)
     if os.path.isdir(mirror):
         if is_repository(mirror):
-            yield Place(mirror)
+            yield Remote(mirror)
         else:
             yield from _in_directory(mirror, list_addresses(url), names)
     elif os.path.isfile(mirror):
         if not path or _plain(os.path.basename(mirror))[1] in names:
-            yield Place(mirror, bundle=True)
+            yield Remote(mirror, bundle=True)
     else:
-        yield from (Place(f"{mirror}/{name}") for name in _served(list_addresses(url)))
+        yield from (Remote(f"{mirror}/{name}") for name in _served(list_addresses(url)))
 
 
 def _names(url: str, path: str) -> set[str]:
@@ -103,21 +103,21 @@ def _names(url: str, path: str) -> set[str]:
     return {*names, os.path.basename(path).lower()} - {""}
 
 
-def _referenced(base: str, path: str, names: Sequence[str]) -> Iterator[Place]:
+def _referenced(base: str, path: str, names: Sequence[str]) -> Iterator[Remote]:
     """Places in a clone of PyTorch: the submodule's work tree, else its git directory."""
     work_tree = os.path.join(base, path) if path else base
     if is_repository(work_tree):
-        yield Place(work_tree)
+        yield Remote(work_tree)
     elif names:
         inside = os.path.join(*(part for name in names for part in ("modules", name)))
         for directory in (os.path.join(base, ".git", inside), os.path.join(base, inside)):
             if is_repository(directory):
-                yield Place(directory)
+                yield Remote(directory)
 
 
 def _in_directory(
     directory: str, addresses: Sequence[str], names: AbstractSet[str]
-) -> Iterator[Place]:
+) -> Iterator[Remote]:
     """Clones and bundles of a folder by their names: those with the right owner come first.
 
     A clone with another owner may be a fork that has the commit.
@@ -129,9 +129,9 @@ def _in_directory(
         if name in names:
             rank = 0 if owner in owners else 1 if not owner else 2
             if is_repository(path):
-                found.append((rank, path, Place(path)))
+                found.append((rank, path, Remote(path)))
             elif _is_bundle(path):
-                found.append((rank, path, Place(path, bundle=True)))
+                found.append((rank, path, Remote(path, bundle=True)))
     yield from (place for _, _, place in sorted(found, key=lambda one: one[:2]))
 
 

@@ -35,8 +35,6 @@ class SourceRequest:
     """True where nothing that was left out before stays so."""
     places: Places = field(default_factory=Places)
     """Places before the network."""
-    jobs: int = 4
-    """Number of repositories that are fetched at once."""
 
     def leaves_out(self, repository: Repository) -> bool:
         """True for one of `without`, and for all in it."""

@@ -1,18 +1,21 @@
-"""Checks a commit out beside its place and moves it there, so that what is in place is whole."""
+"""A commit checked out beside its place and moved there whole, and the mark of unfinished trees."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from typing import TYPE_CHECKING
 
 from patchgen.errors import TreeError
+from patchgen.system import files
 from patchgen.system.git import directory_of
 
 if TYPE_CHECKING:
     from patchgen.core.source.repository import Repository
     from patchgen.system.git import Git
 
+_MARK = "switchml-source"  # in a git directory of a tree that is not finished: the wanted commit
 _STAGING = "switchml-checkout"  # in a git directory: a whole work tree that is not in its place
 
 
@@ -75,3 +78,32 @@ def _check_out(git: Git, repository: Repository, staging: str) -> None:
         with open(os.path.join(draft, ".git"), "wb") as file:
             file.write(b"gitdir: %s\n" % os.fsencode(link))
     os.rename(draft, staging)
+
+
+def read_mark(root: Repository) -> str | None:
+    """The commit that is wanted; None where there is no mark."""
+    try:
+        with open(root.inside(_MARK), encoding="ascii") as file:
+            return file.read().strip()
+    except FileNotFoundError:
+        return None
+
+
+def list_marks_begun(root: Repository) -> list[str]:
+    """The files of runs that were killed while they wrote the mark."""
+    names = os.listdir(root.git_dir)
+    return [root.inside(name) for name in names if name.endswith(files.TEMPORARY)]
+
+
+def write_mark(root: Repository) -> None:
+    """Marks a tree; its git directory is there."""
+    for path in list_marks_begun(root):
+        os.unlink(path)
+    text = f"{root.commit}\n"
+    files.replace(os.fsencode(root.inside(_MARK)), text.encode("ascii"))
+
+
+def remove_mark(root: Repository) -> None:
+    """The tree is finished."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(root.inside(_MARK))

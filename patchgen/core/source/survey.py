@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchgen.core.patch import render, state
-from patchgen.core.source import mark
 from patchgen.core.source.repository import submodules
 from patchgen.core.source.request import list_inactive, read_setup
-from patchgen.core.source.staging import is_placed, is_staged, list_obstacles
+from patchgen.core.source.staging import (
+    is_placed,
+    is_staged,
+    list_marks_begun,
+    list_obstacles,
+    read_mark,
+)
 from patchgen.errors import TreeError
 from patchgen.system import paths
 from patchgen.system.git import directory_of
@@ -158,9 +163,9 @@ def find_obstacle(repository: Repository) -> Problem | None:
             return Problem(
                 repository.printable, repository.commit, "a .git that names no repository"
             )
-        unfinished = None if repository.path else mark.read(repository)
+        unfinished = None if repository.path else read_mark(repository)
         ours = unfinished == repository.commit or is_staged(repository)
-        if not ours and len(os.listdir(repository.git_dir)) > len(mark.unwritten(repository)):
+        if not ours and len(os.listdir(repository.git_dir)) > len(list_marks_begun(repository)):
             found = f"an unfinished {unfinished}" if unfinished else "a repository without a commit"
             return Problem(repository.printable, repository.commit, found)
     names = list_obstacles(repository)

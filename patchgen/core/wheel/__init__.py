@@ -75,8 +75,8 @@ def plan(request: BuildRequest) -> Plan:
     def stop(_: Session, stage: str) -> None:
         raise _UndoneError(stage)
 
-    session = Session(request, stop)
     with file_errors():
+        session = Session(request, stop)
         try:
             stages.run_all(session)
         except _UndoneError as undone:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import shlex
 import shutil
@@ -16,7 +15,7 @@ from patchgen.core.wheel import linked, provenance, sbom
 from patchgen.core.wheel.linked import Linked
 from patchgen.core.wheel.provenance import Isolation
 from patchgen.errors import PatchgenError
-from patchgen.system import files, process, statement
+from patchgen.system import files, statement
 from patchgen.system.files import Artifact
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from patchgen.core.wheel.session import Session
     from patchgen.core.wheel.values import Built
 
-_LOGGER = logging.getLogger(__name__)
 _DIGITS = 12  # of a SHA-256
 _RUNTIME = ("numpy",)  # limits of a recipe that hold for running as well
 _CONSTRAINTS = """\
@@ -121,18 +119,6 @@ def _find_linked(session: Session, built: Built, wheel: str) -> Linked:
     )
 
 
-def install(delivered: Delivered) -> None:
-    """Installs the wheel for the interpreter that it was built with, in place of another torch.
-
-    Logs the step.
-
-    Raises:
-        ToolError: pip failed.
-    """
-    _LOGGER.info("installing for %s", delivered.python)
-    process.run(shlex.split(delivered.commands[0]), cwd="/", limit=None, supervised=True)
-
-
 def move_aside(wheel: str, inputs: WheelInputs) -> str | None:
     """Moves a wheel, and what is written beside it, into a directory named by its SHA-256.
 
@@ -169,7 +155,7 @@ def move_aside(wheel: str, inputs: WheelInputs) -> str | None:
 
 
 def compose_constraints(version: str, recipe: Recipe) -> str:
-    """Composes the text of constraints.txt.
+    """Composes the text of constraints.txt, which keeps packages of its time beside a wheel.
 
     Args:
         version: of the wheel, with its local part.

@@ -48,12 +48,11 @@ class BuildRequest:
     places: Places = field(default_factory=Places)
     without: tuple[str, ...] = ()
     """Submodules that the source is to go without."""
-    fetch_jobs: int = 4
     jobs: int | None = None
     configs: tuple[str, ...] = ()
     """The switchml.cfg of each rank, for the verification."""
     accepted: tuple[str, ...] = ()
-    """Missing things that the user accepted, of `check.accepted`."""
+    """Missing things that the user accepted, of `check.ACCEPTABLE`."""
 
     def __post_init__(self) -> None:
         """Refuses what PyTorch's build would stumble over.

@@ -32,6 +32,10 @@ class Session:
     guard: int | None = None
     """Descriptor of the lock that programs inherit; None where nothing is made."""
 
+    def __post_init__(self) -> None:
+        """Reads the journal, so that a work directory that is none is refused at once."""
+        _ = self.journal
+
     @functools.cached_property
     def place(self) -> Place:
         """The work directory as programs see it."""

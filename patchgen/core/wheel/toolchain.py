@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.system import interpreter
@@ -41,15 +41,7 @@ class Toolchain:
 
     def data(self) -> dict[str, object]:
         """Plain data for the record and the provenance."""
-        return {
-            "python": self.python,
-            "python_version": self.python_version,
-            "soabi": self.soabi,
-            "packages": dict(self.packages),
-            "programs": dict(self.programs),
-            "compiler": self.compiler,
-            "c_compiler": self.c_compiler,
-        }
+        return asdict(self)
 
     @property
     def identity(self) -> str:
@@ -86,7 +78,7 @@ def find(python: str, environ: Mapping[str, str]) -> Toolchain:
         python=python,
         python_version=answer.version,
         soabi=answer.soabi or "",
-        packages=answer.packages,
+        packages=dict(answer.packages),
         programs=programs,
         compiler=compiler[0],
         c_compiler=c_compiler[0],

@@ -1,1 +1,1 @@
-"""Ranks that are started, and what they sum: run, verify, demo."""
+"""Trainings through SwitchML on this machine: run, doctor, demo."""

@@ -55,7 +55,7 @@ def resolve_command(
     found = shutil.which(program, path=environ.get("PATH"))
     if found is None:
         raise OptionsError(
-            f"{_printable(program)}: no such program; give python SCRIPT ARGUMENT..."
+            f"{paths.describe(program)}: no such program; give python SCRIPT ARGUMENT..."
         )
     return [os.path.abspath(found), *arguments], python
 
@@ -77,11 +77,7 @@ def find_script(arguments: Sequence[str]) -> str | None:
 
 def _check(script: str | None, cwd: str) -> None:
     if script is not None and not os.path.exists(os.path.join(cwd, script)):
-        raise OptionsError(f"{_printable(script)}: no such file in {_printable(cwd)}")
-
-
-def _printable(path: str) -> str:
-    return paths.printable(paths.from_native(path))
+        raise OptionsError(f"{paths.describe(script)}: no such file in {paths.describe(cwd)}")
 
 
 def warn_of_launcher(environ: Mapping[str, str], workers: int) -> Iterator[str]:

@@ -6,8 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 from patchgen.core.library import config
-from patchgen.errors import OptionsError
-from patchgen.system import paths
 from patchgen.system.ports import free_port
 
 if TYPE_CHECKING:
@@ -15,19 +13,6 @@ if TYPE_CHECKING:
     from patchgen.extras.train.job import Job
 
 _TRUE = {"true", "yes", "on", "1"}  # for boost::program_options
-
-
-def read_config(path: str) -> str:
-    """Reads a configuration that the user named.
-
-    Raises:
-        OptionsError: it cannot be read.
-    """
-    try:
-        return config.load(path)
-    except OSError as error:
-        name = paths.printable(paths.from_native(path))
-        raise OptionsError(f"{name}: {error.strerror}; give a switchml.cfg") from error
 
 
 def describe_switch(job: Job) -> str:
@@ -42,7 +27,7 @@ def describe_switch(job: Job) -> str:
         unless = "" if job.workers else ", unless the command has its own switchml.cfg"
         return f"the switch is simulated: {adder}, over TCP on this machine{unless}"
     try:
-        values = config.parse(read_config(job.configs[0]))
+        values = config.parse(config.load(job.configs[0]))
     except ValueError:  # the ranks say what is wrong with it
         return "the switch is simulated"
     if values.get("backend.simulator.external_aggregator", "").lower() in _TRUE:
@@ -67,7 +52,7 @@ def choose_configs(job: Job, lab: Lab | None, directory: str, *, simulated: bool
     if lab is not None:
         text = lab.config
     elif len(job.configs) == 1 and job.workers != 1:
-        text = config.without_numbers(read_config(job.configs[0]))
+        text = config.without_numbers(config.load(job.configs[0]))
     elif job.configs or not simulated:
         return [*job.configs]
     else:

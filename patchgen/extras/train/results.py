@@ -71,8 +71,14 @@ class Interrupted(KeyboardInterrupt):
         self.result = result
 
 
-def collect_result(
-    setup: Setup, directory: str, code: int, failed: Mapping[int, int], *, restarted: bool = False
+def collect_result(  # noqa: PLR0913  # each is a part of it
+    setup: Setup,
+    directory: str,
+    code: int,
+    failed: Mapping[int, int],
+    counters: Mapping[str, Any] | None,
+    *,
+    restarted: bool,
 ) -> Result:
     """Collects the result from the files that the ranks wrote into a directory.
 
@@ -81,6 +87,7 @@ def collect_result(
         directory: directory of the ranks' files.
         code: exit code of the job.
         failed: exit codes of the ranks that failed.
+        counters: counters of the software switch; None where there was none.
         restarted: a rank may have been started again; only its last report counts.
     """
     ranks, elsewhere, makers = [], set(), set()
@@ -94,7 +101,7 @@ def collect_result(
     if restarted:
         ranks = [*{rank.rank: rank for rank in ranks}.values()]
     ranks.sort(key=lambda rank: rank.rank)
-    return Result(setup, code, failed, ranks, sorted(elsewhere), makers=sorted(makers))
+    return Result(setup, code, failed, ranks, sorted(elsewhere), counters, sorted(makers))
 
 
 def _read_files(directory: str) -> Iterator[dict[str, Any]]:

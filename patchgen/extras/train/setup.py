@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ _INSTALLED = {
 }
 _SIMULATOR: Mapping[str, Any] = {"simulator": True, "flags": ""}
 """Report of a plugin or a graft that links the simulator."""
+_NO_REPORT: Mapping[str, Any] = {"simulator": False, "flags": ""}
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,9 @@ class Access:
         return {**environ, "PYTHONPATH": interpreter.search_path(directory, environ)}
 
 
+_STOCK = Access("Gloo alone", {**_NO_GRAFT, "SWITCHML_DISABLE": "1"})
+
+
 @dataclass(frozen=True)
 class Setup:
     """Setup of the ranks: their torch, how SwitchML comes into it, and the switch."""
@@ -82,8 +86,6 @@ class Setup:
     access: Access
     simulated: bool = False
     """True where the switch is the simulator."""
-    flags: str = ""
-    """Flags of the client library, separated by spaces."""
     switch: str | None = None
     """Program of the software switch that the ranks are around; None: there is none."""
     notes: Sequence[str] = ()
@@ -103,33 +105,37 @@ def prepare(job: Job) -> Setup:
     installed = _probe_graft(job, access) if job.graft else _probe_access(job, access)
     torch = installed.require_gloo()
     way = choose_way(installed, job.way)
+    notes = [*job.notes]
     if way.name == STOCK:
-        return _complete(job, stock_setup(torch))
-    notes = []
-    if way.is_built:
-        access, new = _build_way(way.name, job, torch)
-        report = _SIMULATOR
-        if new or job.options is not None:
-            report = _require_report(_probe_access(job, access), way.name, access)
-    else:
-        access = access if job.graft else replace(access, title=_INSTALLED[way.name])
+        access, report = _STOCK, _NO_REPORT
+    elif way.is_built:
+        access, report = _build_way(way.name, job, torch)
+    elif job.graft:
         report = _require_report(installed, way.name, access)
-        if job.options is not None and not job.graft:
-            notes = [f"{access.title} has its own client library: the variables have no effect"]
-    setup = Setup(torch, way.name, access, report["simulator"], report["flags"], notes=notes)
-    return _complete(job, setup)
+    else:
+        access = Access(_INSTALLED[way.name], access.environ)
+        report = _require_report(installed, way.name, access)
+        if job.options is not None:
+            notes.append(f"{access.title} has its own client library: the variables have no effect")
+    simulated, flags = report["simulator"], report["flags"]
+    if simulated:
+        notes.append(describe_switch(job))
+    if not _has_lab(job, access, way.name, flags):
+        return Setup(torch, way.name, access, simulated, None, notes)
+    program = switch.build(job.cache, job.environ)
+    return Setup(torch, way.name, access, simulated, program, [*notes, _LAB])
 
 
 def stock_setup(torch: Torch) -> Setup:
     """Setup with Gloo alone, whatever the torch has of SwitchML."""
-    return Setup(torch, STOCK, Access("Gloo alone", {**_NO_GRAFT, "SWITCHML_DISABLE": "1"}))
+    return Setup(torch, STOCK, _STOCK)
 
 
 def _first_access(job: Job) -> Access:
     """Access with which the torch is asked first: as it is, or with the user's graft."""
-    python = paths.printable(paths.from_native(job.python))
+    python = paths.describe(job.python)
     if job.graft:
-        title = f"the graft {paths.printable(paths.from_native(job.graft))}"
+        title = f"the graft {paths.describe(job.graft)}"
         _LOGGER.info("looking at the torch of %s with %s", python, title)
         return Access(title, graft=job.graft)
     _LOGGER.info("looking at the torch of %s", python)
@@ -137,19 +143,21 @@ def _first_access(job: Job) -> Access:
     return Access("", _NO_GRAFT if job.way in {PLUGIN, STOCK} else {})
 
 
-def _complete(job: Job, setup: Setup) -> Setup:
-    """Adds the software switch, where the job is to have one, and the notes for the user."""
-    able = setup.way == STOCK or "DPDK" in setup.flags.split()
+def _has_lab(job: Job, access: Access, way: str, flags: str) -> bool:
+    """True where the ranks are to be around a software switch.
+
+    Raises:
+        OptionsError: they cannot be.
+    """
+    able = way == STOCK or "DPDK" in flags.split()
     if job.lab and not able:
-        raise OptionsError(NO_DPDK.format(library=f"the client library of {setup.access.title}"))
-    simulated = [describe_switch(job)] if setup.simulated else []
-    notes = [*job.notes, *simulated, *setup.notes]
-    named = job.options is not None and not job.configs and setup.way != STOCK
+        raise OptionsError(NO_DPDK.format(library=f"the client library of {access.title}"))
+    named = job.options is not None and not job.configs and way != STOCK
     if not (job.lab or (job.lab is None and named and able)):
-        return replace(setup, notes=notes)
+        return False
     if job.workers > MOST:
         raise OptionsError(f"--workers {job.workers}: the switch has room for {MOST}; take fewer")
-    return replace(setup, switch=switch.build(job.cache, job.environ), notes=[*notes, _LAB])
+    return True
 
 
 def _probe_access(job: Job, access: Access) -> Installed:
@@ -197,15 +205,15 @@ def _require_report(installed: Installed, way: str, access: Access) -> Report:
     raise ToolError(f"{access.title}: is not loaded by {installed.interpreter.name}")
 
 
-def _build_way(way: str, job: Job, torch: Torch) -> tuple[Access, bool]:
+def _build_way(way: str, job: Job, torch: Torch) -> tuple[Access, Report]:
     """Builds a plugin or a graft for a torch, unless the cache has it.
 
     Returns:
-        Access with it; True where it was built just now.
+        Access with it, and its report.
 
     Raises:
         OptionsError: the client library has no DPDK for the lab, or is not complete.
-        ToolError: something could not be built.
+        ToolError: something could not be built, or the torch does not take it.
         FileError: the cache cannot be written.
     """
     options = job.options
@@ -213,7 +221,10 @@ def _build_way(way: str, job: Job, torch: Torch) -> tuple[Access, bool]:
         options = _install_simulator(job)
     else:
         _check_options(job, options)
-    return _BUILDERS[way](job, torch, options)
+    access, new = _BUILDERS[way](job, torch, options)
+    if not new and job.options is None:
+        return access, _SIMULATOR
+    return access, _require_report(_probe_access(job, access), way, access)
 
 
 def _build_plugin(job: Job, torch: Torch, options: Options) -> tuple[Access, bool]:

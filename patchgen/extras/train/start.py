@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.verify.start import ALONE, RankJob, number_ranks, start_ranks
@@ -76,9 +76,10 @@ def run_job(job: Job, setup: Setup, output: Output) -> Result:
             if lab is not None:
                 lab.check()
         reports = os.path.join(directory, rank_hook.REPORTS)
-        result = collect_result(setup, reports, code, failed, restarted=job.restarts > 0)
-        if lab is not None:
-            result = replace(result, counters=lab.counters or None)
+        counters = (lab.counters or None) if lab is not None else None
+        result = collect_result(
+            setup, reports, code, failed, counters, restarted=job.restarts > 0
+        )  # fmt: skip
         if interrupted:
             raise Interrupted(result)
         return result

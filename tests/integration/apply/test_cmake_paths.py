@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchgen.core.patch import quoting
+from patchgen.core.patch import render
 from patchgen.options import resolve
 from patchgen.system import paths
 
@@ -68,7 +68,7 @@ def test_the_filter_gives_one_argument_that_is_the_value(tmp_path: Path) -> None
         "endfunction()",
     ]
     for number, value in enumerate(HOSTILE):
-        literal = quoting.cmake(paths.decode(value))
+        literal = render.quote_cmake(paths.decode(value))
         lines += [
             f"set(v {literal})",
             f'file(WRITE "{tmp_path}/{number}" "${{v}}")',
@@ -96,7 +96,7 @@ def test_accepted_homes_compile_link_and_load(tmp_path: Path) -> None:
         home = tmp_path / os.fsdecode(name)
         shutil.copytree(made, home)
         text = resolve({"switchml_home": str(home)}, {}, "/").switchml_home
-        lists += TARGETS % {b"home": paths.encode(quoting.cmake(text)), b"number": number}
+        lists += TARGETS % {b"home": paths.encode(render.quote_cmake(text)), b"number": number}
     shutil.rmtree(made)
     project = tmp_path / "project"
     project.mkdir()

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Callable
 
 import pytest
-from patchgen.core.patch import render
 from support import cmake as support
 
+from patchgen.core.patch import render
 from patchgen.errors import OptionsError
 
 if TYPE_CHECKING:

@@ -135,11 +135,6 @@ def test_nobody_adds(launch: Launcher) -> None:
     assert (report["leg"], report["hosts"]) == ("session", BOTH)
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 def outside(address: str) -> dict[str, object]:
     """Values of a switchml.cfg for an aggregator of its own."""
     host, _, port = address.rpartition(":")
@@ -147,8 +142,8 @@ def outside(address: str) -> dict[str, object]:
     return {"controller_ip": host, "controller_port": port, "prepostprocessor": external}
 
 
-def test_a_session_for_others(launch: Launcher, cache: Path, tmp_path: Path) -> None:
-    with serving(cache, tmp_path / "counters", 3) as switch:
+def test_a_session_for_others(launch: Launcher, summing: Path, tmp_path: Path) -> None:
+    with serving(summing, tmp_path / "counters", 3) as switch:
         report = examine(launch, config=outside(switch.address))
     assert (report["leg"], report["hosts"]) == ("session", BOTH)
     assert "refused" in words(report, 1)
@@ -156,11 +151,11 @@ def test_a_session_for_others(launch: Launcher, cache: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("upwards", [True, False], ids=["to-the-switch", "from-the-switch"])
 def test_all_packets_are_lost(
-    launch: Launcher, cache: Path, tmp_path: Path, *, upwards: bool
+    launch: Launcher, summing: Path, tmp_path: Path, *, upwards: bool
 ) -> None:
     """Where nothing of one rank comes to the switch, it has no answer for the other one either."""
     with (
-        serving(cache, tmp_path / "counters", 2) as switch,
+        serving(summing, tmp_path / "counters", 2) as switch,
         lossy(switch.address, 1, upwards=upwards) as address,
     ):
         report = examine(launch, config=outside(address), timeout=8)

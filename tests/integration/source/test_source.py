@@ -68,7 +68,7 @@ def snapshot(tree: Path) -> dict[str, tuple[int, int]]:
 @pytest.mark.parametrize("name", ["pytorch", "with space/ünïcode ' $x [a] *"])
 def test_fetches_all_and_then_nothing(world: World, tmp_path: Path, name: str) -> None:
     tree = tmp_path / name
-    done = world.run(tree, "--json", "--jobs", "3")
+    done = world.run(tree, "--json")
     data = json.loads(done.stdout)
     assert data["state"] == "clean"
     assert data["tree"] == str(tree)

@@ -248,7 +248,8 @@ def test_another_flag_is_another_version_which_can_be_installed(built: Site) -> 
         "1.13.2+switchml",
         "1.13.2+switchml.debug",
     ]
-    built.run("--debug", "--install")
+    install = json.loads(built.run("--debug", "--json").stdout)["commands"][0]
+    subprocess.run(shlex.split(install), check=True)
     python = built.work / "env" / "bin" / "python"
     command = [str(python), "-c", "import torch; print(torch.__version__, torch.__file__)"]
     version, file = subprocess.check_output(command, cwd="/", text=True).split()

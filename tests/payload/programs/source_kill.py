@@ -32,5 +32,5 @@ def wrapped(real):
 
 Git.__call__ = wrapped(Git.__call__)
 os.rename, os.rmdir, os.replace = wrapped(os.rename), wrapped(os.rmdir), wrapped(os.replace)
-source.obtain(tree, source.SourceRequest(pins.load(pin), jobs=2))
+source.obtain(tree, source.SourceRequest(pins.load(pin)))
 print("done", flush=True)

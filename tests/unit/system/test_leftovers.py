@@ -23,7 +23,8 @@ from patchgen.system import files
 with files.scratch("run") as directory:
     open(directory + "/file", "w").close()
     print(directory, flush=True)
-    time.sleep(600)
+    while True:  # a signal may come just before it sleeps
+        time.sleep(0.1)
 """
 
 

@@ -319,27 +319,6 @@ def test_both_streams_as_one_keep_their_order() -> None:
     assert lines == [(OUT, b"%d\n" % i) for i in range(50)]
 
 
-@pytest.mark.parametrize(
-    ("written", "lines"),
-    [
-        (b"a\nb", [b"a\n", b"b\n"]),
-        (b"10 %\r20 %\r\nend\r", [b"10 %\r", b"20 %\r\n", b"end\r"]),
-        (b"\n\n", [b"\n", b"\n"]),
-        (b"x" * (3 << 19), [b"x" * (3 << 19) + b"\n"]),
-        (b"", []),
-    ],
-    ids=["ends", "returns", "empty", "long", "nothing"],
-)
-def test_what_is_a_line(written: bytes, lines: list[bytes]) -> None:
-    found: list[bytes] = []
-    program = Program(["cat"], stdin=written)
-    stream(program, lambda _, line: found.append(line), limit=LIMIT)
-    if len(written) < 1 << 20:
-        assert found == lines
-    else:  # without an end it is not held back for ever
-        assert b"".join(found).replace(b"\n", b"") == written
-
-
 @supervised
 def test_an_output_that_fails_ends_the_program(tmp_path: Path, *, supervised: bool) -> None:
     path = tmp_path / "pid"

@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchgen.core.wheel.env import lockfile, marker, scripts
+from patchgen.core.wheel.env import lockfile, marker
+from patchgen.core.wheel.env.prefix import find_script
 from patchgen.errors import ToolError, TreeError, file_errors
 from patchgen.system.checks import Check
 from patchgen.system.files import sha256
@@ -86,7 +87,7 @@ def _unfinished(lock: Lock, prefix: str) -> Iterator[str]:
         return
     for package in lock.packages:
         wanted = package.name in lock.link_scripts and package.name not in state.scripts
-        if wanted and scripts.path_of(prefix, package):
+        if wanted and find_script(prefix, package):
             yield f"the post-link script of {package.name} has not run; {again}"
 
 

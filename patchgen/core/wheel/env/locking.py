@@ -40,7 +40,7 @@ def make_lock(
     """
     environment = spec.load(source)
     assumed = environment.virtual(platform)
-    used = [solve.parse_channel(text) for text in channels or environment.channels]
+    used = [spec.parse_channel(text) for text in channels or environment.channels]
     if not used:
         raise OptionsError(f"{source}: channels: there are none; name one with --channel")
     specs = environment.dependencies

@@ -10,11 +10,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel.env import marker, packages, scripts
+from patchgen.core.wheel.env import marker, packages
 from patchgen.core.wheel.env.marker import Marker
 from patchgen.errors import ToolError, TreeError, file_errors
 from patchgen.system import files
 from patchgen.system import lock as locking
+from patchgen.system.process import Program, capture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from patchgen.core.wheel.env.lockfile import Lock, Package
 
 _LOGGER = logging.getLogger(__name__)
+_MESSAGES = ".messages.txt"
+_TAIL = 20  # lines of what a failed script said
 
 
 def create_prefix(  # noqa: PLR0913  # each is a part of how it is made
@@ -75,13 +78,13 @@ def _create(
         state = dataclasses.replace(state, linked=True)
         marker.write(prefix, state)
     for package in lock.packages:
-        if scripts.path_of(prefix, package) is None or package.name in state.scripts:
+        if find_script(prefix, package) is None or package.name in state.scripts:
             continue
         if environ is None or package.name not in lock.link_scripts:
             _LOGGER.info("not run: the post-link script of %s", package.name)
             continue
         _LOGGER.info("running the post-link script of %s", package.name)
-        scripts.run_script(named, package, environ)
+        _run_script(named, package, environ)
         state = dataclasses.replace(state, scripts=(*state.scripts, package.name))
         marker.write(prefix, state)
     if not state.whole:
@@ -166,3 +169,49 @@ def _name_origin(prefix: str, package: Package) -> None:
     record = json.loads(path.read_text(encoding="utf-8"))
     record["url"] = package.url
     files.replace(os.fsencode(path), json.dumps(record, indent=2).encode() + b"\n")
+
+
+def find_script(prefix: str, package: Package) -> str | None:
+    """Finds the post-link script of a package that is linked."""
+    path = os.path.join(prefix, "bin", f".{package.name}-post-link.sh")
+    return path if os.path.isfile(path) else None
+
+
+def _run_script(prefix: str, package: Package, environ: Mapping[str, str]) -> None:
+    """Runs a post-link script as conda does; what it has started ends with it, and with us.
+
+    Args:
+        prefix: where the package is linked.
+        package: its package.
+        environ: of the user.
+
+    Raises:
+        ToolError: it failed; what it left in .messages.txt for the user is in the message.
+    """
+    script = find_script(prefix, package)
+    if script is None:
+        return
+    binaries = os.path.join(prefix, "bin")
+    path = environ.get("PATH", os.defpath)
+    own = {
+        **environ,
+        "PREFIX": prefix,
+        "CONDA_PREFIX": prefix,
+        "PKG_NAME": package.name,
+        "PKG_VERSION": package.version,
+        "PKG_BUILDNUM": package.build.rsplit("_", 1)[-1],
+        "PATH": os.pathsep.join([binaries, path]),
+    }
+    ended = capture(Program(["bash", script], binaries, own, supervised=True), limit=None)
+    if ended.code != 0:
+        said = ended.err.decode(errors="replace").splitlines()
+        tail = "\n".join([f"return code {ended.code}", *said[-_TAIL:]])
+        raise ToolError(f"the post-link script of {package.name} failed: {tail}{_messages(prefix)}")
+
+
+def _messages(prefix: str) -> str:
+    try:
+        with open(os.path.join(prefix, _MESSAGES), encoding="utf-8", errors="replace") as file:
+            return f"\n{file.read().strip()}"
+    except FileNotFoundError:
+        return ""

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from patchgen.core.wheel.env.lockfile import Package
 from patchgen.errors import OptionsError, ToolError
@@ -17,34 +14,7 @@ if TYPE_CHECKING:
 
     from rattler import GenericVirtualPackage, MatchSpec, RepoDataRecord
 
-# conda's own meaning of the name; its members share one rank.
-_GROUPS = {"defaults": ("pkgs/main", "pkgs/r")}
-_NAMED = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)=(?P<url>[a-z0-9+]+://.*)", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Channel:
-    """A channel, under the name that `channel::package` uses."""
-
-    name: str
-    locations: tuple[str, ...]
-
-
-def parse_channel(text: str) -> Channel:
-    """Reads a channel as an environment file or a command line gives it.
-
-    Raises:
-        OptionsError: it holds a password, which would end up in the lock.
-    """
-    named = _NAMED.fullmatch(text)
-    name, location = (named["name"], named["url"]) if named else (text, text)
-    parts = urlsplit(location)
-    if "@" in parts.netloc:
-        raise OptionsError(
-            f"channel on {parts.hostname}: its URL holds a user name or password, which a lock "
-            "would show; put it into the credentials file of rattler"
-        )
-    return Channel(name, _GROUPS.get(location, (location.rstrip("/"),)))
+    from patchgen.core.wheel.env.spec import Channel
 
 
 def solve(

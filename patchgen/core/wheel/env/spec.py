@@ -11,6 +11,7 @@ import json
 import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -23,6 +24,19 @@ _PLATFORM = re.compile(r"linux-[a-z0-9]+")
 _MACHINES = {"64": "x86_64"}
 _BASE = {"glibc": "2.17", "linux": "3.10", "unix": "0"}  # of manylinux2014, as old as packages go
 _KNOWN = {"name", "channels", "dependencies", KEY}
+
+
+# conda's own meaning of the name; its members share one rank.
+_GROUPS = {"defaults": ("pkgs/main", "pkgs/r")}
+_NAMED = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)=(?P<url>[a-z0-9+]+://.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A channel, under the name that `channel::package` uses."""
+
+    name: str
+    locations: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -110,3 +124,20 @@ def _strings(path: str, key: str, value: Any) -> tuple[str, ...]:  # noqa: ANN40
 
 def _listed(names: Any) -> str:  # noqa: ANN401  # any strings
     return ", ".join(sorted(map(str, names)))
+
+
+def parse_channel(text: str) -> Channel:
+    """Reads a channel as an environment file or a command line gives it.
+
+    Raises:
+        OptionsError: it holds a password, which would end up in the lock.
+    """
+    named = _NAMED.fullmatch(text)
+    name, location = (named["name"], named["url"]) if named else (text, text)
+    parts = urlsplit(location)
+    if "@" in parts.netloc:
+        raise OptionsError(
+            f"channel on {parts.hostname}: its URL holds a user name or password, which a lock "
+            "would show; put it into the credentials file of rattler"
+        )
+    return Channel(name, _GROUPS.get(location, (location.rstrip("/"),)))

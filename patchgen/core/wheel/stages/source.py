@@ -26,9 +26,7 @@ def fetch_source(session: Session) -> Source:
     session.begin("source")
     if partly_patched:
         tree.revert(directory, (request.pin,), request.pin)
-    wanted = sources.SourceRequest(
-        request.pin, request.without, places=request.places, jobs=request.fetch_jobs
-    )
+    wanted = sources.SourceRequest(request.pin, request.without, places=request.places)
     return sources.obtain(directory, wanted)
 
 

@@ -37,8 +37,9 @@ def check(python: str, environ: Mapping[str, str]) -> None:
         environ: environment of pip.
 
     Raises:
-        ToolError: the interpreter has no pip, or its pip does not install there.
+        ToolError: it is no interpreter, has no pip, or its pip does not install there.
     """
+    interpreter.ask(python, environ)
     _run(python, ["--requirement", os.devnull], environ)
 
 

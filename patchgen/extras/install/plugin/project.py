@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen import __version__
-from patchgen.core.patch import quoting, render
+from patchgen.core.patch import render
 from patchgen.extras.install.payload import doctor, launch
 from patchgen.extras.install.plugin import virtuals
 from patchgen.extras.install.plugin.wheel import BACKEND, PACKAGE
@@ -122,9 +122,9 @@ def _set_variables(options: Options, target: PluginTarget) -> Iterator[str]:
         "TORCH_HEADERS": [*torch.include_dirs, torch.python_include],
         "TORCH_LIBRARIES": [torch.lib_dir],
     }.items():
-        yield f"set({name} {' '.join(map(quoting.cmake, values))})\n"
+        yield f"set({name} {' '.join(map(render.quote_cmake, values))})\n"
     for field in sorted(options.homes):
-        value = quoting.cmake(getattr(options, field))
+        value = render.quote_cmake(getattr(options, field))
         yield f'set({field.upper()} {value} CACHE PATH "")\n'
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import dataclasses
 
 import jinja2
@@ -57,3 +58,54 @@ def test_homes_pass_through_the_filter(pin: pins.Pin) -> None:
 def test_an_undefined_name_is_an_error() -> None:
     with pytest.raises(jinja2.UndefinedError):
         render.text("patch/hooks/include.inc", pin={})
+
+
+HOSTILE = [
+    "",
+    "/a b",
+    'a"b',
+    "a\\b",
+    "${X}",
+    "@X@",
+    "a;b",
+    "#x",
+    "]]",
+    "ü\udcff",
+    "??/",
+    "\\",
+    "a\nb",
+]
+
+
+@pytest.mark.parametrize("value", [*HOSTILE, True, 3])
+def test_python_literals(value: object) -> None:
+    literal = render.quote_python(value)
+    assert literal.isascii()
+    assert ast.literal_eval(literal) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "literal"),
+    [
+        ("/opt/x", '"/opt/x"'),
+        ('a"b\\c', '"a\\"b\\\\c"'),
+        ("ü1", '"\\303\\2741"'),
+        ("\udcff7", '"\\3777"'),
+        ("??/", '"\\?\\?/"'),
+    ],
+)
+def test_cxx_literals(value: str, literal: str) -> None:
+    assert render.quote_cxx(value) == literal
+
+
+@pytest.mark.parametrize(
+    ("value", "argument"),
+    [
+        ("/opt/x", '"/opt/x"'),
+        ("/a b", '"/a b"'),
+        ("${X}@Y@", '"\\${X}\\@Y\\@"'),
+        ('a"b\\c', '"a\\"b\\\\c"'),
+    ],
+)
+def test_cmake_arguments(value: str, argument: str) -> None:
+    assert render.quote_cmake(value) == argument

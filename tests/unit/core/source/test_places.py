@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchgen.core.source import places
-from patchgen.core.source.places import Place, Places
+from patchgen.core.source.places import Places, Remote
 from patchgen.errors import OptionsError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TBB = "https://github.com/01org/tbb"
 
 
-def find_places(*mirrors: str, path: str = "third_party/tbb", url: str = TBB) -> list[Place]:
+def find_places(*mirrors: str, path: str = "third_party/tbb", url: str = TBB) -> list[Remote]:
     return [*Places(mirrors).find(url, path, (path,))]
 
 
@@ -54,10 +54,10 @@ def test_a_clone_in_a_directory(tmp_path: Path, name: str) -> None:
     clone(tmp_path / "tbb-of-another-name")
     pack = bundle(tmp_path / f"{name}.bundle")
     assert {*find_places(str(tmp_path))[:2]} == {
-        Place(str(place)),
-        Place(str(pack), bundle=True),
+        Remote(str(place)),
+        Remote(str(pack), bundle=True),
     }
-    assert find_places(str(tmp_path))[2] == Place(TBB)
+    assert find_places(str(tmp_path))[2] == Remote(TBB)
 
 
 def test_a_clone_may_have_the_name_of_the_submodule(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_clone_may_have_the_name_of_the_submodule(tmp_path: Path) -> None:
     places = find_places(
         str(tmp_path), path="third_party/python-six", url="https://h/benjaminp/six"
     )
-    assert places[0] == Place(str(six))
+    assert places[0] == Remote(str(six))
 
 
 def test_the_right_owner_comes_first(tmp_path: Path) -> None:
@@ -79,14 +79,14 @@ def test_what_is_no_clone_is_none(tmp_path: Path) -> None:
     (tmp_path / "tbb").mkdir()
     (tmp_path / "tbb.bundle").write_text("text")
     (tmp_path / "01org+tbb").symlink_to(tmp_path / "nothing")
-    assert find_places(str(tmp_path))[0] == Place(TBB)
+    assert find_places(str(tmp_path))[0] == Remote(TBB)
 
 
 def test_a_bundle_is_for_the_repository_of_its_name(tmp_path: Path) -> None:
     for name, wanted in (("tbb.bundle", True), ("01org+tbb.bundle", True), ("x.bundle", False)):
         pack = str(bundle(tmp_path / name))
-        assert (Place(pack, bundle=True) in find_places(pack)) == wanted
-        assert Place(pack, bundle=True) in find_places(pack, path="")
+        assert (Remote(pack, bundle=True) in find_places(pack)) == wanted
+        assert Remote(pack, bundle=True) in find_places(pack, path="")
 
 
 def test_a_reference_is_a_tree_or_what_git_keeps_of_one(tmp_path: Path) -> None:

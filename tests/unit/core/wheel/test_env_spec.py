@@ -10,7 +10,7 @@ if sys.version_info < (3, 10):
 
 import rattler
 
-from patchgen.core.wheel.env import solve, spec
+from patchgen.core.wheel.env import spec
 from patchgen.core.wheel.env.solve import depends
 from patchgen.errors import FileError, OptionsError
 
@@ -120,13 +120,13 @@ def test_only_linux_is_built_for(tmp_path: Path, platform: str) -> None:
     ],
 )
 def test_a_channel_has_a_name_and_places(text: str, name: str, locations: tuple[str, ...]) -> None:
-    assert solve.parse_channel(text) == solve.Channel(name, locations)
+    assert spec.parse_channel(text) == spec.Channel(name, locations)
 
 
 @pytest.mark.parametrize("text", ["https://me:secret@x.test/c", "c=https://me:secret@x.test/c"])
 def test_a_password_never_gets_into_a_lock(text: str) -> None:
     with pytest.raises(OptionsError, match="user name or password") as caught:
-        solve.parse_channel(text)
+        spec.parse_channel(text)
     assert "secret" not in str(caught.value)
 
 
