@@ -7,29 +7,20 @@ its age; where a file system has no locks, none is taken for that.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import os
 import re
 import shutil
 import stat
 import tempfile
-from enum import Enum, auto
 from typing import TYPE_CHECKING
+
+from patchgen.system.lock import opened, try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _OURS = re.compile(r"\.?switchml-[a-z]+\.[a-z0-9_]{8}")
-
-
-class _Lock(Enum):
-    """A lock that was asked for."""
-
-    OURS = auto()
-    ANOTHERS = auto()
-    NONE = auto()
-    """The file system has no locks, or the directory is gone."""
 
 
 @contextlib.contextmanager
@@ -47,8 +38,8 @@ def owned(purpose: str, place: str, *, hidden: bool = False) -> Iterator[str]:
     sweep(place)
     prefix = f"{'.' * hidden}switchml-{purpose}."
     while True:
-        with tempfile.TemporaryDirectory(prefix=prefix, dir=place) as path, _locked(path) as lock:
-            if lock is _Lock.ANOTHERS or not os.path.isdir(path):
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=place) as path, _locked(path) as ours:
+            if ours is False or not os.path.isdir(path):
                 continue  # another run has taken it for one that is left over
             yield path
             return
@@ -60,8 +51,8 @@ def sweep(place: str) -> None:
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             if _OURS.fullmatch(entry.name) and _is_own(entry):
-                with _locked(entry.path) as lock:
-                    if lock is _Lock.OURS:
+                with _locked(entry.path) as ours:
+                    if ours:
                         shutil.rmtree(entry.path, ignore_errors=True)
 
 
@@ -71,17 +62,13 @@ def _is_own(entry: os.DirEntry[str]) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(path: str) -> Iterator[_Lock]:
-    """The lock of a directory, for the block; nobody waits for it."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+def _locked(path: str) -> Iterator[bool | None]:
+    """The lock of a directory, for the block: True where it is ours, False where it is another's.
+
+    None: the file system has no locks, or the directory is gone.
+    """
     with contextlib.ExitStack() as stack:
-        lock = _Lock.NONE
+        ours = None
         with contextlib.suppress(OSError):
-            descriptor = os.open(path, flags)
-            stack.callback(os.close, descriptor)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                lock = _Lock.OURS
-            except BlockingIOError:
-                lock = _Lock.ANOTHERS
-        yield lock
+            ours = try_lock(stack.enter_context(opened(path, os.O_NOFOLLOW)))
+        yield ours

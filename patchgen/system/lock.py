@@ -20,6 +20,29 @@ _PATIENCE = 60  # seconds for the programs of a killed run to see that nobody re
 
 
 @contextlib.contextmanager
+def opened(directory: str | bytes, flags: int = 0) -> Iterator[int]:
+    """The descriptor of a directory, for `try_lock`. The lock ends with it."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Takes a lock, unless another process has it: then it returns False.
+
+    Raises:
+        OSError: the file system has no locks.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
 def held(root: str) -> Iterator[None]:
     """Holds the lock of a directory. It is on the directory itself and ends with the process.
 
@@ -27,21 +50,18 @@ def held(root: str) -> Iterator[None]:
         TreeError: another run holds it.
         FileError: the file system has no locks.
     """
-    descriptor = os.open(paths.encode(root), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with opened(paths.encode(root)) as descriptor:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise TreeError(
-                f"{paths.printable(root)}: another run is at work here; wait for its end"
-            ) from None
+            alone = try_lock(descriptor)
         except OSError as error:
             raise FileError(
                 f"{paths.printable(root)}: cannot be locked: {error.strerror}"
             ) from error
+        if not alone:
+            raise TreeError(
+                f"{paths.printable(root)}: another run is at work here; wait for its end"
+            )
         yield
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -58,24 +78,17 @@ def inherited(directory: str, whose: str) -> Iterator[int]:
     Raises:
         TreeError: the programs of a run that was killed do not end.
     """
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with opened(directory) as descriptor:
         deadline = time.monotonic() + _PATIENCE
         told = False
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise TreeError(
-                        f"{directory}: {whose} of a run that was killed is still at work; end it"
-                    ) from None
+        while not try_lock(descriptor):
+            if time.monotonic() > deadline:
+                raise TreeError(
+                    f"{directory}: {whose} of a run that was killed is still at work; end it"
+                )
             if not told:
                 _LOGGER.info("waiting for %s of a run that was killed", whose)
                 told = True
             time.sleep(0.1)
         yield descriptor
         fcntl.flock(descriptor, fcntl.LOCK_UN)
-    finally:
-        os.close(descriptor)

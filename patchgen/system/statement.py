@@ -61,7 +61,10 @@ class Provenance:
         """The in-toto Statement."""
         return {
             "_type": TYPE,
-            "subject": [describe_artifact(one) for one in self.subjects],
+            "subject": [
+                {**describe_file(one.name, one.sha256), "annotations": {"size": one.size}}
+                for one in self.subjects
+            ],
             "predicateType": _PREDICATE,
             "predicate": {
                 "buildDefinition": {
@@ -94,12 +97,6 @@ def dump(statement: Mapping[str, object]) -> bytes:
 def describe_file(name: str, sha256: str) -> dict[str, object]:
     """A file as ResourceDescriptor."""
     return {"name": name, "digest": {"sha256": sha256}}
-
-
-def describe_artifact(artifact: Artifact) -> dict[str, object]:
-    """A file that was made, as ResourceDescriptor."""
-    described = describe_file(artifact.name, artifact.sha256)
-    return {**described, "annotations": {"size": artifact.size}}
 
 
 def describe_commit(name: str, address: str, commit: str) -> dict[str, object]:
@@ -139,11 +136,7 @@ def parse(statement: Mapping[str, Any]) -> Provenance:
     """Reads a provenance from its statement.
 
     Raises:
-        ValueError: it is none of this tool.
-        LookupError: a part is missing.
-        TypeError: a part is something else.
-        AttributeError: likewise.
-        OverflowError: likewise.
+        UNREADABLE: one of these, where it is none of this tool.
     """
     definition = statement["predicate"]["buildDefinition"]
     builder, kind, form = definition["buildType"].rsplit(":", 2)

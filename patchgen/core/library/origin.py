@@ -9,9 +9,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.library import archive, homes
-from patchgen.errors import PatchgenError
+from patchgen.errors import PatchgenError, file_errors
 from patchgen.options import HOMES, VARIABLES
-from patchgen.system import files, paths, statement
+from patchgen.system import files, outputs, paths, statement
 from patchgen.system.files import Artifact
 from patchgen.system.native import cache, tools
 from patchgen.system.statement import Provenance
@@ -34,14 +34,23 @@ def path(home: str) -> str:
     return paths.native(os.path.join(home, NAME))
 
 
-def remove(home: str) -> None:
-    """Removes the provenance of an earlier library.
+def install(home: str, contents: Mapping[str, bytes]) -> None:
+    """Writes the files of a library; the provenance of an earlier one is gone before.
+
+    Args:
+        home: a SWITCHML_HOME.
+        contents: path in the home to content.
 
     Raises:
-        OSError: it cannot be removed.
+        FileError: it cannot be written.
     """
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path(home))
+    with outputs.directory(paths.native(home)), file_errors():
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path(home))
+        for name, content in contents.items():
+            target = paths.encode(os.path.join(home, name))
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            files.replace(target, content)
 
 
 def describe(  # noqa: PLR0913  # each is a part of it

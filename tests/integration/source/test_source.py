@@ -247,13 +247,6 @@ def test_a_full_disk(world: World, tmp_path: Path) -> None:
         world.check(place / "t")
 
 
-def test_no_network(world: World, tmp_path: Path) -> None:
-    world.offline()
-    told = world.run(tmp_path / "t", code=4).stderr
-    assert f"{GITHUB}pytorch/pytorch.git" in told
-    assert "--mirror" in told
-
-
 # ---- mirrors and references
 
 
@@ -280,16 +273,6 @@ def test_mirrors(world: World, tmp_path: Path, form: str) -> None:
     world.check(tmp_path / "t")
 
 
-def test_a_bundle_for_pytorch_and_a_clone_for_the_rest(world: World, tmp_path: Path) -> None:
-    layouts(world, tmp_path)
-    bundle = (tmp_path / "bundles/pytorch.bundle").rename(tmp_path / "any.bundle")
-    world.offline()
-    clones = [str(path) for path in world.served.glob("*/*.git") if path.stem != "pytorch"]
-    mirrors = [word for path in (str(bundle), *clones) for word in ("--mirror", path)]
-    world.run(tmp_path / "t", *mirrors)
-    world.check(tmp_path / "t")
-
-
 def test_a_reference_may_go_away(world: World, tmp_path: Path) -> None:
     world.run(tmp_path / "reference")
     shutil.rmtree(tmp_path / "reference/third_party/tbb")  # its git directory stays
@@ -308,12 +291,6 @@ def test_a_mirror_without_the_commit_is_passed_over(world: World, tmp_path: Path
     git(other, "commit", "-q", "--allow-empty", "-m", "other")
     world.run(tmp_path / "t", "--mirror", str(tmp_path / "mirror"))
     world.check(tmp_path / "t")
-
-
-@pytest.mark.parametrize("option", ["--mirror", "--reference"])
-def test_a_place_that_is_not_there(world: World, tmp_path: Path, option: str) -> None:
-    world.run(tmp_path / "t", option, str(tmp_path / "nothing"), code=2)
-    assert not (tmp_path / "t").exists()
 
 
 # ---- trees that are there
@@ -464,26 +441,19 @@ def test_two_at_once(world: World, tmp_path: Path) -> None:
 
 
 NO_GIT = """#!/bin/sh
-case "$*" in {real}) exec {git} "$@" ;; esac
+case "$*" in *hash-object*) exec {git} "$@" ;; esac
 echo git version 2.11.0
 """
 
 
-@pytest.mark.parametrize(
-    ("real", "told"),
-    [
-        ("none", "git: hash-object gives 'git version 2.11.0', as no git does"),
-        ("*hash-object*", "git reports no error, but has not checked it out"),
-    ],
-)
-def test_a_git_that_does_nothing(world: World, tmp_path: Path, real: str, told: str) -> None:
+def test_a_git_that_does_nothing(world: World, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     path = tmp_path / "bin" / "git"
-    path.write_text(NO_GIT.format(real=real, git=shutil.which("git")))
+    path.write_text(NO_GIT.format(git=shutil.which("git")))
     path.chmod(0o755)
     search = f"{path.parent}{os.pathsep}{os.environ['PATH']}"
     done = world.run(tmp_path / "t", code=4, PATH=search)
-    assert told in done.stderr
+    assert "git reports no error, but has not checked it out" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -493,8 +463,3 @@ def test_a_mirror_that_has_nothing_of_the_name_is_told(world: World, tmp_path: P
     (mirror / "another").mkdir(parents=True)
     done = world.run(tmp_path / "t", "--mirror", str(mirror), code=4)
     assert f"{mirror}: --mirror has no clone or bundle named pytorch" in done.stderr
-
-
-def test_without_git(world: World, tmp_path: Path) -> None:
-    told = world.run(tmp_path / "t", code=4, PATH=os.path.dirname(sys.executable)).stderr
-    assert "is it installed" in told

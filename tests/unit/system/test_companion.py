@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -37,21 +38,16 @@ def server(code: str, *arguments: object) -> Program:
     return Program([sys.executable, "-c", code, *map(str, arguments)], grace=ENOUGH)
 
 
-def test_it_is_ready_before_and_ends_after(tmp_path: Path) -> None:
-    with beside(server(SERVER, tmp_path / "ended"), limit=ENOUGH) as companion:
-        pid = int(companion.line)
-        assert os.path.exists(f"/proc/{pid}")
-        assert not companion.over.is_set()
-    assert (tmp_path / "ended").exists()
-    assert has_ended(pid)
-
-
-def test_it_ends_where_the_block_raises(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+def test_it_is_ready_before_and_ends_after(tmp_path: Path, error: type[BaseException]) -> None:
     with (
-        pytest.raises(KeyboardInterrupt),
+        pytest.raises(error) if error else contextlib.nullcontext(),
         beside(server(SERVER, tmp_path / "ended"), limit=ENOUGH) as companion,
     ):
-        raise KeyboardInterrupt
+        assert os.path.exists(f"/proc/{int(companion.line)}")
+        assert not companion.over.is_set()
+        if error:
+            raise error
     assert (tmp_path / "ended").exists()
     assert has_ended(int(companion.line))
 

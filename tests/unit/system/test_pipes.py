@@ -1,11 +1,8 @@
-"""What is read from pipes, and the lines of it."""
+"""Lines of what is read from pipes."""
 
 from __future__ import annotations
 
-import os
-import threading
-
-from patchgen.system.pipes import Lines, Pipes
+from patchgen.system.pipes import Lines
 
 
 def test_lines_are_whole() -> None:
@@ -33,24 +30,3 @@ def test_a_line_without_an_end_does_not_grow_for_ever() -> None:
         lines(b"x" * 65536)
     assert found
     assert 40 * 65536 - sum(len(line) - 1 for line in found) <= 1 << 20
-
-
-def test_all_that_was_written_is_given_out() -> None:
-    reading, writing = os.pipe()
-
-    def write() -> None:
-        with open(writing, "wb") as file:
-            file.writelines(b"%d\n" % number for number in range(20000))
-            file.write(b"last words")
-
-    seen: list[bytes] = []
-    pipes = Pipes()
-    pipes.read(reading, Lines(seen.append))
-    writer = threading.Thread(target=write)
-    writer.start()
-    while pipes.open:
-        pipes.turn(1)
-    writer.join()
-    pipes.close()
-    os.close(reading)
-    assert seen == [*(b"%d\n" % number for number in range(20000)), b"last words\n"]

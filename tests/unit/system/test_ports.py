@@ -21,11 +21,6 @@ def test_it_stays_reserved_and_nobody_listens() -> None:
         other.bind(address)  # without SO_REUSEADDR, as what takes any port
 
 
-def test_no_port_is_given_twice() -> None:
-    ports = [free_port() for _ in range(50)]
-    assert len(set(ports)) == len(ports)
-
-
 def test_few_descriptors_are_held() -> None:
     for _ in range(100):
         free_port()

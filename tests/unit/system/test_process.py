@@ -403,15 +403,18 @@ def test_nothing_is_left_however_this_process_ends(
     assert has_ended(path.read_text().strip())
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
-def test_an_exception_ends_a_program_that_is_not_supervised(
-    error: Callable[[], BaseException], tmp_path: Path
+@supervised
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError])
+def test_an_exception_ends_a_program(
+    error: Callable[[], BaseException], tmp_path: Path, *, supervised: bool
 ) -> None:
     path = tmp_path / "pid"
 
     def output(_name: str, _line: bytes) -> None:
         raise error()
 
+    script = 'sleep 600 & echo "$!" >"$0"; echo x; wait'
+    program = Program(["sh", "-c", script, path], supervised=supervised)
     with pytest.raises(error):  # type: ignore[call-overload]
-        stream(Program(["sh", "-c", "echo x; " + HANGS, path]), output, limit=None)
-    assert not path.exists() or has_ended(path.read_text().strip())
+        stream(program, output, limit=None)
+    assert has_ended(path.read_text().strip())

@@ -14,7 +14,7 @@ from patchgen.errors import file_errors
 from patchgen.extras.lab.client import checkout, mends
 from patchgen.extras.lab.client.mends import COMMIT
 from patchgen.options import FLAGS
-from patchgen.system import files, outputs, paths, statement
+from patchgen.system import files, paths, statement
 from patchgen.system.native import cmake, modules
 
 if TYPE_CHECKING:
@@ -99,12 +99,7 @@ def install(
     if environ is not None:
         made = {name: content for name, content in found.items() if name != config.NAME}
         found = {origin.NAME: _describe(request, whole, made, environ).content(), **found}
-    with outputs.directory(paths.native(home)), file_errors():
-        origin.remove(home)
-        for name, content in found.items():
-            target = paths.encode(posixpath.join(home, name))
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            files.replace(target, content)
+    origin.install(home, found)
     return [*found]
 
 

@@ -6,13 +6,11 @@ The result is a SWITCHML_HOME like any other: headers, archive and switchml.cfg.
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen.core.library import config, homes, origin, settings
-from patchgen.errors import file_errors
-from patchgen.system import files, outputs, paths, statement
+from patchgen.system import files, paths, statement
 from patchgen.system.native import cache, cmake
 
 if TYPE_CHECKING:
@@ -97,11 +95,7 @@ def install(  # noqa: PLR0913  # each is an option of the command
             contents[f"ranks/{rank}/{config.NAME}"] = text(rank)
 
     _LOGGER.info("installing into %s", prefix)
-    with outputs.directory(str(prefix)), file_errors():
-        origin.remove(paths.from_native(str(prefix)))
-        for name, content in contents.items():
-            (prefix / name).parent.mkdir(parents=True, exist_ok=True)
-            files.replace(os.fsencode(prefix / name), content)
+    origin.install(paths.from_native(str(prefix)), contents)
     return [prefix / name for name in contents]
 
 

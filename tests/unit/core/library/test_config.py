@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -71,3 +73,72 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     text = "# " + os.fsdecode(b"\xff") + "\n"
     config.save(path, text)
     assert config.load(path) == text
+
+
+# ---- of a library that is installed
+
+
+@pytest.mark.parametrize(
+    ("flags", "backend"),
+    [((), "dummy"), (("DPDK", "MLX5"), "dpdk"), (("RDMA",), "rdma"), (("DEBUG",), "dummy")],
+)
+def test_the_configuration_of_a_library(flags: tuple[str, ...], backend: str) -> None:
+    text = config.compose_installed(flags)
+    found = config.read(text)
+    assert found.backend == backend
+    assert int(found.values["general.timeout"]) >= 1000
+    assert (found.rank, found.workers) == (None, None)
+    own = {key: value for key, value in found.values.items() if value == config.AUTO}
+    assert [*own] == (["backend.dpdk.worker_ip", "backend.dpdk.cores"] if "DPDK" in flags else [])
+
+
+def test_every_value_says_what_it_does() -> None:
+    for flags in (("DPDK",), ("RDMA",), ()):
+        told = ""
+        for line in config.compose_installed(flags).splitlines():
+            value = re.match(r"\w+ =", line)
+            if value is None:
+                told = line if line.startswith("#") else ""
+            elif not told:
+                # Of a pair, the line above the first is for both.
+                assert line.split()[0] in {"controller_port", "burst_tx", "device_port_id"}, line
+            told = told if value is None else ""
+
+
+# ---- around a software switch
+
+
+def compose_lab(rank: int, **given: Any) -> config.Config:
+    device = f"net_memif0,socket=/place/port-{rank},"
+    return config.read(config.compose_lab(device, 4711, rank=str(rank), cores="1", **given))
+
+
+def test_it_sums_and_each_rank_has_its_own_port_and_address() -> None:
+    ranks = [compose_lab(rank) for rank in range(3)]
+    for rank in ranks:
+        assert (rank.rank, rank.workers, rank.backend) == (None, None, "dpdk")
+        assert "--no-huge" in shlex.split(rank.values["backend.dpdk.extra_eal_options"])
+    for key in ("backend.dpdk.worker_ip", "backend.dpdk.extra_eal_options"):
+        assert len({rank.values[key] for rank in ranks}) == 3
+    for key in ("general.controller_port", "backend.dpdk.worker_port"):
+        assert len({rank.values[key] for rank in ranks}) == 1
+
+
+def test_dpdk_gets_its_options_as_words() -> None:
+    options = compose_lab(1).values["backend.dpdk.extra_eal_options"]
+    assert shlex.split(options) == options.split(" ")
+    assert "socket=/place/port-1," in options
+    assert "--in-memory" not in options  # does not go with --no-huge
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "key"),
+    [
+        ("threads", 2, "num_worker_threads"),
+        ("outstanding", 32, "max_outstanding_packets"),
+        ("packet_numel", 64, "packet_numel"),
+        ("timeout", 3, "timeout"),
+    ],
+)
+def test_what_can_be_chosen(name: str, value: int, key: str) -> None:
+    assert compose_lab(0, **{name: value}).values[f"general.{key}"] == str(value)
