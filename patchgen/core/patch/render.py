@@ -58,7 +58,7 @@ SOURCES = (
 )
 """The files beside the process group, which the plugin compiles as well."""
 DELEGATE = tuple(name for name in SOURCES if name.endswith(".cpp"))
-"""Those of them that are compiled, each by itself."""
+"""Sources among them, each compiled by itself."""
 
 _FLAGS = "switchml.cmake"
 _PYTHON = "torch/distributed/switchml.py"
