@@ -59,16 +59,6 @@ def attributes(module: str) -> frozenset[str]:
     return frozenset(ast.unparse(node) for node in nodes(module) if isinstance(node, ast.Attribute))
 
 
-def at_run_time(module: str) -> list[ast.AST]:
-    """Without what only a type checker imports."""
-    return [
-        node
-        for statement in parsed(module).body
-        if not (isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING")
-        for node in ast.walk(statement)
-    ]
-
-
 def imported(among: Iterable[ast.AST]) -> set[str]:
     """The modules of the package that are imported, wherever in a module."""
     found = set()
@@ -122,13 +112,23 @@ def test_what_runs_in_another_python_imports_nothing_of_ours() -> None:
     assert {name for module in payload for name in imported(nodes(module))} == set()
 
 
+def test_a_small_module_of_one_user_is_a_part_of_it() -> None:
+    users: dict[str, set[str]] = {}
+    for module in MODULES:
+        for name in imported(nodes(module)) - {module}:
+            users.setdefault(name, set()).add(module)
+    small = [name for name, path in MODULES.items() if path.read_text().count("\n") <= 30]
+    alone = [name for name in small if len(users.get(name, ())) == 1 and not is_payload(name)]
+    assert [name for name in alone if not name.endswith("__init__")] == []
+
+
 def test_no_import_runs_round() -> None:
     done: set[str] = set()
 
     def walk(module: str, path: tuple[str, ...]) -> None:
         assert module not in path, " -> ".join([*path, module])
         if module not in done:
-            for name in sorted(imported(at_run_time(module))):
+            for name in sorted(imported(nodes(module))):
                 walk(name, (*path, module))
             done.add(module)
 
