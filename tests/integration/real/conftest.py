@@ -67,10 +67,13 @@ def unmended(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def plugin(torch: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Plugin:
+def plugin(
+    request: pytest.FixtureRequest, home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Plugin:
     """The plugin in PyPI's torch, with the library that has all mends."""
     if "SWITCHML_TEST_PYTHON" in os.environ:
         pytest.skip("the torch that SWITCHML_TEST_PYTHON names is for a graft")
+    torch: Path = request.getfixturevalue("torch")
     return built_plugin(torch, home, tmp_path_factory, "real-plugin", "--dpdk", optimized=True)
 
 
