@@ -99,7 +99,7 @@ class Delegate {
 
  private:
   explicit Delegate(const Delegate* before);
-  void disable(const std::string& why, std::uint64_t epoch, const std::function<void()>& say,
+  void disable(const std::string& why, std::uint64_t epoch, const std::function<void()>& tell,
                void (Failover::*end)(const std::string&));
   static void atExit(int status, void* argument);
 };

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Need:
-    """Values of a original, and how they are found here."""
+    """Values of a record, and how they are found here."""
 
     name: str
     recorded: Mapping[str, str]

@@ -18,7 +18,7 @@ from patchgen.core.patch import render
 from patchgen.core.patch.version import local_version
 from patchgen.errors import file_errors
 from patchgen.extras.install.plugin import project
-from patchgen.extras.install.plugin.wheel import DISTRIBUTION, PACKAGE, SUMMARY
+from patchgen.extras.install.plugin.wheel import METADATA, PACKAGE
 from patchgen.system import files, outputs
 from patchgen.templates import DIRECTORY as TEMPLATES
 
@@ -33,14 +33,7 @@ FLAGS = "flags.json"
 _TEMPLATES = "patchgen/templates"
 _NOT_CARRIED = (".pyc", ".toml", ".j2")
 _EPOCH = 315532800  # 1980, the time of the wheels' entries
-_METADATA = f"""\
-Metadata-Version: 2.1
-Name: {DISTRIBUTION}
-Version: {{version}}
-Summary: {SUMMARY}
-License: Apache-2.0
-Requires-Python: >=3.9
-"""
+_METADATA = METADATA + "Requires-Python: >=3.9\n"
 
 
 def write(options: Options, directory: str) -> str:

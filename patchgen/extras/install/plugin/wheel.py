@@ -20,17 +20,17 @@ PACKAGE = "torch_switchml"
 DISTRIBUTION = PACKAGE.replace("_", "-")
 BACKEND = "torch_switchml_backend"
 """The module that registers the backend."""
-SUMMARY = (
+_SUMMARY = (
     'The backend "switchml" of torch.distributed: Gloo, with SwitchML in front of its allreduce'
 )
-_METADATA = f"""\
+METADATA = f"""\
 Metadata-Version: 2.1
 Name: {DISTRIBUTION}
 Version: {{version}}
-Summary: {SUMMARY}
+Summary: {_SUMMARY}
 License: Apache-2.0
-Requires-Dist: torch=={{release}}
 """
+"""Metadata of wheel and source archive, up to what each requires."""
 _WHEEL = f"""\
 Wheel-Version: 1.0
 Generator: switchml-patch {__version__}
@@ -66,7 +66,8 @@ class Metadata:
         """Files of the metadata but RECORD: path in the wheel to content."""
         version = f"{self.release}+{self.local}"
         texts = {
-            "METADATA": _METADATA.format(version=version, release=self.release),
+            "METADATA": METADATA.format(version=version)
+            + f"Requires-Dist: torch=={self.release}\n",
             "WHEEL": _WHEEL.format(tag=self.tag),
         }
         if self.group is not None:
