@@ -10,25 +10,20 @@ import contextlib
 import shutil
 import socket
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import metrics
 from support.configs import with_values
 from support.delegate import CPP, compiled, environment, render, run, unite
 from support.shared import once
+from support.simulator import Home
 
 from patchgen.extras.accuracy.fixed_point import may_overflow
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.simulator import Home
-
-pytestmark = pytest.mark.integration
 
 MENDED = (
     "commit=0123 flags=DPDK,DUMMY,TIMEOUTS "

@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from support import programs
 
-pytestmark = pytest.mark.integration
-
 COMPAT = Path(__file__).resolve().parents[2] / "compat"
 
 
