@@ -96,7 +96,7 @@ def test_every_difference_is_told(tmp_path: Path) -> None:
     paths = []
     for number, result in enumerate([
         answers("stock", "passed", "passed", "skipped"),
-        answers("graft", "passed", "failed", "skipped", why="Error: /usr/lib/cuda.cpp:7"),
+        answers("graft", "passed", "failed", "skipped", why="E: /usr/lib/cuda.cpp:7"),
         answers("graft", "passed", "passed", "skipped", runs=9),
         answers("plugin", "passed", "passed", "passed"),
     ]):  # fmt: skip
@@ -106,6 +106,6 @@ def test_every_difference_is_told(tmp_path: Path) -> None:
         "stock: 2 passed, 1 skipped, 0 allreduces of 0 tests by SwitchML",
         "graft: 1 passed, 1 failed, 1 skipped, 0 allreduces of 0 tests by SwitchML",
         "plugin: 3 passed, 0 allreduces of 0 tests by SwitchML",
-        "Class.test_1: stock passed; graft failed in 1 of 10 runs (Error: cuda.cpp:7); plugin passed",
+        "Class.test_1: stock passed; graft failed in 1 of 10 runs (E: cuda.cpp:7); plugin passed",
         "Class.test_2: stock skipped; graft skipped; plugin passed",
     ]
