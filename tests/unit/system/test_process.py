@@ -316,20 +316,6 @@ def test_both_streams_as_one_keep_their_order() -> None:
     assert lines == [(OUT, b"%d\n" % i) for i in range(50)]
 
 
-@supervised
-def test_an_output_that_fails_ends_the_program(tmp_path: Path, *, supervised: bool) -> None:
-    path = tmp_path / "pid"
-    script = 'sleep 600 & echo "$!" >"$0"; echo x; wait'
-
-    def output(_name: str, _line: bytes) -> None:
-        raise OSError
-
-    program = Program(["sh", "-c", script, path], supervised=supervised)
-    with pytest.raises(OSError):  # noqa: PT011  # the very one
-        stream(program, output, limit=None)
-    assert has_ended(path.read_text().strip())
-
-
 def test_several_run_at_once_and_get_their_line(tmp_path: Path) -> None:
     """Each waits for what the other writes."""
     code = (
