@@ -372,12 +372,14 @@ def test_a_process_that_the_library_ends() -> None:
 
 def test_a_rank_that_waits_for_one_that_is_refused() -> None:
     """It is not at fault, unless all have waited."""
-    waited = {"step": "start", "objection": "the SwitchML context did not start within 9 ms"}
     refused = {"step": "start", "objection": "the SwitchML context did not start"}
+    waited = {**refused, "late": True}
     ranks = [rank(0, report=waited),
              rank(1, report=refused, said=["no room", "switchml: error: given up"])]  # fmt: skip
     assert failed(*ranks) == ("session", ["h1"], "the SwitchML context did not start: no room")
     assert failed(ranks[0], rank(1, report=waited))[:2] == ("session", ["h0", "h1"])
+    started = rank(1, report={"step": "start", "objection": ""})
+    assert failed(ranks[0], started)[:2] == ("session", ["h0"])
 
 
 def test_wrong_sums() -> None:

@@ -6,7 +6,6 @@ from .finding import BAD, DOUBTFUL, GOOD, UNKNOWN, Finding
 
 STEPS = ("offer", "controller", "stop", "start", "probe", "sums", "measure", "connect", "")
 """Steps of the agreement, in their order; the empty one is its end."""
-_WAITED = "did not start within"  # words of the delegate
 _DELEGATE = "switchml: "  # beginning of its lines
 _DECISIVE = ("switchml", "torch", "simulator", "flags", "protocol", "mends")
 
@@ -131,8 +130,8 @@ def look_at_session(rank: Any, ranks: "list[Any]") -> Finding:
     words = _failed_start(rank)
     if not words:
         return _good() if _is_past(rank, "start") else Finding(UNKNOWN, "")
-    others = [_failed_start(one) for one in ranks]
-    if _WAITED in words and any(one and _WAITED not in one for one in others):
+    at_fault = [one for one in ranks if _failed_start(one) and not _report(one).get("late")]
+    if at_fault and rank not in at_fault:
         return Finding(UNKNOWN, "waited for the others")
     return Finding(BAD, words)
 
