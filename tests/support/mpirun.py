@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.cluster import Host
+from support.cluster import Host
 
 _AGENT = '#!/bin/sh\nshift\nexec {way} sh -c "$*"\n'  # a remote shell, called as AGENT HOST COMMAND
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
