@@ -35,7 +35,7 @@ def addresses() -> "list[tuple[str, str]]":
 
 
 def _long() -> "list[tuple[str, str]]":
-    """Those of IPv6."""
+    """IPv6 addresses of this host, after the interfaces that have them."""
     lines = [line.split() for line in read("/", "proc/net/if_inet6").splitlines()]
     return [(one[-1], socket.inet_ntop(socket.AF_INET6, bytes.fromhex(one[0]))) for one in lines]
 
