@@ -406,6 +406,7 @@ class Joining {
       outcome_.decision = "allreduce stays with Gloo: " + all_.words;
       outcome_.reason = all_.words;
       outcome_.step = step_;
+      outcome_.late = own_.late;
       outcome_.objection = own_.able()          ? ""
                            : own_.where.empty() ? own_.words
                                                 : text(own_.words, " (", own_.where, ")");

@@ -572,9 +572,14 @@ void measured(const Rank& me) {
 
 /// Neither the group nor one that is made later.
 void refused(const Rank& me) {
+  const char* const fault = std::getenv("FAULT");
+  const bool late = fault != nullptr && std::strncmp(fault, "slow-", 5) == 0;
   for (const char* name : {"refused", "later"}) {
     auto group = me.group(name);
     me.sum(group, 3, false);
+    check(report().find(late && name[0] == 'r' ? "\"late\": true" : "\"late\": false") !=
+              std::string::npos,
+          report());
   }
 }
 
