@@ -61,6 +61,11 @@ class Tensor {
   std::int64_t numel() const { return static_cast<std::int64_t>(end_ - begin_); }
   std::vector<std::int64_t> sizes() const { return {numel()}; }
   void* data_ptr() const { return words_->data() + begin_; }
+  std::vector<std::int64_t> strides() const { return {1}; }
+  std::int64_t dim() const { return 1; }
+  std::int64_t size(int /*dimension*/) const { return numel(); }
+  std::int64_t stride(int /*dimension*/) const { return 1; }
+  std::int64_t element_size() const { return sizeof(std::int32_t); }
   bool is_contiguous() const { return true; }
   Tensor detach() const { return *this; }
   Tensor view(const std::vector<std::int64_t>& /*sizes*/) const { return *this; }
@@ -69,6 +74,14 @@ class Tensor {
     part.begin_ += static_cast<std::size_t>(begin);
     part.end_ = part.begin_ + static_cast<std::size_t>(numel);
     return part;
+  }
+  Tensor select(int dimension, std::int64_t index) const { return narrow(dimension, index, 1); }
+  const std::shared_ptr<std::vector<std::int32_t>>& storage() const { return words_; }
+  void set_(std::shared_ptr<std::vector<std::int32_t>> words, std::int64_t offset,
+            std::initializer_list<std::int64_t> sizes, std::initializer_list<std::int64_t>) {
+    words_ = std::move(words);
+    begin_ = static_cast<std::size_t>(offset);
+    end_ = begin_ + static_cast<std::size_t>(*sizes.begin());
   }
   Tensor new_empty(std::initializer_list<std::int64_t> sizes, Options options) const {
     return {options.type, std::vector<std::int32_t>(static_cast<std::size_t>(*sizes.begin()))};
