@@ -8,17 +8,14 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pairs import measure_best
 from support.device import compile_options, link_options
+from support.launcher import Launcher
 
 from patchgen.core.patch import render
 from patchgen.core.torch import probe_torch
-
-if TYPE_CHECKING:
-    from support.launcher import Launcher
 
 ROUNDS = 8
 

@@ -2,7 +2,7 @@
 //
 // FAULT      slow-start (Start() takes FAULT_MS), slow-end (the same, once the context says that it
 //            runs), slow-stop (Stop() takes as long), flip (an element of a job is another one),
-//            hang (a job never ends), or nothing
+//            hang (a job never ends), lose (one job is not taken, for want of memory), or nothing
 // FAULT_JOB  the first job that has the fault, from 0
 // FAULT_START the start of the context, from 0, whose jobs alone have it; of all if it is not set
 // FAULT_PORT the port of the simulator, where controller_port is somebody else's
@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 
@@ -86,7 +87,12 @@ JobPtr WRAP(ALLREDUCE_NAME)(Context* self, void* in, void* out, std::uint64_t nu
   static std::atomic<int> jobs{0};
   const auto only = given("FAULT_START");
   const bool now = only.empty() || starts == std::stoi(only) + 1;
-  const auto fault = jobs++ >= std::stoi(given("FAULT_JOB", "0")) && now ? given("FAULT") : "";
+  const auto job = jobs++;
+  const auto first = std::stoi(given("FAULT_JOB", "0"));
+  const auto fault = job >= first && now ? given("FAULT") : "";
+  if (fault == "lose" && job == first) {
+    throw std::bad_alloc();
+  }
   if (fault == "hang") {
     switchml::ExtraJobInfo extra;
     extra.allreduce_operation = operation;

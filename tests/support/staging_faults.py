@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 STAGING, GROUP = "Staging.hpp", "ProcessGroupSwitchML.cpp"
 AMONG = {"parts_among_sources"}

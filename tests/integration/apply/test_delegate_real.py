@@ -10,25 +10,20 @@ import contextlib
 import shutil
 import socket
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import metrics
 from support.configs import with_values
 from support.delegate import CPP, compiled, environment, render, run, unite
 from support.shared import once
+from support.simulator import Home
 
 from patchgen.extras.accuracy.fixed_point import may_overflow
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.simulator import Home
-
-pytestmark = pytest.mark.integration
 
 MENDED = (
     "commit=0123 flags=DPDK,DUMMY,TIMEOUTS "
@@ -48,14 +43,25 @@ msg_numel = 1024
 """
 DPDK = {"backend": "dpdk"}
 GLOO = "allreduce stays with Gloo: "
+LET_GO = "  changed_.notify_all();\n}\n\nvoid Order::wake"
+PAUSE = """
+  if (const char* const pause = std::getenv("PAUSE")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(pause)));
+  }
+"""
 
 
 @pytest.fixture(scope="session")
 def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both programs; the mark of the library is what the environment says."""
+    """Both programs; the mark of the library is what the environment says, and how long a thread
+    pauses that has let its turn go."""
 
     def make(directory: Path) -> None:
         render(directory)
+        order = directory / "SwitchMLOrder.cpp"
+        text = order.read_text()
+        assert text.count(LET_GO) == 1
+        order.write_text(text.replace(LET_GO, LET_GO.replace("\n", PAUSE, 1)))
         home = directory / "home"
         shutil.copytree(simulator_home.prefix, home)
         common = home / "include" / "switchml" / "common.h"
@@ -341,6 +347,13 @@ def test_a_library_that_hangs_is_outlived(built: Path, tmp_path: Path) -> None:
     more = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "1000"}
     said = ranks(built, "hung", tmp_path, {-1: {**env, **more}})
     assert "did not finish within 700 ms; allreduce goes over Gloo from here on" in said[0]
+
+
+def test_a_job_that_is_not_handed_over(built: Path, tmp_path: Path) -> None:
+    """What follows it on its rank would be summed with what it is on the others."""
+    env = {"SWITCHML_FAILOVER": "1", "PAUSE": "20"}
+    said = ranks(built, "lost", tmp_path, {-1: env, 1: {"FAULT": "lose", "FAULT_JOB": "7"}})
+    assert "could not be submitted: std::bad_alloc; allreduce goes over Gloo" in said[0]
 
 
 RETURNS = {"SWITCHML_TIMEOUT_MS": "1000", "SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "1000"}

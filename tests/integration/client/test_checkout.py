@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import client_source
@@ -13,11 +13,6 @@ from support.trees import git
 from patchgen.core.patch import diff
 from patchgen.errors import OptionsError, ToolError, TreeError
 from patchgen.extras.lab.client import checkout
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 SOURCES = {
     path: text.encode()

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import subprocess
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from packaging.version import Version
@@ -34,13 +35,6 @@ from support.waiting import ENOUGH
 from patchgen.core.torch import Torch, probe_torch
 from patchgen.extras.install.plugin import project, target
 from patchgen.options import resolve
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-
-pytestmark = pytest.mark.integration
 
 SANITIZER = os.environ.get("SWITCHML_TEST_SANITIZER")
 # clang is quicker with torch's headers, but its sanitizers are a package of their own in Debian.

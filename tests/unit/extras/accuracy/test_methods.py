@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from support import quantize_model
 
 from patchgen.extras.accuracy.buckets import Buckets
 from patchgen.extras.accuracy.fixed_point import INT32_MAX, FixedPoint, may_overflow
 from patchgen.extras.accuracy.lanes import Lanes
 from patchgen.extras.accuracy.methods import Block
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 F = np.float32
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from patchgen.core.torch import Torch
 from patchgen.errors import FileError, ToolError
 from patchgen.extras.install.plugin import target
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEADERS = "torch/include/torch/csrc/distributed/c10d"
 
