@@ -39,7 +39,7 @@ std::string await(const Library::JobPtr& job, const std::string& name, Clock::ti
              : text(name, " cannot finish", who);
 }
 
-/// The jobs of one call. Where the group fails over, the library works on copies.
+/// The jobs of one call. Where the group fails over, the library writes to memory of the failover.
 class Flight {
  public:
   Flight(const Delegation& group, std::uint64_t ticket, std::uint64_t jobs, Limits limits)
@@ -81,13 +81,14 @@ class Flight {
     auto& job = *made.emplace(next_, Submitted{std::move(sum)}).first;
     const auto& given = job.second.sum;
     delegate_.order.await(next_, delegate_.verdict);
-    auto* data = given.data;
+    auto* out = given.data;
     if (failover_ != nullptr) {
-      data = failover_->admit(numberOf(job), next_ == call_, data, given.numel * kWord);
+      out = failover_->admit(numberOf(job), next_ == call_, given.numel * kWord);
     }
     std::string why;
-    if (!delegate_.verdict.broken() && data != nullptr) {
-      why = delegate_.library.submit(what(job), data, given.numel, given.element, job.second.job);
+    if (!delegate_.verdict.broken() && out != nullptr) {
+      why = delegate_.library.submit(what(job), given.data, out, given.numel, given.element,
+                                     job.second.job);
       if (!why.empty() && failover_ == nullptr) {
         delegate_.raise(why, delegate_.library.epoch());
       }
@@ -162,11 +163,16 @@ class Flight {
 
   void redo(const SubmittedJobs::value_type& job) {
     const auto& sum = job.second.sum;
-    if (sum.saturated) {
-      Saturation(static_cast<float*>(sum.data)).undo(sum.numel);
+    if (job.second.job != nullptr) {
+      delegate_.library.keep(sum.owner);  // which reads it until it has stopped
     }
+    delegate_.library.release();
     try {
-      failover_->redo(numberOf(job), sum.element, sum.data, sum.numel, limits_.patience);
+      failover_->redo(numberOf(job), sum.element, sum.data, sum.numel, limits_.patience, [&sum] {
+        if (sum.saturated) {
+          Saturation(static_cast<float*>(sum.data)).undo(sum.numel);
+        }
+      });
     } catch (const std::exception& error) {
       delegate_.raise(error.what(), delegate_.library.epoch());
     }
@@ -322,7 +328,7 @@ void sumAlone(const Sum& sum, std::chrono::milliseconds limit) {
   auto& library = Delegate::get().library;
   Library::JobPtr job;
   const auto name = sum.name();
-  auto why = library.submit(name, sum.data, sum.numel, sum.element, job);
+  auto why = library.submit(name, sum.data, sum.data, sum.numel, sum.element, job);
   if (why.empty()) {
     why = await(job, name, Library::turn(job) + limit, limit, nullptr);
   }

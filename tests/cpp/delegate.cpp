@@ -878,6 +878,24 @@ void hung(const Rank& me) {
   }
 }
 
+/// The input of a job that hangs is there until the library has stopped, which takes a while.
+void kept(const Rank& me) {
+  auto group = me.group("kept");
+  me.sum(group, 3, true);
+  std::weak_ptr<std::vector<std::int32_t>> input;
+  {
+    auto tensor = ints(3000, me.rank, 0);
+    input = tensor.storage();
+    check(group.allreduce(std::move(tensor)).get().error.empty(), "the sum over Gloo");
+  }
+  for (int i = 0; i < 20; ++i) {
+    std::this_thread::sleep_for(milliseconds(100));
+    check(i > 2 || !input.expired(), "the library may still read it");
+    check(group.allreduce(ints(10, me.rank, i)).get().error.empty(), "a later sum");
+  }
+  check(input.expired(), "it is let go at last");
+}
+
 /// A job is not handed over on one rank, with many calls in flight: the next one does not take its
 /// place.
 void lost(const Rank& me) {
@@ -1046,6 +1064,8 @@ int main(int argc, char** argv) {
     renewed(me);
   } else if (scenario == "hung") {
     hung(me);
+  } else if (scenario == "kept") {
+    kept(me);
   } else if (scenario == "lost") {
     lost(me);
   } else if (scenario == "forked") {

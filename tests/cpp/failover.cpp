@@ -105,14 +105,14 @@ struct Rank {
   }
 
   bool submit(std::uint64_t job, bool begins = true) {
-    auto& row = rows[job];
     memory[job] = static_cast<std::int32_t*>(
-        failover->admit(job, begins, row.data(), row.size() * sizeof row[0]));
+        failover->admit(job, begins, rows[job].size() * sizeof(std::int32_t)));
     return memory[job] != nullptr;
   }
 
-  void redo(std::uint64_t job, milliseconds limit = kLimit) {
-    failover->redo(job, elementOf(job), rows[job].data(), rows[job].size(), limit);
+  void redo(std::uint64_t job, milliseconds limit = kLimit,
+            const std::function<void()>& prepare = [] {}) {
+    failover->redo(job, elementOf(job), rows[job].data(), rows[job].size(), limit, prepare);
   }
 
   const int number;
@@ -685,6 +685,31 @@ void copySlowly() {
   checkSums(ranks, "a slow copy");
 }
 
+/// Nothing is done to an input while another rank may take a sum of it from its library.
+void prepareBehindTheRing() {
+  Wires wires(2);
+  auto ranks = makeRanks(wires, 2, 1);
+  std::atomic<bool> released{false};
+  std::atomic<bool> prepared{false};
+  ranks[1]->onStop = [&released] {
+    while (!released) {
+      std::this_thread::yield();
+    }
+  };
+  ranks[0]->failover->suspend("the library died");
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] { ranks[0]->redo(0, kLimit, [&prepared] { prepared = true; }); });
+  std::this_thread::sleep_for(milliseconds(20));
+  check(!prepared, "the other rank has not stopped");
+  released = true;
+  threads.emplace_back([&] { ranks[1]->redo(0); });
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  check(prepared, "an input before it is summed");
+  checkSums(ranks, "a prepared input");
+}
+
 /// A group that is closed when its ranks have just agreed to return does not say that it has.
 void closeInReturn() {
   Wires wires(2);
@@ -876,6 +901,7 @@ int main(int argc, char** argv) {
   if (what == "states") {
     visitStates(2, 4);
     visitStates(3, 3);
+    prepareBehindTheRing();
   } else if (what == "window") {
     keepWindow();
   } else if (what == "moments") {

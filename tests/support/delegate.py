@@ -74,7 +74,7 @@ def compile_mutants(
     Args:
         name: the test, whose arguments follow.
         header: the file of the delegate.
-        mutants: what is in it, and what is there instead.
+        mutants: what is in it or in the test, and what is there instead.
         directory: where it goes, and the rendered C++.
         included: other headers that both need.
     """
@@ -83,10 +83,10 @@ def compile_mutants(
     unit = [*re.findall("#include <.*", whole + tested), *(f'#include "{one}"' for one in included)]
     unit.append("namespace switchml_torch {}")
     for number, (before, after) in enumerate(mutants.values()):
-        assert whole.count(before) == 1, before
+        assert (whole + tested).count(before) == 1, before
         opening = f"namespace mutant{number} {{ namespace switchml_torch {{ using namespace ::"
         unit.append(opening + "switchml_torch; } }")
-        text = re.sub(r"#(include|pragma) .*", "", whole.replace(before, after) + tested)
+        text = re.sub(r"#(include|pragma) .*", "", (whole + tested).replace(before, after))
         unit.append(f"namespace mutant{number} {{\n{text}\n}}")
     runs = (
         f'if (words[1] == std::string("{one}")) return mutant{number}::main(count - 1, words + 1);'

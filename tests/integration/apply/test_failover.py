@@ -13,10 +13,11 @@ HEADER = "SwitchMLFailover.hpp"
 MUTANTS = {
     "no results": ("kResults = kWindow;", "kResults = 0;", "states"),
     "too few results": ("kResults = kWindow;", "kResults = kWindow - 1;", "states"),
-    "inputs not copied before": (
-        "delegate_.copy(memory, data, bytes);\n    return memory;",
-        "return const_cast<void*>(data);",
-        "states",
+    "sums in the place of the inputs": (
+        "memory[job] = static_cast<std::int32_t*>(", "memory[job] = rows[job].data(); (", "states",
+    ),
+    "an input that is prepared too early": (
+        "awaitRing(lock);\n    changed_", "prepare();\n    awaitRing(lock);\n    changed_", "states",
     ),
     "sums not given to the callers": (
         "delegate_.copy(data, slot.memory.get(), slot.bytes);\n    lock.lock();",
