@@ -40,11 +40,13 @@ def test_fallback(launch: Launcher) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "concurrent", "rounds"), [("4 KiB", 1, 600), ("4 MiB", 4, 8), ("64 MiB", 1, 3)]
+    ("size", "concurrent", "rounds"),
+    [("4 KiB", 1, 600), ("256 KiB", 1, 150), ("4 MiB", 4, 8), ("64 MiB", 1, 3), ("256 MiB", 1, 1)],
 )
 def test_failover(launch: Launcher, size: str, concurrent: int, rounds: int) -> None:
-    """The copies of SWITCHML_FAILOVER=1, where nothing fails."""
-    numel = {"4 KiB": 2**10, "4 MiB": 2**20, "64 MiB": 2**24}[size]
+    """The copy of SWITCHML_FAILOVER=1, where nothing fails."""
+    count, unit = size.split()
+    numel = int(count) * {"KiB": 2**8, "MiB": 2**18}[unit]
     arguments = {"numel": numel, "concurrent": concurrent, "rounds": rounds, "dtype": "float32"}
     config = {"prepostprocessor": "cpu_exponent_quantizer"}
 

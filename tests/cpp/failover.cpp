@@ -438,8 +438,7 @@ class Sessions {
     auto& own = of(rank);
     own.underWay[job] = rank.memory[job];
     own.places[job] = own.session;
-    const auto* const begin = rank.memory[job];
-    sessions_[own.session].rows[job][rank.number].assign(begin, begin + rank.rows[job].size());
+    sessions_[own.session].rows[job][rank.number] = rank.rows[job];
     changed_.notify_all();
   }
 

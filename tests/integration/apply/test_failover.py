@@ -17,7 +17,7 @@ MUTANTS = {
         "memory[job] = static_cast<std::int32_t*>(", "memory[job] = rows[job].data(); (", "states",
     ),
     "an input that is prepared too early": (
-        "awaitRing(lock);\n    changed_", "prepare();\n    awaitRing(lock);\n    changed_", "states",
+        "awaitRing(lock);\n    changed_", "prepare(), awaitRing(lock);\n    changed_", "states",
     ),
     "sums not given to the callers": (
         "delegate_.copy(data, slot.memory.get(), slot.bytes);\n    lock.lock();",
