@@ -407,6 +407,15 @@ def test_a_probe_that_keeps_the_ranks_with_gloo(
     assert "allreduce goes to SwitchML again, from call 128 after the failure\n" in said[0]
 
 
+def test_a_start_ends_when_nobody_waits_for_it(built: Path, tmp_path: Path) -> None:
+    """Rank 0 is refused, and rank 1 waits for it; the next try finds both stopped."""
+    env = {**RETURNS, "MARK": f"{MENDED},restart"}
+    refused = {"FAULT": "no-start", "FAULT_START": "1"}
+    said = ranks(built, "retried", tmp_path, {-1: env, 0: refused}, timeout_ms=8_000)
+    assert "call 64 after the failure: rank 0: the SwitchML context did not start" in said[0]
+    assert "allreduce goes to SwitchML again, from call 128 after the failure\n" in said[0]
+
+
 def test_what_has_no_place_in_the_fixed_point(built: Path, tmp_path: Path) -> None:
     """inf in a row that is summed in place, and in one that is copied."""
     ranks(built, "saturated", tmp_path, {})

@@ -38,6 +38,8 @@ def test_what_was_not_written_by_build_is_refused() -> None:
     ]:
         with pytest.raises(OptionsError, match=reason):
             patchfile.read(text, PINS, "f")
+    with pytest.raises(OptionsError, match=r"written by version 0\.0"):
+        patchfile.read(old, PINS[1:], "f")
     with pytest.raises(OptionsError, match="no pin here"):
         patchfile.read(content, PINS[1:], "f")
 
