@@ -49,8 +49,8 @@ void reduce(std::uint64_t ticket, const Request& request, std::chrono::milliseco
   }
   const auto begun = Library::Clock::now();
   const auto patience = limit > limit.zero() ? limit : group->timeout;
-  const auto bytes = sumOverRanks(*group, ticket, request,
-                                  {std::min(patience, group->longest), patience}, steps);
+  const auto bytes =
+      sumOverRanks(*group, ticket, request, {std::min(patience, group->longest), patience}, steps);
   if (bytes == 0) {
     board.failover.calls.fetch_add(1, std::memory_order_relaxed);
     return;

@@ -146,8 +146,8 @@ class Parts {
   };
 
   template <typename Function>
-  static void slice(const Tensor& tensor, std::int64_t begin, std::int64_t first,
-                    std::int64_t last, const Function& function) {
+  static void slice(const Tensor& tensor, std::int64_t begin, std::int64_t first, std::int64_t last,
+                    const Function& function) {
     const auto from = std::max(first, begin);
     const auto to = std::min(last, begin + tensor.numel());
     if (from >= to) {
@@ -257,8 +257,9 @@ class Row {
   std::shared_ptr<Tensor> place(std::int64_t first, std::int64_t last) {
     const auto& like = sources_.first();
     placed_.emplace_back(
-        first, whole_ ? std::make_shared<Tensor>(whole_->narrow(0, first, last - first))
-                      : Pieces<Tensor>::get().take(last - first, like, like.options().dtype(type_)));
+        first, whole_
+                   ? std::make_shared<Tensor>(whole_->narrow(0, first, last - first))
+                   : Pieces<Tensor>::get().take(last - first, like, like.options().dtype(type_)));
     return placed_.back().second;
   }
 
@@ -268,11 +269,10 @@ class Row {
       return;
     }
     const auto& newest = placed_.back();
-    sources_.each(first, whole_ ? sources_.numel() : last,
-                  [&](const Tensor& part, std::int64_t begin) {
-                    partOf(whole_ ? *whole_ : *newest.second, begin - newest.first, part)
-                        .copy_(part);
-                  });
+    sources_.each(
+        first, whole_ ? sources_.numel() : last, [&](const Tensor& part, std::int64_t begin) {
+          partOf(whole_ ? *whole_ : *newest.second, begin - newest.first, part).copy_(part);
+        });
   }
 
   /// Gives the targets what the oldest part is now.

@@ -3,9 +3,9 @@
 /// The jobs of a group have numbers 0, 1, 2, ... on all ranks alike. A rank submits job j only when
 /// it has finished j - kWindow, and a job finishes on any rank only after all have submitted it. So
 /// no rank has finished more than kWindow jobs that another has not. The library reads the caller's
-/// memory and writes to memory of its own, whose sum is copied to the caller. So the caller's memory
-/// has the input of each job under way, and a rank keeps the sums of the kResults jobs that it
-/// finished last. After a failure the library may read the input until its context has stopped.
+/// memory and writes to memory of its own, whose sum is copied to the caller. So the caller's
+/// memory has the input of each job under way, and a rank keeps the sums of the kResults jobs that
+/// it finished last. After a failure the library may read the input until its context has stopped.
 ///
 /// After a failure:
 ///   1. A rank that fails finishes nothing any more, stops its context, and tells the next one in a

@@ -258,9 +258,8 @@ class Reduction {
     });
     flight_.submit({"allreduce", words->data(), words->size(), Element::kInt32, words});
     flight_.finish();
-    inBuckets([&](auto range) {
-      quantize::decode(format, words->data(), own, 1, values, numel, range);
-    });
+    inBuckets(
+        [&](auto range) { quantize::decode(format, words->data(), own, 1, values, numel, range); });
     after(part);
     return 4 * (scales->size() + words->size());
   }

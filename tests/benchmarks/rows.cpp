@@ -50,7 +50,9 @@ int main(int, char** arguments) {
     inParts(
         numel,
         [&](auto first, auto last) { partOf(row, first, last).copy_(partOf(tensor, first, last)); },
-        [&](auto first, auto last) { partOf(tensor, first, last).copy_(partOf(row, first, last)); });
+        [&](auto first, auto last) {
+          partOf(tensor, first, last).copy_(partOf(row, first, last));
+        });
   });
   std::printf("%.9f %.9f\n", stay, fresh);
 }

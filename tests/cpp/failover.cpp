@@ -110,8 +110,9 @@ struct Rank {
     return memory[job] != nullptr;
   }
 
-  void redo(std::uint64_t job, milliseconds limit = kLimit,
-            const std::function<void()>& prepare = [] {}) {
+  void redo(
+      std::uint64_t job, milliseconds limit = kLimit,
+      const std::function<void()>& prepare = [] {}) {
     failover->redo(job, elementOf(job), rows[job].data(), rows[job].size(), limit, prepare);
   }
 

@@ -219,9 +219,7 @@ class Run {
     return group_->_reduce_scatter_base(target, source);
   }
 
-  void abort() {
-    switchml_torch::Inside::abort(static_cast<switchml_torch::Forwarding&>(*group_));
-  }
+  void abort() { switchml_torch::Inside::abort(static_cast<switchml_torch::Forwarding&>(*group_)); }
 
   /// The group has other ranks from here on.
   void reconfigure() {
