@@ -163,10 +163,12 @@ class Flight {
 
   void redo(const SubmittedJobs::value_type& job) {
     const auto& sum = job.second.sum;
-    if (job.second.job != nullptr) {
-      delegate_.library.keep(sum.owner);  // which reads it until it has stopped
+    auto& library = delegate_.library;
+    const auto& given = job.second.job;
+    if (given && !library.stoppedWithin(kStopAfterFailure, Library::epochOf(given))) {
+      library.keep(sum.owner);  // which it may read until then
     }
-    delegate_.library.release();
+    library.release();
     try {
       failover_->redo(numberOf(job), sum.element, sum.data, sum.numel, limits_.patience, [&sum] {
         if (sum.saturated) {

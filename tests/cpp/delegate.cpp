@@ -888,7 +888,7 @@ void kept(const Rank& me) {
     input = tensor.storage();
     check(group.allreduce(std::move(tensor)).get().error.empty(), "the sum over Gloo");
   }
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 40; ++i) {
     std::this_thread::sleep_for(milliseconds(100));
     check(i > 2 || !input.expired(), "the library may still read it");
     check(group.allreduce(ints(10, me.rank, i)).get().error.empty(), "a later sum");

@@ -899,9 +899,9 @@ void endEarly() {
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "states") {
+    prepareBehindTheRing();
     visitStates(2, 4);
     visitStates(3, 3);
-    prepareBehindTheRing();
   } else if (what == "window") {
     keepWindow();
   } else if (what == "moments") {

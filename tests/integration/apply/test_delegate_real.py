@@ -351,7 +351,7 @@ def test_a_library_that_hangs_is_outlived(built: Path, tmp_path: Path) -> None:
 
 def test_the_input_of_a_job_that_hangs(built: Path, tmp_path: Path) -> None:
     """Its library reads it until it has stopped."""
-    env = {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5", "FAULT_MS": "800"}
+    env = {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5", "FAULT_MS": "2500"}
     ranks(built, "kept", tmp_path, {-1: {**env, "SWITCHML_FAILOVER": "1"}})
 
 
