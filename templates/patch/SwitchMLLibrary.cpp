@@ -34,6 +34,17 @@ void makeForksSafe(const switchml::GeneralConfig& config) {
   }
 }
 
+/// No start outlasts its limit: what is still under way keeps the context from being started again.
+void limitStart(std::chrono::milliseconds limit) {
+  constexpr const char* kName = "SWITCHML_START_TIMEOUT_MS";
+  static const auto own = [] {
+    const char* const given = std::getenv(kName);
+    const std::chrono::milliseconds read(given == nullptr ? 0 : std::atoll(given));
+    return read.count() > 0 ? read : std::chrono::seconds(30);
+  }();
+  setenv(kName, text(std::min(own, limit).count()).c_str(), /*overwrite=*/1);
+}
+
 /// A library that is built without timeouts does not count them.
 template <typename Stats>
 auto timeoutsOf(const Stats& stats, int /*preferred*/) -> decltype(stats.Timeouts()) {
@@ -218,6 +229,7 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
   lock.unlock();
   kept.clear();
   makeForksSafe(config.general_);
+  limitStart(limit);
   // Whoever comes second, the start or the end of its time, ends what was started: a context that
   // starts says that it runs before it does, and one that is stopped then ends the process.
   const auto answer = resultWithin(limit, [this, jobs, own = config]() mutable {

@@ -95,10 +95,10 @@ class Flight {
     delegate_.throwIfBroken();
     submitted_.merge(made);
     ++next_;
-    delegate_.order.pass();
     if (!why.empty()) {
-      failover_->suspend(why);
+      failover_->suspend(why);  // before the next job takes the place of this one
     }
+    delegate_.order.pass();
     debug("submitted ", what(job));
   }
 

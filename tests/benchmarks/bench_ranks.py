@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pairs import measure_best
-
-if TYPE_CHECKING:
-    from support.launcher import Launcher
+from support.launcher import Launcher
 
 ROUNDS = 8
 

@@ -865,6 +865,24 @@ void hung(const Rank& me) {
   }
 }
 
+/// A job is not handed over on one rank, with many calls in flight: the next one does not take its
+/// place.
+void lost(const Rank& me) {
+  auto group = me.group("lost");
+  me.sum(group, 3, true);
+  std::vector<Tensor> tensors;
+  std::vector<std::future<Outcome>> outcomes;
+  for (int i = 0; i < 8; ++i) {
+    tensors.push_back(ints(10, me.rank, i));
+    outcomes.push_back(group.allreduce(tensors.back()));
+  }
+  for (int i = 0; i < 8; ++i) {
+    const auto error = outcomes[i].get().error;
+    check(error.empty() && tensors[i].words()[0] == i * me.size,
+          "sum " + std::to_string(i) + error);
+  }
+}
+
 /// A child has none of the library's threads: its groups stay with Gloo, and it ends at once.
 void forked(const Rank& me) {
   auto group = me.group("forked");
@@ -1015,6 +1033,8 @@ int main(int argc, char** argv) {
     renewed(me);
   } else if (scenario == "hung") {
     hung(me);
+  } else if (scenario == "lost") {
+    lost(me);
   } else if (scenario == "forked") {
     forked(me);
   } else if (scenario == "midway") {

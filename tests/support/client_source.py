@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from patchgen.core.source.places import Places
 from patchgen.extras.lab.client.checkout import CommitOrigin
-from patchgen.extras.lab.client.mends import parse
+from patchgen.extras.lab.client.mends import Mend, parse
 from patchgen.system.objects import blob_id
 from support.trees import git
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from patchgen.extras.lab.client.mends import Mend
 
 LIBRARY = "dev_root/client_lib/src"
 CONTEXT = f"{LIBRARY}/context.cc"

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from patchgen.core.patch import pins
 from patchgen.core.patch import render as rendering
 from patchgen.system.ports import free_port
 from support.configs import with_values
 from support.simulator import SANITIZERS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 CPP = Path(__file__).parents[1] / "cpp"
 STRICT = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror")

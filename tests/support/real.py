@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from patchgen.core.library import config
 from patchgen.extras.lab import lab
@@ -17,11 +20,6 @@ from support.configs import with_values
 from support.launcher import Launcher, Rank, Started
 from support.shared import once
 from support.torch import checked
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pytest
 
 SOUND = lab.Faults()
 FAULTS = lab.Faults(loss=0.02, duplicate=0.02, reorder=0.02, seed=1)

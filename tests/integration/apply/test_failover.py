@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.delegate import CPP, compile_alone, render
 from support.simulator import SANITIZERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 HEADER = "SwitchMLFailover.hpp"
 MUTANTS = {

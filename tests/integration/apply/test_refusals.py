@@ -10,8 +10,6 @@ from support.trees import FLAGS, Tree, tool
 
 from patchgen.core.patch import render
 
-pytestmark = pytest.mark.integration
-
 
 def edit(path: Path) -> None:
     path.write_text("// edited\n" + path.read_text())

@@ -11,7 +11,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support.trees import tool
@@ -26,11 +27,6 @@ from patchgen.core.wheel.env import marker
 from patchgen.core.wheel.payload import enclosure
 from patchgen.options import resolve
 from patchgen.system.process import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 SYSTEM = "/usr/bin/python3"
 # What is tried here needs a compiler of the pin: this Debian's g++ builds 1.13.1.

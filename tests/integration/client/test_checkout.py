@@ -16,8 +16,6 @@ from patchgen.core.patch import diff
 from patchgen.errors import OptionsError, ToolError, TreeError
 from patchgen.extras.lab.client import checkout
 
-pytestmark = pytest.mark.integration
-
 SOURCES = {
     path: text.encode()
     for path, text in client_source.FILES.items()

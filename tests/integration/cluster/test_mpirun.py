@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import cluster, mpirun
 from support.hosts import INTERFACE
 from support.serving import serving
+from support.slurm import Slurm
+from support.torch import Plugin
 
 from patchgen.core.library.config import compose_simulated
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.slurm import Slurm
-    from support.torch import Plugin
 
 pytestmark = pytest.mark.cluster
 

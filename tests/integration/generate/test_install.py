@@ -16,8 +16,6 @@ import pytest
 
 from patchgen.errors import CheckError, OptionsError
 
-pytestmark = pytest.mark.integration
-
 ROOT = Path(__file__).resolve().parents[3]
 
 

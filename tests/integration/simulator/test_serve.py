@@ -8,17 +8,18 @@ import signal
 import socket
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from support.serving import serving
+from numpy.typing import NDArray
+from support.serving import Served, serving
 from support.simulator import (
     FAILED,
     HEADER,
     JOB,
     REFUSED,
     WELCOME,
+    Home,
     fixed_point_sum,
     hello,
     job,
@@ -27,13 +28,6 @@ from support.simulator import (
 )
 from support.trees import tool
 from support.waiting import ENOUGH, until
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from support.serving import Served
-    from support.simulator import Home
-
-pytestmark = pytest.mark.integration
 
 KEEPALIVE = "02"  # of a connection's timer, in /proc/net/tcp
 

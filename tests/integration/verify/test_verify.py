@@ -11,8 +11,10 @@ import signal
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import real as real_library
@@ -22,12 +24,6 @@ from support.waiting import ENOUGH, read_rest, until
 
 from patchgen.core.library.config import compose_simulated
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 # A torch of its own that is the interpreter's with a graft before it, and the report module in it.
 SHIM = """

@@ -9,9 +9,10 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from support import torch_project, unprivileged
@@ -21,11 +22,6 @@ from support.waiting import ENOUGH, read_rest, read_until
 
 from patchgen.core.wheel.env import marker
 from patchgen.core.wheel.payload import enclosure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-pytestmark = pytest.mark.integration
 
 ELSEWHERE = 'hostname elsewhere.example && umask 077 && exec "$@"'
 NOBODY = str(unprivileged.NOBODY)

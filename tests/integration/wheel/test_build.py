@@ -23,8 +23,6 @@ from support.waiting import ENOUGH, has_ended, read_rest, read_until, until
 from patchgen.core.patch import render
 from patchgen.core.wheel.payload import enclosure
 
-pytestmark = pytest.mark.integration
-
 STAGES = ("lock", "source", "env", "patch", "compile", "wheel", "verify")
 TEST_PROGRAM = "torch/bin/third_party_test"
 

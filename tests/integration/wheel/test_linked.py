@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.wheelhouse import Entry, Fake
@@ -14,11 +14,6 @@ from support.wheelhouse import Entry, Fake
 from patchgen.core.wheel import linked
 from patchgen.core.wheel.linked import Library
 from patchgen.errors import TreeError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 

@@ -10,18 +10,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from support import client_source, command, unprivileged
 
 from patchgen.core.library import homes, origin
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-pytestmark = pytest.mark.integration
 
 ATTESTED = ".reproduced.json"
 PLAIN: Any = {"CMAKE_BUILD_TYPE": "None"}  # optimized, it would take a third longer to compile

@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from support.waiting import ENOUGH, has_ended, read_rest, until
@@ -28,10 +29,6 @@ from patchgen.system.process import (  # fmt: skip
     stream,
     without_git,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 REVERSED = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read()[::-1])"
 WAIT = "import time; time.sleep(600)"

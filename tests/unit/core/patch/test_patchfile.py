@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from glob import glob
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from patchgen import templates
 from patchgen.core.patch import patchfile, pins, render
 from patchgen.errors import OptionsError
 from patchgen.options import resolve
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PINS = pins.shipped()
 OPTIONS = resolve({"dpdk": True, "mlx5": True, "switchml_home": "/a \udcff ü"}, {}, "/dev-root")

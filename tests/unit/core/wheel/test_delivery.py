@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from support.wheelhouse import PROVENANCE
 
 from patchgen.core.patch.recipes import Recipe
 from patchgen.core.wheel import delivery, provenance
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from patchgen.core.wheel.provenance import WheelInputs
+from patchgen.core.wheel.provenance import WheelInputs
 
 
 def delivered(directory: Path, content: bytes, origin: WheelInputs = PROVENANCE) -> WheelInputs:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support.wheelhouse import COMMIT, GLOO, PROVENANCE
@@ -14,12 +15,8 @@ from patchgen.core.wheel import sbom
 from patchgen.core.wheel.bom import document
 from patchgen.core.wheel.env.lockfile import Lock, Package
 from patchgen.core.wheel.linked import DebianPackage, Library, Linked
+from patchgen.core.wheel.provenance import WheelInputs
 from patchgen.errors import ToolError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from patchgen.core.wheel.provenance import WheelInputs
 
 CHANNEL = "https://conda.anaconda.org/conda-forge"
 LOCK = Lock(

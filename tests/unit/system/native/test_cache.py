@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from patchgen.errors import FileError, OptionsError
 from patchgen.system.native import cache
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_what_was_built_is_kept(tmp_path: Path) -> None:
