@@ -55,14 +55,16 @@ def get_or_make(cache: str, kind: str, inputs: object, make: Callable[[str], Non
     path = os.path.join(cache, f"{kind}-{name}")
     if os.path.isdir(path):
         return Cached(path, new=False)
-    outputs.try_directory(cache)
-    with signals.cleaning_up(), file_errors():
-        os.makedirs(cache, exist_ok=True)
-        with leftovers.owned(kind, cache, hidden=True) as draft:
-            made = os.path.join(draft, kind)
-            os.mkdir(made)
-            make(made)
-            _rename(made, path)
+    outputs.make_cache(cache)
+    with (
+        signals.cleaning_up(),
+        file_errors(),
+        leftovers.owned(kind, cache, hidden=True) as draft,
+    ):
+        made = os.path.join(draft, kind)
+        os.mkdir(made)
+        make(made)
+        _rename(made, path)
     return Cached(path, new=True)
 
 

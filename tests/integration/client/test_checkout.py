@@ -13,7 +13,7 @@ from support.trees import git
 
 from patchgen.core.library import archive
 from patchgen.core.patch import diff
-from patchgen.errors import OptionsError, ToolError, TreeError
+from patchgen.errors import FileError, OptionsError, ToolError, TreeError
 from patchgen.extras.lab.client import checkout
 
 SOURCES = {
@@ -78,6 +78,14 @@ def test_a_mirror_comes_before_the_address(made: client_source.Repository, tmp_p
     git(tmp_path, "clone", "-q", "--bare", str(made.root), str(mirror))
     made.root.rename(tmp_path / "gone")
     assert checkout.read_sources(made.origin(tmp_path / "cache", str(mirror))) == SOURCES
+
+
+def test_a_cache_that_cannot_be_made_says_what_names_another(
+    made: client_source.Repository, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match="Not a directory; name another cache with --cache or XDG"):
+        checkout.read_sources(made.origin(tmp_path / "file" / "cache"))
 
 
 def test_nobody_has_it(made: client_source.Repository, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_a_cache_that_cannot_be_written_is_refused_before_anything_is_made(tmp_p
         raise AssertionError(directory)
 
     (tmp_path / "file").touch()
-    with pytest.raises(FileError, match=f"^{tmp_path}/file/run: Not a directory"):
+    with pytest.raises(FileError, match=f"^{tmp_path}/file/run: Not a directory; name .* --cache"):
         cache.get_or_make(str(tmp_path / "file"), "thing", [], make)
 
 
