@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen import __version__
-from patchgen.errors import file_errors
+from patchgen.errors import FileError, file_errors
 from patchgen.system import files, leftovers, outputs, signals
 
 if TYPE_CHECKING:
@@ -56,6 +56,11 @@ def get_or_make(cache: str, kind: str, inputs: object, make: Callable[[str], Non
     if os.path.isdir(path):
         return Cached(path, new=False)
     outputs.make_cache(cache)
+    if os.statvfs(cache).f_flag & os.ST_NOEXEC:
+        raise FileError(
+            f"{cache}: is mounted noexec, and what is built here has to run; name another cache "
+            "with --cache or XDG_CACHE_HOME"
+        )
     with (
         signals.cleaning_up(),
         file_errors(),

@@ -115,6 +115,14 @@ def build(made: client_source.Repository, *words: object) -> subprocess.Complete
     )  # fmt: skip
 
 
+def test_cmake_is_found_without_an_environment(
+    made: client_source.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PATH")
+    done = build(made, made.root)
+    assert done.returncode == 0, done.stderr
+
+
 def test_head_and_local_changes_are_named(made: client_source.Repository) -> None:
     head = client_source.commit(made.root, "more")
     (made.root / client_source.CONTEXT).write_text("mine\n")
