@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -219,8 +220,11 @@ def _explain_failure(program: Program, error: OSError) -> ToolError:
     if cwd is not None and not os.path.isdir(cwd):
         why = "no directory"
         return ToolError(f"{name}: cannot run in {os.fspath(cwd)}: {why}", reason=why)
-    message = f"{name}: {error.strerror}; is it installed and on PATH?"
-    return ToolError(message, reason=error.strerror or message)
+    reason = error.strerror or str(error)
+    advice = "is it installed and on PATH?"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        advice = "end other programs, or raise the limit (ulimit -n)"
+    return ToolError(f"{name}: {reason}; {advice}", reason=reason)
 
 
 def _signal_name(number: int) -> str:

@@ -13,7 +13,7 @@ from support.trees import git
 
 from patchgen.core.library import archive
 from patchgen.core.patch import diff
-from patchgen.errors import OptionsError, ToolError, TreeError
+from patchgen.errors import FileError, OptionsError, ToolError, TreeError
 from patchgen.extras.lab.client import checkout
 
 SOURCES = {
@@ -80,6 +80,14 @@ def test_a_mirror_comes_before_the_address(made: client_source.Repository, tmp_p
     assert checkout.read_sources(made.origin(tmp_path / "cache", str(mirror))) == SOURCES
 
 
+def test_a_cache_that_cannot_be_made_says_what_names_another(
+    made: client_source.Repository, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match="Not a directory; name another cache with --cache or XDG"):
+        checkout.read_sources(made.origin(tmp_path / "file" / "cache"))
+
+
 def test_nobody_has_it(made: client_source.Repository, tmp_path: Path) -> None:
     made.root.rename(tmp_path / "gone")
     with pytest.raises(ToolError, match=rf"^p4app-switchML {made.commit[:12]}:"):
@@ -105,6 +113,14 @@ def build(made: client_source.Repository, *words: object) -> subprocess.Complete
         env={**os.environ, "PYTHONPATH": str(SMALL_CLIENT.parents[1]),
              "GIT_ALLOW_PROTOCOL": "file"},
     )  # fmt: skip
+
+
+def test_cmake_is_found_without_an_environment(
+    made: client_source.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PATH")
+    done = build(made, made.root)
+    assert done.returncode == 0, done.stderr
 
 
 def test_head_and_local_changes_are_named(made: client_source.Repository) -> None:

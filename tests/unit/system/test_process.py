@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import shlex
@@ -121,6 +122,18 @@ def test_a_missing_program_is_named(tmp_path: Path, *, supervised: bool) -> None
         run([tmp_path], limit=LIMIT, supervised=supervised)
     with pytest.raises(ToolError, match="no directory"):
         run([sys.executable], cwd=tmp_path / "gone", limit=None, supervised=supervised)
+
+
+def test_too_many_open_files_is_not_said_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("subprocess.Popen", refuse)
+    with pytest.raises(
+        ToolError, match=r"^true: Too many open files; .* raise the limit"
+    ) as caught:
+        run(["true"], limit=None)
+    assert "installed" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
