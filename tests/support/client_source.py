@@ -67,9 +67,14 @@ def make(root: Path) -> Repository:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     git(root, "init", "-q")
+    return Repository(root, commit(root, "all of it"))
+
+
+def commit(root: Path, message: str) -> str:
+    """Commits what there is, and returns the id."""
     git(root, "add", ".")
-    git(root, "commit", "-q", "-m", "all of it")
-    return Repository(root, git(root, "rev-parse", "HEAD").strip())
+    git(root, "commit", "-q", "--allow-empty", "-m", message)
+    return git(root, "rev-parse", "HEAD").strip()
 
 
 def mend(identity: str, replacement: str) -> Mend:

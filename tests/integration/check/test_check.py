@@ -545,23 +545,6 @@ def test_an_interpreter_with_nothing(simulator: Path, tmp_path: Path) -> None:
     assert not rows["numpy (optional)"]["required"]
 
 
-# ---- what the build itself needs
-
-
-def test_without_the_library_for_bills_of_materials(
-    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`build` would find it missing only after the hour."""
-    hidden = script(
-        tmp_path / "site/sitecustomize.py", "import sys\nsys.modules['cyclonedx'] = None\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", os.path.dirname(hidden))
-    arguments = ["--python", SYSTEM, "--switchml-home", str(simulator)]
-    rows = check(*arguments, cwd=tmp_path, code=6)
-    (problem,) = problems(rows, "switchml-patch")
-    assert problem.startswith("cyclonedx-python-lib: not installed; run: ")
-
-
 # ---- the conda environment
 
 

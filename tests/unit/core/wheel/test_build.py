@@ -73,7 +73,6 @@ def note(
         monkeypatch.setattr(f"patchgen.core.wheel.stages.{function}", noting(name))
     for name, stand_in in {
         "check_build": check,
-        "sbom.require": lambda: None,
         "environment.read_variables": lambda *_: {},
         "delivery.deliver": lambda _, built: notes.append(f"deliver {built.wheel}"),
     }.items():
