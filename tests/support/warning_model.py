@@ -29,7 +29,7 @@ class Rules:
 
     ranks: int = 2
     failures: int = 2
-    """How many times the switch fails."""
+    """Failures of the switch, one after another."""
     notice: int = 1
     """Ranks that notice it by themselves."""
     gives_up: bool = True
@@ -102,10 +102,10 @@ def steps(rules: Rules, ranks: Ranks) -> Iterator[Ranks]:
             if all((one.place, one.inside) >= (rank.place, True) for one in ranks):
                 yield end(ranks, number)
         elif rank.mode == GLOO or (rank.warned and rank.heard):
-            yield told(ranks, number, replace(rank, inside=True))
+            yield tell(ranks, number, replace(rank, inside=True))
 
 
-def told(ranks: Ranks, number: int, rank: Rank, warning: str = "") -> Ranks:
+def tell(ranks: Ranks, number: int, rank: Rank, warning: str = "") -> Ranks:
     """The ranks with another value of one, whose warning is on its way to the next one."""
     after = list(ranks)
     after[number] = rank
@@ -117,7 +117,7 @@ def told(ranks: Ranks, number: int, rank: Rank, warning: str = "") -> Ranks:
 
 def suspend(ranks: Ranks, number: int, rank: Rank) -> Ranks:
     """A rank that runs has failed, or was warned: it warns the next one."""
-    return told(ranks, number, replace(rank, mode=SUSPENDED, warned=True), WARNING)
+    return tell(ranks, number, replace(rank, mode=SUSPENDED, warned=True), WARNING)
 
 
 def give_up(rules: Rules, ranks: Ranks, number: int) -> Iterator[Ranks]:
@@ -125,7 +125,7 @@ def give_up(rules: Rules, ranks: Ranks, number: int) -> Iterator[Ranks]:
     rank = ranks[number]
     for inside in {rank.inside, False}:
         gone = replace(rank, mode=GONE, inside=inside)
-        yield told(ranks, number, gone, LAST if rank.mode in rules.warns else "")
+        yield tell(ranks, number, gone, LAST if rank.mode in rules.warns else "")
 
 
 def hear(rules: Rules, ranks: Ranks, number: int) -> Ranks:
@@ -133,10 +133,10 @@ def hear(rules: Rules, ranks: Ranks, number: int) -> Ranks:
     warning, *others = ranks[number].inbox
     rank = replace(ranks[number], inbox=tuple(others))
     if warning == LAST:
-        return told(ranks, number, replace(rank, mode=GONE), LAST if rules.passes_on else "")
+        return tell(ranks, number, replace(rank, mode=GONE), LAST if rules.passes_on else "")
     if rank.mode == RUNS:
         return suspend(ranks, number, replace(rank, heard=True))
-    return told(ranks, number, replace(rank, heard=rank.mode == SUSPENDED or rules.keeps))
+    return tell(ranks, number, replace(rank, heard=rank.mode == SUSPENDED or rules.keeps))
 
 
 def end(ranks: Ranks, number: int) -> Ranks:
@@ -144,8 +144,8 @@ def end(ranks: Ranks, number: int) -> Ranks:
     rank = ranks[number]
     after = replace(rank, place=rank.place + 1, inside=False)
     if rank.place % ROUND == COMPARISON:
-        return told(ranks, number, replace(after, mode=GLOO, warned=False, heard=False))
+        return tell(ranks, number, replace(after, mode=GLOO, warned=False, heard=False))
     if rank.place % ROUND != RETURN:
-        return told(ranks, number, after)
+        return tell(ranks, number, after)
     after = replace(after, mode=RUNS)
-    return suspend(ranks, number, after) if after.heard else told(ranks, number, after)
+    return suspend(ranks, number, after) if after.heard else tell(ranks, number, after)
