@@ -1,4 +1,4 @@
-"""A program in a session of its own, which ends with all that it has started."""
+"""A program away from the terminal, which ends with all that it has started."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class RunningProgram:
         if self._running.returncode is not None:
             return self._running.returncode
         try:
-            # As long as it is not waited for, nothing else gets the number of its session.
+            # As long as it is not waited for, nothing else gets the number of its group.
             found = os.waitid(os.P_PID, self._running.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:  # whoever started us ignores SIGCHLD
             return self._running.poll()
@@ -141,11 +141,11 @@ class RunningProgram:
             os.kill(self._running.pid, number)
 
     def kill(self) -> None:
-        """Ends it, with all that is in its session or under its supervisor."""
+        """Ends it, with all that is in its process group or under its supervisor."""
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             if self._hold is not None:
                 self._hold.close()
-                # A supervisor that was killed itself has left what is in its session.
+                # A supervisor that was killed itself has left what is in its group.
                 os.waitid(os.P_PID, self._running.pid, os.WEXITED | os.WNOWAIT)
             if self._running.returncode is None:
                 os.killpg(self._running.pid, signal.SIGKILL)
@@ -191,7 +191,7 @@ def start(program: Program, *, merged: bool = False) -> Iterator[RunningProgram]
                 stdin=subprocess.PIPE if program.stdin else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if merged else subprocess.PIPE,
-                bufsize=0, start_new_session=True,
+                bufsize=0, start_new_session=not program.supervised,
             )  # fmt: skip
         except OSError as error:
             raise _explain_failure(program, error) from error

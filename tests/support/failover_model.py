@@ -5,7 +5,7 @@ order. A job finishes nowhere before all ranks have submitted it. After the fail
 at a moment of its own. It may also be that the library of one rank does not take a job: then it
 matches the next one that the rank submits with that job of the others. After the failure the ranks
 tell each other how many jobs they have finished: results that some rank has are sent to those that
-lack them, and the rest is summed by Gloo from the copies of the inputs.
+lack them, and the rest is summed by Gloo from the inputs.
 
 The state is explored whole, so what is shown holds for every order of events.
 """
@@ -27,13 +27,10 @@ class Rules:
     window: int = 2
     results: int = 2
     """Results that a rank keeps of the jobs that it finished last."""
-    copied_before: bool = True
-    """True where an input is copied before its job is submitted."""
+    apart: bool = True
+    """True where the library writes a sum to other memory than that of the input."""
     stops_first: bool = True
     """True where a rank whose library does not take a job stops before it submits another."""
-
-
-CLEAN, MIXED = "input", "mixed"
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,6 @@ class Rank:
 
     submitted: int = 0
     finished: int = 0
-    copies: tuple[str, ...] = ()
-    """Copies of the inputs of the jobs under way, in their order."""
     touched: tuple[bool, ...] = ()
     """Jobs under way whose memory the library has written to."""
     lost: int | None = None
@@ -107,15 +102,11 @@ def steps(rules: Rules, state: State) -> Iterator[State]:
             if there and not rank.touched[i]:  # the library has a packet of the sum
                 touched = (*rank.touched[:i], True, *rank.touched[i + 1 :])
                 yield state.with_rank(number, replace(rank, touched=touched))
-        missing = len(rank.copies)
-        if missing < under_way:  # copied after its job was submitted
-            copy = MIXED if rank.touched[missing] else CLEAN
-            yield state.with_rank(number, replace(rank, copies=(*rank.copies, copy)))
-        if under_way and rank.touched[0] and rank.copies:
+        if under_way and rank.touched[0]:
             place = rank.place(rank.finished)
             mixed = any(one.place(rank.finished) != place for one in state.ranks)
             done = replace(
-                rank, finished=rank.finished + 1, copies=rank.copies[1:], touched=rank.touched[1:],
+                rank, finished=rank.finished + 1, touched=rank.touched[1:],
                 mixed=rank.mixed or mixed,
             )  # fmt: skip
             yield state.with_rank(number, done)
@@ -124,10 +115,7 @@ def steps(rules: Rules, state: State) -> Iterator[State]:
 def submit(rules: Rules, state: State, number: int) -> Iterator[State]:
     """Gives a job of a rank to its library, which may not take it."""
     rank = state.ranks[number]
-    copies = (*rank.copies, CLEAN) if rules.copied_before else rank.copies
-    submitted = replace(
-        rank, submitted=rank.submitted + 1, copies=copies, touched=(*rank.touched, False)
-    )
+    submitted = replace(rank, submitted=rank.submitted + 1, touched=(*rank.touched, False))
     yield state.with_rank(number, submitted)
     if not state.failed:
         lost = replace(submitted, lost=rank.submitted, stopped=rules.stops_first)
@@ -147,10 +135,5 @@ def objections(rules: Rules, state: State) -> Iterator[str]:
             yield "a result that one rank returned is lost to the others"
     for job in range(high, rules.jobs):
         for rank in state.ranks:
-            if job >= rank.submitted:
-                continue  # its caller's tensor, which nobody has touched
-            place = job - rank.finished
-            if place >= len(rank.copies):
-                yield "an input is lost"
-            elif rank.copies[place] == MIXED:
+            if job < rank.submitted and rank.touched[job - rank.finished] and not rules.apart:
                 yield "a sum of mixed inputs"

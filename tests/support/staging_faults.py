@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 STAGING, GROUP = "Staging.hpp", "ProcessGroupSwitchML.cpp"
 AMONG = {"parts_among_sources"}
-CUT = {"parts", "parts_scattered", *AMONG}
+CUT = {"parts", "parts_of_strided", "parts_scattered", *AMONG}
 ELSEWHERE = {"elsewhere"}
 TWICE = {"again"}
 REJOINED = {"rejoined"}
@@ -20,7 +20,7 @@ WHOLE = {
     *EARLY, *TWICE, *ELSEWHERE, *REJOINED, *UNRECORDED,
     "streams", "strided", "scattered", "blocked",
 }  # fmt: skip
-WAITED = {*WHOLE, *CUT, *CAPTURED, *CAPTURED_WAIT, "parts_of_strided"}
+WAITED = {*WHOLE, *CUT, *CAPTURED, *CAPTURED_WAIT}
 FUTURES = {"future", "callback"}
 PAGEABLE = {"pageable"}  # the host waits for copies from the device to memory that is not pinned
 DROPPED = {"dropped"}

@@ -22,7 +22,7 @@ class Record(NamedTuple):
     pin: str
     version: str
     options: Options | None
-    """None in a record of another version, whose options may mean something else."""
+    """Options; None in a record of another version, which may mean something else by them."""
 
 
 def dump(options: Options, pin: Pin) -> str:

@@ -92,8 +92,9 @@ class Client {
   std::uint64_t abandoned() const { return abandoned_; }
 
   /// Two parts are on the way at most. Their memory is read and written when the second is.
-  void reduce(std::uint64_t ticket, float* data, std::int64_t numel, const Step& before,
-              const Step& after) {
+  template <typename Place>
+  void reduce(std::uint64_t ticket, std::int64_t numel, const Step& before, const Step& after,
+              const Place& place) {
     auto& device = SimulatedDevice::instance();
     device.enter();
     std::unique_lock<std::mutex> lock(mutex_);
@@ -103,14 +104,16 @@ class Client {
     lock.unlock();
     const auto size = std::min(partNumel_.load(), numel);
     const auto endOf = [&](std::int64_t part) { return std::min((part + 1) * size, numel); };
+    std::vector<float*> memory;
     const auto finish = [&](int part) {
-      sum(data + part * size, data + endOf(part), part == fails_);
+      sum(memory[part], memory[part] + endOf(part) - part * size, part == fails_);
       after(part * size, endOf(part));
     };
     int ready = 0;
     int finished = 0;
     for (; ready * size < numel; ++ready) {
       before(ready * size, endOf(ready));
+      memory.push_back(place(ready * size, endOf(ready)));
       if (ready > finished) {
         finish(finished++);
       }
@@ -216,9 +219,7 @@ class Run {
     return group_->_reduce_scatter_base(target, source);
   }
 
-  void abort() {
-    switchml_torch::Inside::abort(static_cast<switchml_torch::Forwarding&>(*group_));
-  }
+  void abort() { switchml_torch::Inside::abort(static_cast<switchml_torch::Forwarding&>(*group_)); }
 
   /// The group has other ranks from here on.
   void reconfigure() {

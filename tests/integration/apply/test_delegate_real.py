@@ -349,6 +349,12 @@ def test_a_library_that_hangs_is_outlived(built: Path, tmp_path: Path) -> None:
     assert "did not finish within 700 ms; allreduce goes over Gloo from here on" in said[0]
 
 
+def test_the_input_of_a_job_that_hangs(built: Path, tmp_path: Path) -> None:
+    """Its library reads it until it has stopped."""
+    env = {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5", "FAULT_MS": "2500"}
+    ranks(built, "kept", tmp_path, {-1: {**env, "SWITCHML_FAILOVER": "1"}})
+
+
 def test_a_job_that_is_not_handed_over(built: Path, tmp_path: Path) -> None:
     """What follows it on its rank would be summed with what it is on the others."""
     env = {"SWITCHML_FAILOVER": "1", "PAUSE": "20"}

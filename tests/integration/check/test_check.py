@@ -21,7 +21,6 @@ from support.waiting import has_ended, read_rest, until
 from patchgen.core.patch import pins
 from patchgen.core.wheel import env
 from patchgen.core.wheel.check import CheckRequest, link, programs
-from patchgen.core.wheel.check import python as interpreters
 from patchgen.core.wheel.check.facts import Facts, find_facts
 from patchgen.core.wheel.env import marker
 from patchgen.core.wheel.payload import enclosure
@@ -544,23 +543,6 @@ def test_an_interpreter_with_nothing(simulator: Path, tmp_path: Path) -> None:
         f"not there: torch is built without from_numpy() and numpy(); {install} 'numpy<2'"
     ]
     assert not rows["numpy (optional)"]["required"]
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("#!/bin/sh\necho hello\n", "gave no answer"),
-        ("#!/bin/sh\n", "gave no answer"),
-        ("#!/bin/sh\necho why >&2; exit 9\n", "ended with exit code 9: why"),
-        ("not a program", "Exec format error"),
-    ],
-)
-def test_what_is_no_interpreter(tmp_path: Path, text: str, problem: str) -> None:
-    path = script(tmp_path / "python", text)
-    advice = "give the path of one, such as /usr/bin/python3"
-    (row,) = interpreters.check_interpreter(find(tmp_path, path))
-    assert (row.name, row.required) == ("Python", True)
-    assert row.problems == (f"{path}: is no Python interpreter ({problem}); {advice}",)
 
 
 # ---- the conda environment
