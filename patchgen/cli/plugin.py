@@ -14,7 +14,6 @@ from patchgen.system import files, interpreter
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Variables
-    from patchgen.extras.install.plugin.bundle import Bundle
 
 
 @click.group(cls=Group)
@@ -36,7 +35,6 @@ class _Build(_Install):
     """Request of `plugin build`."""
 
     output: str | None
-    bundled: bool
 
 
 @dataclass(frozen=True)
@@ -47,17 +45,14 @@ class _Sdist:
     output: str | None
 
 
-def _build_wheel(
-    request: _Install, python: str, directory: str | None, *, bundled: bool = False
-) -> Bundle:
-    """Builds a wheel in a directory, or in BUILDDIR, with the libraries that it links or without.
+def _build_wheel(request: _Install, python: str, directory: str | None) -> str:
+    """Builds a wheel in a directory, or in BUILDDIR; returns its path.
 
     Raises:
         OptionsError: a flag is refused.
         ToolError: the interpreter has no torch with Gloo, or something could not be compiled.
     """
     from patchgen.extras.install import plugin as plugins
-    from patchgen.extras.install.plugin import bundle
 
     options = request.variables.read()
     request.variables.warn(options)
@@ -66,9 +61,7 @@ def _build_wheel(
     )
     place = options.builddir if directory is None else os.path.abspath(directory)
     with progress():
-        if bundled:
-            return bundle.build(wanted, place)
-        return bundle.Bundle(plugins.build(wanted, place))
+        return plugins.build(wanted, place)
 
 
 @plugin.command(cls=Command)
@@ -81,23 +74,14 @@ def _build_wheel(
     metavar="DIR",
     help="Directory for the wheel. [default: BUILDDIR]",
 )
-@click.option(
-    "--bundle",
-    "bundled",
-    is_flag=True,
-    help="Put the libraries that the plugin links into the wheel, for machines without them.",
-)
 @params.cache_option
 @params.into(_Build)
 def build(request: _Build) -> None:
     """Compiles the plugin and writes its wheel, for one torch and one interpreter."""
     python = interpreter.locate(request.torch_python)
-    made = _build_wheel(request, python, request.output, bundled=request.bundled)
-    say(f"wrote {made.path}")
-    if request.bundled:
-        say(f"it has {len(made.inside)} libraries of this machine, in torch_switchml.libs")
-        say(f"each machine needs {', '.join(['torch', *made.outside])}")
-    say(f"install it with: {python} -m pip install {made.path}")
+    path = _build_wheel(request, python, request.output)
+    say(f"wrote {path}")
+    say(f"install it with: {python} -m pip install {path}")
 
 
 @plugin.command(cls=Command)
@@ -115,9 +99,9 @@ def install(request: _Install) -> None:
     python = interpreter.locate(request.torch_python)
     installing.check(python, os.environ)
     with files.scratch("plugin") as directory:
-        made = _build_wheel(request, python, directory)
+        wheel = _build_wheel(request, python, directory)
         with progress():
-            installing.install(python, made.path, os.environ)
+            installing.install(python, wheel, os.environ)
     say(f'installed for {python}: init_process_group("switchml") uses it')
 
 

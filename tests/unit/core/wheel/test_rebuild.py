@@ -166,7 +166,7 @@ def complete() -> dict[str, Provenance]:
     given: dict[str, dict[str, object]] = {
         "simulator": {"debug": True, "cxxflags": "-g"},
         "client": {"mends": ["stop"], "cxx11_abi": None},
-        "plugin": {"bundle": False},
+        "plugin": {},
         "graft": {"pin": pin},
     }
     found = {
