@@ -119,11 +119,6 @@ def test_what_cannot_be_written_is_told_before_anything_is_done(
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
-def test_workers_that_no_configuration_can_hold(tmp_path: Path) -> None:
-    done = tool("simulator", "install", "--workers", "65536", "-o", "home", cwd=tmp_path, code=2)
-    assert "65536 is not in the range" in done.stderr
-
-
 def in_a_directory_that_is_gone(
     directory: Path, *arguments: str
 ) -> subprocess.CompletedProcess[str]:
