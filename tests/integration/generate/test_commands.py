@@ -162,16 +162,11 @@ def test_where_what_is_missing_always_counts_it_cannot_be_asked_for(command: str
     assert "--strict" in told
 
 
-def test_pins_are_made_checked_and_listed(tree: Tree, tmp_path: Path) -> None:
+def test_pins_are_made_and_listed(tree: Tree, tmp_path: Path) -> None:
     output = str(tmp_path / "made.json")
     tool("pins", "make", str(tree.root), "--layout", "c10d-lib", "--name", "v0.0.1",
          "--commit", miniature.COMMIT, "-o", output)  # fmt: skip
     assert pins.load(output) == tree.pin
-    tool("pins", "check", str(tree.root), "--pytorch", output)
-    path = tree.root / tree.pin.files[1].path
-    path.write_text("// edited\n" + path.read_text())
-    done = tool("pins", "check", str(tree.root), "--pytorch", output, code=3)
-    assert tree.pin.files[1].path in done.stderr
     names = [pin["name"] for pin in json.loads(tool("pins", "--json").stdout)]
     assert names == [pin.name for pin in pins.shipped()]
 
