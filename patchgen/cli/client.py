@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,9 +18,12 @@ from patchgen.options import VARIABLES
 from patchgen.system import paths
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from patchgen.cli.params import Sources, Variables
     from patchgen.core.library.archive import Archive
     from patchgen.extras.lab.client.checkout import CommitOrigin
+    from patchgen.extras.lab.client.mends import Mend
 
 _LOGGER = logging.getLogger(__name__)
 _source_argument = click.argument("source", metavar="[SOURCE]", required=False, type=click.Path())
@@ -27,6 +31,7 @@ _without_option = option(
     "--without", group="Source", multiple=True, metavar="ID",
     help="Mend to leave out. May be repeated.",
 )  # fmt: skip
+_list_option = click.option("--list", "listed", is_flag=True, help="Print the mends and end.")
 _FOUND = tuple(
     variable if variable.boolean else variable._replace(default="the system's packages")
     for variable in VARIABLES
@@ -43,17 +48,18 @@ class _Origin:
     cache: str | None
     places: Sources
 
-    def read(self) -> CommitOrigin:
+    def read(self, commit: str = mends.COMMIT) -> CommitOrigin:
         """Finds the places, and tells what of SOURCE is not in the commit.
 
         Raises:
             OptionsError: one of them is not there.
             TreeError: SOURCE lacks the commit.
         """
-        references = [checkout.find_reference(self.source)] if self.source else []
-        for line in [line for one in references for line in checkout.list_ignored(one)]:
+        references = [checkout.find_reference(self.source, commit)] if self.source else []
+        for line in [line for one in references for line in checkout.list_ignored(one, commit)]:
             say(f"note: {line}")
-        return checkout.CommitOrigin(params.cache(self.cache), self.places.find(*references))
+        places = self.places.find(*references)
+        return checkout.CommitOrigin(params.cache(self.cache), places, commit=commit)
 
 
 def _origin_options(command: params.Command) -> params.Command:
@@ -64,6 +70,12 @@ def _origin_options(command: params.Command) -> params.Command:
     return params.place_options(params.cache_option(command))
 
 
+def _check_commit(given: str) -> str:
+    if not re.fullmatch("[0-9a-f]{40}", given):
+        raise click.BadParameter(f"{given}: not all 40 digits of a commit")
+    return given
+
+
 def _library_options(command: params.Command) -> params.Command:
     """Adds the flags and homes that the library is built with, handed on as `variables`."""
     return params.these_variables(command, _FOUND)
@@ -71,7 +83,40 @@ def _library_options(command: params.Command) -> params.Command:
 
 @click.group(cls=Group)
 def client() -> None:
-    """SwitchML's client library: mended, compiled and installed."""
+    """SwitchML's client library: its source, mended, compiled and installed."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Request of `client source`."""
+
+    output: str
+    places: Sources
+    cache: str | None
+
+
+@client.command(cls=Command)
+@click.option(
+    "-o",
+    "--output",
+    type=path_types.Named(),
+    default=checkout.NAME,
+    metavar="DIR",
+    help=f"Directory for the clone. [default: {checkout.NAME}]",
+)
+@params.place_options
+@params.cache_option
+@params.into(_Source)
+def source(request: _Source) -> None:
+    """Fetches the pinned commit of p4app-switchML, and verifies it.
+
+    A clone that is there is verified and never changed. Submodules are not needed.
+    """
+    origin = _Origin(None, request.cache, request.places).read()
+    with progress():
+        came = checkout.obtain(paths.from_native(request.output), origin)
+    state = f"fetched from {came}" if came else "was there"
+    say(f"{request.output}: {checkout.NAME} {origin.commit[:12]}, verified; {state}")
 
 
 @dataclass(frozen=True)
@@ -82,7 +127,9 @@ class _Build:
     variables: Variables
     output: str | None
     without: tuple[str, ...]
+    commit: str
     cxx11_abi: str | None
+    listed: bool
 
     def home(self, path: str, variable: str) -> str:
         """Gives a home that the user named; empty for packages."""
@@ -102,10 +149,19 @@ class _Build:
 )
 @_without_option
 @click.option(
+    "--commit",
+    callback=lambda _context, _option, given: _check_commit(given),
+    default=mends.COMMIT,
+    metavar="ID",
+    help="Commit to build instead of the pinned one, all 40 digits. Mends that do not fit it are "
+    "named and left out.",
+)
+@click.option(
     "--cxx11-abi",
     type=click.Choice(["0", "1"]),
     help="Value of _GLIBCXX_USE_CXX11_ABI. gRPC has to have the same. [default: the compiler's]",
 )
+@_list_option
 @_origin_options
 @params.into(_Build)
 def build(request: _Build) -> None:
@@ -118,24 +174,38 @@ def build(request: _Build) -> None:
     from patchgen.extras.lab.client import building  # no other command needs it
 
     chosen = mends.choose(request.without, mends.read_shipped())
+    if request.listed:
+        _list(chosen)
+        return
     options = request.variables.read()
     abi, output = request.cxx11_abi, request.output
     home = paths.from_native(os.path.abspath(output)) if output else options.switchml_home
-    origin = request.origin.read()
+    origin = request.origin.read(request.commit)
     with progress():
         _LOGGER.info("reading %s %s", checkout.NAME, origin.commit[:12])
         sources = checkout.read_sources(origin)
+        if request.commit != mends.COMMIT:
+            chosen = _choose_fitting(chosen, sources)
         wish = building.ClientRequest(
             tuple(options.flags),
             chosen,
             dpdk_home=request.home(options.dpdk_home, "DPDK_HOME"),
             grpc_home=request.home(options.grpc_home, "GRPC_HOME"),
             cxx11_abi=None if abi is None else abi == "1",
+            commit=request.commit,
         )
         building.install(wish, sources, home, os.environ)
     place = shlex.quote(paths.printable(home))
     flags = "".join(f"--{flag.lower()} " for flag in options.flags)
     say(f"use it with: {flags}--switchml-home {place}")
+
+
+def _choose_fitting(chosen: tuple[Mend, ...], sources: Mapping[str, bytes]) -> tuple[Mend, ...]:
+    """Chooses the mends that fit a source, and names the others."""
+    others = {mend: path for mend in chosen if (path := mends.find_other(mend, sources))}
+    for mend, path in others.items():
+        say(f"warning: without the mend {mend.id}, which does not fit: {path} is another file")
+    return tuple(mend for mend in chosen if mend not in others)
 
 
 @dataclass(frozen=True)
@@ -146,6 +216,7 @@ class _Patch:
     output: str | None
     controller: bool
     without: tuple[str, ...]
+    listed: bool
 
 
 @client.command(cls=Command)
@@ -163,6 +234,7 @@ class _Patch:
     help="The mends of the switch's controller, instead of those of the client library.",
 )
 @_without_option
+@_list_option
 @_origin_options
 @params.into(_Patch)
 def patch(request: _Patch) -> None:
@@ -177,6 +249,9 @@ def patch(request: _Patch) -> None:
     output = request.output
     part = mends.CONTROLLER if request.controller else mends.LIBRARY
     chosen = mends.choose(request.without, mends.read_shipped(part))
+    if request.listed:
+        _list(chosen)
+        return
     with progress():
         sources = checkout.read_sources(request.origin.read(), part)
     after = mends.apply(chosen, sources)
@@ -249,3 +324,8 @@ def _data(archive: Archive, lacking: list[str], linked: list[str]) -> dict[str, 
         "lacking": lacking,
         "links_with": linked,
     }
+
+
+def _list(chosen: tuple[Mend, ...]) -> None:
+    for mend in chosen:
+        click.echo(f"{mend.id}: {mend.title}")

@@ -14,6 +14,7 @@ from patchgen.system import files, interpreter
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Variables
+    from patchgen.extras.install.plugin.bundle import Bundle
 
 
 @click.group(cls=Group)
@@ -35,6 +36,7 @@ class _Build(_Install):
     """Request of `plugin build`."""
 
     output: str | None
+    bundled: bool
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,17 @@ class _Sdist:
     output: str | None
 
 
-def _build_wheel(request: _Install, python: str, directory: str | None) -> str:
-    """Builds a wheel in a directory, or in BUILDDIR; returns its path.
+def _build_wheel(
+    request: _Install, python: str, directory: str | None, *, bundled: bool = False
+) -> Bundle:
+    """Builds a wheel in a directory, or in BUILDDIR, with the libraries that it links or without.
 
     Raises:
         OptionsError: a flag is refused.
         ToolError: the interpreter has no torch with Gloo, or something could not be compiled.
     """
     from patchgen.extras.install import plugin as plugins
+    from patchgen.extras.install.plugin import bundle
 
     options = request.variables.read()
     request.variables.warn(options)
@@ -61,7 +66,9 @@ def _build_wheel(request: _Install, python: str, directory: str | None) -> str:
     )
     place = options.builddir if directory is None else os.path.abspath(directory)
     with progress():
-        return plugins.build(wanted, place)
+        if bundled:
+            return bundle.build(wanted, place)
+        return bundle.Bundle(plugins.build(wanted, place))
 
 
 @plugin.command(cls=Command)
@@ -74,14 +81,23 @@ def _build_wheel(request: _Install, python: str, directory: str | None) -> str:
     metavar="DIR",
     help="Directory for the wheel. [default: BUILDDIR]",
 )
+@click.option(
+    "--bundle",
+    "bundled",
+    is_flag=True,
+    help="Put the libraries that the plugin links into the wheel, for machines without them.",
+)
 @params.cache_option
 @params.into(_Build)
 def build(request: _Build) -> None:
     """Compiles the plugin and writes its wheel, for one torch and one interpreter."""
     python = interpreter.locate(request.torch_python)
-    path = _build_wheel(request, python, request.output)
-    say(f"wrote {path}")
-    say(f"install it with: {python} -m pip install {path}")
+    made = _build_wheel(request, python, request.output, bundled=request.bundled)
+    say(f"wrote {made.path}")
+    if request.bundled:
+        say(f"it has {len(made.inside)} libraries of this machine, in torch_switchml.libs")
+        say(f"each machine needs {', '.join(['torch', *made.outside])}")
+    say(f"install it with: {python} -m pip install {made.path}")
 
 
 @plugin.command(cls=Command)
@@ -99,9 +115,9 @@ def install(request: _Install) -> None:
     python = interpreter.locate(request.torch_python)
     installing.check(python, os.environ)
     with files.scratch("plugin") as directory:
-        wheel = _build_wheel(request, python, directory)
+        made = _build_wheel(request, python, directory)
         with progress():
-            installing.install(python, wheel, os.environ)
+            installing.install(python, made.path, os.environ)
     say(f'installed for {python}: init_process_group("switchml") uses it')
 
 

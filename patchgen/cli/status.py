@@ -1,7 +1,9 @@
-"""status: whether a tree is patched, and how."""
+"""status: what a tree, an interpreter or a wheel has of SwitchML."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from dataclasses import dataclass
 
 import click
@@ -10,35 +12,60 @@ from patchgen.cli.console import Command, end, print_json
 from patchgen.cli.params import into, json_option, known_pins, pytorch_option
 from patchgen.core.patch import report, state
 from patchgen.errors import TreeError
-from patchgen.system import paths
+from patchgen.extras.install.summary import summarize_python, summarize_wheel
+from patchgen.system import interpreter, paths
 
 
 @dataclass(frozen=True)
 class _Request:
     """Request of `status`."""
 
-    tree: str
+    target: str
     pytorch: str | None
     as_json: bool
 
 
 @click.command(cls=Command)
-@click.argument("tree", type=click.Path())
+@click.argument("target", metavar="TREE|PYTHON|WHEEL", type=click.Path())
 @pytorch_option
 @json_option
 @into(_Request)
 def status(request: _Request) -> None:
-    """Tells whether a PyTorch tree is patched, and how.
+    """Tells whether a PyTorch tree, an installed torch or a wheel is patched.
 
-    It is clean, patched, partly patched, or something else. Exits with 0 where
-    it is clean or patched, else with 3.
+    A tree is clean, patched, partly patched, or something else. Of an installed torch, which its
+    interpreter stands for, also: whether a graft is installed, whether it fits, and whether the
+    plugin is there.
+
+    Exits with 0 where all that is there fits, and with 3 where something does not.
     """
+    target = request.target
+    if not os.path.isdir(target) and (target.endswith(".whl") or shutil.which(target)):
+        if request.pytorch is not None:
+            raise click.UsageError("--pytorch is for a tree; drop it")
+        _show_torch(target, as_json=request.as_json)
+        return
     known, wanted = known_pins(request.pytorch)
-    found = state.inspect(paths.from_native(request.tree), (wanted,) if wanted else known)
+    found = state.inspect(paths.from_native(target), (wanted,) if wanted else known)
     if request.as_json:
         print_json(report.state_data(found))
     else:
         for line in report.state_lines(found):
             click.echo(line)
     if found.overall not in (state.Overall.CLEAN, state.Overall.PATCHED):
+        end(TreeError.exit_code)
+
+
+def _show_torch(target: str, *, as_json: bool) -> None:
+    """Shows what an interpreter or a wheel has, and ends the command with 3 where it is unsound."""
+    if target.endswith(".whl"):
+        summary = summarize_wheel(target)
+    else:
+        summary = summarize_python(interpreter.locate(target), os.environ)
+    if as_json:
+        print_json(summary.data())
+    else:
+        for line in summary.lines():
+            click.echo(line)
+    if not summary.sound:
         end(TreeError.exit_code)

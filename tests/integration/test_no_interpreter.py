@@ -45,6 +45,7 @@ CASES = {
     "plugin": Case(("plugin", "build", "--switchml-home", "/", "--torch", "PYTHON")),
     "plugin install": Case(("plugin", "install", "--switchml-home", "/", "--torch", "PYTHON")),
     "run": Case(("run", "--torch", "PYTHON", "--", "true")),
+    "status": Case(("status", "PYTHON")),
     "verify": Case(("verify", "PYTHON"), code=6),
     "check": Case(("check", "--switchml-home", "/", "--python", "PYTHON"), code=6, absent=6),
     "build": Case(
@@ -72,7 +73,13 @@ def python(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(path)
 
 
-PAIRS = [(command, kind) for command in CASES for kind in (*SAYS, *ABSENT)]
+# For status what is no program is a tree.
+PAIRS = [
+    (command, kind)
+    for command in CASES
+    for kind in (*SAYS, *ABSENT)
+    if command != "status" or kind in SAYS
+]
 
 
 @pytest.mark.parametrize(("command", "python"), PAIRS, indirect=["python"])

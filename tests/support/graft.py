@@ -11,9 +11,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from patchgen.extras.install.graft.identity import Identity
 from patchgen.extras.install.payload import graft_hook
+from support import command
 from support.trees import tool
 
 VERSION = "1.2.3"
@@ -115,6 +117,9 @@ def python_run(python: Path | str, *arguments: str, **env: str) -> subprocess.Co
     )  # fmt: skip
 
 
+BROKEN = "torch cannot be imported"
+
+
 @dataclass(frozen=True)
 class Site:
     """A virtual environment with a torch, and a graft for that."""
@@ -137,6 +142,16 @@ class Site:
 
     def uninstall(self, code: int = 0) -> str:
         return tool("graft", "uninstall", "--torch", str(self.python), code=code).stderr
+
+    def status(self) -> tuple[dict[str, Any], str]:
+        """The data, and the lines."""
+        done = command.run("status", self.python, "--json")
+        data: dict[str, Any] = json.loads(done.stdout)
+        sound = not data["problems"] and data["state"] not in {"no torch", BROKEN}
+        assert done.returncode == (0 if sound else 3), done.stderr
+        lines = command.run("status", self.python)
+        assert lines.returncode == done.returncode
+        return data, lines.stdout
 
     def run(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         return python_run(self.python, *arguments, **env)

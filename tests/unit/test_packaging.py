@@ -19,14 +19,14 @@ EXTRAS = {
 
 def test_an_extra_is_spelled_out() -> None:
     """The pip 20.3 of Debian 11 cannot resolve an extra that names the package itself."""
-    assert {"build", "dev", "env", "plots"} == set(EXTRAS)
+    assert {"build", "bundle", "dev", "env", "plots"} == set(EXTRAS)
     names = {canonicalize_name(one.name) for extra in EXTRAS.values() for one in extra}
     assert "switchml-patch" not in names
 
 
 @pytest.mark.parametrize(
     ("whole", "part"),
-    [("build", "env"), ("dev", "build"), ("dev", "env"), ("dev", "plots")],
+    [("build", "env"), ("dev", "build"), ("dev", "bundle"), ("dev", "env"), ("dev", "plots")],
 )
 def test_an_extra_has_all_of_another(whole: str, part: str) -> None:
     there = {one.name: one for one in EXTRAS[whole]}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.core.library.homes import ARCHIVE, MODULE
 from patchgen.errors import TreeError
-from patchgen.options import BACKENDS, DUMMY
+from patchgen.options import BACKENDS, DUMMY, FLAGS
 from patchgen.system import paths
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _ENTRY = b"8switchml7Context11GetInstance"  # switchml::Context::GetInstance()
 _MAGIC, _THIN = b"!<arch>\n", b"!<thin>\n"
 _HEADER = 60  # bytes before each member
 _BACKENDS = {flag.name: flag.mark.encode() for flag in (*BACKENDS, DUMMY)}
+_CARDS = tuple(flag.field for flag in FLAGS if flag.cards)
 _FLAGS = re.compile(rb"CXXFLAGS=([^\0\n]*) GIT_REMOTE=")  # the library's own VERSION_INFO
 _LINKS = re.compile(r"^with_(\S+)=(\S*) (.*)$", re.MULTILINE)
 _MARK = re.compile(
@@ -178,3 +179,15 @@ def find_links(module: str) -> tuple[str, ...]:
     """Finds the libraries in the text of a module."""
     found = _LINKS.findall(module)
     return tuple(f"{' '.join(filter(None, about))} ({place})" for *about, place in found)
+
+
+def read_drivers(home: str) -> tuple[str, ...]:
+    """Reads which drivers for Mellanox cards a DPDK_HOME has.
+
+    Its libdpdk.a may be a linker script.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    data = _open(os.path.join(home, "lib/libdpdk.a"))
+    return tuple(name for name in _CARDS if data.find(name.encode()) >= 0)

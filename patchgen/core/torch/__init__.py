@@ -91,6 +91,8 @@ class Installed:
     patched: Support
     graft: Support
     plugin: Support
+    wanted_graft: str | None
+    """Path of the graft that the interpreter is told to load."""
     library: str | None
     """File that defines the report function of a patched or grafted torch."""
     has_module: bool
@@ -158,6 +160,7 @@ def read_answers(asked: Interpreter) -> Installed:
         patched=patched,
         graft=grafted,
         plugin=Support(found.get(probe.PLUGIN), problems.get(probe.PLUGIN, "")),
+        wanted_graft=hook.get("wanted"),
         library=found.get(probe.LIBRARY),
         has_module=probe.PATCH in found,
     )

@@ -15,6 +15,7 @@ from patchgen.core.wheel.rebuild.needs import (
 )
 from patchgen.errors import file_errors
 from patchgen.extras.install import graft, plugin, provenance
+from patchgen.extras.install.plugin import bundle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,9 +34,12 @@ def read_plugin(original: Original, means: Means) -> Rebuildable:
         OptionsError: the record has a value that cannot be used.
     """
     options, environ = original.options(), means.make_environ(original)
+    bundled = original.truth("request.bundle")
 
     def build(directory: str, cache: str) -> str:
         request = plugin.PluginRequest(options, _probe(original, means), cache, environ)
+        if bundled:
+            return bundle.build(request, directory).path
         return plugin.build(request, directory)
 
     return Rebuildable(

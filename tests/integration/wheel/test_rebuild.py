@@ -146,13 +146,17 @@ def test_a_dry_run_makes_nothing(installed: Path, tmp_path: Path) -> None:
 # SwitchML's library, as small as that of the tests
 
 
-def test_a_client_library_from_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("other", [False, True], ids=["pinned", "other"])
+def test_a_client_library_from_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, other: bool
+) -> None:
     repository = client_source.make(tmp_path / "mirror" / "p4lang+p4app-switchML")
     program = (sys.executable, str(SMALL_CLIENT), repository.commit)
+    chosen = ("--commit", client_source.commit(repository.root, "more")) if other else ()
     home, mirror = tmp_path / "home", str(tmp_path / "mirror")
     monkeypatch.setenv("PYTHONPATH", str(SMALL_CLIENT.parents[1]))
     given = ("client", "build", "-o", str(home), "--cache", str(tmp_path / "cache"))
-    subprocess.run([*program, *given, "--debug", "--mirror", mirror], check=True)
+    subprocess.run([*program, *given, *chosen, "--debug", "--mirror", mirror], check=True)
 
     def again(name: str) -> subprocess.CompletedProcess[str]:
         words = ("rebuild", str(home), "-o", str(tmp_path / name), "--mirror", mirror)

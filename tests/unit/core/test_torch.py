@@ -32,7 +32,7 @@ def asked(found: dict[str, Any], problems: dict[str, str] | None = None) -> Inte
 
 
 def hook(**values: Any) -> dict[str, Any]:
-    return {probe.HOOK: {"loaded": None, "problem": "", **values}}
+    return {probe.HOOK: {"wanted": "/graft.so", "loaded": None, "problem": "", **values}}
 
 
 @pytest.mark.parametrize(

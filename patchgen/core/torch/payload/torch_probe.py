@@ -44,11 +44,17 @@ def imported() -> "dict[str, Any]":
 
 
 def hook() -> "dict[str, Any] | None":
-    """Graft that the import hook has loaded."""
+    """Graft that the import hook has to load, and has loaded."""
     module = sys.modules.get(HOOK)  # type: Any
+    finders = [one for one in sys.meta_path if type(one).__module__ == HOOK]  # type: list[Any]
     if module is None:
         return None
+    # The hook may be of another version, in which the method had another name.
+    names = ("named_graft", "wanted")
+    methods = [getattr(one, name, None) for one in finders[:1] for name in names]
+    find_graft = next(filter(None, methods), None)
     return {
+        "wanted": find_graft() if find_graft else None,
         "loaded": getattr(module, "loaded", None),
         "problem": getattr(module, "problem", ""),
     }

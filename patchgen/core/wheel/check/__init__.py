@@ -33,6 +33,7 @@ CHECKS: tuple[Callable[[Facts], Iterable[Check]], ...] = (
     python.check_interpreter,
     room.check_environment,
     room.check_machine,
+    homes.check_driver,
 )
 """Checks in the order of their rows; each is about one thing."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.core.library import archive, homes
 from patchgen.core.wheel.check.advice import reason
+from patchgen.options import FLAGS
 from patchgen.system import paths
 from patchgen.system.checks import Check
 from patchgen.system.paths import describe, native
@@ -42,6 +43,14 @@ def check_dependencies(facts: Facts) -> Iterator[Check]:
         yield _check_dpdk(options, facts.configuration)
     if options.grpc:
         yield _check_grpc(options, facts.configuration)
+
+
+def check_driver(facts: Facts) -> Iterator[Check]:
+    """Checks that DPDK can drive the card: a build can do without, and a training cannot."""
+    options = facts.request.options
+    driver = find_driver(options) if options.grpc and not facts.simulator else None
+    if driver:
+        yield driver
 
 
 def read_links(options: Options) -> Check | None:
@@ -88,3 +97,25 @@ def _missing(options: Options, variable: str, configuration: Configuration | Non
     if configuration is not None:
         return [f"no {paths.printable(path)}" for path in configuration.missing.get(variable, ())]
     return [one.problem for one in homes.find_missing(options) if one.variable == variable]
+
+
+def find_driver(options: Options) -> Check | None:
+    """Row about the driver of the card; None for a shared DPDK, which does not tell."""
+    cards = [flag.field for flag in FLAGS if flag.cards and flag.name in options.flags]
+    card = cards[0] if cards else None
+    path = f"{native(options.dpdk_home)}/lib/libdpdk.a"
+    if card is None or not os.path.isfile(path):
+        return None
+    name = f"DPDK's {card} driver (optional)"
+    try:
+        there = card in archive.read_drivers(options.dpdk_home)
+    except OSError as error:
+        return Check(
+            name,
+            (f"{describe(path)}: {reason(error)}; it has to be a file that can be read",),
+            required=False,
+        )
+    advice = (
+        f"{describe(path)} has none, so no card will be found; build DPDK with {card.upper()}=1"
+    )
+    return Check(name, () if there else (advice,), required=False)

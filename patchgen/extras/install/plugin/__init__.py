@@ -106,7 +106,7 @@ def build(request: PluginRequest, directory: str) -> str:
         path = wheel.write(directory, package.contents, package.metadata)
         described = provenance.describe(
             provenance.PLUGIN, path, request.options, request.torch, package.product.built,
-            request={},
+            request={"bundle": False},
         )  # fmt: skip
         statement.write(path, described)
     return path

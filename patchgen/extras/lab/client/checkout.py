@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.core.source.commit import Commit
+from patchgen.core.source.fill import bring
 from patchgen.core.source.repository import Repository
-from patchgen.core.source.survey import list_changes
+from patchgen.core.source.staging import is_placed
+from patchgen.core.source.survey import find_obstacle, list_changes
 from patchgen.errors import OptionsError, TreeError, file_errors
 from patchgen.extras.lab.client import mends
-from patchgen.system import paths
+from patchgen.system import lock, paths
 from patchgen.system.git import Git, directory_of, head, is_repository
 
 if TYPE_CHECKING:
@@ -41,16 +43,66 @@ class CommitOrigin:
     commit: str = mends.COMMIT
 
 
-def find_reference(directory: str) -> str:
+def _repository(directory: str, origin: CommitOrigin) -> Repository:
+    git_dir = directory_of(directory) or os.path.join(directory, ".git")
+    return Repository(directory, "", (), git_dir, origin.commit, origin.url, NAME)
+
+
+def obtain(directory: str, origin: CommitOrigin) -> str | None:
+    """Makes a directory the commit, without its submodules, which the library does not need.
+
+    What is there is verified and never changed. A run that was stopped is continued.
+
+    Args:
+        directory: new, empty, left by a run that was stopped, or a clone at the commit; as text.
+        origin: where the commit comes from.
+
+    Returns:
+        Where it was fetched from; None where it was there.
+
+    Raises:
+        TreeError: the directory has something else; nothing was changed.
+        ToolError: git is missing, or the commit could not be had.
+        FileError: the file system refused, or the disk is full.
+    """
+    with file_errors():
+        native = os.path.realpath(paths.native(directory))
+        os.makedirs(native, exist_ok=True)
+        with lock.held(paths.from_native(native)):
+            repository, git, source = _repository(native, origin), Git(), None
+            if not is_placed(repository):
+                problem = find_obstacle(repository)
+                if problem:
+                    raise TreeError(f"{problem}; give a new directory")
+                source = bring(git, origin.places, repository)
+                repository = _repository(native, origin)
+            _verify(git, repository)
+    return source
+
+
+def _verify(git: Git, repository: Repository) -> None:
+    if repository.head != repository.commit:
+        raise TreeError(
+            f"{repository.printable}: at {repository.head}, not at {repository.commit}; check that "
+            "commit out, or give a new directory"
+        )
+    wrong = [str(problem) for problem in list_changes(git, repository)]
+    if wrong:
+        raise TreeError("\n".join([*wrong, "nothing of this is changed; give a new directory"]))
+
+
+def find_reference(directory: str, commit: str = mends.COMMIT) -> str:
     """Finds a clone that the user named, and that has the commit; returns its absolute path.
 
     Raises:
         OptionsError: it is none.
         TreeError: it lacks the commit.
     """
-    path, commit = os.path.abspath(directory), mends.COMMIT
+    path = os.path.abspath(directory)
     if not is_repository(path):
-        raise OptionsError(f"{directory}: not a git repository; make one with: git clone {URL} DIR")
+        raise OptionsError(
+            f"{directory}: not a git repository; make one with: switchml-patch client source -o DIR"
+        )
     if Git().lacking(commit, directory_of(path) or path) is None:
         raise TreeError(
             f"{directory}: has no commit {commit}{_about_head(path)}; get it with: "
@@ -64,9 +116,9 @@ def _about_head(path: str) -> str:
     return f", HEAD is {at.commit or at.problem}" if at else ""
 
 
-def list_ignored(path: str) -> list[str]:
+def list_ignored(path: str, commit: str) -> list[str]:
     """Lists what of a clone is not in the commit that is read from it: HEAD and local changes."""
-    at, commit = head(paths.from_native(path)), mends.COMMIT
+    at = head(paths.from_native(path))
     if at is None:  # it has no work tree
         return []
     repository = Repository(path, "", (), directory_of(path) or path, commit, URL, NAME)
@@ -85,8 +137,7 @@ def read_sources(origin: CommitOrigin, part: str = mends.LIBRARY) -> dict[str, b
         FileError: the cache cannot be written.
     """
     with file_errors():
-        repository = Repository("", "", (), "", origin.commit, origin.url, NAME)
-        commit = Commit(Git(), repository, origin.cache, origin.places)
+        commit = Commit(Git(), _repository("", origin), origin.cache, origin.places)
         directories, suffixes = _SOURCES[part]
         wanted = {
             path: blob

@@ -165,6 +165,25 @@ def test_an_archive_that_cannot_be_read() -> None:
     assert client.problems == (f"{path}: Permission denied; it has to be a file that can be read",)
 
 
+@pytest.mark.parametrize(
+    ("content", "ok"),
+    [
+        (b"!<arch>\n" + member(b"mlx5_pci_probe"), True),
+        (b"GROUP ( librte_eal.a librte_pmd_mlx5.a )", True),
+        (b"GROUP ( librte_eal.a librte_pmd_mlx4.a )", False),
+        (b"", False),
+    ],
+)
+def test_the_driver_of_the_card_is_told(tmp_path: Path, content: bytes, *, ok: bool) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/libdpdk.a").write_bytes(content)
+    options = resolve({"dpdk": True, "mlx5": True, "dpdk_home": str(tmp_path)}, {}, "/")
+    row = homes.find_driver(options)
+    assert row is not None
+    assert (row.name, row.ok, row.required) == ("DPDK's mlx5 driver (optional)", ok, False)
+    assert all("build DPDK with MLX5=1" in problem for problem in row.problems)
+
+
 def test_what_a_home_links_with(tmp_path: Path) -> None:
     home = tmp_path / "home"
     assert archive.read_links(str(home)) is None

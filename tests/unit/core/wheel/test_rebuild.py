@@ -165,7 +165,7 @@ def complete() -> dict[str, Provenance]:
     given: dict[str, dict[str, object]] = {
         "simulator": {"debug": True},
         "client": {"mends": ["stop"], "cxx11_abi": None},
-        "plugin": {},
+        "plugin": {"bundle": False},
         "graft": {"pin": pin},
     }
     found = {

@@ -27,7 +27,7 @@ def installed(ways: Iterable[str]) -> Installed:
     patched, graft, plugin = (
         Support(REPORT if way in ways else None) for way in (TORCH, GRAFT, PLUGIN)
     )
-    return Installed(interpreter, ANY_TORCH, "", patched, graft, plugin, None, False)  # noqa: FBT003
+    return Installed(interpreter, ANY_TORCH, "", patched, graft, plugin, None, None, False)  # noqa: FBT003
 
 
 @pytest.mark.parametrize("there", THERE)

@@ -1,0 +1,157 @@
+"""Summary of an installed torch, or of a wheel of torch, as `status` gives it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from patchgen.core.patch.version import flags_of
+from patchgen.core.torch import name_client, probe_torch
+from patchgen.errors import TreeError, file_errors
+from patchgen.extras.install.payload import graft_hook
+from patchgen.system import paths, zips
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from patchgen.core.torch import Installed
+
+_MODULE = "torch/distributed/switchml.py"
+_VERSION = "torch/version.py"
+_TOLD = ("version", "commit", "cuda", "root")
+
+
+class Condition(str, Enum):
+    """Condition of a torch's Gloo process group."""
+
+    STOCK = "stock"
+    PATCHED = "patched"
+    GRAFTED = "grafted"
+    BROKEN = "torch cannot be imported"
+    NO_TORCH = "no torch"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Summary of an interpreter or a wheel.
+
+    `torch` has version, commit, cuda and root, as far as they are known. `flags` and `simulator`
+    are those of the patched or grafted torch. `graft` is the identity of the graft that is to be
+    loaded, and its path as `library`. `plugin` is the report of torch_switchml. Each problem is
+    something that is there and does not fit, in words.
+    """
+
+    place: str
+    state: Condition
+    python: str | None = None
+    torch: Mapping[str, Any] | None = None
+    flags: str | None = None
+    simulator: bool | None = None
+    graft: Mapping[str, Any] | None = None
+    plugin: Mapping[str, Any] | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        """True where there is a torch, and all that is there fits."""
+        return not self.problems and self.state not in {Condition.BROKEN, Condition.NO_TORCH}
+
+    def data(self) -> dict[str, Any]:
+        """Data for scripts."""
+        return {**asdict(self), "state": self.state.value, "problems": list(self.problems)}
+
+    def lines(self) -> Iterator[str]:
+        """Lines for people: one for the torch, then one for each thing that is there."""
+        state = self.state.value
+        about = [f"Python {self.python}"] if self.python else []
+        if self.torch is not None:
+            commit = (self.torch.get("commit") or "unknown")[:12]
+            where = f" in {self.torch['root']}" if "root" in self.torch else ""
+            about.append(f"torch {self.torch.get('version')} (commit {commit}){where}")
+        yield f"{paths.printable(self.place)}: {state}; {', '.join(about)}"
+        if self.flags is not None:
+            own = "" if self.simulator is None else f", {name_client(simulator=self.simulator)}"
+            yield f"  {state} with {self.flags or 'no flags'}{own}"
+        if self.graft is not None:
+            tensors = "CPU and CUDA tensors" if self.graft["cuda"] else "CPU tensors"
+            library, version = self.graft["library"], self.graft["torch"]["version"]
+            yield f"  graft: {library}, for torch {version}, {tensors}"
+        if self.plugin is not None:
+            flags = self.plugin["flags"] or "no flags"
+            library = name_client(simulator=self.plugin["simulator"])
+            yield f"  plugin: torch_switchml with {flags}, {library}"
+        for problem in self.problems:
+            yield f"  does not fit: {problem}"
+
+
+def summarize_python(python: str, environ: Mapping[str, str]) -> Summary:
+    """Summarizes the torch of an interpreter, which imports it.
+
+    Raises:
+        ToolError: the interpreter cannot be started, or is none.
+    """
+    own = {name: value for name, value in environ.items() if name != "SWITCHML_REQUIRE"}
+    found = probe_torch(python, own)
+    version = found.interpreter.version
+    if found.is_missing:
+        return Summary(python, Condition.NO_TORCH, version)
+    report = found.patched.report or found.graft.report
+    graft, unreadable = _read_graft(found.wanted_graft)
+    torch = {"root": found.root, **(vars(found.torch) if found.torch else {})}
+    return Summary(
+        place=python,
+        state=_state(found),
+        python=version,
+        torch={key: torch.get(key) for key in _TOLD},
+        flags=report["flags"] if report else None,
+        simulator=report["simulator"] if report else None,
+        graft=graft,
+        plugin=found.plugin.report,
+        problems=_problems(found, unreadable),
+    )
+
+
+def summarize_wheel(wheel: str) -> Summary:
+    """Summarizes the wheel of a torch, without installing it.
+
+    Raises:
+        TreeError: it is no wheel, or of something else.
+        FileError: it cannot be read.
+    """
+    with file_errors(), zips.reading(wheel, TreeError) as archive:
+        if _VERSION not in archive.entries:
+            raise TreeError(f"{paths.printable(wheel)}: no wheel of torch")
+        torch = graft_hook.version_of(archive.read(_VERSION))
+        state = Condition.PATCHED if _MODULE in archive.entries else Condition.STOCK
+    flags = flags_of(torch["version"] or "") if state is Condition.PATCHED else None
+    return Summary(wheel, state, torch=torch, flags=None if flags is None else " ".join(flags))
+
+
+def _state(found: Installed) -> Condition:
+    if found.torch is None:
+        return Condition.BROKEN
+    if found.patched.report:
+        return Condition.PATCHED
+    return Condition.GRAFTED if found.graft.report else Condition.STOCK
+
+
+def _read_graft(library: str | None) -> tuple[Mapping[str, Any] | None, str]:
+    """Reads the identity of a graft; returns it, or the reason why it cannot be read."""
+    if library is None:
+        return None, ""
+    try:
+        return {**graft_hook.read(library), "library": library}, ""
+    except graft_hook.Misfit as error:
+        return None, f"the graft {library}: {error}"
+
+
+def _problems(found: Installed, unreadable: str) -> tuple[str, ...]:
+    """Lists what is there and does not fit."""
+    if found.torch is None:
+        problems = [found.problem]
+    else:
+        problems = [found.graft.problem or unreadable, found.patched.problem]
+    if found.plugin.problem:
+        problems.append(f"torch_switchml cannot be imported: {found.plugin.problem}")
+    return tuple(filter(None, problems))
