@@ -139,6 +139,7 @@ class Joining {
   }
   ~Joining() {
     if (claims_) {
+      group_.failover.reset();  // could stop the context of the next group
       delegate_.claimed = false;
     }
   }
@@ -183,7 +184,9 @@ class Joining {
     std::unique_lock<std::mutex> lock(delegate_.offering);
     offer_ = makeOffer();
     claims_ = offer_.able();
-    delegate_.claimed = delegate_.claimed || claims_;
+    if (claims_) {
+      delegate_.claimed = true;
+    }
     first_ = library.epoch() == 0;
     const bool starts = claims_ && library.state() != Library::State::kRunning;
     lock.unlock();

@@ -175,9 +175,16 @@ class DirectoryRing {
                     std::copy(value.begin(), value.end(), static_cast<std::uint8_t*>(data));
                     return true;
                   },
-                  [aborted] { *aborted = true; }};
+                  [aborted] {
+                    *aborted = true;
+                    if (const auto call = std::exchange(onAbort, nullptr)) {
+                      call();
+                    }
+                  }};
             }};
   }
+
+  static inline thread_local std::function<void()> onAbort;  // once, of this thread
 
  private:
   using Counts = std::array<std::atomic<int>, 8>;
@@ -233,7 +240,7 @@ class Group {
     for (auto& thread : threads_) {
       thread.join();
     }
-    switchml_torch::leave(contexts_);
+    leave();
   }
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -250,6 +257,7 @@ class Group {
   }
 
   void abort() { switchml_torch::abort(contexts_); }
+  void leave() const { switchml_torch::leave(contexts_); }
 
   std::shared_ptr<Work> make(Tensor tensor, ReduceOp op = ReduceOp::SUM) {
     return std::make_shared<Work>(contexts_[0].get(), std::vector<Tensor>{std::move(tensor)}, op);
@@ -516,6 +524,35 @@ std::string report() {
 void delegated(const Rank& me) {
   auto group = me.group("delegated");
   me.sum(group, 3, true);
+}
+
+/// Several callers end a group. The next one delegates only when the failover of this one, which
+/// may stop the context, has ended; and a ticket that is dropped later is nobody's.
+void ended(const Rank& me) {
+  for (int i = 0; i < 20; ++i) {
+    auto group = me.group("ended" + std::to_string(i));
+    const auto dropped = group.make(ints(10, me.rank, 0));
+    std::atomic<bool> go{false};
+    std::vector<std::thread> callers;
+    for (int k = 0; k < 4; ++k) {
+      callers.emplace_back([&] {
+        DirectoryRing::onAbort = [&] {
+          auto next = me.group("next" + std::to_string(i));
+          me.sum(next, 1, false);
+        };
+        while (!go) {
+        }
+        group.leave();
+        DirectoryRing::onAbort = nullptr;
+      });
+    }
+    go = true;
+    for (auto& caller : callers) {
+      caller.join();
+    }
+  }
+  check(report().find("\"failure\": \"\"") != std::string::npos, report());
+  delegated(me);
 }
 
 /// The group has measured from how many elements on it delegates.
@@ -981,6 +1018,8 @@ int main(int argc, char** argv) {
     readers(me);
   } else if (scenario == "delegated") {
     delegated(me);
+  } else if (scenario == "ended") {
+    ended(me);
   } else if (scenario == "compared") {
     compared(me);
   } else if (scenario == "reported") {
