@@ -108,7 +108,7 @@ test-rebuild: packages $(VENV)/dev ## Compile again as another user, without nam
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-rebuild
 
 .PHONY: test-cluster
-test-cluster: packages $(VENV)/dev ## Test with SLURM, Open MPI and torchrun over two hosts; as root
+test-cluster: packages $(VENV)/dev ## Test with SLURM, MPI and torchrun over two hosts; as root
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-cluster
 
 .PHONY: chaos

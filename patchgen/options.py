@@ -253,6 +253,11 @@ def _absolute(text: str, source: str, cwd: str | None) -> str:
     if not text:
         raise OptionsError(f"{source} is empty; name a directory or drop it")
     path = os.path.expanduser(paths.from_native(text))
+    if path.startswith("~"):
+        raise OptionsError(
+            f"{source}={paths.printable(path)}: there is no such home; write it out, or ./~ for a "
+            "directory of that name"
+        )
     if not os.path.isabs(path):
         if cwd is None:
             raise OptionsError(

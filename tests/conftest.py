@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,16 +15,14 @@ pytest.register_assert_rewrite(
     *(f"support.{name}" for name in ("group_tests", "hosts", "page_ranks", "table"))
 )
 
+from pathlib import Path
+
 from support import compiler_cache
 from support.chaos import report
+from support.simulator import Home
 from support.trees import Tree, commit, make
 
 from patchgen.options import DEV_ROOT, VARIABLES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.simulator import Home
 
 LONGEST_FIRST = (
     "integration/wheel/test_build.py",

@@ -58,6 +58,7 @@ class Commands(Group):
     def main(self, *args: Any, **given: Any) -> Any:  # as in click
         """Runs the program and ends it."""
         os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # GitPython serves without a git
+        os.environ.setdefault("PATH", os.defpath)  # cmake looks there for its own files
         try:
             return super().main(*args, **given)
         except OSError as error:

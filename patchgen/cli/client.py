@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,11 +13,13 @@ import click
 
 from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, end, option, print_json, progress, say
-from patchgen.extras.lab.client import checkout
+from patchgen.extras.lab.client import checkout, mends
 from patchgen.options import VARIABLES
 from patchgen.system import paths
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from patchgen.cli.params import Sources, Variables
     from patchgen.core.library.archive import Archive
     from patchgen.extras.lab.client.checkout import CommitOrigin
@@ -45,14 +48,18 @@ class _Origin:
     cache: str | None
     places: Sources
 
-    def read(self) -> CommitOrigin:
-        """Finds the places.
+    def read(self, commit: str = mends.COMMIT) -> CommitOrigin:
+        """Finds the places, and tells what of SOURCE is not in the commit.
 
         Raises:
             OptionsError: one of them is not there.
+            TreeError: SOURCE lacks the commit.
         """
-        references = [checkout.find_reference(self.source)] if self.source else []
-        return checkout.CommitOrigin(params.cache(self.cache), self.places.find(*references))
+        references = [checkout.find_reference(self.source, commit)] if self.source else []
+        for line in [line for one in references for line in checkout.list_ignored(one, commit)]:
+            say(f"note: {line}")
+        places = self.places.find(*references)
+        return checkout.CommitOrigin(params.cache(self.cache), places, commit=commit)
 
 
 def _origin_options(command: params.Command) -> params.Command:
@@ -61,6 +68,12 @@ def _origin_options(command: params.Command) -> params.Command:
         "origin", lambda given: _Origin(**given), ("source", "cache", "places")
     )(command)
     return params.place_options(params.cache_option(command))
+
+
+def _check_commit(given: str) -> str:
+    if not re.fullmatch("[0-9a-f]{40}", given):
+        raise click.BadParameter(f"{given}: not all 40 digits of a commit")
+    return given
 
 
 def _library_options(command: params.Command) -> params.Command:
@@ -114,6 +127,7 @@ class _Build:
     variables: Variables
     output: str | None
     without: tuple[str, ...]
+    commit: str
     cxx11_abi: str | None
     listed: bool
 
@@ -135,6 +149,14 @@ class _Build:
 )
 @_without_option
 @click.option(
+    "--commit",
+    callback=lambda _context, _option, given: _check_commit(given),
+    default=mends.COMMIT,
+    metavar="ID",
+    help="Commit to build instead of the pinned one, all 40 digits. Mends that do not fit it are "
+    "named and left out.",
+)
+@click.option(
     "--cxx11-abi",
     type=click.Choice(["0", "1"]),
     help="Value of _GLIBCXX_USE_CXX11_ABI. gRPC has to have the same. [default: the compiler's]",
@@ -145,11 +167,11 @@ class _Build:
 def build(request: _Build) -> None:
     """Compiles the client library from SOURCE, with mends, and installs it.
 
-    SOURCE is a clone of p4app-switchML that has the pinned commit. Without it the commit comes from
-    the cache, a mirror or the network. Only what is committed counts. DPDK and gRPC are the
+    SOURCE is a clone of p4app-switchML that has the commit. Without it the commit comes from the
+    cache, a mirror or the network. Only what is committed counts. DPDK and gRPC are the
     system's packages, unless their homes are named.
     """
-    from patchgen.extras.lab.client import building, mends  # no other command needs it
+    from patchgen.extras.lab.client import building  # no other command needs it
 
     chosen = mends.choose(request.without, mends.read_shipped())
     if request.listed:
@@ -157,22 +179,33 @@ def build(request: _Build) -> None:
         return
     options = request.variables.read()
     abi, output = request.cxx11_abi, request.output
-    wish = building.ClientRequest(
-        tuple(options.flags),
-        chosen,
-        dpdk_home=request.home(options.dpdk_home, "DPDK_HOME"),
-        grpc_home=request.home(options.grpc_home, "GRPC_HOME"),
-        cxx11_abi=None if abi is None else abi == "1",
-    )
     home = paths.from_native(os.path.abspath(output)) if output else options.switchml_home
-    origin = request.origin.read()
+    origin = request.origin.read(request.commit)
     with progress():
         _LOGGER.info("reading %s %s", checkout.NAME, origin.commit[:12])
         sources = checkout.read_sources(origin)
+        if request.commit != mends.COMMIT:
+            chosen = _choose_fitting(chosen, sources)
+        wish = building.ClientRequest(
+            tuple(options.flags),
+            chosen,
+            dpdk_home=request.home(options.dpdk_home, "DPDK_HOME"),
+            grpc_home=request.home(options.grpc_home, "GRPC_HOME"),
+            cxx11_abi=None if abi is None else abi == "1",
+            commit=request.commit,
+        )
         building.install(wish, sources, home, os.environ)
     place = shlex.quote(paths.printable(home))
     flags = "".join(f"--{flag.lower()} " for flag in options.flags)
     say(f"use it with: {flags}--switchml-home {place}")
+
+
+def _choose_fitting(chosen: tuple[Mend, ...], sources: Mapping[str, bytes]) -> tuple[Mend, ...]:
+    """Chooses the mends that fit a source, and names the others."""
+    others = {mend: path for mend in chosen if (path := mends.find_other(mend, sources))}
+    for mend, path in others.items():
+        say(f"warning: without the mend {mend.id}, which does not fit: {path} is another file")
+    return tuple(mend for mend in chosen if mend not in others)
 
 
 @dataclass(frozen=True)
@@ -211,7 +244,6 @@ def patch(request: _Patch) -> None:
     --controller in the one on the switch, whose controller is then started again.
     """
     from patchgen.core.patch import diff
-    from patchgen.extras.lab.client import mends  # no other command needs it
     from patchgen.system import files
 
     output = request.output
@@ -253,7 +285,6 @@ def status(request: _Status) -> None:
     """
     from patchgen.core.library import archive, homes
     from patchgen.errors import TreeError, file_errors
-    from patchgen.extras.lab.client import mends
 
     place = paths.from_native(request.home)
     if not os.path.lexists(archive.path(place)):
@@ -295,6 +326,6 @@ def _data(archive: Archive, lacking: list[str], linked: list[str]) -> dict[str, 
     }
 
 
-def _list(mends: tuple[Mend, ...]) -> None:
-    for mend in mends:
+def _list(chosen: tuple[Mend, ...]) -> None:
+    for mend in chosen:
         click.echo(f"{mend.id}: {mend.title}")

@@ -317,9 +317,15 @@ def find_work(pin: Pin) -> str:
 
 
 def cache(given: str | None) -> str:
-    """The absolute path of the store of packages."""
+    """The absolute path of the cache.
+
+    Raises:
+        OptionsError: the user has no home for it.
+    """
     if given is None:
-        base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        if base.startswith("~"):
+            raise OptionsError("HOME is not set; name a cache with --cache or XDG_CACHE_HOME")
         given = os.path.join(base, "switchml-patch")
     return os.path.normpath(os.path.join(os.getcwd(), given))
 

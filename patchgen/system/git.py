@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen.errors import FileError, ToolError
-from patchgen.system import files, git_program, objects, paths
-from patchgen.system.process import NoAnswer, Program, capture, without_git
+from patchgen.system import files, objects, paths
+from patchgen.system.process import LIMIT, NoAnswer, Program, capture, without_git
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,6 +49,8 @@ _FIXED = (
     "submodule.recurse=false",
     "transfer.fsckObjects=false",
 )
+_CONTENT = b"switchml"
+_SHOWN = 60  # characters
 _NO_SPACE = ("No space left on device", "Out of diskspace", "Disk quota exceeded", "File too large")
 _ROOM = 1 << 20  # bytes; git does not say of every file why it could not write it
 _TAIL = 5  # lines
@@ -168,6 +170,23 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def _prove(environ: Mapping[str, str]) -> None:
+    """Lets git name an object, since all that it says later is believed.
+
+    Raises:
+        ToolError: git is missing, or gives another answer.
+    """
+    # A directory of the user's may be a repository that git cannot read.
+    asked = Program(["git", "hash-object", "--stdin"], "/", environ, _CONTENT, for_git=True)
+    ended = capture(asked, limit=LIMIT)
+    said = (ended.out + ended.err).decode(errors="replace").strip()
+    if ended.code or ended.out.decode(errors="replace").strip() != objects.blob_id(_CONTENT):
+        raise ToolError(
+            f"git: hash-object gives {said[:_SHOWN]!r}, as no git does; "
+            "see which program `git` is on PATH"
+        )
+
+
 class Git:
     """Runs git from any thread, until it is stopped. Without a terminal ssh cannot ask.
 
@@ -176,7 +195,7 @@ class Git:
 
     def __init__(self, guard: int | None = None) -> None:
         self._environ = environment(os.environ)
-        git_program.prove(self._environ)
+        _prove(self._environ)
         self._passed = () if guard is None else (guard,)
         self._stop = threading.Event()
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from typing import TYPE_CHECKING
 
-from patchgen.system import cgroups
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _GIB = 1 << 30
+_LIMITS = ("memory.max", "memory.high")
+_CACHE = ("active_file", "inactive_file", "slab_reclaimable")
+"""Lines of memory.stat: pages of files, which are dropped when memory is asked for."""
 
 
 def cores() -> int:
@@ -23,7 +29,7 @@ def memory(root: str = "/") -> int:
     """
     with open(os.path.join(root, "proc/meminfo"), encoding="ascii") as file:
         found = re.search(r"^MemAvailable:\s*(\d+) kB", file.read(), re.MULTILINE)
-    left = [int(found[1]) * 1024 if found else None, cgroups.memory(root)]
+    left = [int(found[1]) * 1024 if found else None, *map(_left, _groups(root))]
     return max(0, min((one for one in left if one is not None), default=0))
 
 
@@ -35,3 +41,42 @@ def jobs(each: float) -> int:
     """
     fit = int(memory() / (each * _GIB)) if each else cores()
     return max(1, min(cores(), fit))
+
+
+def _groups(root: str) -> Iterator[str]:
+    """Yields the directory of our control group and those above it, as far as they are mounted."""
+    with contextlib.suppress(OSError, ValueError):
+        with open(os.path.join(root, "proc/self/cgroup"), encoding="utf-8") as file:
+            own = dict(line.rstrip("\n").split("::", 1) for line in file if "::" in line)
+        with open(os.path.join(root, "proc/self/mountinfo"), encoding="utf-8") as file:
+            mounts = [line.split() for line in file]
+        for fields in mounts:
+            if fields[fields.index("-") + 1] == "cgroup2":
+                top, mounted = fields[3], os.path.join(root, fields[4].lstrip("/"))
+                path = os.path.relpath(own.get("0", top), top)
+                parts = [] if path == "." or path.startswith("..") else path.split("/")
+                for depth in range(len(parts) + 1):
+                    yield os.path.normpath(os.path.join(mounted, *parts[:depth]))
+
+
+def _left(directory: str) -> int | None:
+    """Bytes that a group can still allocate; None where it has no limit."""
+    limits = []
+    for name in _LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # "max": none
+            limits.append(_number(os.path.join(directory, name)))
+    if not limits:
+        return None
+    try:
+        used = _number(os.path.join(directory, "memory.current"))
+        with open(os.path.join(directory, "memory.stat"), encoding="ascii") as file:
+            stat = dict(line.split(None, 1) for line in file)
+        cache = sum(int(stat.get(name, 0)) for name in _CACHE)
+    except (OSError, ValueError):
+        used = cache = 0
+    return min(limits) - max(0, used - cache)
+
+
+def _number(path: str) -> int:
+    with open(path, encoding="ascii") as file:
+        return int(file.read())

@@ -8,7 +8,7 @@ import os
 import tempfile
 from typing import TYPE_CHECKING
 
-from patchgen.errors import file_errors
+from patchgen.errors import FileError, file_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +64,20 @@ def try_directory(path: str) -> None:
         place = os.path.dirname(place)
     with file_errors():
         _try(place, path)
+
+
+def make_cache(path: str) -> None:
+    """Makes a directory in the cache, unless it is there.
+
+    Raises:
+        FileError: why it cannot be made, and what names another.
+    """
+    try:
+        try_directory(path)
+        with file_errors():
+            os.makedirs(path, exist_ok=True)
+    except FileError as error:
+        raise FileError(f"{error}; name another cache with --cache or XDG_CACHE_HOME") from error
 
 
 def _try(place: str, path: str) -> None:

@@ -1,8 +1,8 @@
 """Runs programs: to ask them something, to follow what they write, or several side by side.
 
-Each gets a session of its own, a limit, and an end with all that it has started, whatever happens
-here. Nothing else in the package starts or ends a program, but for what is in payload/, which runs
-in somebody else's Python.
+Each has no terminal, but a limit, and an end with all that it has started, whatever happens here.
+Nothing else in the package starts or ends a program, but for what is in payload/, which runs in
+somebody else's Python.
 """
 
 from __future__ import annotations

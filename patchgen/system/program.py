@@ -1,8 +1,9 @@
-"""A program in a session of its own, which ends with all that it has started."""
+"""A program away from the terminal, which ends with all that it has started."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -114,7 +115,7 @@ class RunningProgram:
         if self._running.returncode is not None:
             return self._running.returncode
         try:
-            # As long as it is not waited for, nothing else gets the number of its session.
+            # As long as it is not waited for, nothing else gets the number of its group.
             found = os.waitid(os.P_PID, self._running.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:  # whoever started us ignores SIGCHLD
             return self._running.poll()
@@ -140,11 +141,11 @@ class RunningProgram:
             os.kill(self._running.pid, number)
 
     def kill(self) -> None:
-        """Ends it, with all that is in its session or under its supervisor."""
+        """Ends it, with all that is in its process group or under its supervisor."""
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             if self._hold is not None:
                 self._hold.close()
-                # A supervisor that was killed itself has left what is in its session.
+                # A supervisor that was killed itself has left what is in its group.
                 os.waitid(os.P_PID, self._running.pid, os.WEXITED | os.WNOWAIT)
             if self._running.returncode is None:
                 os.killpg(self._running.pid, signal.SIGKILL)
@@ -190,7 +191,7 @@ def start(program: Program, *, merged: bool = False) -> Iterator[RunningProgram]
                 stdin=subprocess.PIPE if program.stdin else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if merged else subprocess.PIPE,
-                bufsize=0, start_new_session=True,
+                bufsize=0, start_new_session=not program.supervised,
             )  # fmt: skip
         except OSError as error:
             raise _explain_failure(program, error) from error
@@ -219,8 +220,11 @@ def _explain_failure(program: Program, error: OSError) -> ToolError:
     if cwd is not None and not os.path.isdir(cwd):
         why = "no directory"
         return ToolError(f"{name}: cannot run in {os.fspath(cwd)}: {why}", reason=why)
-    message = f"{name}: {error.strerror}; is it installed and on PATH?"
-    return ToolError(message, reason=error.strerror or message)
+    reason = error.strerror or str(error)
+    advice = "is it installed and on PATH?"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        advice = "end other programs, or raise the limit (ulimit -n)"
+    return ToolError(f"{name}: {reason}; {advice}", reason=reason)
 
 
 def _signal_name(number: int) -> str:

@@ -63,6 +63,7 @@ struct Offer {
   std::string words;  // the terms, which must be the same on every rank, or why it is unable
   std::string where;  // what only this rank is told, where the user has something to mend
   char context = kStopped;
+  bool late = false;  // it took all of its time, as where another rank does not come
 
   // State of the rank's context; of all: kBoth where only some run.
   static constexpr char kStopped = 's';

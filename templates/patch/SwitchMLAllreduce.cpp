@@ -44,8 +44,8 @@ std::uint64_t partNumel() noexcept {
   return group == nullptr ? UINT64_MAX : group->settings.chunkNumel;
 }
 
-void reduce(std::uint64_t ticket, const Request& request, void* data, std::shared_ptr<void> owner,
-            std::chrono::milliseconds limit, const Steps& steps) {
+void reduce(std::uint64_t ticket, const Request& request, std::chrono::milliseconds limit,
+            const Steps& steps) {
   if (Delegate::get().library.lost()) {
     throw std::runtime_error(kForked);
   }
@@ -55,8 +55,8 @@ void reduce(std::uint64_t ticket, const Request& request, void* data, std::share
   }
   const auto begun = Library::Clock::now();
   const auto patience = limit > limit.zero() ? limit : group->timeout;
-  const auto bytes = sumOverRanks(*group, ticket, request, data, std::move(owner),
-                                  {std::min(patience, group->longest), patience}, steps);
+  const auto bytes =
+      sumOverRanks(*group, ticket, request, {std::min(patience, group->longest), patience}, steps);
   if (bytes == 0) {
     board.failover.calls.fetch_add(1, std::memory_order_relaxed);
     return;

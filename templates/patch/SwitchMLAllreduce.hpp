@@ -30,13 +30,20 @@ struct Request {
   std::uint64_t numel;  // elements of all tensors
 };
 
+/// Memory of float32, or of int32, in which a part of an allreduce is summed.
+struct Memory {
+  void* data;
+  std::shared_ptr<void> owner;  // keeps it for as long as the library may write to it
+};
+
 /// Steps before and after the sum of each part of an allreduce, from one element to before another.
 /// The parts come in their order; where a part is `before`, an earlier one may not be `after` yet.
 struct Steps {
   using Step = std::function<void(std::int64_t first, std::int64_t last)>;
   Step before;  // brings the values, if it is set
   Step after;   // takes the results
-  Step fill{};  // copies the values into the row, in pieces of a part, unless they are there
+  Step fill{};  // copies the values into the memory, in pieces of a part, unless they are there
+  std::function<Memory(std::int64_t first, std::int64_t last)> place{};  // after `before`
 };
 
 /// A message to or from another rank.
@@ -79,16 +86,15 @@ std::uint64_t takeTicket(const Request& request) noexcept;
 /// bits. Lock-free.
 std::uint64_t partNumel() noexcept;
 
-/// Replaces `data` by the sums over all ranks, or by the averages: int32 where that is the
-/// request's type, else float32. Its jobs are submitted when the ticket's turn has come. `owner`
-/// keeps `data` alive for as long as the library may write to it. `limit` is how long all of it may
-/// take, once the values of its first part are there and the calls before it have ended: the
-/// timeout of the group where it is not positive, and SWITCHML_TIMEOUT_MS at most. The wait for
-/// them has no limit of its own: each has one, and a failure or abort() ends it. Throws
-/// std::runtime_error when a job failed, or did not finish within the limit, and what a step
+/// Replaces values by the sums over all ranks, or by the averages: int32 where that is the
+/// request's type, else float32. Its jobs are submitted when the ticket's turn has come. `limit` is
+/// how long all of it may take, once the values of its first part are there and the calls before it
+/// have ended: the timeout of the group where it is not positive, and SWITCHML_TIMEOUT_MS at most.
+/// The wait for them has no limit of its own: each has one, and a failure or abort() ends it.
+/// Throws std::runtime_error when a job failed, or did not finish within the limit, and what a step
 /// throws. The group uses SwitchML no more then, unless that was the last step.
-void reduce(std::uint64_t ticket, const Request& request, void* data, std::shared_ptr<void> owner,
-            std::chrono::milliseconds limit, const Steps& steps);
+void reduce(std::uint64_t ticket, const Request& request, std::chrono::milliseconds limit,
+            const Steps& steps);
 
 /// A ticket that will never be submitted: the order over the ranks is lost, so the group uses
 /// SwitchML no more.
@@ -269,11 +275,15 @@ class Ticket {
   void reduce(const Parts<Tensor>& sources, const Parts<Tensor>& targets, const Steps& more = {}) {
     using Type = typename std::decay<decltype(sources.first().scalar_type())>::type;
     try {
-      const Row<Tensor, Type> row(sources, targets,
-                                  request_.element == Element::kInt32 ? Type::Int : Type::Float);
+      Row<Tensor, Type> row(sources, targets,
+                            request_.element == Element::kInt32 ? Type::Int : Type::Float);
       Steps steps;
       steps.before = more.before;
-      if (row.isOwn()) {
+      steps.place = [&row](std::int64_t first, std::int64_t last) {
+        auto values = row.place(first, last);
+        return Memory{values->data_ptr(), std::move(values)};
+      };
+      if (!row.isInPlace()) {
         steps.fill = [&row](std::int64_t first, std::int64_t last) { row.fill(first, last); };
       }
       steps.after = [&](std::int64_t first, std::int64_t last) {
@@ -282,11 +292,9 @@ class Ticket {
           more.after(first, last);
         }
       };
-      auto owner = std::make_shared<Tensor>(row.values());
       const auto number = number_;
       number_ = kNoTicket;
-      switchml_torch::reduce(number, request_, row.values().data_ptr(), std::move(owner), limit_,
-                             steps);
+      switchml_torch::reduce(number, request_, limit_, steps);
     } catch (...) {
       drop();
       throw;

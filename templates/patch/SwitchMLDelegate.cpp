@@ -35,6 +35,7 @@ Delegate& Delegate::get() {
 
 Offer Delegate::start(const switchml::Config& config, std::chrono::milliseconds limit) {
   const bool first = library.epoch() == 0;
+  const auto begun = Library::Clock::now();
   const auto why = library.start(config, limit);
   if (first && library.epoch() != 0) {
     // After the context was made, so it runs before the context is destroyed.
@@ -43,7 +44,9 @@ Offer Delegate::start(const switchml::Config& config, std::chrono::milliseconds 
   if (verdict.broken()) {
     library.stop(library.epoch());  // the group, or the process, has ended meanwhile
   }
-  return why.empty() ? Offer() : Offer::refuse(why);
+  auto offer = why.empty() ? Offer() : Offer::refuse(why);
+  offer.late = Library::Clock::now() - begun >= limit;
+  return offer;
 }
 
 /// `end` comes before the stop, which wakes those that wait for the library: their reason would be

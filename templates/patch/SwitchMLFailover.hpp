@@ -2,10 +2,10 @@
 ///
 /// The jobs of a group have numbers 0, 1, 2, ... on all ranks alike. A rank submits job j only when
 /// it has finished j - kWindow, and a job finishes on any rank only after all have submitted it. So
-/// no rank has finished more than kWindow jobs that another has not. The library works on copies:
-/// it is given a copy of the input, which it replaces by the sum, and that is copied to the caller.
-/// So the caller's memory has the input of each job under way, and a rank keeps the sums of the
-/// kResults jobs that it finished last.
+/// no rank has finished more than kWindow jobs that another has not. The library reads the caller's
+/// memory and writes to memory of its own, whose sum is copied to the caller. So the caller's
+/// memory has the input of each job under way, and a rank keeps the sums of the kResults jobs that
+/// it finished last. After a failure the library may read the input until its context has stopped.
 ///
 /// After a failure:
 ///   1. A rank that fails finishes nothing any more, stops its context, and tells the next one in a
@@ -111,10 +111,9 @@ class Failover {
   Failover(const Failover&) = delete;
   Failover& operator=(const Failover&) = delete;
 
-  /// Memory with a copy of the data, which the library may replace by the sum, once fewer than
-  /// kWindow jobs are under way. Null where the job goes over the ring. Called in the order of the
-  /// jobs; `begins`: it is the first of a call.
-  void* admit(std::uint64_t job, bool begins, const void* data, std::size_t bytes) {
+  /// Memory for the sum of a job, once fewer than kWindow jobs are under way. Null where the job
+  /// goes over the ring. Called in the order of the jobs; `begins`: it is the first of a call.
+  void* admit(std::uint64_t job, bool begins, std::size_t bytes) {
     std::unique_lock<std::mutex> lock(mutex_);
     auto& slot = slotOf(job);
     for (std::uint64_t counted = 0;;) {
@@ -146,10 +145,7 @@ class Failover {
     slot.used = true;
     slot.begins = begins;
     admitted_ = job + 1;
-    auto* const memory = slot.memory.get();
-    lock.unlock();
-    delegate_.copy(memory, data, bytes);
-    return memory;
+    return slot.memory.get();
   }
 
   /// Gives `data` the sum of a job that the library has finished, when all before it have theirs.
@@ -197,9 +193,10 @@ class Failover {
   }
 
   /// Replaces `data`, the input of a job that was not taken, by the sum. Throws std::runtime_error
-  /// where there is none. `limit` is for each message.
-  void redo(std::uint64_t job, Element element, void* data, std::uint64_t numel,
-            Milliseconds limit) {
+  /// where there is none. `limit` is for each message. `prepare` is called before the data is
+  /// summed, when no rank takes a sum of it from its library any more.
+  void redo(std::uint64_t job, Element element, void* data, std::uint64_t numel, Milliseconds limit,
+            const std::function<void()>& prepare) {
     std::unique_lock<std::mutex> lock(mutex_);
     awaitRing(lock);
     changed_.wait(lock, [&] {
@@ -221,6 +218,7 @@ class Failover {
       return;
     }
     lock.unlock();
+    prepare();
     try {
       if (element == Element::kFloat32) {
         collectives_.sum(static_cast<float*>(data), numel, limit);
@@ -269,7 +267,7 @@ class Failover {
     Memory memory;
     std::size_t capacity = 0;
     std::size_t bytes = 0;
-    bool used = false;    // from the copy of the input to that of the sum
+    bool used = false;    // until its sum is copied
     bool begins = false;  // a call
   };
 

@@ -118,7 +118,8 @@ inline CoreSet ownCores() {
 template <typename Environment>
 std::string localRank(const Environment& environment) {
   // mpirun in a job of SLURM also has the variables of the script that calls it.
-  for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) {
+  for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK",
+                           "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
     const char* const given = environment(name);
     const std::string rank = given == nullptr ? "" : given;
     if (!rank.empty() && rank.find_first_not_of("0123456789") == std::string::npos) {

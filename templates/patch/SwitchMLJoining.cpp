@@ -326,7 +326,12 @@ class Joining {
       allreduce();
       return Crossover::Nanoseconds(Clock::now() - begun);
     };
-    const Steps steps{{}, [](std::int64_t /*first*/, std::int64_t /*last*/) {}};
+    const Steps steps{{},
+                      [](std::int64_t /*first*/, std::int64_t /*last*/) {},
+                      {},
+                      [&row](std::int64_t first, std::int64_t /*last*/) {
+                        return Memory{row->data() + first, row};
+                      }};
     try {
       RingCollectives ring(connected(), kMeasurements, rank_, size_);
       Crossover::Collectives collectives;
@@ -334,7 +339,7 @@ class Joining {
         const Request request{Element::kFloat32, Op::kSum, 1, numel};
         return timed(numel, [&] {
           const auto ticket = delegate_.order.take(group_.jobsOf(request));
-          sumOverRanks(group_, ticket, request, row->data(), row, {limit, limit}, steps);
+          sumOverRanks(group_, ticket, request, {limit, limit}, steps);
         });
       };
       collectives.gloo = [&](std::uint64_t numel) {
@@ -409,6 +414,7 @@ class Joining {
       outcome_.decision = "allreduce stays with Gloo: " + all_.words;
       outcome_.reason = all_.words;
       outcome_.step = step_;
+      outcome_.late = own_.late;
       outcome_.objection = own_.able()          ? ""
                            : own_.where.empty() ? own_.words
                                                 : text(own_.words, " (", own_.where, ")");

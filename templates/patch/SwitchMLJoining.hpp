@@ -28,6 +28,7 @@ struct Outcome {
   std::string terms;            // empty where they stay with Gloo
   Step step = Step::kAgreed;    // that was refused: the first on this rank, or on any
   std::string objection;        // of this rank itself
+  bool late = false;            // it took all of its time, and others may be at fault
   std::string offer;            // the terms of this rank, where it was able
   std::vector<Timing> timings;  // that the ranks have measured
 

@@ -34,6 +34,17 @@ void makeForksSafe(const switchml::GeneralConfig& config) {
   }
 }
 
+/// No start outlasts its limit: what is still under way keeps the context from being started again.
+void limitStart(std::chrono::milliseconds limit) {
+  constexpr const char* kName = "SWITCHML_START_TIMEOUT_MS";
+  static const auto own = [] {
+    const char* const given = std::getenv(kName);
+    const std::chrono::milliseconds read(given == nullptr ? 0 : std::atoll(given));
+    return read.count() > 0 ? read : std::chrono::seconds(30);
+  }();
+  setenv(kName, text(std::min(own, limit).count()).c_str(), /*overwrite=*/1);
+}
+
 /// A library that is built without timeouts does not count them.
 template <typename Stats>
 auto timeoutsOf(const Stats& stats, int /*preferred*/) -> decltype(stats.Timeouts()) {
@@ -201,6 +212,7 @@ std::string Library::obstacle() {
 }
 
 std::string Library::start(const switchml::Config& config, std::chrono::milliseconds limit) {
+  release();
   std::unique_lock<std::mutex> lock(mutex_);
   if (state_ == State::kRunning) {
     return "";
@@ -214,10 +226,9 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
     return "other code of this process has used the SwitchML context";
   }
   const auto jobs = std::make_shared<Jobs>(jobs_->epoch + 1);
-  auto kept = std::exchange(kept_, {});
   lock.unlock();
-  kept.clear();
   makeForksSafe(config.general_);
+  limitStart(limit);
   // Whoever comes second, the start or the end of its time, ends what was started: a context that
   // starts says that it runs before it does, and one that is stopped then ends the process.
   const auto answer = resultWithin(limit, [this, jobs, own = config]() mutable {
@@ -287,7 +298,7 @@ bool Library::stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch
   return true;
 }
 
-std::string Library::submit(const std::string& name, void* data, std::uint64_t numel,
+std::string Library::submit(const std::string& name, void* in, void* out, std::uint64_t numel,
                             Element element, JobPtr& job) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (state_ != State::kRunning) {
@@ -299,7 +310,7 @@ std::string Library::submit(const std::string& name, void* data, std::uint64_t n
   const auto type = element == Element::kFloat32 ? switchml::FLOAT32 : switchml::INT32;
   const auto made = std::make_shared<Job>(Job{jobs_});
   try {
-    jobs_->add(made, context().AllReduceAsync(data, data, numel, type, switchml::SUM));
+    jobs_->add(made, context().AllReduceAsync(in, out, numel, type, switchml::SUM));
   } catch (const std::exception& error) {
     return text(name, " could not be submitted: ", error.what());
   }
@@ -310,6 +321,14 @@ std::string Library::submit(const std::string& name, void* data, std::uint64_t n
 void Library::keep(std::shared_ptr<void> owner) {
   const std::lock_guard<std::mutex> lock(mutex_);
   kept_.push_back(std::move(owner));
+}
+
+void Library::release() {
+  std::vector<std::shared_ptr<void>> released;  // is destroyed without the mutex
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (state() == State::kStopped) {
+    released.swap(kept_);
+  }
 }
 
 Packets Library::packets() const {

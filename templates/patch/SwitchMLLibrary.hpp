@@ -87,9 +87,10 @@ class Library {
   /// False where what was started then has not stopped when the limit has passed.
   bool stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch);
 
-  /// Gives it a job: the sum of so many words in place of them. Returns why it does not take it.
-  std::string submit(const std::string& name, void* data, std::uint64_t numel, Element element,
-                     JobPtr& job);
+  /// Gives it a job: the sum of so many words, which may take their place. Returns why it does not
+  /// take it.
+  std::string submit(const std::string& name, void* in, void* out, std::uint64_t numel,
+                     Element element, JobPtr& job);
 
   /// The time at which all jobs before it had ended; waits for that. Now where all are given up.
   static Clock::time_point turn(const JobPtr& job);
@@ -104,6 +105,9 @@ class Library {
 
   /// Keeps memory until it has stopped.
   void keep(std::shared_ptr<void> owner);
+
+  /// Lets go of that memory, if it has stopped.
+  void release();
 
   /// Packets of this process; none before it has started.
   Packets packets() const;

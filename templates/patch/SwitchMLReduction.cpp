@@ -39,7 +39,7 @@ std::string await(const Library::JobPtr& job, const std::string& name, Clock::ti
              : text(name, " cannot finish", who);
 }
 
-/// The jobs of one call. Where the group fails over, the library works on copies.
+/// The jobs of one call. Where the group fails over, the library writes to memory of the failover.
 class Flight {
  public:
   Flight(const Delegation& group, std::uint64_t ticket, std::uint64_t jobs, Limits limits)
@@ -81,13 +81,14 @@ class Flight {
     auto& job = *made.emplace(next_, Submitted{std::move(sum)}).first;
     const auto& given = job.second.sum;
     delegate_.order.await(next_, delegate_.verdict);
-    auto* data = given.data;
+    auto* out = given.data;
     if (failover_ != nullptr) {
-      data = failover_->admit(numberOf(job), next_ == call_, data, given.numel * kWord);
+      out = failover_->admit(numberOf(job), next_ == call_, given.numel * kWord);
     }
     std::string why;
-    if (!delegate_.verdict.broken() && data != nullptr) {
-      why = delegate_.library.submit(what(job), data, given.numel, given.element, job.second.job);
+    if (!delegate_.verdict.broken() && out != nullptr) {
+      why = delegate_.library.submit(what(job), given.data, out, given.numel, given.element,
+                                     job.second.job);
       if (!why.empty() && failover_ == nullptr) {
         delegate_.raise(why, delegate_.library.epoch());
       }
@@ -95,10 +96,10 @@ class Flight {
     delegate_.throwIfBroken();
     submitted_.merge(made);
     ++next_;
-    delegate_.order.pass();
     if (!why.empty()) {
-      failover_->suspend(why);
+      failover_->suspend(why);  // before the next job takes the place of this one
     }
+    delegate_.order.pass();
     debug("submitted ", what(job));
   }
 
@@ -162,11 +163,18 @@ class Flight {
 
   void redo(const SubmittedJobs::value_type& job) {
     const auto& sum = job.second.sum;
-    if (sum.saturated) {
-      Saturation(static_cast<float*>(sum.data)).undo(sum.numel);
+    auto& library = delegate_.library;
+    const auto& given = job.second.job;
+    if (given && !library.stoppedWithin(kStopAfterFailure, Library::epochOf(given))) {
+      library.keep(sum.owner);  // which it may read until then
     }
+    library.release();
     try {
-      failover_->redo(numberOf(job), sum.element, sum.data, sum.numel, limits_.patience);
+      failover_->redo(numberOf(job), sum.element, sum.data, sum.numel, limits_.patience, [&sum] {
+        if (sum.saturated) {
+          Saturation(static_cast<float*>(sum.data)).undo(sum.numel);
+        }
+      });
     } catch (const std::exception& error) {
       delegate_.raise(error.what(), delegate_.library.epoch());
     }
@@ -188,13 +196,10 @@ class Flight {
 /// An allreduce in the parts, and the number of bits, that its group has agreed on.
 class Reduction {
  public:
-  Reduction(const Delegation& group, const Request& request, void* data,
-            std::shared_ptr<void> owner, const Steps& steps, Flight& flight)
+  Reduction(const Delegation& group, const Request& request, const Steps& steps, Flight& flight)
       : group_(group),
         request_(request),
         element_(request.element == Element::kInt32 ? Element::kInt32 : Element::kFloat32),
-        values_(static_cast<float*>(data)),
-        owner_(std::move(owner)),
         steps_(steps),
         flight_(flight) {}
 
@@ -210,6 +215,17 @@ class Reduction {
   /// Jobs in the library at once: enough for the next to be there when one ends. More would only
   /// delay the jobs of other calls.
   static constexpr std::size_t kAhead = 2;
+
+  /// A part of the row, from one element to before another.
+  struct Part {
+    std::uint64_t first;
+    std::uint64_t last;
+    Memory memory;
+    bool lost;  // some of the values were too large
+
+    float* values() const { return static_cast<float*>(memory.data); }  // or int32, as large
+    std::uint64_t numel() const { return last - first; }
+  };
 
   /// Sums the first `numel` values in fewer bits; returns the bytes that were sent.
   ///
@@ -229,8 +245,9 @@ class Reduction {
     const auto scales = std::make_shared<std::vector<std::int32_t>>(buckets * group_.workers);
     const auto words = std::make_shared<std::vector<std::uint32_t>>(format.words(numel));
     auto* const own = scales->data() + buckets * group_.rank;
-    before(0, numel, /*saturates=*/false);
-    inBuckets([&](auto range) { quantize::largest(format, values_, numel, own, range); });
+    const auto part = before(0, numel, /*saturates=*/false);
+    auto* const values = part.values();
+    inBuckets([&](auto range) { quantize::largest(format, values, numel, own, range); });
     flight_.submit({"scales", scales->data(), scales->size(), Element::kInt32, scales});
     flight_.finish();
     for (std::size_t i = 0; i < buckets; ++i) {
@@ -239,14 +256,13 @@ class Reduction {
       }
     }
     inBuckets([&](auto range) {
-      quantize::encode<const float>(format, values_, numel, own, 0, words->data(), range);
+      quantize::encode<const float>(format, values, numel, own, 0, words->data(), range);
     });
     flight_.submit({"allreduce", words->data(), words->size(), Element::kInt32, words});
     flight_.finish();
-    inBuckets([&](auto range) {
-      quantize::decode(format, words->data(), own, 1, values_, numel, range);
-    });
-    after(0, numel);
+    inBuckets(
+        [&](auto range) { quantize::decode(format, words->data(), own, 1, values, numel, range); });
+    after(part);
     return 4 * (scales->size() + words->size());
   }
 
@@ -255,15 +271,15 @@ class Reduction {
     const bool saturates = element_ == Element::kFloat32 && group_.saturates;
     for (std::uint64_t last = first; first < request_.numel; first = last) {
       last += std::min(group_.settings.chunkNumel, request_.numel - first);
-      const bool lost = before(first, last, saturates) && group_.workers == 1;
-      const auto then = [=] {
-        if (lost) {
-          std::fill(values_ + first, values_ + last, std::numeric_limits<float>::quiet_NaN());
+      const auto part = before(first, last, saturates);
+      const auto then = [this, part] {
+        if (part.lost && group_.workers == 1) {
+          std::fill_n(part.values(), part.numel(), std::numeric_limits<float>::quiet_NaN());
         }
-        after(first, last);
+        after(part);
       };
-      flight_.submit(
-          {"allreduce", values_ + first, last - first, element_, owner_, then, saturates});
+      flight_.submit({"allreduce", part.memory.data, part.numel(), element_, part.memory.owner,
+                      then, saturates});
       if (flight_.size() == kAhead) {
         flight_.finish();
       }
@@ -273,38 +289,36 @@ class Reduction {
     }
   }
 
-  /// True where some of the values, which `saturates` asks for, were too large.
-  bool before(std::uint64_t first, std::uint64_t last, bool saturates) {
+  /// The part with its values. Where `saturates`, none of them is too large.
+  Part before(std::uint64_t first, std::uint64_t last, bool saturates) {
     const auto from = static_cast<std::int64_t>(first);
     const auto to = static_cast<std::int64_t>(last);
     if (steps_.before) {
       steps_.before(from, to);
     }
+    Part part{first, last, steps_.place(from, to), false};
     if (saturates) {
-      return Saturation(values_).apply(first, last, steps_.fill);
-    }
-    if (steps_.fill) {
+      part.lost = Saturation(part.values()).apply(part.numel(), first, steps_.fill);
+    } else if (steps_.fill) {
       steps_.fill(from, to);
     }
-    return false;
+    return part;
   }
 
-  void after(std::uint64_t first, std::uint64_t last) const {
+  void after(const Part& part) const {
     if (request_.op == Op::kAvg) {
       const auto workers = static_cast<float>(group_.workers);
-      inParts(last - first, 1, [&](std::uint64_t begin, std::uint64_t end) noexcept {
-        std::for_each(values_ + first + begin, values_ + first + end,
+      inParts(part.numel(), 1, [&](std::uint64_t begin, std::uint64_t end) noexcept {
+        std::for_each(part.values() + begin, part.values() + end,
                       [workers](float& value) { value /= workers; });
       });
     }
-    steps_.after(static_cast<std::int64_t>(first), static_cast<std::int64_t>(last));
+    steps_.after(static_cast<std::int64_t>(part.first), static_cast<std::int64_t>(part.last));
   }
 
   const Delegation& group_;
   const Request& request_;
   const Element element_;
-  float* const values_;  // or int32, which is as large
-  const std::shared_ptr<void> owner_;
   const Steps& steps_;
   Flight& flight_;
 };
@@ -315,7 +329,7 @@ void sumAlone(const Sum& sum, std::chrono::milliseconds limit) {
   auto& library = Delegate::get().library;
   Library::JobPtr job;
   const auto name = sum.name();
-  auto why = library.submit(name, sum.data, sum.numel, sum.element, job);
+  auto why = library.submit(name, sum.data, sum.data, sum.numel, sum.element, job);
   if (why.empty()) {
     why = await(job, name, Library::turn(job) + limit, limit, nullptr);
   }
@@ -326,10 +340,9 @@ void sumAlone(const Sum& sum, std::chrono::milliseconds limit) {
 }
 
 std::uint64_t sumOverRanks(const Delegation& group, std::uint64_t ticket, const Request& request,
-                           void* data, std::shared_ptr<void> owner, Limits limits,
-                           const Steps& steps) {
+                           Limits limits, const Steps& steps) {
   Flight flight(group, ticket, group.jobsOf(request), limits);
-  const auto bytes = Reduction(group, request, data, std::move(owner), steps, flight).run();
+  const auto bytes = Reduction(group, request, steps, flight).run();
   return flight.redone() ? 0 : bytes;
 }
 

@@ -42,7 +42,6 @@ struct Limits {
 /// An allreduce that `group` delegates; its jobs have the tickets from `ticket` on. Returns the
 /// bytes that SwitchML has summed; 0 where a job of it went over Gloo.
 std::uint64_t sumOverRanks(const Delegation& group, std::uint64_t ticket, const Request& request,
-                           void* data, std::shared_ptr<void> owner, Limits limits,
-                           const Steps& steps);
+                           Limits limits, const Steps& steps);
 
 }  // namespace switchml_torch

@@ -132,6 +132,7 @@ std::string Report::json() {
       ", \"group\": ", quoted(group.line()), ", \"world_size\": ", group.size,
       ", \"decision\": ", quoted(group.decision), ", \"reason\": ", quoted(group.reason),
       ", \"step\": ", quoted(nameOf(group.step)), ", \"objection\": ", quoted(group.objection),
+      ", \"late\": ", group.late ? "true" : "false",
       ", \"measured\": ", Crossover::json(group.timings), ", \"offer\": {", termsJson(group.offer),
       "}, \"terms\": {", termsJson(group.terms), "}, \"filled_in\": ", quoted(board.filled.get()),
       ", \"calls\": ", board.calls.load(), ", \"bytes\": ", board.bytes.load(),

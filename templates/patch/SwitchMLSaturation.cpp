@@ -17,15 +17,15 @@ Threads& helpers() {
   return *threads;
 }
 
-bool Saturation::apply(std::uint64_t first, std::uint64_t last, const Steps::Step& fill) const {
+bool Saturation::apply(std::uint64_t numel, std::uint64_t first, const Steps::Step& fill) const {
   constexpr std::uint64_t kPiece = 1U << 18U;
   constexpr std::uint64_t kBlock = 4096;
   std::atomic<bool> found{false};
-  const auto size = fill ? kPiece : last - first;
-  for (auto begin = first; begin < last; begin += size) {
-    const auto end = std::min(begin + size, last);
+  const auto size = fill ? kPiece : numel;
+  for (std::uint64_t begin = 0; begin < numel; begin += size) {
+    const auto end = std::min(begin + size, numel);
     if (fill) {
-      fill(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
+      fill(static_cast<std::int64_t>(first + begin), static_cast<std::int64_t>(first + end));
     }
     inParts(end - begin, 1, [&](std::uint64_t least, std::uint64_t most) noexcept {
       for (auto from = begin + least; from < begin + most; from += kBlock) {

@@ -28,9 +28,10 @@ class Saturation {
  public:
   explicit Saturation(float* values) noexcept : values_(values) {}
 
-  /// Replaces what has no place by 2^126, from `first` to before `last`. Values that `fill` has to
-  /// copy to the row are looked at while they are in the cache. True where there was such a value.
-  bool apply(std::uint64_t first, std::uint64_t last, const Steps::Step& fill) const;
+  /// Replaces what has no place by 2^126. Values that `fill` has to copy there, from element
+  /// `first` of its row on, are looked at while they are in the cache. True where there was such a
+  /// value.
+  bool apply(std::uint64_t numel, std::uint64_t first, const Steps::Step& fill) const;
 
   /// What the library would have made NaN is NaN in a sum of floats as well.
   void undo(std::uint64_t numel) const;

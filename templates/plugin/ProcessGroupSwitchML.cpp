@@ -85,10 +85,15 @@ class PoolWork : public Blocking<c10d::Work> {
   /// call come before the caller's next.
   void end(std::exception_ptr failure, const std::vector<at::Tensor>& tensors) noexcept {
     try {
+      if (!failure) {
+        call_.done();
+      }
+    } catch (const std::exception&) {  // the sum is there, with or without its record
+    }
+    try {
       if (failure) {
         future_->setError(failure);
       } else {
-        call_.done();
         future_->markCompleted(tensors);
       }
     } catch (...) {
@@ -329,6 +334,7 @@ ProcessGroupSwitchML::~ProcessGroupSwitchML() {
 
 void ProcessGroupSwitchML::agree(const std::string& key, std::chrono::milliseconds timeout) {
   const Unlocked unlocked;
+  *aborted_ = false;
   delegated_ = 0;
   const auto own = c10::make_intrusive<c10d::PrefixStore>(kPrefix + key, store_);
   join<c10d::Store>(*own, pool_, getRank(), getSize(), limitOf(timeout), [&] {

@@ -118,10 +118,9 @@ class Staging {
     const c10::StreamGuard guard(streams_.out);
     for (std::int64_t first = 0; first < row_.numel(); first += size_) {
       const auto last = std::min(first + size_, row_.numel());
-      sources_.each(first, last, /*withLast=*/false,
-                    [this](const at::Tensor& part, std::int64_t begin) {
-                      partOf(row_, begin, part).copy_(part, /*non_blocking=*/true);
-                    });
+      sources_.each(first, last, [this](const at::Tensor& part, std::int64_t begin) {
+        partOf(row_, begin, part).copy_(part, /*non_blocking=*/true);
+      });
       arrivals_.emplace_back(device_.type());
       arrivals_.back().record(streams_.out);
     }
@@ -139,7 +138,7 @@ class Staging {
     if (scatters_) {
       arrivals_.back().block(streams_.back);  // the targets may lie among the sources
     }
-    targets_.each(first, last, /*withLast=*/true, [this](at::Tensor part, std::int64_t begin) {
+    targets_.each(first, last, [this](at::Tensor part, std::int64_t begin) {
       part.copy_(partOf(row_, begin, part), /*non_blocking=*/true);
     });
     done_.record(streams_.back);

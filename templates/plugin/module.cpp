@@ -64,6 +64,8 @@ void defineTimeout(Class& /*wrapper*/, long /*otherwise*/) {}
 
 }  // namespace
 
+// Needs Python's lock: a module that does not say mod_gil_not_used() turns it on in a free-threaded
+// Python.
 PYBIND11_MODULE(_C, module) {
   module.def("group", group, Unlocked());
   module.def("report", report);

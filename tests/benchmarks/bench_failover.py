@@ -6,15 +6,11 @@ that stops is noticed when SWITCHML_TIMEOUT_MS is over.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from support.launcher import Launcher
 from support.serving import serving
 from support.torch import results
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.launcher import Launcher
 
 RANKS, TIMES, TIMEOUT = 2, 3, 2.0
 

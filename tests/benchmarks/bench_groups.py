@@ -7,12 +7,9 @@ each later one sums the probe again.
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from support.launcher import Launcher
+from support.launcher import Launcher
 
 GROUPS = 6
 TURNS = 3

@@ -15,13 +15,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 RANKS = 2
 RANK = Path(__file__).parents[1] / "payload" / "programs" / "lab_rounds.py"

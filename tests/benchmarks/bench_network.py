@@ -13,16 +13,15 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 sys.path.append(str(Path(__file__).parents[2]))
+from collections.abc import Sequence
+
 from network import figure, links, measuring, report
 
 from patchgen.cli import params
 from patchgen.errors import PatchgenError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SIZE = 2**22  # float32
 STEPS = 10  # of the training

@@ -5,15 +5,17 @@ Run by `make bench`; each benchmark prints one ratio of the best of alternating 
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pairs import measure_best
+from support.device import compile_options, link_options
+from support.launcher import Launcher
 
-if TYPE_CHECKING:
-    from support.launcher import Launcher
+from patchgen.core.patch import render
+from patchgen.core.torch import probe_torch
 
 ROUNDS = 8
 
@@ -38,11 +40,13 @@ def test_fallback(launch: Launcher) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "concurrent", "rounds"), [("4 KiB", 1, 600), ("4 MiB", 4, 8), ("64 MiB", 1, 3)]
+    ("size", "concurrent", "rounds"),
+    [("4 KiB", 1, 600), ("256 KiB", 1, 150), ("4 MiB", 4, 8), ("64 MiB", 1, 3), ("256 MiB", 1, 1)],
 )
 def test_failover(launch: Launcher, size: str, concurrent: int, rounds: int) -> None:
-    """The copies of SWITCHML_FAILOVER=1, where nothing fails."""
-    numel = {"4 KiB": 2**10, "4 MiB": 2**20, "64 MiB": 2**24}[size]
+    """The copy of SWITCHML_FAILOVER=1, where nothing fails."""
+    count, unit = size.split()
+    numel = int(count) * {"KiB": 2**8, "MiB": 2**18}[unit]
     arguments = {"numel": numel, "concurrent": concurrent, "rounds": rounds, "dtype": "float32"}
     config = {"prepostprocessor": "cpu_exponent_quantizer"}
 
@@ -53,6 +57,20 @@ def test_failover(launch: Launcher, size: str, concurrent: int, rounds: int) -> 
 
     ours, without = measure_best(lambda: seconds("1"), lambda: seconds("0"), ROUNDS)
     show(f"failover, {concurrent} of {size}", ours, without, "without it")
+
+
+def test_pieces(torch_python: Path, tmp_path: Path) -> None:
+    """The memory by way of which bfloat16 is summed, against memory that is new for each call."""
+    torch = probe_torch(str(torch_python), os.environ).require_gloo()
+    header = "SwitchMLCodec.hpp"
+    (tmp_path / header).write_text(render.text(f"patch/{header}"), encoding="utf-8")
+    source = Path(__file__).with_name("rows.cpp")
+    command = ["g++", *compile_options(torch), "-O2", f"-I{tmp_path}", str(source), "-pthread"]
+    subprocess.run([*command, "-o", tmp_path / "rows", *link_options(torch)], check=True)
+    for size in (2**20, 2**22, 2**24, 2**25):
+        told = subprocess.check_output([tmp_path / "rows", str(size)], text=True).split()
+        ours, fresh = map(float, told)
+        show(f"{size >> 20} Mi of bfloat16 to float32 and back", ours, fresh, "new memory")
 
 
 @pytest.fixture(scope="module")

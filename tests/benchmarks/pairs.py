@@ -7,10 +7,7 @@ import statistics
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence
 
 
 def measure_wall(command: Sequence[str], cwd: str | None = None) -> float:

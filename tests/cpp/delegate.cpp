@@ -61,6 +61,11 @@ class Tensor {
   std::int64_t numel() const { return static_cast<std::int64_t>(end_ - begin_); }
   std::vector<std::int64_t> sizes() const { return {numel()}; }
   void* data_ptr() const { return words_->data() + begin_; }
+  std::vector<std::int64_t> strides() const { return {1}; }
+  std::int64_t dim() const { return 1; }
+  std::int64_t size(int /*dimension*/) const { return numel(); }
+  std::int64_t stride(int /*dimension*/) const { return 1; }
+  std::int64_t element_size() const { return sizeof(std::int32_t); }
   bool is_contiguous() const { return true; }
   Tensor detach() const { return *this; }
   Tensor view(const std::vector<std::int64_t>& /*sizes*/) const { return *this; }
@@ -69,6 +74,14 @@ class Tensor {
     part.begin_ += static_cast<std::size_t>(begin);
     part.end_ = part.begin_ + static_cast<std::size_t>(numel);
     return part;
+  }
+  Tensor select(int dimension, std::int64_t index) const { return narrow(dimension, index, 1); }
+  const std::shared_ptr<std::vector<std::int32_t>>& storage() const { return words_; }
+  void set_(std::shared_ptr<std::vector<std::int32_t>> words, std::int64_t offset,
+            std::initializer_list<std::int64_t> sizes, std::initializer_list<std::int64_t>) {
+    words_ = std::move(words);
+    begin_ = static_cast<std::size_t>(offset);
+    end_ = begin_ + static_cast<std::size_t>(*sizes.begin());
   }
   Tensor new_empty(std::initializer_list<std::int64_t> sizes, Options options) const {
     return {options.type, std::vector<std::int32_t>(static_cast<std::size_t>(*sizes.begin()))};
@@ -609,9 +622,14 @@ void measured(const Rank& me) {
 
 /// Neither the group nor one that is made later.
 void refused(const Rank& me) {
+  const char* const fault = std::getenv("FAULT");
+  const bool late = fault != nullptr && std::strncmp(fault, "slow-", 5) == 0;
   for (const char* name : {"refused", "later"}) {
     auto group = me.group(name);
     me.sum(group, 3, false);
+    check(report().find(late && name[0] == 'r' ? "\"late\": true" : "\"late\": false") !=
+              std::string::npos,
+          report());
   }
 }
 
@@ -902,6 +920,42 @@ void hung(const Rank& me) {
   }
 }
 
+/// The input of a job that hangs is there until the library has stopped, which takes a while.
+void kept(const Rank& me) {
+  auto group = me.group("kept");
+  me.sum(group, 3, true);
+  std::weak_ptr<std::vector<std::int32_t>> input;
+  {
+    auto tensor = ints(3000, me.rank, 0);
+    input = tensor.storage();
+    check(group.allreduce(std::move(tensor)).get().error.empty(), "the sum over Gloo");
+  }
+  for (int i = 0; i < 40; ++i) {
+    std::this_thread::sleep_for(milliseconds(100));
+    check(i > 2 || !input.expired(), "the library may still read it");
+    check(group.allreduce(ints(10, me.rank, i)).get().error.empty(), "a later sum");
+  }
+  check(input.expired(), "it is let go at last");
+}
+
+/// A job is not handed over on one rank, with many calls in flight: the next one does not take its
+/// place.
+void lost(const Rank& me) {
+  auto group = me.group("lost");
+  me.sum(group, 3, true);
+  std::vector<Tensor> tensors;
+  std::vector<std::future<Outcome>> outcomes;
+  for (int i = 0; i < 8; ++i) {
+    tensors.push_back(ints(10, me.rank, i));
+    outcomes.push_back(group.allreduce(tensors.back()));
+  }
+  for (int i = 0; i < 8; ++i) {
+    const auto error = outcomes[i].get().error;
+    check(error.empty() && tensors[i].words()[0] == i * me.size,
+          "sum " + std::to_string(i) + error);
+  }
+}
+
 /// A child has none of the library's threads: its groups stay with Gloo, and it ends at once.
 void forked(const Rank& me) {
   auto group = me.group("forked");
@@ -1054,6 +1108,10 @@ int main(int argc, char** argv) {
     renewed(me);
   } else if (scenario == "hung") {
     hung(me);
+  } else if (scenario == "kept") {
+    kept(me);
+  } else if (scenario == "lost") {
+    lost(me);
   } else if (scenario == "forked") {
     forked(me);
   } else if (scenario == "midway") {

@@ -105,14 +105,15 @@ struct Rank {
   }
 
   bool submit(std::uint64_t job, bool begins = true) {
-    auto& row = rows[job];
     memory[job] = static_cast<std::int32_t*>(
-        failover->admit(job, begins, row.data(), row.size() * sizeof row[0]));
+        failover->admit(job, begins, rows[job].size() * sizeof(std::int32_t)));
     return memory[job] != nullptr;
   }
 
-  void redo(std::uint64_t job, milliseconds limit = kLimit) {
-    failover->redo(job, elementOf(job), rows[job].data(), rows[job].size(), limit);
+  void redo(
+      std::uint64_t job, milliseconds limit = kLimit,
+      const std::function<void()>& prepare = [] {}) {
+    failover->redo(job, elementOf(job), rows[job].data(), rows[job].size(), limit, prepare);
   }
 
   const int number;
@@ -438,8 +439,7 @@ class Sessions {
     auto& own = of(rank);
     own.underWay[job] = rank.memory[job];
     own.places[job] = own.session;
-    const auto* const begin = rank.memory[job];
-    sessions_[own.session].rows[job][rank.number].assign(begin, begin + rank.rows[job].size());
+    sessions_[own.session].rows[job][rank.number] = rank.rows[job];
     changed_.notify_all();
   }
 
@@ -685,6 +685,31 @@ void copySlowly() {
   checkSums(ranks, "a slow copy");
 }
 
+/// Nothing is done to an input while another rank may take a sum of it from its library.
+void prepareBehindTheRing() {
+  Wires wires(2);
+  auto ranks = makeRanks(wires, 2, 1);
+  std::atomic<bool> released{false};
+  std::atomic<bool> prepared{false};
+  ranks[1]->onStop = [&released] {
+    while (!released) {
+      std::this_thread::yield();
+    }
+  };
+  ranks[0]->failover->suspend("the library died");
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] { ranks[0]->redo(0, kLimit, [&prepared] { prepared = true; }); });
+  std::this_thread::sleep_for(milliseconds(20));
+  check(!prepared, "the other rank has not stopped");
+  released = true;
+  threads.emplace_back([&] { ranks[1]->redo(0); });
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  check(prepared, "an input before it is summed");
+  checkSums(ranks, "a prepared input");
+}
+
 /// A group that is closed when its ranks have just agreed to return does not say that it has.
 void closeInReturn() {
   Wires wires(2);
@@ -874,6 +899,7 @@ void endEarly() {
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "states") {
+    prepareBehindTheRing();
     visitStates(2, 4);
     visitStates(3, 3);
   } else if (what == "window") {

@@ -1,10 +1,12 @@
 // A client library with faults: what the delegate calls of the simulator, wrapped by the linker.
 //
 // FAULT      slow-start (Start() takes FAULT_MS), slow-end (the same, once the context says that it
-//            runs), slow-stop (Stop() takes as long), flip (an element of a job is another one),
-//            hang (a job never ends), or nothing
+//            runs), no-start (Start() fails at once), slow-stop (Stop() takes FAULT_MS), flip (an
+//            element of a job is another one), hang (a job never ends, and Stop() takes FAULT_MS
+//            where that is set), lose (one job is not taken, for want of memory), or nothing
 // FAULT_JOB  the first job that has the fault, from 0
-// FAULT_START the start of the context, from 0, whose jobs alone have it; of all if it is not set
+// FAULT_START the start of the context, from 0, that alone has no-start, and whose jobs alone have
+//            the fault; of all if it is not set
 // FAULT_PORT the port of the simulator, where controller_port is somebody else's
 #include <switchml/context.h>
 
@@ -12,6 +14,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 
@@ -40,6 +43,11 @@ void pass() {
   std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(given("FAULT_MS"))));
 }
 
+bool isNow() {
+  const auto only = given("FAULT_START");
+  return only.empty() || starts == std::stoi(only) + 1;
+}
+
 }  // namespace
 
 extern "C" {
@@ -56,6 +64,9 @@ bool WRAP(START_NAME)(Context* self, switchml::Config* config) {
   ++starts;
   if (given("FAULT") == "slow-start") {
     pass();
+  }
+  if (given("FAULT") == "no-start" && isNow()) {
+    return starting = false;
   }
   const auto controller = config->general_.controller_port;
   if (const auto port = given("FAULT_PORT"); !port.empty()) {
@@ -75,7 +86,7 @@ void WRAP(STOP_NAME)(Context* self) {
   if (starting) {
     std::abort();
   }
-  if (given("FAULT") == "slow-stop") {
+  if (given("FAULT") == "slow-stop" || (given("FAULT") == "hang" && !given("FAULT_MS").empty())) {
     pass();
   }
   REAL(STOP_NAME)(self);
@@ -84,9 +95,12 @@ void WRAP(STOP_NAME)(Context* self) {
 JobPtr WRAP(ALLREDUCE_NAME)(Context* self, void* in, void* out, std::uint64_t numel,
                             switchml::DataType type, switchml::AllReduceOperation operation) {
   static std::atomic<int> jobs{0};
-  const auto only = given("FAULT_START");
-  const bool now = only.empty() || starts == std::stoi(only) + 1;
-  const auto fault = jobs++ >= std::stoi(given("FAULT_JOB", "0")) && now ? given("FAULT") : "";
+  const auto job = jobs++;
+  const auto first = std::stoi(given("FAULT_JOB", "0"));
+  const auto fault = job >= first && isNow() ? given("FAULT") : "";
+  if (fault == "lose" && job == first) {
+    throw std::bad_alloc();
+  }
   if (fault == "hang") {
     switchml::ExtraJobInfo extra;
     extra.allreduce_operation = operation;

@@ -203,6 +203,8 @@ void findsRanks() {
   equal(rank({}), "");
   equal(rank({{"SLURM_LOCALID", "2"}}), "2");
   equal(rank({{"SLURM_LOCALID", "0"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "3"}}), "3");
+  equal(rank({{"SLURM_LOCALID", "0"}, {"MPI_LOCALRANKID", "3"}}), "3");
+  equal(rank({{"MV2_COMM_WORLD_LOCAL_RANK", "2"}}), "2");
   equal(rank({{"LOCAL_RANK", "1"}, {"SLURM_LOCALID", "2"}}), "1");
   equal(rank({{"LOCAL_RANK", "-a b"}}), "");
 }

@@ -71,17 +71,20 @@ void starts() {
   auto memory = std::make_shared<int>(0);
   const std::weak_ptr<int> kept = memory;
   library.keep(std::move(memory));
+  library.release();
+  check(!kept.expired(), "memory that it may read");
   library.stop(1);
   Library::JobPtr job;
   int word = 0;
-  check(!library.submit("it", &word, 1, Element::kInt32, job).empty(), "it takes no more jobs");
+  check(!library.submit("it", &word, &word, 1, Element::kInt32, job).empty(), "no more jobs");
   check(library.stoppedWithin(kEnough, 1) && library.state() == State::kStopped, "stopped");
-  check(!kept.expired() && library.start(config, kEnough).empty(), "started again");
+  library.release();
   check(kept.expired(), "memory is let go once it has stopped");
+  check(library.start(config, kEnough).empty(), "started again");
   library.stop(1);
   check(library.state() == State::kRunning && library.epoch() == 2, "a stop that comes late");
   check(library.stoppedWithin(std::chrono::milliseconds(0), 1), "the first start has stopped");
-  check(library.submit("it", &word, 1, Element::kInt32, job).empty(), "a job");
+  check(library.submit("it", &word, &word, 1, Element::kInt32, job).empty(), "a job");
   check(Library::wait(job, Library::Clock::now() + kEnough, [] { return false; }) ==
                 Library::End::kFinished &&
             Library::epochOf(job) == 2,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tracemalloc
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner
@@ -13,11 +14,6 @@ from support.waiting import ENOUGH, has_ended
 from patchgen import cli
 from patchgen.core import torch
 from patchgen.system import interpreter
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 HUNG = 1  # seconds
 ADVICE = "; give the path of one, such as /usr/bin/python3"

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import command
-from support.pages import all_blocks
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.pages import Block
-
-pytestmark = pytest.mark.integration
+from support.pages import Block, all_blocks
 
 
 @pytest.mark.parametrize(

@@ -742,11 +742,11 @@ def overdue(switchml, numel, store):
 
 
 def dropped(switchml, victim):
-    """Denies a rank memory for a contiguous tensor: none of its later sums is SwitchML's."""
+    """Denies a rank memory for a whole row: none of its later sums is SwitchML's."""
     start()
     allreduce_and_check(1000, torch.float32)
     dist.barrier()  # all have their sums
-    tensor = torch.ones(2, 1 << 25).t()[::2]
+    tensor = torch.ones(1, 1 << 24).expand(2, -1)  # its elements share their places
     if victim == RANK:
         with open("/proc/self/statm") as file:
             taken = int(file.read().split()[0]) * resource.getpagesize()

@@ -7,17 +7,13 @@ import shutil
 import signal
 import subprocess
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from support import command, compiler_cache, torch_project
+from support.torch_project import Project
 from support.waiting import ENOUGH, read_rest, read_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.torch_project import Project
 
 
 @dataclass(frozen=True)

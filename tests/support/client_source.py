@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from patchgen.core.source.places import Places
 from patchgen.extras.lab.client.checkout import CommitOrigin
-from patchgen.extras.lab.client.mends import parse
+from patchgen.extras.lab.client.mends import Mend, parse
 from patchgen.system.objects import blob_id
 from support.trees import git
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from patchgen.extras.lab.client.mends import Mend
 
 LIBRARY = "dev_root/client_lib/src"
 CONTEXT = f"{LIBRARY}/context.cc"
@@ -72,9 +67,14 @@ def make(root: Path) -> Repository:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     git(root, "init", "-q")
+    return Repository(root, commit(root, "all of it"))
+
+
+def commit(root: Path, message: str) -> str:
+    """Commits what there is, and returns the id."""
     git(root, "add", ".")
-    git(root, "commit", "-q", "-m", "all of it")
-    return Repository(root, git(root, "rev-parse", "HEAD").strip())
+    git(root, "commit", "-q", "--allow-empty", "-m", message)
+    return git(root, "rev-parse", "HEAD").strip()
 
 
 def mend(identity: str, replacement: str) -> Mend:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from support.hosts import INTERFACE, cabled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from support.hosts import Site
+from support.hosts import INTERFACE, Site, cabled
 
 PROGRAM = Path(__file__).parents[1] / "payload" / "cluster_rank.py"
 TRAINING = PROGRAM.with_name("cluster_train.py")

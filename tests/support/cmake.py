@@ -8,20 +8,16 @@ import shutil
 import string
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from patchgen.core.patch import pins, render
-from patchgen.options import REFUSED_IN_HOMES, resolve
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from patchgen.core.patch.pins import Pin
-    from patchgen.options import Options
+from patchgen.core.patch.pins import Pin
+from patchgen.options import REFUSED_IN_HOMES, Options, resolve
 
 MAKERS = {"Ninja": "ninja", "Unix Makefiles": "make"}
 SOURCES = ("Store.cpp", "Utils.cpp", "ProcessGroupGloo.cpp")

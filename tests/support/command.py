@@ -14,14 +14,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from support.forking import Server
 from support.waiting import ENOUGH
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 START = (sys.executable, "-m", "patchgen")
 

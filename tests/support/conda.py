@@ -16,12 +16,15 @@ import tarfile
 import threading
 import zipfile
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 if sys.version_info < (3, 10):
     pytest.skip("conda-lock and py-rattler need Python 3.10", allow_module_level=True)
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import zstandard
 from click.testing import CliRunner
@@ -29,10 +32,6 @@ from rattler.index import index_fs
 
 from patchgen.cli import main
 from patchgen.core.wheel.env import lockfile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 PLATFORM = "linux-64"
 PLACEHOLDER = "/placeholder" + "_placehold" * 20

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from patchgen.core.patch import pins
 from patchgen.core.patch import render as rendering
 from patchgen.system.ports import free_port
 from support.configs import with_values
 from support.simulator import SANITIZERS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 CPP = Path(__file__).parents[1] / "cpp"
 STRICT = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror")
@@ -60,6 +58,46 @@ def compile_alone(name: str, directory: Path, sanitizer: str) -> Path:
     command = ["g++", *STRICT, *flags, str(CPP / f"{name}.cpp"), "-pthread", "-o", str(out)]
     subprocess.run(command, check=True)
     return out
+
+
+def compile_mutants(
+    name: str,
+    header: str,
+    mutants: Mapping[str, tuple[str, str]],
+    directory: Path,
+    *included: str,
+) -> Path:
+    """A program that is all mutants of a header: its first argument is the name of one.
+
+    They are one unit, each in a namespace of its own, as headers take most of a compiler's time.
+
+    Args:
+        name: the test, whose arguments follow.
+        header: the file of the delegate.
+        mutants: what is in it or in the test, and what is there instead.
+        directory: where it goes, and the rendered C++.
+        included: other headers that both need.
+    """
+    render(directory)
+    whole, tested = (directory / header).read_text(), (CPP / f"{name}.cpp").read_text()
+    unit = [*re.findall("#include <.*", whole + tested), *(f'#include "{one}"' for one in included)]
+    unit.append("namespace switchml_torch {}")
+    for number, (before, after) in enumerate(mutants.values()):
+        assert (whole + tested).count(before) == 1, before
+        opening = f"namespace mutant{number} {{ namespace switchml_torch {{ using namespace ::"
+        unit.append(opening + "switchml_torch; } }")
+        text = re.sub(r"#(include|pragma) .*", "", (whole + tested).replace(before, after))
+        unit.append(f"namespace mutant{number} {{\n{text}\n}}")
+    runs = (
+        f'if (words[1] == std::string("{one}")) return mutant{number}::main(count - 1, words + 1);'
+        for number, one in enumerate(mutants)
+    )
+    unit.append("int main(int count, char** words) {\n" + "\n".join(runs) + "\nreturn 0;\n}")
+    program = directory / "mutants"
+    program.with_suffix(".cpp").write_text("\n".join(unit))
+    paths = [f"-I{directory}", f"-I{CPP}", f"{program}.cpp", "-o", str(program)]
+    subprocess.run(["g++", "-std=c++17", "-O0", "-w", *paths, "-pthread"], check=True)
+    return program
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:

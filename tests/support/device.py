@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from patchgen.core.torch import Torch, probe_torch
 from patchgen.extras.install.plugin import target
+from support.launcher import Launcher
 from support.shared import once
 from support.torch import results
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from support.launcher import Launcher
 
 _TESTS = Path(__file__).parents[1]
 STAGING = _TESTS / "cpp" / "staging"

@@ -2,22 +2,20 @@
 
 Jobs have numbers from 0 on. A rank has at most WINDOW of them under way, which it finishes in their
 order. A job finishes nowhere before all ranks have submitted it. After the failure each rank stops,
-at a moment of its own. Then the ranks tell each other how many jobs they have finished: results
-that some rank has are sent to those that lack them, and the rest is summed by Gloo from the copies
-of the inputs.
+at a moment of its own. It may also be that the library of one rank does not take a job: then it
+matches the next one that the rank submits with that job of the others. After the failure the ranks
+tell each other how many jobs they have finished: results that some rank has are sent to those that
+lack them, and the rest is summed by Gloo from the inputs.
 
 The state is explored whole, so what is shown holds for every order of events.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from support.states import visit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @dataclass(frozen=True)
@@ -29,11 +27,10 @@ class Rules:
     window: int = 2
     results: int = 2
     """Results that a rank keeps of the jobs that it finished last."""
-    copied_before: bool = True
-    """True where an input is copied before its job is submitted."""
-
-
-CLEAN, MIXED = "input", "mixed"
+    apart: bool = True
+    """True where the library writes a sum to other memory than that of the input."""
+    stops_first: bool = True
+    """True where a rank whose library does not take a job stops before it submits another."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +39,18 @@ class Rank:
 
     submitted: int = 0
     finished: int = 0
-    copies: tuple[str, ...] = ()
-    """Copies of the inputs of the jobs under way, in their order."""
     touched: tuple[bool, ...] = ()
     """Jobs under way whose memory the library has written to."""
+    lost: int | None = None
+    """Job that the library has not taken."""
     stopped: bool = False
+
+    mixed: bool = False
+    """True where it has finished a job with a sum of another one."""
+
+    def place(self, job: int) -> int | None:
+        """Number of a job in its library."""
+        return job if self.lost is None or job < self.lost else job - 1 if job > self.lost else None
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def steps(rules: Rules, state: State) -> Iterator[State]:
     """States after one more event."""
     if not state.failed:
         yield replace(state, failed=True)
-    ready = min(rank.submitted for rank in state.ranks)
+    places = [rank.submitted - (rank.lost is not None) for rank in state.ranks]
     for number, rank in enumerate(state.ranks):
         if rank.stopped:
             continue
@@ -91,30 +95,39 @@ def steps(rules: Rules, state: State) -> Iterator[State]:
             yield state.with_rank(number, replace(rank, stopped=True))
         under_way = rank.submitted - rank.finished
         if rank.submitted < rules.jobs and under_way < rules.window:
-            copies = (*rank.copies, CLEAN) if rules.copied_before else rank.copies
-            submitted = replace(
-                rank, submitted=rank.submitted + 1, copies=copies, touched=(*rank.touched, False)
-            )
-            yield state.with_rank(number, submitted)
-        for i in range(min(ready, rank.submitted) - rank.finished):
-            if not rank.touched[i]:  # the library has a packet of the sum
+            yield from submit(rules, state, number)
+        for i in range(under_way):
+            place = rank.place(rank.finished + i)
+            there = place is not None and place < min(places)
+            if there and not rank.touched[i]:  # the library has a packet of the sum
                 touched = (*rank.touched[:i], True, *rank.touched[i + 1 :])
                 yield state.with_rank(number, replace(rank, touched=touched))
-        missing = len(rank.copies)
-        if missing < under_way:  # copied after its job was submitted
-            copy = MIXED if rank.touched[missing] else CLEAN
-            yield state.with_rank(number, replace(rank, copies=(*rank.copies, copy)))
-        if under_way and rank.touched[0] and rank.copies:
+        if under_way and rank.touched[0]:
+            place = rank.place(rank.finished)
+            mixed = any(one.place(rank.finished) != place for one in state.ranks)
             done = replace(
-                rank, finished=rank.finished + 1, copies=rank.copies[1:], touched=rank.touched[1:]
-            )
+                rank, finished=rank.finished + 1, touched=rank.touched[1:],
+                mixed=rank.mixed or mixed,
+            )  # fmt: skip
             yield state.with_rank(number, done)
+
+
+def submit(rules: Rules, state: State, number: int) -> Iterator[State]:
+    """Gives a job of a rank to its library, which may not take it."""
+    rank = state.ranks[number]
+    submitted = replace(rank, submitted=rank.submitted + 1, touched=(*rank.touched, False))
+    yield state.with_rank(number, submitted)
+    if not state.failed:
+        lost = replace(submitted, lost=rank.submitted, stopped=rules.stops_first)
+        yield replace(state.with_rank(number, lost), failed=True)
 
 
 def objections(rules: Rules, state: State) -> Iterator[str]:
     """Yields all that is wrong with the sums after the failure."""
     low = min(rank.finished for rank in state.ranks)
     high = max(rank.finished for rank in state.ranks)
+    if any(rank.mixed for rank in state.ranks):
+        yield "a sum of different jobs"
     if high - low > rules.window:
         yield "ranks are further apart than the window"
     for job in range(low, high):
@@ -122,10 +135,5 @@ def objections(rules: Rules, state: State) -> Iterator[str]:
             yield "a result that one rank returned is lost to the others"
     for job in range(high, rules.jobs):
         for rank in state.ranks:
-            if job >= rank.submitted:
-                continue  # its caller's tensor, which nobody has touched
-            place = job - rank.finished
-            if place >= len(rank.copies):
-                yield "an input is lost"
-            elif rank.copies[place] == MIXED:
+            if job < rank.submitted and rank.touched[job - rank.finished] and not rules.apart:
                 yield "a sum of mixed inputs"

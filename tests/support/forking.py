@@ -6,13 +6,11 @@ import json
 import socket
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from support.waiting import ENOUGH
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 LARGEST = 1 << 16  # of an answer, in bytes
 KEPT = 3  # servers at the same time, of some 300 MB each

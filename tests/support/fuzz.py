@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import random
+import random
 
 INPUTS = int(os.environ.get("SWITCHML_FUZZ_INPUTS", "1500"))
 """Inputs for each listener."""

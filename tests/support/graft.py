@@ -8,17 +8,15 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from patchgen.extras.install.graft.identity import Identity
 from patchgen.extras.install.payload import graft_hook
 from support import command
 from support.trees import tool
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 VERSION = "1.2.3"
 COMMIT = "0123456789" * 4

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support import metrics
+from support.launcher import Launcher, Rank
 from support.serving import serving
 from support.torch import results
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from support.launcher import Launcher, Rank
 
 SIZES = [1, 1_000_003]
 FAILOVER = {"SWITCHML_FAILOVER": "1"}

@@ -5,17 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from support.launcher import Rank
 from support.torch import results
 from support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from support.launcher import Rank
 
 # One file for all, in which the leaders fill in their rank in their group, and its size.
 ONE_FILE: Mapping[int, Mapping[str, object]] = {

@@ -6,17 +6,14 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from patchgen.system.ports import free_port
 from support.configs import with_values
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from support.forking import Servers
+from support.forking import Servers
 
 PROGRAMS = Path(__file__).parents[1] / "payload"
 # Read when a group is made, or by the tests' own programs: a rank may differ from its server here.

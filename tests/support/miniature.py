@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from patchgen.core.patch import pinning, pins
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from patchgen.core.patch.pins import Pin
+from patchgen.core.patch.pins import Pin
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

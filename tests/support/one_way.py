@@ -6,10 +6,7 @@ import contextlib
 import socket
 import struct
 import threading
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 _HELLO = 16 + 40  # bytes of the first message of a worker, and of its header
 _WELCOME = 16

@@ -7,18 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from support import cluster
 from support.pages import ROOT, Block, blocks
+from support.torch import Plugin
 from support.waiting import ENOUGH
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from support.torch import Plugin
 
 # An address that the page names is that of the host of its command.
 ADDRESSES = {"head": "10.0.0.9", "other": "10.0.0.10"}

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from support.launcher import Launcher
 from support.pages import Block, all_blocks
 from support.torch import results
-
-if TYPE_CHECKING:
-    from support.launcher import Launcher
 
 
 def scripts(*, plugin: bool) -> list[Block]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 INFINITY = 0x7F800000
 HUGE, TINY = np.float32(2.0**64), np.float32(2.0**-64)

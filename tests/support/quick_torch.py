@@ -5,12 +5,9 @@ A real one takes a second or two of each process that imports it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from support import graft, programs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _DISTRIBUTED = """
 from torch.distributed.distributed_c10d import *

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from patchgen.core.library import config
 from patchgen.extras.lab import lab
@@ -18,18 +21,13 @@ from support.launcher import Launcher, Rank, Started
 from support.shared import once
 from support.torch import checked
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pytest
-
 SOUND = lab.Faults()
 FAULTS = lab.Faults(loss=0.02, duplicate=0.02, reorder=0.02, seed=1)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a rank's client, as in `config.compose_lab`."""
+    """Settings of a rank's client."""
 
     threads: int = 1
     outstanding: int = 64
@@ -40,17 +38,23 @@ class Settings:
         numbers = lab.cpus()
         # Threads share a processor where there are too few, which DPDK takes as well.
         own = [numbers[(rank + thread) % len(numbers)] for thread in range(self.threads)]
+        # Without its name DPDK's main thread is on the lowest core: then threads that wait for each
+        # other, those of the same number, are on the same one.
         text = config.compose_lab(
-            running.device(rank),
+            f"{running.device(rank)} --main-lcore={own[-1]}",
             running.port,
             rank=str(rank),
             cores=",".join(own),
-            threads=self.threads,
-            outstanding=self.outstanding,
-            packet_numel=self.packet_numel,
             timeout=self.timeout,
         )
-        return with_values(text, {"rank": rank, "num_workers": workers})
+        values = {
+            "rank": rank,
+            "num_workers": workers,
+            "num_worker_threads": self.threads,
+            "max_outstanding_packets": self.outstanding,
+            "packet_numel": self.packet_numel,
+        }
+        return with_values(text, values)
 
 
 def dummy(factory: pytest.TempPathFactory) -> Path:
@@ -168,7 +172,7 @@ def one_file(running: lab.Lab, timeout: int = 10) -> str:
     """Composes one switchml.cfg for all ranks, who fill in what only they know."""
     rank = "${RANK}"
     return config.compose_lab(
-        running.device(rank), running.port, rank=rank, cores="auto", outstanding=64, timeout=timeout
+        running.device(rank), running.port, rank=rank, cores="auto", timeout=timeout
     )
 
 

@@ -11,18 +11,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from patchgen.core.source.places import Places
 from patchgen.extras.lab.client import building, checkout, mends
 from patchgen.system.objects import blob_id
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 VARIABLE = "SWITCHML_SOURCE"
 GIVEN = os.environ.get(VARIABLE)  # some tests take all such variables away

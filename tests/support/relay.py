@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PROGRAM = Path(__file__).parents[1] / "payload" / "relay.py"
 

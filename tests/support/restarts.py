@@ -7,13 +7,10 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from support.waiting import ENOUGH
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PROGRAM = Path(__file__).parents[1] / "payload" / "restarted_rank.py"
 WORLD = 2

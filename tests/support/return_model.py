@@ -14,13 +14,10 @@ mix what they send. The state is explored whole, so what is shown holds for ever
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from support.states import visit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LIBRARY, SUSPENDED, GLOO = "library", "suspended", "gloo"
 

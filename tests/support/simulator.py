@@ -10,12 +10,15 @@ import socket
 import struct
 import subprocess
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Union
 
 import numpy as np
+import pytest
+from numpy.typing import NDArray
 
 from patchgen.core.library.config import compose_simulated
 from patchgen.extras.lab.simulator import install
@@ -24,15 +27,8 @@ from patchgen.system.process import run
 from support.configs import with_values
 from support.shared import once
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Union
-
-    import pytest
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
-    Tensor = Union[Floats, NDArray[np.int32]]
+Floats = NDArray[np.float32]
+Tensor = Union[Floats, NDArray[np.int32]]
 
 CPP = Path(__file__).parents[1] / "cpp"
 ANSWER_S = 120.0  # far more than any command takes: a hang fails the test

@@ -9,19 +9,15 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from patchgen.system.ports import free_port
+from support.cluster import Host
 from support.waiting import ENOUGH, until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from support.cluster import Host
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
 _SYSTEM_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"

@@ -6,8 +6,8 @@ import contextlib
 import dataclasses
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +17,6 @@ from patchgen.system.companion import beside
 from patchgen.system.ports import free_port
 from patchgen.system.process import Program
 from support import real_client
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PROGRAM = Path(__file__).parents[1] / "payload" / "sml_controller.py"
 PYTHON = "/usr/bin/python3"

@@ -8,17 +8,14 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from patchgen.core.patch import pins
 from support import command, miniature
 from support.trees import git
 from support.waiting import ENOUGH, until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 GITHUB = "https://github.com/"
 SETUP = """# as PyTorch's

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 STAGING, GROUP = "Staging.hpp", "ProcessGroupSwitchML.cpp"
 AMONG = {"parts_among_sources"}
-CUT = {"parts", "parts_scattered", *AMONG}
+CUT = {"parts", "parts_of_strided", "parts_scattered", *AMONG}
 ELSEWHERE = {"elsewhere"}
 TWICE = {"again"}
+REJOINED = {"rejoined"}
+UNRECORDED = {"unrecorded"}
 CAPTURED = {"captured"}
 CAPTURED_WAIT = {"captured_wait"}
 EARLY = {"waiting", "early"}
-WHOLE = {*EARLY, *TWICE, *ELSEWHERE, "streams", "strided", "scattered", "blocked"}
-WAITED = {*WHOLE, *CUT, *CAPTURED, *CAPTURED_WAIT, "parts_of_strided"}
+WHOLE = {
+    *EARLY, *TWICE, *ELSEWHERE, *REJOINED, *UNRECORDED,
+    "streams", "strided", "scattered", "blocked",
+}  # fmt: skip
+WAITED = {*WHOLE, *CUT, *CAPTURED, *CAPTURED_WAIT}
 FUTURES = {"future", "callback"}
 PAGEABLE = {"pageable"}  # the host waits for copies from the device to memory that is not pinned
 DROPPED = {"dropped"}
@@ -139,6 +141,13 @@ FAULTS = {
         STAGING, "limit", "std::chrono::milliseconds::max()", wrong=LATE, between=(">= ", ") {")
     ),
     "abort_not_noticed": fault(STAGING, "aborted->load()", "false", wrong=ABORTED),
+    "aborted_for_good": fault(GROUP, "  *aborted_ = false;\n", wrong=REJOINED),
+    "record_ends_the_work": fault(
+        GROUP,
+        "        future_->markCompleted(tensors);\n",
+        "        call_.done();\n        future_->markCompleted(tensors);\n",
+        wrong=UNRECORDED,
+    ),
     "capture_not_refused": fault(
         GROUP, "    Staging::refuseCapture(sources[0].device());\n", wrong=CAPTURED
     ),

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from patchgen.extras.lab.switch import SOURCE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FILTER = Path(__file__).parents[1] / "cpp" / "switch_core.cc"
 SOURCES = Path(SOURCE, "src")

@@ -10,16 +10,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from support.switch_model import Model, Packet
 from support.switch_program import Switch
 from support.switch_traces import ADDRESSES
 from support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 WORKERS = 2
 FRAMES = 300  # more than any batch

@@ -6,18 +6,16 @@ import json
 import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from patchgen.extras.lab import switch
 from patchgen.system.native import cmake
 from support.shared import once
 from support.switch_clients import Controller, MemifClient
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    import pytest
 
 ENOUGH = 60.0
 SANITIZED = "-DSANITIZE=address,undefined"

@@ -5,14 +5,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from support.switch_model import HEAD, SLOTS, Model, Packet
-
-if TYPE_CHECKING:
-    from support.switch_model import Outcome
+from support.switch_model import HEAD, SLOTS, Model, Outcome, Packet
 
 ADDRESSES = [(0x020000000100 + rank, 0x0A000001 + rank) for rank in range(32)]
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from support.launcher import Launcher, Rank
+from support.launcher import Launcher, Rank
 
 Answers = list[dict[str, Any]]  # of every rank
 

@@ -11,9 +11,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from packaging.version import Version
@@ -25,9 +26,6 @@ from support import command, simulator
 from support.forking import Servers
 from support.launcher import Launcher, Rank
 from support.shared import once
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Nothing of it is timed, and optimized it takes a third longer to compile with torch's headers.

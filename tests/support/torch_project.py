@@ -23,16 +23,13 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from patchgen.core.patch import pinning, pins
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PYTHON = "/usr/bin/python3"
 DEBIAN_TORCH = Path("/usr/lib/python3/dist-packages/torch")

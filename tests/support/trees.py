@@ -6,13 +6,10 @@ import json
 import os
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from patchgen.core.patch import pins
 from support import command, miniature
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FLAGS = ["--dpdk", "--mlx5", "--dev-root", "/opt/dev root"]
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from patchgen.options import VARIABLES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LISTS = ("Makefile", "README.md")
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
 
 ENOUGH = 300.0  # seconds, many times what anything that is waited for takes
 

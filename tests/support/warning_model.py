@@ -9,13 +9,10 @@ The state is explored whole, so what is shown holds for every order of events.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from support.states import visit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RUNS, SUSPENDED, GLOO, GONE = "runs", "suspended", "gloo", "gone"
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from patchgen.core.patch import pins
 from patchgen.core.wheel.provenance import Isolation, WheelInputs
 from patchgen.options import resolve
 from patchgen.system.files import Artifact
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 COMMIT = "57bffc3a8e4fee0cce31e1ff1f662ccf7b16db57"

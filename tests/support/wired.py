@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from patchgen.extras.lab import lab
 from patchgen.system.companion import beside
@@ -13,10 +15,6 @@ from patchgen.system.process import Program
 from support.configs import with_values
 from support.hosts import Site, sites
 from support.launcher import Launcher, Started
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 LAN, WIRE = "lan", "wire"
 """Interfaces of a host: to the other hosts and the controller, and to a port of the switch."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import click
@@ -19,9 +19,6 @@ from support.pages import Block, all_blocks, blocks
 
 from patchgen.cli import main
 from patchgen.options import VARIABLES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))

@@ -26,9 +26,10 @@ def test_no_failure_loses_or_mixes_a_sum(rules: Rules) -> None:
         (Rules(results=0), "a result that one rank returned is lost to the others"),
         (Rules(results=1), "a result that one rank returned is lost to the others"),
         (Rules(window=3, results=2), "a result that one rank returned is lost to the others"),
-        (Rules(copied_before=False), "a sum of mixed inputs"),
+        (Rules(apart=False), "a sum of mixed inputs"),
+        (Rules(stops_first=False), "a sum of different jobs"),
     ],
     ids=str,
 )
-def test_less_memory_is_not_enough(rules: Rules, wrong: str) -> None:
+def test_what_is_not_enough(rules: Rules, wrong: str) -> None:
     assert wrong in search(rules).wrong

@@ -122,6 +122,16 @@ def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolve({}, {"SWITCHML_HOME": "~/switchml"}, "/").switchml_home == "/home/me/switchml"
 
 
+@pytest.mark.parametrize("path", ["~", "~/x", "~nobody-of-this-name/x"])
+def test_a_tilde_without_a_home_is_no_directory_of_that_name(
+    monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    with pytest.raises(OptionsError, match=f"^--builddir={path}: there is no such home; "):
+        resolve({"builddir": path}, {}, "/")
+
+
 def test_an_empty_path_on_the_command_line() -> None:
     with pytest.raises(OptionsError, match="--switchml-home is empty"):
         resolve({"switchml_home": ""}, {}, "/")

@@ -2,15 +2,12 @@ from __future__ import annotations
 
 import struct
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from patchgen.errors import FileError, OptionsError, ToolError
 from patchgen.system import plots
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def draw(path: Path, panels: int = 1) -> bytes:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import ast
 import fnmatch
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import patchgen
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 PACKAGE = Path(patchgen.__file__).parent
 MODULES = {

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent

@@ -225,27 +225,14 @@ def compose_simulated(
     return compose(values, ("general", "backend.dummy"))
 
 
-def compose_lab(  # noqa: PLR0913  # each is a value of the file
-    device: str,
-    controller_port: int,
-    *,
-    rank: str,
-    cores: str,
-    threads: int = 1,
-    outstanding: int = 256,
-    packet_numel: int = 256,
-    timeout: int = 10,
-) -> str:
+def compose_lab(device: str, controller_port: int, *, rank: str, cores: str, timeout: int) -> str:
     """Composes the text for a rank whose port is a device in software.
 
     Args:
         device: what DPDK is told of the port.
         controller_port: where the controller listens, on the loopback.
         rank: number of the rank, or a variable that has it.
-        cores: cores of its threads, or a variable that has them.
-        threads: of the client in each rank, each with a core of its own.
-        outstanding: packets that a rank has under way.
-        packet_numel: 64 or 256 elements.
+        cores: core of its thread, or a variable that has it.
         timeout: milliseconds after which a packet is sent again.
     """
     # Without huge pages, cards, shared files and a socket of its own, DPDK needs no rights, and
@@ -255,9 +242,9 @@ def compose_lab(  # noqa: PLR0913  # each is a value of the file
         f"--vdev={device}"
     )
     values = {
-        "general.num_worker_threads": str(threads),
-        "general.max_outstanding_packets": str(outstanding),
-        "general.packet_numel": str(packet_numel),
+        "general.num_worker_threads": "1",
+        "general.max_outstanding_packets": "256",
+        "general.packet_numel": "256",
         "general.backend": "dpdk",
         "general.controller_port": str(controller_port),
         "general.timeout": str(timeout),

@@ -59,13 +59,13 @@ def read(content: bytes, pins: Sequence[Pin], name: str) -> tuple[Options, Pin]:
     if found is None:
         raise OptionsError(f"{name}: not a patch written by switchml-patch generate")
     pin = next((pin for pin in pins if pin.name == found.pin), None)
-    if pin is None:
+    if pin is None and found.options:
         raise OptionsError(
             f"{name}: made for PyTorch {found.pin}, for which there is no pin here; "
             f"known are {', '.join(pin.name for pin in pins)}"
         )
-    if build(found.options, pin) != content:
-        made = f"written by version {found.version}" if found.version != __version__ else "edited"
+    if pin is None or found.options is None or build(found.options, pin) != content:
+        made = "edited" if found.options else f"written by version {found.version}"
         raise OptionsError(
             f"{name}: {made}, so it cannot be checked; write it again with switchml-patch "
             "generate, or apply it with git apply"

@@ -21,7 +21,8 @@ class Record(NamedTuple):
 
     pin: str
     version: str
-    options: Options
+    options: Options | None
+    """Options; None in a record of another version, which may mean something else by them."""
 
 
 def dump(options: Options, pin: Pin) -> str:
@@ -32,7 +33,10 @@ def dump(options: Options, pin: Pin) -> str:
 
 
 def parse(content: bytes, marker: str = PREFIX) -> Record | None:
-    """The record in the first line that starts with `marker`; None where there is no valid one."""
+    """The record in the first line that starts with `marker`; None where there is no valid one.
+
+    Flags that are not known, or not there, are not set.
+    """
     start = marker.encode("ascii")
     line = next((line for line in content.split(b"\n") if line.startswith(start)), None)
     if line is None:
@@ -40,13 +44,16 @@ def parse(content: bytes, marker: str = PREFIX) -> Record | None:
     try:
         data = json.loads(line[len(start) :])
         pin, version = data.pop("pin"), data.pop("version")
-        flags = {flag.name: data.pop(flag.field) for flag in FLAGS}
-        options = Options(tuple(name for name, value in flags.items() if value is True), **data)
-        for name in HOMES:
-            paths.encode(data[name])
+        if not (isinstance(pin, str) and isinstance(version, str)):
+            return None
+        if version != __version__:
+            return Record(pin, version, None)
+        homes = {name: data.pop(name) for name in HOMES}
+        flags = tuple(flag.name for flag in FLAGS if data.get(flag.field))
+        options = Options(flags, **homes)
+        for home in homes.values():
+            paths.encode(home)
     except (AttributeError, KeyError, OptionsError, TypeError, ValueError):
         return None
-    typed = all(isinstance(value, bool) for value in flags.values()) and {*data} == {*HOMES}
-    if not (typed and isinstance(pin, str) and isinstance(version, str)):
-        return None
-    return Record(pin, version, options)
+    typed = all(isinstance(value, bool) for value in data.values())
+    return Record(pin, version, options) if typed else None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from patchgen.options import Options
 
 _EDITED = "wrong commit or a foreign edit (git diff shows it)"
+_BY = "was written by switchml-patch {}; revert with that version"
 
 TEMPORARY = ".switchml-tmp"  # what a run that was killed leaves beside a file
 
@@ -123,11 +124,12 @@ def inspect(tree: str, pins: Sequence[Pin]) -> State:
     if not agreeing:
         overall = Overall.OTHER if present else Overall.NOT_PYTORCH
         return State(root, overall, None, None, hooked, (), (), head)
-    new, options = _new(root, pin)
-    if FileKind.POST in {file.kind for file in hooked} or FileKind.OURS in {
-        file.kind for file in new
-    }:
-        hooked = tuple(_of_a_patched_tree(own, file) for own, file in zip(hooked, pin.files))
+    version, new, options = _new(root, pin)
+    patched = FileKind.POST in {file.kind for file in hooked}
+    if patched or version or FileKind.OURS in {file.kind for file in new}:
+        hooked = tuple(
+            _of_a_patched_tree(own, file, version) for own, file in zip(hooked, pin.files)
+        )
     leftovers = tuple(
         file.path + TEMPORARY
         for file in hooked + new
@@ -174,35 +176,35 @@ def _hooked(root: str, file: HookedFile, pins: Sequence[Pin]) -> FileState:
     return FileState(file.path, FileKind.FOREIGN, found, file.pre, detail)
 
 
-def _of_a_patched_tree(file: FileState, hooked: HookedFile) -> FileState:
+def _of_a_patched_tree(file: FileState, hooked: HookedFile, version: str | None) -> FileState:
     """State of a file in a patched tree, where the post-image is expected."""
-    edited = file.kind is FileKind.FOREIGN and file.detail == _EDITED
-    detail = "has a foreign edit on top of the patch" if edited else file.detail
+    detail = file.detail
+    if file.kind is FileKind.FOREIGN and detail == _EDITED:
+        detail = _BY.format(version) if version else "has a foreign edit on top of the patch"
     return replace(file, expected=hooked.post, detail=detail)
 
 
-def _new(root: str, pin: Pin) -> tuple[tuple[FileState, ...], Options | None]:
-    expected = render.fixed_files(pin)
-    options = None
+def _new(root: str, pin: Pin) -> tuple[str | None, tuple[FileState, ...], Options | None]:
+    """The version that wrote the new files where it is another, their states, and the options."""
+    read = {path: _read(root, path) for path in render.new_paths(pin)}
+    flags = render.flags_path(pin)
+    found = record.parse(read[flags][1] or b"")
+    version = found.version if found and found.version != __version__ else None
+    expected, options = render.fixed_files(pin), None
+    if found and found.options and found.pin == pin.name:
+        expected[flags] = render.flags_file(found.options, pin)
+        options = found.options if read[flags][1] == expected[flags] else None
+    edited = _BY.format(version) if version else "is not a file of this patch, or was edited"
     states = []
-    for path in render.new_paths(pin):
-        kind, content, detail = _read(root, path)
+    for path, (kind, content, detail) in read.items():
         if content is None:
             states.append(FileState(path, kind, detail=detail))
-            continue
-        found = record.parse(content) if path == render.flags_path(pin) else None
-        if found is not None and found.pin == pin.name:
-            expected[path] = render.flags_file(found.options, pin)
-        if content == expected.get(path):
-            options = found.options if found else options
+        elif content == expected.get(path):
             states.append(FileState(path, FileKind.OURS, blob_id(content), content=content))
-            continue
-        detail = "is not a file of this patch, or was edited"
-        if found is not None and found.version != __version__:
-            detail = f"was written by switchml-patch {found.version}; revert with that version"
-        wanted = blob_id(expected[path]) if path in expected else None
-        states.append(FileState(path, FileKind.FOREIGN, blob_id(content), wanted, detail))
-    return tuple(states), options
+        else:
+            wanted = blob_id(expected[path]) if path in expected else None
+            states.append(FileState(path, FileKind.FOREIGN, blob_id(content), wanted, edited))
+    return version, tuple(states), options
 
 
 def _read(root: str, path: str) -> tuple[FileKind, bytes | None, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from patchgen.core.source.fetch import NowhereError, fetch, fetch_objects
 from patchgen.core.source.repository import root, submodules
 from patchgen.errors import ToolError, TreeError
-from patchgen.system import leftovers
+from patchgen.system import leftovers, outputs
 from patchgen.system.git import MODULES, Git, GitError
 from patchgen.system.objects import entries, object_id, tree_of
 
@@ -144,7 +144,7 @@ class Commit:
         """Which clone is in the place; None for none."""
         try:
             about = os.stat(self.git_dir)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         return about.st_dev, about.st_ino
 
@@ -182,7 +182,7 @@ class Commit:
     def _clone(self, lacking: tuple[int, int] | None, *, files: bool) -> None:
         """Puts a new clone into the place, where there is none or the lacking one."""
         base = os.path.dirname(self.git_dir)
-        os.makedirs(base, exist_ok=True)
+        outputs.make_cache(base)
         with leftovers.owned("clone", base, hidden=True) as draft:
             made = os.path.join(draft, "made")
             os.mkdir(made)

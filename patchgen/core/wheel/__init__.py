@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel import delivery, sbom, session, stages
+from patchgen.core.wheel import delivery, session, stages
 from patchgen.core.wheel.check import CheckRequest, check_build
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.session import Session
@@ -102,7 +102,6 @@ class _Stages:
             self._announce(Plan(session, stage))
         if stage in stages.CHECKED and stages.CHECKED.isdisjoint(self.names):
             refuse_missing(_find_missing(request))
-        sbom.require()  # rather now than at the end
         names = stages.list_names(request)
         _LOGGER.info("[%d/%d] %s", names.index(stage) + 1, len(names), stage)
         self.names.append(stage)

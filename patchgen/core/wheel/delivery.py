@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.core.library import origin
 from patchgen.core.patch import patchfile
-from patchgen.core.wheel import linked, provenance, sbom
-from patchgen.core.wheel.linked import Linked
+from patchgen.core.wheel import provenance
 from patchgen.core.wheel.provenance import Isolation
 from patchgen.errors import PatchgenError
 from patchgen.system import files, statement
@@ -48,7 +47,6 @@ def deliver(session: Session, built: Built) -> Delivered:
     """Writes what is not there yet, each file whole or not at all.
 
     Raises:
-        ToolError: a library that writes the bill of materials is not installed.
         OSError: a file cannot be written.
     """
     request, python = session.request, session.request.interpreter
@@ -69,11 +67,7 @@ def deliver(session: Session, built: Built) -> Delivered:
         constraints: compose_constraints(request.version, request.recipe).encode(),
     }.items():
         files.replace(os.fsencode(path), content)
-    bill = wheel + sbom.SUFFIX
-    # What is linked follows from the wheel: to read that again takes seconds.
-    if not provenance.written(wheel, described) or not os.path.isfile(bill):
-        sbom.write(wheel, described, built.lock, _find_linked(session, built, wheel))
-    beside = (patched, constraints, provenance.write(wheel, described), bill)
+    beside = (patched, constraints, provenance.write(wheel, described))
     commands = list_commands(python, wheel, constraints, request.recipe)
     return Delivered(
         wheel, built.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), moved
@@ -111,14 +105,6 @@ def _describe(session: Session, built: Built) -> provenance.WheelInputs:
     )
 
 
-def _find_linked(session: Session, built: Built, wheel: str) -> Linked:
-    request, seen, environ = session.request, session.place.path, built.env.environ
-    return Linked(
-        linked.repositories(seen(request.source), built.source.commits, environ),
-        linked.libraries(wheel, None if request.python else seen(request.prefix), environ),
-    )
-
-
 def move_aside(wheel: str, inputs: WheelInputs) -> str | None:
     """Moves a wheel, and what is written beside it, into a directory named by its SHA-256.
 
@@ -148,7 +134,7 @@ def move_aside(wheel: str, inputs: WheelInputs) -> str | None:
     directory, name = os.path.split(wheel)
     kept = os.path.join(directory, digest[:_DIGITS])
     os.makedirs(kept, exist_ok=True)
-    for suffix in (provenance.SUFFIX, sbom.SUFFIX, ""):
+    for suffix in (provenance.SUFFIX, ""):
         with contextlib.suppress(FileNotFoundError):
             os.replace(wheel + suffix, os.path.join(kept, name + suffix))
     return kept

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchgen.core.library import origin
 from patchgen.core.source.addresses import SOURCE
-from patchgen.errors import file_errors
 from patchgen.system import paths, statement
 from patchgen.system.statement import Provenance
 
@@ -86,17 +84,6 @@ def write(wheel: str, inputs: WheelInputs) -> str:
         FileError: it cannot be written.
     """
     return statement.write(wheel, describe(inputs))
-
-
-def written(wheel: str, inputs: WheelInputs) -> bool:
-    """True where `write` has written these very values already.
-
-    Raises:
-        FileError: the file cannot be read.
-    """
-    with file_errors(), contextlib.suppress(FileNotFoundError), open(wheel + SUFFIX, "rb") as file:
-        return file.read() == describe(inputs).content()
-    return False
 
 
 def describe(inputs: WheelInputs) -> Provenance:

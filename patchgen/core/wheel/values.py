@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from patchgen.core.source import Source
-    from patchgen.core.wheel.env.lockfile import Lock
     from patchgen.core.wheel.toolchain import Toolchain
 
 
@@ -90,8 +89,6 @@ class Verified:
 class Built:
     """Results of all stages."""
 
-    lock: Lock | None
-    """Lock of the environment; None where the user named an interpreter."""
     source: Source
     env: Environment
     patch: Patched

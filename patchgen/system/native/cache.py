@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen import __version__
-from patchgen.errors import file_errors
+from patchgen.errors import FileError, file_errors
 from patchgen.system import files, leftovers, outputs, signals
 
 if TYPE_CHECKING:
@@ -55,14 +55,21 @@ def get_or_make(cache: str, kind: str, inputs: object, make: Callable[[str], Non
     path = os.path.join(cache, f"{kind}-{name}")
     if os.path.isdir(path):
         return Cached(path, new=False)
-    outputs.try_directory(cache)
-    with signals.cleaning_up(), file_errors():
-        os.makedirs(cache, exist_ok=True)
-        with leftovers.owned(kind, cache, hidden=True) as draft:
-            made = os.path.join(draft, kind)
-            os.mkdir(made)
-            make(made)
-            _rename(made, path)
+    outputs.make_cache(cache)
+    if os.statvfs(cache).f_flag & os.ST_NOEXEC:
+        raise FileError(
+            f"{cache}: is mounted noexec, and what is built here has to run; name another cache "
+            "with --cache or XDG_CACHE_HOME"
+        )
+    with (
+        signals.cleaning_up(),
+        file_errors(),
+        leftovers.owned(kind, cache, hidden=True) as draft,
+    ):
+        made = os.path.join(draft, kind)
+        os.mkdir(made)
+        make(made)
+        _rename(made, path)
     return Cached(path, new=True)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import shutil
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError, file_errors
@@ -16,10 +17,18 @@ from patchgen.system.program import with_temporary
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+PACKAGES, REPRODUCIBLE = "packages.cmake", "reproducible.cmake"
+"""CMake modules of this room, for projects that are generated."""
+
 _LOGGER = logging.getLogger(__name__)
 _LIMIT = 3600.0  # seconds
 _NO_COMPILER = "No CMAKE_CXX_COMPILER could be found"
 _NO_MAKE = "CMAKE_MAKE_PROGRAM is not set"
+
+
+def read_module(name: str) -> str:
+    """Reads a CMake module of this room."""
+    return resources.files("patchgen.system.native").joinpath(name).read_text(encoding="utf-8")
 
 
 def write_project(project: Mapping[str, bytes], directory: str) -> None:

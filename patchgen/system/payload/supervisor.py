@@ -10,12 +10,14 @@ fails itself; in either case nothing of the command is left.
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import resource
 import select
 import signal
 import subprocess
 import sys
+import termios
 
 _PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 
@@ -32,6 +34,17 @@ def _end_all() -> None:
             for pid in _children():
                 os.kill(pid, signal.SIGKILL)
             os.waitpid(-1, 0)
+
+
+def _leave_terminal() -> None:
+    """Leaves the terminal and its signals, as for a session of its own.
+
+    Linux shares processors among sessions first, and starves some of those whose threads poll.
+    """
+    with contextlib.suppress(OSError):  # there is no terminal
+        os.setpgid(0, 0)
+        with open("/dev/tty", "rb", buffering=0) as terminal:
+            fcntl.ioctl(terminal, termios.TIOCNOTTY)
 
 
 def _started(told: int) -> "subprocess.Popen[bytes]":
@@ -68,6 +81,7 @@ def main() -> None:
     waiting = select.poll()  # select() takes no descriptor above 1023
     for descriptor in (stop, woken):
         waiting.register(descriptor, select.POLLIN)
+    _leave_terminal()
     command = _started(int(sys.argv[2]))
     try:
         while command.poll() is None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from docs.svg import LEFT, document, text
 from network.report import name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _TOP, _HIGH = 74, 210  # pixels
 _BAR, _GAP, _APART = 26, 34, 90

@@ -9,9 +9,10 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from network import links
 from patchgen.core.library.config import compose_simulated
@@ -19,9 +20,6 @@ from patchgen.core.torch import PLUGIN
 from patchgen.extras.lab.simulator import aggregator
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.setup import prepare
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 RANK = Path(__file__).parents[2] / "payload" / "network_rank.py"
 TRAIN = Path(__file__).parents[3] / "patchgen" / "extras" / "train" / "demo" / "payload"

@@ -58,6 +58,7 @@ class Client {
     tickets_ = turn_ = abandoned_ = 0;
     partNumel_ = partNumel;
     fails_ = fails;
+    records_ = true;
     read_.clear();
   }
 
@@ -77,12 +78,23 @@ class Client {
     changed_.notify_all();
   }
 
+  /// From here on no call can be recorded.
+  void loseRecords() { records_ = false; }
+
+  /// Records a call that has succeeded.
+  void record() const {
+    if (!records_) {
+      throw std::out_of_range("the flight recorder has failed");
+    }
+  }
+
   std::uint64_t tickets() const { return tickets_; }
   std::uint64_t abandoned() const { return abandoned_; }
 
   /// Two parts are on the way at most. Their memory is read and written when the second is.
-  void reduce(std::uint64_t ticket, float* data, std::int64_t numel, const Step& before,
-              const Step& after) {
+  template <typename Place>
+  void reduce(std::uint64_t ticket, std::int64_t numel, const Step& before, const Step& after,
+              const Place& place) {
     auto& device = SimulatedDevice::instance();
     device.enter();
     std::unique_lock<std::mutex> lock(mutex_);
@@ -92,14 +104,16 @@ class Client {
     lock.unlock();
     const auto size = std::min(partNumel_.load(), numel);
     const auto endOf = [&](std::int64_t part) { return std::min((part + 1) * size, numel); };
+    std::vector<float*> memory;
     const auto finish = [&](int part) {
-      sum(data + part * size, data + endOf(part), part == fails_);
+      sum(memory[part], memory[part] + endOf(part) - part * size, part == fails_);
       after(part * size, endOf(part));
     };
     int ready = 0;
     int finished = 0;
     for (; ready * size < numel; ++ready) {
       before(ready * size, endOf(ready));
+      memory.push_back(place(ready * size, endOf(ready)));
       if (ready > finished) {
         finish(finished++);
       }
@@ -135,6 +149,7 @@ class Client {
   std::atomic<std::uint64_t> abandoned_{0};
   std::atomic<std::int64_t> partNumel_{INT64_MAX};
   std::atomic<int> fails_{-1};
+  std::atomic<bool> records_{true};
 };
 
 Client& client() {
@@ -204,8 +219,11 @@ class Run {
     return group_->_reduce_scatter_base(target, source);
   }
 
-  void abort() {
-    switchml_torch::Aborting::abort(static_cast<switchml_torch::Forwarding&>(*group_));
+  void abort() { switchml_torch::Inside::abort(static_cast<switchml_torch::Forwarding&>(*group_)); }
+
+  /// The group has other ranks from here on.
+  void reconfigure() {
+    switchml_torch::Inside::reconfigure(static_cast<switchml_torch::Forwarding&>(*group_));
   }
 
   /// Sums all that was asked for until now, while this thread does nothing.
@@ -572,6 +590,30 @@ void aborted(Run& run) {
   run.expect(tensor, 3);
 }
 
+/// A group that was aborted has ranks again.
+void rejoined(Run& run) {
+  run.abort();
+  run.reconfigure();
+  const auto tensor = run.tensor();
+  run.fill(tensor, 3);
+  const auto work = run.allreduce(tensor);
+  run.sum();
+  run.expect(!raises([&] { work->wait(); }));
+  run.expect(tensor, kSum);
+}
+
+/// The sum is there, and its record is not.
+void unrecorded(Run& run) {
+  client().loseRecords();
+  const auto tensor = run.tensor();
+  run.fill(tensor, 3);
+  const auto work = run.allreduce(tensor);
+  run.sum();
+  run.expect(work->getFuture()->completed());
+  run.expect(!raises([&] { work->wait(); }));
+  run.expect(tensor, kSum);
+}
+
 /// The call is made while its stream is captured.
 void captured(Run& run) {
   auto& device = SimulatedDevice::instance();
@@ -635,6 +677,8 @@ const std::vector<std::pair<const char*, void (*)(Run&)>> kScenarios{
     {"failed", failed},
     {"timed_out", timedOut},
     {"aborted", aborted},
+    {"rejoined", rejoined},
+    {"unrecorded", unrecorded},
     {"captured", captured},
     {"captured_wait", capturedWait},
     {"blocked", [](Run& run) { blocked(run, static_cast<c10d::Work*>(nullptr)); }},

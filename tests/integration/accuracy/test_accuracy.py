@@ -6,27 +6,18 @@ import json
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
-from support.simulator import fixed_point_sum, job, packets
+from numpy.typing import NDArray
+from support.simulator import Home, fixed_point_sum, job, packets
 from support.trees import tool
 
 from patchgen.extras.accuracy.fixed_point import FixedPoint
-from patchgen.extras.accuracy.methods import Float32
+from patchgen.extras.accuracy.methods import Float32, Method
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-    from support.simulator import Home
-
-    from patchgen.extras.accuracy.methods import Method
-
-    Floats = NDArray[np.float32]
-
-pytestmark = pytest.mark.integration
+Floats = NDArray[np.float32]
 
 SIZES = (1, 3, 63, 257, 4099, 50_021)
 RUN = 40  # elements of one kind: more and less than a packet

@@ -5,18 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from patchgen.core.patch import render
 from patchgen.options import resolve
 from patchgen.system import paths
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 HOSTILE = [
     b"", b"plain", b" a  b ", b'a"b', b"a'b", b"a\\b\\", b"${HOME}", b"$ENV{HOME}", b"$<1:x>",

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.delegate import CPP, STRICT, render
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 FLAGS = {
     "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),

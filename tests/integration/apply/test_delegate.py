@@ -7,8 +7,9 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import metrics
@@ -18,12 +19,6 @@ from support.serving import behind, serving
 from support.simulator import SANITIZED, SANITIZERS, plain_prefix, sanitized_prefix
 
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 # Optimized by g++ it is in the tests with a library that passes for the real one.
 BUILDS = {

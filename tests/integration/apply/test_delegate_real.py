@@ -10,25 +10,20 @@ import contextlib
 import shutil
 import socket
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import metrics
 from support.configs import with_values
 from support.delegate import CPP, compiled, environment, render, run, unite
 from support.shared import once
+from support.simulator import Home
 
 from patchgen.extras.accuracy.fixed_point import may_overflow
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.simulator import Home
-
-pytestmark = pytest.mark.integration
 
 MENDED = (
     "commit=0123 flags=DPDK,DUMMY,TIMEOUTS "
@@ -48,14 +43,25 @@ msg_numel = 1024
 """
 DPDK = {"backend": "dpdk"}
 GLOO = "allreduce stays with Gloo: "
+LET_GO = "  changed_.notify_all();\n}\n\nvoid Order::wake"
+PAUSE = """
+  if (const char* const pause = std::getenv("PAUSE")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(pause)));
+  }
+"""
 
 
 @pytest.fixture(scope="session")
 def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both programs; the mark of the library is what the environment says."""
+    """Both programs; the mark of the library is what the environment says, and how long a thread
+    pauses that has let its turn go."""
 
     def make(directory: Path) -> None:
         render(directory)
+        order = directory / "SwitchMLOrder.cpp"
+        text = order.read_text()
+        assert text.count(LET_GO) == 1
+        order.write_text(text.replace(LET_GO, LET_GO.replace("\n", PAUSE, 1)))
         home = directory / "home"
         shutil.copytree(simulator_home.prefix, home)
         common = home / "include" / "switchml" / "common.h"
@@ -343,6 +349,19 @@ def test_a_library_that_hangs_is_outlived(built: Path, tmp_path: Path) -> None:
     assert "did not finish within 700 ms; allreduce goes over Gloo from here on" in said[0]
 
 
+def test_the_input_of_a_job_that_hangs(built: Path, tmp_path: Path) -> None:
+    """Its library reads it until it has stopped."""
+    env = {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5", "FAULT_MS": "2500"}
+    ranks(built, "kept", tmp_path, {-1: {**env, "SWITCHML_FAILOVER": "1"}})
+
+
+def test_a_job_that_is_not_handed_over(built: Path, tmp_path: Path) -> None:
+    """What follows it on its rank would be summed with what it is on the others."""
+    env = {"SWITCHML_FAILOVER": "1", "PAUSE": "20"}
+    said = ranks(built, "lost", tmp_path, {-1: env, 1: {"FAULT": "lose", "FAULT_JOB": "7"}})
+    assert "could not be submitted: std::bad_alloc; allreduce goes over Gloo" in said[0]
+
+
 RETURNS = {"SWITCHML_TIMEOUT_MS": "1000", "SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "1000"}
 ONCE = "the client library starts once in a process, without its mend `restart`"
 
@@ -385,6 +404,15 @@ def test_a_probe_that_keeps_the_ranks_with_gloo(
     said = ranks(built, "retried", tmp_path, {-1: env, 1: faulty})
     assert f"call 64 after the failure: rank 0: {why}" in said[0]
     assert "allreduce stays with Gloo, and SwitchML is tried again at call 128\n" in said[0]
+    assert "allreduce goes to SwitchML again, from call 128 after the failure\n" in said[0]
+
+
+def test_a_start_ends_when_nobody_waits_for_it(built: Path, tmp_path: Path) -> None:
+    """Rank 0 is refused, and rank 1 waits for it; the next try finds both stopped."""
+    env = {**RETURNS, "MARK": f"{MENDED},restart"}
+    refused = {"FAULT": "no-start", "FAULT_START": "1"}
+    said = ranks(built, "retried", tmp_path, {-1: env, 0: refused}, timeout_ms=8_000)
+    assert "call 64 after the failure: rank 0: the SwitchML context did not start" in said[0]
     assert "allreduce goes to SwitchML again, from call 128 after the failure\n" in said[0]
 
 

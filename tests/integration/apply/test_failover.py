@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from support.delegate import CPP, compile_alone, render
+from support.delegate import compile_alone, compile_mutants, render
 from support.simulator import SANITIZERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 HEADER = "SwitchMLFailover.hpp"
 MUTANTS = {
     "no results": ("kResults = kWindow;", "kResults = 0;", "states"),
     "too few results": ("kResults = kWindow;", "kResults = kWindow - 1;", "states"),
-    "inputs not copied before": (
-        "delegate_.copy(memory, data, bytes);\n    return memory;",
-        "return const_cast<void*>(data);",
-        "states",
+    "sums in the place of the inputs": (
+        "memory[job] = static_cast<std::int32_t*>(", "memory[job] = rows[job].data(); (", "states",
+    ),
+    "an input that is prepared too early": (
+        "awaitRing(lock);\n    changed_", "prepare(), awaitRing(lock);\n    changed_", "states",
     ),
     "sums not given to the callers": (
         "delegate_.copy(data, slot.memory.get(), slot.bytes);\n    lock.lock();",
@@ -82,32 +77,9 @@ ALL = {**MUTANTS, "as it is": ("kResults = kWindow;", "kResults = kWindow;", "")
 
 @pytest.fixture(scope="module")
 def mutants(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that is all mutants: its first argument is the name of one.
-
-    They are one unit, each in a namespace of its own, as headers take most of a compiler's time.
-    """
+    changes = {name: mutant[:2] for name, mutant in ALL.items()}
     directory = tmp_path_factory.mktemp("mutants")
-    render(directory)
-    header, tested = (directory / HEADER).read_text(), (CPP / "failover.cpp").read_text()
-    unit = [*re.findall("#include <.*", header + tested), "#include <SwitchMLRing.hpp>"]
-    unit.append('#include "wires.hpp"')
-    for number, (before, after, _) in enumerate(ALL.values()):
-        assert header.count(before) == 1
-        mutant = header.replace(before, after)
-        opening = f"namespace mutant{number} {{ namespace switchml_torch {{ using namespace ::"
-        unit.append(opening + "switchml_torch; } }")
-        whole = re.sub(r"#(include|pragma) .*", "", mutant + tested)
-        unit.append(f"namespace mutant{number} {{\n{whole}\n}}")
-    runs = (
-        f'if (words[1] == std::string("{name}")) return mutant{number}::main(count - 1, words + 1);'
-        for number, name in enumerate(ALL)
-    )
-    unit.append("int main(int count, char** words) {\n" + "\n".join(runs) + "\nreturn 0;\n}")
-    (directory / "mutants.cpp").write_text("\n".join(unit))
-    program = directory / "mutants"
-    paths = [f"-I{directory}", f"-I{CPP}", f"{program}.cpp", "-o", str(program)]
-    subprocess.run(["g++", "-std=c++17", "-O0", "-w", *paths, "-pthread"], check=True)
-    return program
+    return compile_mutants("failover", HEADER, changes, directory, "SwitchMLRing.hpp", "wires.hpp")
 
 
 def run(program: Path, *words: str, limit: float = 300) -> subprocess.CompletedProcess[str]:

@@ -8,24 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from support import programs
+from support.trees import Tree
 from support.waiting import read_rest, read_until
 
 from patchgen.core.patch import state
 from patchgen.core.patch import tree as trees
 from patchgen.core.patch.state import Overall
 from patchgen.options import resolve
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from support.trees import Tree
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture

@@ -13,8 +13,6 @@ from support.trees import FLAGS, Tree, commit, generate, git, tool
 from patchgen.core.patch import pins
 from patchgen.core.patch.state import inspect
 
-pytestmark = pytest.mark.integration
-
 WAYS = {
     "git apply": ["git", "apply", "--verbose"],
     "git am": ["git", "am", "-q"],

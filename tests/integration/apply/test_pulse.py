@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.delegate import compile_alone, render
 from support.simulator import SANITIZERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 HEADER = "SwitchMLPulse.hpp"
 CASES = ("closed", "silent", "back", "alive", "stopped", "left")

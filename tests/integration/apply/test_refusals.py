@@ -10,8 +10,6 @@ from support.trees import FLAGS, Tree, tool
 
 from patchgen.core.patch import render
 
-pytestmark = pytest.mark.integration
-
 
 def edit(path: Path) -> None:
     path.write_text("// edited\n" + path.read_text())
@@ -86,6 +84,27 @@ def test_an_edited_new_file_is_not_removed(tree: Tree) -> None:
         assert tree.contents() == before
         (tree.root / path).write_bytes(ours)
     tree.run("revert")
+
+
+def test_a_tree_patched_by_another_version_names_that_version(tree: Tree) -> None:
+    """A version that lacked a flag, and whose files and hooks were others."""
+    tree.run("apply", *FLAGS)
+    flags = tree.root / render.flags_path(tree.pin)
+    line, _, rest = flags.read_text().partition("\n")
+    start, _, values = line.partition("{")
+    record = {**json.loads("{" + values), "version": "0.0.9"}
+    del record["rdma"]
+    flags.write_text(f"{start}{json.dumps(record)}\n{rest}")
+    others = [render.new_paths(tree.pin)[0], tree.pin.files[0].path]
+    for path in others:
+        edit(tree.root / path)
+    before = tree.contents()
+    for command in ("apply", "revert", "status"):
+        message = tree.run(command, code=3)
+        for path in (*others, render.flags_path(tree.pin)):
+            told = f"{path}: was written by switchml-patch 0.0.9; revert with that version"
+            assert told in message
+    assert tree.contents() == before
 
 
 def test_no_tree_and_no_pin(tree: Tree, tmp_path: Path) -> None:

@@ -7,18 +7,14 @@ import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable
+from typing import Callable
 
 import pytest
 from support import cmake as support
 
 from patchgen.core.patch import render
 from patchgen.errors import OptionsError
-
-if TYPE_CHECKING:
-    from patchgen.options import Options
-
-pytestmark = pytest.mark.integration
+from patchgen.options import Options
 
 PINS = ("v1.7.1", "v1.13.1")
 FLAGS = {"dpdk": ("dpdk", "mlx5"), "rdma": ("rdma",)}

@@ -11,7 +11,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support.trees import tool
@@ -20,17 +21,11 @@ from support.waiting import has_ended, read_rest, until
 from patchgen.core.patch import pins
 from patchgen.core.wheel import env
 from patchgen.core.wheel.check import CheckRequest, link, programs
-from patchgen.core.wheel.check import python as interpreters
 from patchgen.core.wheel.check.facts import Facts, find_facts
 from patchgen.core.wheel.env import marker
 from patchgen.core.wheel.payload import enclosure
 from patchgen.options import resolve
 from patchgen.system.process import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 SYSTEM = "/usr/bin/python3"
 # What is tried here needs a compiler of the pin: this Debian's g++ builds 1.13.1.
@@ -548,40 +543,6 @@ def test_an_interpreter_with_nothing(simulator: Path, tmp_path: Path) -> None:
         f"not there: torch is built without from_numpy() and numpy(); {install} 'numpy<2'"
     ]
     assert not rows["numpy (optional)"]["required"]
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("#!/bin/sh\necho hello\n", "gave no answer"),
-        ("#!/bin/sh\n", "gave no answer"),
-        ("#!/bin/sh\necho why >&2; exit 9\n", "ended with exit code 9: why"),
-        ("not a program", "Exec format error"),
-    ],
-)
-def test_what_is_no_interpreter(tmp_path: Path, text: str, problem: str) -> None:
-    path = script(tmp_path / "python", text)
-    advice = "give the path of one, such as /usr/bin/python3"
-    (row,) = interpreters.check_interpreter(find(tmp_path, path))
-    assert (row.name, row.required) == ("Python", True)
-    assert row.problems == (f"{path}: is no Python interpreter ({problem}); {advice}",)
-
-
-# ---- what the build itself needs
-
-
-def test_without_the_library_for_bills_of_materials(
-    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`build` would find it missing only after the hour."""
-    hidden = script(
-        tmp_path / "site/sitecustomize.py", "import sys\nsys.modules['cyclonedx'] = None\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", os.path.dirname(hidden))
-    arguments = ["--python", SYSTEM, "--switchml-home", str(simulator)]
-    rows = check(*arguments, cwd=tmp_path, code=6)
-    (problem,) = problems(rows, "switchml-patch")
-    assert problem.startswith("cyclonedx-python-lib: not installed; run: ")
 
 
 # ---- the conda environment

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,12 +17,6 @@ from patchgen.core.wheel.check.configure import Configuration
 from patchgen.core.wheel.check.environment import LockedEnvironment
 from patchgen.core.wheel.check.tools import Tools
 from patchgen.options import resolve
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 PIN = pins.find("v1.7.1", pins.shipped())
 ALWAYS = ("glog", "boost_program_options")

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import client_source
@@ -18,11 +18,6 @@ from patchgen.core.library import archive, homes
 from patchgen.errors import ToolError, TreeError
 from patchgen.extras.lab.client import building
 from patchgen.system.native import cmake
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 SOURCES = {path: text.encode() for path, text in client_source.FILES.items()}
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import client_source
 from support.trees import git
 
+from patchgen.core.library import archive
 from patchgen.core.patch import diff
-from patchgen.errors import OptionsError, ToolError, TreeError
+from patchgen.errors import FileError, OptionsError, ToolError, TreeError
 from patchgen.extras.lab.client import checkout
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 SOURCES = {
     path: text.encode()
@@ -61,9 +58,7 @@ def test_what_is_there_is_never_changed(made: client_source.Repository, tmp_path
 
 def test_a_clone_at_another_commit(made: client_source.Repository, tmp_path: Path) -> None:
     origin = made.origin(tmp_path / "cache")
-    (made.root / "more").write_text("")
-    git(made.root, "add", ".")
-    git(made.root, "commit", "-q", "-m", "more")
+    client_source.commit(made.root, "more")
     with pytest.raises(TreeError, match=rf"not at {made.commit}; check that commit out"):
         checkout.obtain(str(made.root), origin)
 
@@ -85,6 +80,14 @@ def test_a_mirror_comes_before_the_address(made: client_source.Repository, tmp_p
     assert checkout.read_sources(made.origin(tmp_path / "cache", str(mirror))) == SOURCES
 
 
+def test_a_cache_that_cannot_be_made_says_what_names_another(
+    made: client_source.Repository, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match="Not a directory; name another cache with --cache or XDG"):
+        checkout.read_sources(made.origin(tmp_path / "file" / "cache"))
+
+
 def test_nobody_has_it(made: client_source.Repository, tmp_path: Path) -> None:
     made.root.rename(tmp_path / "gone")
     with pytest.raises(ToolError, match=rf"^p4app-switchML {made.commit[:12]}:"):
@@ -96,6 +99,63 @@ def test_a_reference_that_is_no_clone(tmp_path: Path) -> None:
         OptionsError, match="not a git repository; make one with: switchml-patch client"
     ):
         checkout.find_reference(str(tmp_path))
+
+
+SMALL_CLIENT = Path(__file__).parents[2] / "payload" / "small_client.py"
+
+
+def build(made: client_source.Repository, *words: object) -> subprocess.CompletedProcess[str]:
+    """Builds the small library into `home` beside the clone; no address but a file's is tried."""
+    return subprocess.run(
+        [sys.executable, str(SMALL_CLIENT), made.commit, "client", "build", *map(str, words),
+         "-o", str(made.root.parent / "home"), "--cache", str(made.root.parent / "cache")],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(SMALL_CLIENT.parents[1]),
+             "GIT_ALLOW_PROTOCOL": "file"},
+    )  # fmt: skip
+
+
+def test_cmake_is_found_without_an_environment(
+    made: client_source.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PATH")
+    done = build(made, made.root)
+    assert done.returncode == 0, done.stderr
+
+
+def test_head_and_local_changes_are_named(made: client_source.Repository) -> None:
+    head = client_source.commit(made.root, "more")
+    (made.root / client_source.CONTEXT).write_text("mine\n")
+    done = build(made, made.root)
+    assert done.returncode == 0, done.stderr
+    taken = f"; {made.commit} is taken, as it was committed\n"
+    assert f"note: {made.root}, HEAD is {head}{taken}" in done.stderr
+    assert f"note: {client_source.CONTEXT}: local changes{taken}" in done.stderr
+
+
+def test_a_fork_without_the_commit_is_named(made: client_source.Repository) -> None:
+    absent = client_source.Repository(made.root, "0123456789" * 4)
+    done = build(absent, made.root)
+    assert done.returncode == 3
+    assert f"{made.root}: has no commit {absent.commit}, HEAD is {made.commit}; " in done.stderr
+    assert "github.com/p4lang/p4app-switchML.git: " not in done.stderr  # it was not tried
+
+
+def test_another_commit_without_the_mends_that_do_not_fit(
+    made: client_source.Repository,
+) -> None:
+    path = made.root / client_source.CONTEXT
+    path.write_text(path.read_text().replace("faulty", "forked"))
+    other = client_source.commit(made.root, "more")
+    done = build(made, made.root, "--commit", other)
+    assert done.returncode == 0, done.stderr
+    assert "HEAD is" not in done.stderr
+    unfit = f"without the mend honest, which does not fit: {client_source.CONTEXT} is another file"
+    assert unfit in done.stderr
+    mark = archive.read(str(made.root.parent / "home")).mark
+    assert mark is not None
+    assert (mark.commit, mark.mends) == (other, ())
+    assert "not all 40 digits" in build(made, made.root, "--commit", other[:12]).stderr
 
 
 BEFORE = b"".join(b"line %d\n" % number for number in range(40))

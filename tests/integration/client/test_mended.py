@@ -5,19 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support import real_client
 
 from patchgen.core.library import archive
 from patchgen.extras.lab.client import checkout, mends
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-pytestmark = pytest.mark.integration
 
 STARTS = (
     "start-controller", "start-hangs", "start-cores", "start-option", "start-port",

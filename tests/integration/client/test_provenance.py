@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import client_source, unprivileged
@@ -16,13 +17,7 @@ from patchgen.core.library.homes import ARCHIVE
 from patchgen.extras.lab.client import building, mends
 from patchgen.system import statement
 from patchgen.system.files import sha256
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from patchgen.system.statement import Provenance
-
-pytestmark = pytest.mark.integration
+from patchgen.system.statement import Provenance
 
 SOURCES = {path: text.encode() for path, text in client_source.FILES.items()}
 

@@ -8,23 +8,18 @@ import re
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from support import cluster
 from support.hosts import INTERFACE
 from support.pages import ROOT, blocks
 from support.serving import serving
-from support.torch import REPOSITORY
+from support.torch import REPOSITORY, Plugin
 from support.waiting import ENOUGH, until
 
 from patchgen.core.library.config import compose_simulated
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from support.torch import Plugin
 
 pytestmark = pytest.mark.cluster
 

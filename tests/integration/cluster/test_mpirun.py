@@ -1,22 +1,20 @@
-"""Ranks that Open MPI's mpirun starts in a job of SLURM, with one switchml.cfg for all of them."""
+"""Ranks of Open MPI's mpirun and MPICH's mpiexec, with one switchml.cfg for all of them."""
 
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+import subprocess
+from pathlib import Path
 
 import pytest
 from support import cluster, mpirun
 from support.hosts import INTERFACE
 from support.serving import serving
+from support.slurm import Slurm
+from support.torch import Plugin
+from support.waiting import ENOUGH
 
 from patchgen.core.library.config import compose_simulated
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.slurm import Slurm
-    from support.torch import Plugin
 
 pytestmark = pytest.mark.cluster
 
@@ -41,3 +39,27 @@ def test_mpirun_in_a_job_of_slurm(
     found = cluster.read_records(tmp_path, 4)
     cluster.check_delegated(found, 2)
     assert [one["host"] for one in found] == ["hx0", "hx0", "hx1", "hx1"]
+
+
+def test_mpiexec_of_mpich(
+    plugin: Plugin, cache: Path, two_hosts: list[cluster.Host], tmp_path: Path
+) -> None:
+    """The rank, the size and the same on the host are what Hydra says."""
+    config, (first, second) = tmp_path / "switchml.cfg", two_hosts
+    env = cluster.environment(
+        SWITCHML_CONFIG=str(config), GLOO_SOCKET_IFNAME=INTERFACE, MASTER_PORT="29500",
+        MASTER_ADDR=first.address,
+    )  # fmt: skip
+    agent = mpirun.make_agent(second, tmp_path)
+    command = ["mpiexec.hydra", "-n", "4", "-ppn", "2", "-hosts", f"{first.name},{second.name}"]
+    command += ["-launcher", "rsh", "-launcher-exec", str(agent), "-iface", INTERFACE]
+    with serving(cache, tmp_path / "counters", 4, *first.command(), host=first.address) as switch:
+        config.write_text(compose_simulated(aggregator=switch.address))
+        done = subprocess.run(
+            first.command(*command, plugin.python, cluster.PROGRAM, tmp_path),
+            cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=ENOUGH,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = cluster.read_records(tmp_path, 4)
+    cluster.check_delegated(found, 2)
+    assert [one["host"] for one in found] == ["zeus", "zeus", "apollo", "apollo"]

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import cluster, mpirun, slurm
 from support.page_hosts import ADDRESSES, INTERFACE, PageHosts, make_environment, own_blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from support.pages import Block
-    from support.torch import Plugin
+from support.pages import Block
+from support.torch import Plugin
 
 OWN = own_blocks(__file__)
 RANKS, EACH = 4, 2

@@ -5,22 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support import cluster
 from support.serving import serving
-from support.torch import REPOSITORY
+from support.torch import REPOSITORY, Plugin
 from support.waiting import ENOUGH
 
 from patchgen.core.library.config import compose_simulated
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.torch import Plugin
 
 pytestmark = pytest.mark.cluster
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import cluster
 from support.serving import serving
+from support.torch import Plugin
 from support.waiting import ENOUGH
 
 from patchgen.core.library.config import compose_simulated
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.torch import Plugin
 
 pytestmark = pytest.mark.cluster
 

@@ -23,8 +23,6 @@ from patchgen.core.wheel import delivery
 from patchgen.core.wheel.compare import compare
 from patchgen.system.wheel import normalise
 
-pytestmark = pytest.mark.integration
-
 VERSION = "1.7.1+switchml.dpdk"
 TORCH = Fake("torch", VERSION, requires=["numpy"], files={"torch_build.py": "which = 'first'\n"})
 SIZE = 48 << 20

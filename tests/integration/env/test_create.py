@@ -16,8 +16,6 @@ from support.waiting import ENOUGH, has_ended, read_rest, until
 from patchgen.core.wheel.env import lockfile, marker, packages
 from patchgen.core.wheel.payload import enclosure
 
-pytestmark = pytest.mark.integration
-
 POST_LINK = """\
 set -e
 test "$PWD" = "$PREFIX/bin"

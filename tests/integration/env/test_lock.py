@@ -1,18 +1,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from rattler import LockFile
 from support.conda import PLATFORM, Channel, Package, Site, served
 
 from patchgen.core.wheel.env import lockfile
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 TOOL = Package("tool", depends=("lib >=1", "__glibc >=2.17"), files={"bin/tool": "1"})
 OLD = Package("lib", "1.5", files={"lib/lib": "alpha"}, old_format=True)

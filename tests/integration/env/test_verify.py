@@ -1,15 +1,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support.conda import Channel, Package, Site
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 TOOL = Package(
     "tool", depends=("lib",), files={"bin/tool": "#!/bin/sh\n", "lib/link": ("../bin/tool",)}

@@ -16,8 +16,6 @@ from patchgen.core.patch import pins, render
 from patchgen.core.patch.tree import apply as apply_to_tree
 from patchgen.options import resolve
 
-pytestmark = pytest.mark.integration
-
 GONE = "error: the current directory no longer exists; change to another\n"
 
 

@@ -15,8 +15,6 @@ import pytest
 import patchgen
 from patchgen import templates
 
-pytestmark = pytest.mark.integration
-
 REPOSITORY = Path(__file__).parents[3]
 TABLE = "FLAGS: tuple[Flag, ...] = (\n"
 FLAG = """    Flag(

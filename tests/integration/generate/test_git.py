@@ -12,8 +12,6 @@ from support.trees import FLAGS, Tree, commit, generate, git, make, tool
 
 from patchgen.core.patch import render
 
-pytestmark = pytest.mark.integration
-
 HOSTILE = """
 [core]
     autocrlf = true

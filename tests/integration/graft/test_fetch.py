@@ -7,7 +7,8 @@ import dataclasses
 import shutil
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import torch_project
@@ -24,11 +25,6 @@ from patchgen.errors import ToolError, TreeError
 from patchgen.extras.install.graft.sources import GraftOrigin, fetched
 from patchgen.system.git import Git
 from patchgen.system.objects import object_id
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 HEADERS = {"gloo/a.h": "a", "gloo/sub dir/b.h": "b", "gloo/é.h": "c"}
 OTHERS = {"gloo/a.cc": "not wanted", "CMakeLists.txt": "nor this"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.graft import compile_shared, python_run
@@ -14,11 +14,6 @@ from patchgen.core.patch import render
 from patchgen.extras.install.graft import project
 from patchgen.extras.install.graft.identity import Identity, read
 from patchgen.extras.install.payload import graft_hook
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 LOAD = "import ctypes, sys; ctypes.CDLL(sys.argv[1]); print('loaded')"
 STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-shared", "-fPIC"]

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import graft as graft_support
 from support.graft import COMMIT, VERSION, Fake, python_run
 
 from patchgen.extras.install import graft as grafting
-
-if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 SHOWN = "import torch, switchml_graft; print(torch.grafted, switchml_graft.loaded)"
 

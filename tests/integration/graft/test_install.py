@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import graft as graft_support
@@ -20,11 +20,6 @@ from patchgen.errors import FileError
 from patchgen.extras.install.graft import installing
 from patchgen.system import interpreter
 from patchgen.system.payload import probe
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 SHOWN = "import torch, switchml_graft; print(torch.grafted, switchml_graft.loaded)"
 STOCK = "import torch; print(torch.grafted)"

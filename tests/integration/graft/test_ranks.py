@@ -5,20 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import programs
+from support.launcher import Launcher
 from support.torch import checked, switchml_patch
 
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.launcher import Launcher
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")

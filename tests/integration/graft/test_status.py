@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import json
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-import pytest
 from support import graft as graft_support
 from support.graft import BROKEN, COMMIT, VERSION, Site
 from support.trees import tool
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 
 def test_status_of_what_is_there(site: Site) -> None:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from patchgen.system.native import cmake
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 # A compiler that is killed leaves such a file.
 PROJECT = b"""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.device import device
+from support.forking import Servers
+from support.launcher import Launcher
 from support.torch import (
     Plugin,
     plugin,
@@ -13,12 +15,6 @@ from support.torch import (
     torch,
     torch_launcher,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.forking import Servers
-    from support.launcher import Launcher
 
 
 @pytest.fixture(scope="session")

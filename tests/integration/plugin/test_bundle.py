@@ -5,23 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from support.torch import located
+from support.torch import Plugin, located
 
 from patchgen.errors import ToolError
 from patchgen.extras.install.plugin import bundle
 from patchgen.extras.install.plugin import wheel as plugin_wheel
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.torch import Plugin
-
 pytest.importorskip("auditwheel", reason="needs the extra `bundle`")
-pytestmark = pytest.mark.integration
-
 METADATA = plugin_wheel.Metadata("1", "switchml", "cp311-cp311-linux_x86_64")
 
 

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.chaos.leftovers import Leftovers
 from support.chaos.report import check, prepare
 from support.chaos.switches import Simulated
 from support.hosts import cabled
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.launcher import Launcher
-
-pytestmark = pytest.mark.integration
+from support.launcher import Launcher
 
 WORLD = 3
 

@@ -16,8 +16,6 @@ from support.simulator import FLAGS
 from support.torch import Plugin, plugin_here
 from support.waiting import ENOUGH, has_ended, read_rest, read_until, until
 
-pytestmark = pytest.mark.integration
-
 STEPS = 64  # of an epoch of two ranks
 WEIGHTS = 71754
 BYTES = 4 * WEIGHTS * STEPS

@@ -8,23 +8,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import command
+from support.launcher import Launcher
 from support.one_way import lossy
 from support.serving import serving
+from support.torch import Plugin
 
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from support.launcher import Launcher
-    from support.torch import Plugin
-
-pytestmark = pytest.mark.integration
 
 HOSTS = ("zeus", "apollo")
 BOTH = ["apollo", "zeus"]

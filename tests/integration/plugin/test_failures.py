@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support.chaos.relay import Relay
@@ -14,17 +16,9 @@ from support.group_tests import (
     check_failover,
     check_stays_with_gloo,
 )
-from support.serving import behind, serving
+from support.launcher import Launcher
+from support.serving import Served, behind, serving
 from support.torch import results
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from support.launcher import Launcher
-    from support.serving import Served
-
-pytestmark = pytest.mark.integration
 
 TIMEOUT = 2000  # milliseconds
 PATIENCE = 20  # seconds, ten times what a failover takes after that

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 import pytest
 from support.hosts import ADDRESS, INTERFACE, ONE_FILE, check_training, hosts
+from support.launcher import Launcher, Rank
 from support.torch import results
 
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from support.launcher import Launcher, Rank
-
-pytestmark = pytest.mark.integration
 
 SAME = "local_size must be the same on all ranks"
 

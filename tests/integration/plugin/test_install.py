@@ -18,8 +18,6 @@ from support.waiting import alive, until
 from patchgen.errors import ToolError
 from patchgen.extras.install.plugin import installing, wheel
 
-pytestmark = pytest.mark.integration
-
 BUILD_ENVIRON = {"CXXFLAGS": "-Werror", **UNOPTIMIZED}  # that of the plugin of the fixture
 SHOWN = "import torch_switchml; print(torch_switchml.build)"
 

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING
 
 import pytest
+from support.launcher import Launcher
 from support.page_ranks import check_script, scripts
 from support.pages import ROOT, Block, blocks
+from support.torch import Plugin
 
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from support.launcher import Launcher
-    from support.torch import Plugin
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.mark.parametrize("block", scripts(plugin=True), ids=str)

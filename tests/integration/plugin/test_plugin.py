@@ -6,20 +6,15 @@ import os
 import subprocess
 import sys
 import zipfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.version import Version
+from support.launcher import Launcher
 from support.torch import Plugin, located, results, switchml_patch
 
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.launcher import Launcher
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")

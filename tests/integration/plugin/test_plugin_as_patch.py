@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.group_tests import (
@@ -17,13 +17,7 @@ from support.group_tests import (
     check_sums_in_fewer_bits,
     check_two_groups_in_two_threads,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.launcher import Launcher
-
-pytestmark = pytest.mark.integration
+from support.launcher import Launcher
 
 
 class TestPlugin(GroupTests):

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from packaging.version import Version
+from support.launcher import Launcher
 from support.torch import Plugin, results, version_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.launcher import Launcher
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture

@@ -11,8 +11,6 @@ from support.simulator import SANITIZED, SANITIZERS
 
 from patchgen.core.patch import render
 
-pytestmark = pytest.mark.integration
-
 CPP = Path(__file__).parents[2] / "cpp"
 BUILDS = {
     "clang": ("clang++", []),

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import itertools
 import subprocess
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from support import quantize_model
 from support.quantize_model import Model, Summed
 from support.simulator import SANITIZED, SANITIZERS
 
 from patchgen.core.patch import render
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from numpy.typing import NDArray
-
-pytestmark = pytest.mark.integration
 
 SOURCE = Path(__file__).parents[2] / "cpp" / "quantize.cpp"
 HEADER = "patch/SwitchMLQuantize.hpp"

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from support.launcher import Launcher
 from support.torch import results
-
-if TYPE_CHECKING:
-    from support.launcher import Launcher
-
-pytestmark = pytest.mark.integration
 
 TRIALS: list[dict[str, Any]] = [
     {"bits": 4},

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import subprocess
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from packaging.version import Version
@@ -34,13 +35,6 @@ from support.waiting import ENOUGH
 from patchgen.core.torch import Torch, probe_torch
 from patchgen.extras.install.plugin import project, target
 from patchgen.options import resolve
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-
-pytestmark = pytest.mark.integration
 
 SANITIZER = os.environ.get("SWITCHML_TEST_SANITIZER")
 # clang is quicker with torch's headers, but its sanitizers are a package of their own in Debian.
@@ -71,10 +65,11 @@ class Explored:
 
 def compiled(torch: Torch, scratch: Path) -> Path:
     """All variants in one program, for the compiler takes far longer than the program."""
-    wanted = target.inspect(torch)
+    wanted = replace(target.inspect(torch), flight_recorder=False)
     for name, content in project.sources(resolve({}, {}, "/nowhere"), wanted).items():
         if name.endswith((".cpp", ".hpp", ".inc")):
-            (scratch / name).write_text(varied(name, content.decode()))
+            text = content.decode().replace("return [] {};", "return [] { client().record(); };")
+            (scratch / name).write_text(varied(name, text))
     table = ", ".join(f'"{name}"' for name in VARIANTS)
     (scratch / "variants.inc").write_text(f"const std::vector<std::string> kVariants{{{table}}};\n")
     compiler = [

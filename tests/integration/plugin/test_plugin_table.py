@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-import pytest
+from support.launcher import Launcher
 from support.table import begin_table, check_all_summed, differences, run_table, summed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.launcher import Launcher
-
-pytestmark = pytest.mark.integration
 
 NOT_ALIKE = "group_itself"  # the group is named custom
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-import pytest
 from support.restarts import RESTARTS, WORLD, by_run, by_torchrun, check_goes_on, plan_kills
 from support.serving import serving
+from support.torch import Plugin
 
 from patchgen.core.library.config import compose_simulated
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.torch import Plugin
-
-pytestmark = pytest.mark.integration
 
 SEED = 4
 

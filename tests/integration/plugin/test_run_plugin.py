@@ -6,18 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import programs
+from support.torch import Plugin
 from support.waiting import ENOUGH
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.torch import Plugin
-
-pytestmark = pytest.mark.integration
 
 
 def test_an_unchanged_script_on_three_ranks(

@@ -6,17 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from support.torch import UNOPTIMIZED, checked, located, switchml_patch
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.torch import Plugin
-
-pytestmark = pytest.mark.integration
+from support.torch import UNOPTIMIZED, Plugin, checked, located, switchml_patch
 
 DEBIAN = "/usr/bin/python3"
 COMPILED = {"CXXFLAGS": "-Werror"}  # as the wheels of the other tests

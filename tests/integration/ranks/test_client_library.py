@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import real as real_library
+from support.launcher import Launcher
 from support.torch import checked, results
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.launcher import Launcher
-
-pytestmark = pytest.mark.integration
 
 CONFIG = {"prepostprocessor": "cpu_exponent_quantizer", "bandwidth": 0}
 

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from support.launcher import Launcher
 from support.page_ranks import check_script, scripts
-
-if TYPE_CHECKING:
-    from support.launcher import Launcher
-    from support.pages import Block
-
-pytestmark = pytest.mark.integration
+from support.pages import Block
 
 
 @pytest.mark.parametrize("block", scripts(plugin=False), ids=str)

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from support.forking import Servers
 from support.group_tests import check_sums
 from support.hosts import ONE_FILE, check_training
+from support.launcher import Launcher
 from support.torch import plugin_here, plugin_launcher, results, switchml_patch, version_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.forking import Servers
-    from support.launcher import Launcher
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from support.launcher import Launcher
 from support.table import (
     Answers,
     answers,
@@ -15,14 +17,6 @@ from support.table import (
     run_table,
     summed,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from support.launcher import Launcher
-
-pytestmark = pytest.mark.integration
 
 SUPPORTED = (
     "send and recv",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from packaging.version import Version
@@ -17,15 +17,9 @@ from support.group_tests import (
     check_two_groups_in_two_threads,
 )
 from support.hosts import check_training
+from support.launcher import Launcher
 from support.pages import ROOT, blocks
 from support.torch import results, version_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.launcher import Launcher
-
-pytestmark = pytest.mark.integration
 
 
 class TestPatched(GroupTests):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from support import real_client, switch_program
@@ -14,10 +15,6 @@ from support.sml_controller import make_controller
 from support.torch import Plugin, built_plugin, checked, torch
 
 from patchgen.extras.lab import switch as switches
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 # Without them it compiles nowhere, or does not start with a port in software.
 NEEDED = ("dpdk-names", "first-timeout", "flow-rules", "glog", "start-waits", "refused", "stop")

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.chaos.report import check, prepare
 from support.chaos.wired import Wired
+from support.real import LabLauncher
 from support.wired import on_hosts, wired_hosts
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.real import LabLauncher
-
-pytestmark = pytest.mark.integration
 
 WORLD = 3
 

@@ -12,25 +12,18 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import grpc
 import pytest
-from support.real import compiled, run_workers
+from support.real import LabLauncher, compiled, run_workers
 from support.shared import once
 from support.sml_controller import controlled_lab, make_controller
 from support.switch_clients import Controller
 from support.torch import REPOSITORY, results
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.real import LabLauncher
-
-    from patchgen.extras.lab import lab
-
-pytestmark = pytest.mark.integration
+from patchgen.extras.lab import lab
 
 WAITER = REPOSITORY / "tests" / "payload" / "barrier_worker.py"
 JOBS = 20

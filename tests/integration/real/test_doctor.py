@@ -8,24 +8,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import command, switch_program
+from support.launcher import Launcher
 from support.real import LabLauncher, Settings
-from support.torch import built_plugin
+from support.torch import Plugin, built_plugin
 from support.wired import WIRE, Network, on_hosts, wired
 
 from patchgen.extras.lab import lab
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from support.launcher import Launcher
-    from support.torch import Plugin
-
-pytestmark = pytest.mark.integration
 
 HOSTS = ("zeus", "apollo")
 FAILED = 6

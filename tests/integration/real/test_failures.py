@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import signal
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support.chaos.wired import Wired
 from support.group_tests import EITHER
+from support.launcher import Rank
+from support.real import LabLauncher
 from support.torch import results
 from support.wired import LAN, WIRE, HostLauncher, on_hosts, wired_hosts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from support.launcher import Rank
-    from support.real import LabLauncher
-
-pytestmark = pytest.mark.integration
 
 WORLD = 2
 VICTIM = 1

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from support.real import LabLauncher
 from support.torch import results
 from support.wired import WIRE, on_hosts, wired
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.real import LabLauncher
-
-pytestmark = pytest.mark.integration
 
 SIZES = [1, 257, 100_003]
 NOBODY = "02:00:00:00:00:99"

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.real import FAULTS, Settings, compiled, programs
 from support.torch import REPOSITORY
 
 from patchgen.extras.lab import lab
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from patchgen.system.process import CompletedRun
-
-pytestmark = pytest.mark.integration
+from patchgen.system.process import CompletedRun
 
 JOBS = 1000
 LIMIT = "60"  # seconds for one job

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import cluster, switch_program
 from support.configs import with_values
 from support.hosts import joined
 from support.page_hosts import ADDRESSES, INTERFACE, PageHosts, make_environment, own_blocks
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.torch import Plugin
-
-pytestmark = pytest.mark.integration
+from support.torch import Plugin
 
 SWITCH, CONFIG = (block.text for block in own_blocks(__file__))
 MACHINE = {"machine": "10.0.0.254"}

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import pytest
-from support.real import one_file
+from support.real import LabLauncher, one_file
 from support.restarts import WORLD, by_run, by_torchrun, check_goes_on, plan_kills
 from support.sml_controller import controlled_lab
-
-if TYPE_CHECKING:
-    from support.real import LabLauncher
-
-pytestmark = pytest.mark.integration
 
 SEED = 4
 

@@ -21,8 +21,6 @@ from support.torch import checked, results
 
 from patchgen.extras.lab import lab
 
-pytestmark = pytest.mark.integration
-
 SIZES = [1, 257, 12_345, 1_000_003]
 LATE = lab.Faults(loss=0.02, duplicate=0.02, delay=50, seed=1)
 

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import graft as graft_support
+from support.graft import Fake
 
 from patchgen.errors import ToolError, TreeError
 from patchgen.extras.train.job import Job
-from patchgen.extras.train.setup import prepare
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.graft import Fake
-
-    from patchgen.extras.train.setup import Setup
-
-pytestmark = pytest.mark.integration
+from patchgen.extras.train.setup import Setup, prepare
 
 
 @pytest.fixture

@@ -11,17 +11,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from support import command, memif_worker, quick_torch, switch_program
 from support.waiting import ENOUGH, descendants, has_ended, until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-pytestmark = pytest.mark.integration
 
 TESTS = Path(memif_worker.__file__).parents[1]
 PACKETS = 40

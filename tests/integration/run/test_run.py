@@ -8,9 +8,10 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from support import programs, quick_torch
@@ -19,11 +20,6 @@ from support.waiting import ENOUGH, has_ended, until
 
 from patchgen.core.library.config import compose_simulated
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-pytestmark = pytest.mark.integration
 
 STOCK = ("--way", "stock")
 TRAIN = programs.read("train")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.serving import Served, serving
 from support.shared import once
 
 from patchgen.extras.lab.simulator import aggregator
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SANITIZED = "-O0 -g1 -Werror -fsanitize=address,undefined -fno-sanitize-recover=all"
 

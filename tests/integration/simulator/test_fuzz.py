@@ -7,11 +7,10 @@ import os
 import random
 import socket
 import struct
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-import pytest
 from support.fuzz import FIRST, INPUTS, NUMBERS, spoil
-from support.serving import serving
+from support.serving import Served, serving
 from support.simulator import (
     DATA,
     EXPONENTS,
@@ -19,19 +18,13 @@ from support.simulator import (
     HELLO,
     JOB,
     REFUSED,
+    Home,
+    Job,
     frame,
     hello,
     job,
 )
 from support.waiting import ENOUGH
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.serving import Served
-    from support.simulator import Home, Job
-
-pytestmark = pytest.mark.integration
 
 ROUND = 50
 """Inputs after which a session of honest workers runs where the others are."""

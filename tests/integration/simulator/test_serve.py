@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import shlex
 import signal
 import socket
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from support.serving import serving
+from numpy.typing import NDArray
+from support.serving import Served, serving
 from support.simulator import (
     FAILED,
     HEADER,
     JOB,
     REFUSED,
     WELCOME,
+    Home,
     fixed_point_sum,
     hello,
     job,
@@ -27,13 +30,6 @@ from support.simulator import (
 )
 from support.trees import tool
 from support.waiting import ENOUGH, until
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from support.serving import Served
-    from support.simulator import Home
-
-pytestmark = pytest.mark.integration
 
 KEEPALIVE = "02"  # of a connection's timer, in /proc/net/tcp
 
@@ -132,6 +128,26 @@ def test_its_end_fails_the_workers(driver: Path, tmp_path: Path, served: Served)
         served.end()
         assert group[0].ask("wait") == "FAILED"
         assert "the aggregator has stopped" in group[0].errors
+
+
+def test_a_name_with_both_families(driver: Path, cache: Path, tmp_path: Path) -> None:
+    """It listens at both addresses, and a worker finds the one at which somebody listens."""
+    names = tmp_path / "hosts"
+    names.write_text("::1 both\n127.0.0.1 both\n127.0.0.1 both\n")
+    mapped = [] if os.geteuid() == 0 else ["--map-root-user"]
+    renamed = ["unshare", *mapped, "--mount", "sh", "-c"]
+    renamed += [f'mount --bind {names} /etc/hosts && exec "$@"', "sh"]
+    with serving(cache, tmp_path / "both", 2, *renamed, host="both") as served:
+        port = int(served.address.rpartition(":")[2])
+        for address in ("127.0.0.1", "::1"):
+            socket.create_connection((address, port), timeout=ENOUGH).close()
+    named = tmp_path / "named"
+    named.write_text(f"#!/bin/sh\nexec {shlex.join([*renamed, str(driver)])}\n")
+    named.chmod(0o755)
+    with serving(cache, tmp_path / "one", 2) as served:
+        address = f"both:{served.address.rpartition(':')[2]}"
+        with job(named, tmp_path, 2, aggregator=address) as group:
+            group.start()
 
 
 FIRST_JOB = HEADER.pack(JOB, 16, 0)

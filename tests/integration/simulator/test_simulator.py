@@ -9,10 +9,10 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from support.simulator import (
     ANSWER_S,
     CPP,
@@ -20,6 +20,8 @@ from support.simulator import (
     SANITIZERS,
     STRICT,
     WELCOME,
+    Home,
+    Job,
     Worker,
     fixed_point_sum,
     hello,
@@ -34,12 +36,6 @@ from patchgen.extras.lab import simulator
 from patchgen.extras.lab.simulator import install
 from patchgen.system.ports import free_port
 from patchgen.system.process import run
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from support.simulator import Home, Job
-
-pytestmark = pytest.mark.integration
 
 MIB = 2**20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.source import GITHUB, World, serve, stalled
@@ -13,11 +13,6 @@ from support.trees import FLAGS, git, tool
 from support.waiting import read_rest
 
 from patchgen.core import source
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 GLOO, INNER, TBB = "third_party/gloo", "third_party/gloo/deps/inner", "third_party/tbb"
 

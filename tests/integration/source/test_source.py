@@ -17,8 +17,6 @@ from support.source import GITHUB, World, serve, serve_files, stalled
 from support.trees import FLAGS, git, tool
 from support.waiting import ENOUGH, read_rest, read_until
 
-pytestmark = pytest.mark.integration
-
 HOSTILE = """
 [core]
     autocrlf = true

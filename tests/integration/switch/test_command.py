@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support import switch_program
@@ -16,12 +17,6 @@ from support.switch_clients import CONNECTED, MemifClient
 from support.trees import tool
 from support.unprivileged import directory
 from support.waiting import ENOUGH, until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 PROTOBUF = "Name: protobuf\nDescription: here\nVersion: 3\nLibs: -lprotobuf\n"
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import grpc
 import pytest
 from support.switch_clients import Controller
 from support.switch_model import IP, MAC, Packet
+from support.switch_program import Switch, Switches
 from support.switch_traces import ADDRESSES
 from support.waiting import until
-
-if TYPE_CHECKING:
-    from support.switch_program import Switch, Switches
 
 BROADCAST, BARRIER, UDP = "Sync/Broadcast", "Sync/Barrier", "Session/UdpSession"
 

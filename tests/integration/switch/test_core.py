@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from support.switch_core import SANITIZED, compiled, mutants, output
+from support.switch_core import SANITIZED, Change, compiled, mutants, output
 from support.switch_model import AGAIN, COMPLETE, FOREIGN, KNOWN, MALFORMED, SUMMED
-from support.switch_traces import traces
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.switch_core import Change
-    from support.switch_traces import Traces
+from support.switch_traces import Traces, traces
 
 SEEDS = 1000  # two traces of each
 FEW = 60  # of them show each of the mutants

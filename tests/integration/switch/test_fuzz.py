@@ -9,22 +9,15 @@ import socket
 import struct
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import grpc
-import pytest
 from support.fuzz import FIRST, INPUTS, NUMBERS, spoil
 from support.switch_clients import ACK, CONNECTED, DISCONNECT, HELLO, MemifClient, encoded
 from support.switch_model import Model, Packet
-from support.switch_program import Switch
+from support.switch_program import Switch, Switches
 from support.switch_traces import ADDRESSES
 from support.unprivileged import directory
 from support.waiting import ENOUGH, until
-
-if TYPE_CHECKING:
-    from support.switch_program import Switches
-
-pytestmark = pytest.mark.integration
 
 BATCH = 50  # calls at a time; those that wait for others take a moment
 METHODS = (

@@ -8,17 +8,15 @@ import struct
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable
+from typing import Callable
 
 import numpy as np
 import pytest
 from support.switch_clients import DISCONNECT, MemifClient
 from support.switch_model import Model, Packet
+from support.switch_program import Switch, Switches
 from support.switch_traces import ADDRESSES
 from support.waiting import until
-
-if TYPE_CHECKING:
-    from support.switch_program import Switch, Switches
 
 
 def packet(rank: int, slot: int = 0, number: int = 0, elements: int = 64, half: int = 0) -> bytes:

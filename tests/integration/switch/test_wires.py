@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-import pytest
 from support.chaos.wired import Wired
 from support.torch import REPOSITORY
 from support.wired import wired_hosts
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 PROGRAM = [sys.executable, str(REPOSITORY / "tests" / "payload" / "datagrams.py")]
 PLACE = ["10.83.81.2", "9999"]  # the second host's wire

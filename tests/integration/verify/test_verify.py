@@ -11,8 +11,10 @@ import signal
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import real as real_library
@@ -22,12 +24,6 @@ from support.waiting import ENOUGH, read_rest, until
 
 from patchgen.core.library.config import compose_simulated
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-pytestmark = pytest.mark.integration
 
 # A torch of its own that is the interpreter's with a graft before it, and the report module in it.
 SHIM = """
@@ -321,12 +317,6 @@ def test_an_interpreter_without_torch() -> None:
     assert done.code == 6
     assert f"{sys.executable} has no torch; install one" in done.failed["torch imports"]
     assert list(done.checks) == ["torch imports"]
-
-
-def test_a_program_that_is_no_interpreter() -> None:
-    told = verify("true").failed["torch imports"]
-    assert "is no Python interpreter (gave no answer); give the path of one" in told
-    assert verify("no-such-program").code == 2
 
 
 def compiled(path: Path, code: str, *arguments: str) -> None:

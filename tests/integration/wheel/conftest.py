@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from support import build
+from support.build import Site
 from support.simulator import plain_prefix
-
-if TYPE_CHECKING:
-    from support.build import Site
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,6 @@ from support.waiting import ENOUGH, has_ended, read_rest, read_until, until
 from patchgen.core.patch import render
 from patchgen.core.wheel.payload import enclosure
 
-pytestmark = pytest.mark.integration
-
 STAGES = ("lock", "source", "env", "patch", "compile", "wheel", "verify")
 TEST_PROGRAM = "torch/bin/third_party_test"
 
@@ -96,9 +94,6 @@ def test_a_wheel_and_where_it_came_from(first: FirstBuild, built: Site) -> None:
     patch = built.output / "switchml_pytorch.patch"
     assert materials[patch.name] == {"sha256": digest(patch)}
     assert "torch==1.13.2+switchml\n" in (built.output / "constraints.txt").read_text()
-    bill = json.loads(Path(f"{wheel}.cdx.json").read_text())
-    named = {part["name"] for part in bill["components"]}
-    assert {"pytorch", "tiny", "libswitchml-client.a", "python", "cmake", "libc6"} <= named
 
 
 def test_a_second_run_does_nothing(built: Site) -> None:

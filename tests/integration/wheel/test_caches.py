@@ -9,17 +9,12 @@ import re
 import shutil
 import subprocess
 import threading
-from typing import TYPE_CHECKING, Callable
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Callable
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.build import Site
-
-pytestmark = pytest.mark.integration
+from support.build import Site
 
 MOST_MISSED = 0.05
 Count = Callable[[], "tuple[int, int]"]

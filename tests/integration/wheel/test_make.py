@@ -6,16 +6,11 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support import build
+from support.build import Site
 from support.waiting import ENOUGH
-
-if TYPE_CHECKING:
-    from support.build import Site
-
-pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[3]
 

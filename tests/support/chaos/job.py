@@ -8,16 +8,12 @@ import signal
 import struct
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from support.launcher import Launcher, Rank
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from support.launcher import Started
+from support.launcher import Launcher, Rank, Started
 
 _PROGRESS = struct.Struct("6q")
 

@@ -7,13 +7,10 @@ import ctypes
 import os
 import re
 import time
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from support.waiting import descendants
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
 
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _LISTENS = "0A"  # in /proc/net/tcp

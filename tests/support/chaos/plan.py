@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 KILL_SWITCH = "the switch is killed"
 STOP_SWITCH = "the switch is stopped"

@@ -8,10 +8,7 @@ import random
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 _READ = 1 << 14  # bytes
 _AGAIN = (0.02, 0.2)  # seconds until TCP has sent again what was lost

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from support.chaos.job import Starter
 from support.chaos.plan import SECONDS, plan
 from support.chaos.running import Chaos
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from support.chaos.switches import Simulated
-    from support.chaos.wired import Wired
-    from support.launcher import Launcher
+from support.chaos.switches import Simulated
+from support.chaos.wired import Wired
+from support.launcher import Launcher
 
 SHORT = 5
 """Events of a run that is part of `make test`."""

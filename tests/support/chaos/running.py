@@ -7,26 +7,21 @@ import itertools
 import signal
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from support.chaos import plan as plans
 from support.chaos.job import Attempt, Progress, Starter, Work
 from support.chaos.leftovers import Leftovers
+from support.chaos.plan import Event
+from support.chaos.switches import Simulated
+from support.chaos.wired import Wired
 from support.launcher import Launcher
 from support.waiting import ENOUGH
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    from support.chaos.plan import Event
-    from support.chaos.switches import Simulated
-    from support.chaos.wired import Wired
 
 # Seconds without a step, of ranks that nothing keeps from it. Where a rank is killed while they
 # connect, Gloo tries it for several times the group's timeout, and rank 0 waits for the others.

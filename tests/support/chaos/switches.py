@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from support.chaos.relay import Relay
 from support.serving import Served, behind, serving
 from support.waiting import has_ended
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 
 class Simulated:

@@ -5,16 +5,11 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from support import sml_controller
-from support.wired import CONTROLLER, PORT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from support.wired import Network
+from support.wired import CONTROLLER, PORT, Network
 
 _JOINS, _SESSIONS = 50099, 50100
 """Ports of SwitchML's controller, and of the switch's own, which lets it add a worker."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import click
 import pytest
@@ -11,9 +11,6 @@ from click.testing import CliRunner
 
 from patchgen.cli import SECTIONS, main
 from patchgen.cli.console import progress
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LOGGER = logging.getLogger("patchgen.anything")
 

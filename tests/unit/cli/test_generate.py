@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 HEAVY = {
     "difflib", "logging", "packaging.version", "patchgen.core.patch.state",

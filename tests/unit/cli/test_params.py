@@ -5,7 +5,19 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from patchgen.cli import main
+from patchgen.cli import main, params
+from patchgen.errors import OptionsError
+
+
+def test_without_a_home_the_cache_has_to_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    with pytest.raises(OptionsError, match="--cache or XDG_CACHE_HOME"):
+        params.cache(None)
+    assert params.cache("/named") == "/named"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
+    assert params.cache(None) == "/xdg/switchml-patch"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from support.metrics import page
@@ -16,10 +17,6 @@ from patchgen.cli.watching import watched
 from patchgen.errors import OptionsError
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.start import Line
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 
 class Terminal(io.StringIO):

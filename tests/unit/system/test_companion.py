@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.waiting import ENOUGH, has_ended, until
@@ -15,9 +15,6 @@ from support.waiting import ENOUGH, has_ended, until
 from patchgen.errors import ToolError
 from patchgen.system.companion import beside
 from patchgen.system.process import Program
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Is ready at once; at its end it writes a file, and takes its time for that.
 SERVER = """

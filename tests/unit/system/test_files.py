@@ -6,17 +6,13 @@ import signal
 import stat
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.waiting import read_rest
 
 from patchgen.errors import FileError
 from patchgen.system import files
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 PARENT = """
 import time

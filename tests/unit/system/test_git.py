@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.trees import git as run_git
@@ -13,9 +13,6 @@ from support.waiting import ENOUGH, has_ended, until
 from patchgen.errors import FileError, ToolError
 from patchgen.system import objects
 from patchgen.system.git import Git, GitError, Submodule, environment
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Git:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import unprivileged
 
 from patchgen.errors import FileError
 from patchgen.system import outputs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_what_can_be_written_stays_as_it_is(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,9 +11,6 @@ from patchgen.errors import FileError, OptionsError
 from patchgen.system import statement
 from patchgen.system.files import Artifact
 from patchgen.system.statement import Provenance
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MADE = Provenance(
     kind="graft",

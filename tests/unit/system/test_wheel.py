@@ -6,16 +6,13 @@ import os
 import stat
 import zipfile
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.wheelhouse import Entry, Fake, digest, listing, zipped
 
 from patchgen.errors import FileError, TreeError
 from patchgen.system.wheel import normalise
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EPOCH = 1607370004  # 2020-12-07 19:40:04 UTC
 FAKE = Fake("torch", "1.7.1+switchml", files={"torch/lib/b.so": "b" * 3000000, "torch/a.py": ""})

@@ -31,7 +31,6 @@ CHECKS: tuple[Callable[[Facts], Iterable[Check]], ...] = (
     programs.check_git,
     programs.check_nvcc,
     python.check_interpreter,
-    python.check_tool,
     room.check_environment,
     room.check_machine,
     homes.check_driver,

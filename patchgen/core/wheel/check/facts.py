@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.patch.limits import BLAS, EXIT
-from patchgen.core.wheel import sbom
 from patchgen.core.wheel.check import configure
 from patchgen.core.wheel.check.client import find_client
 from patchgen.core.wheel.check.tools import Tools, uses_cuda
@@ -62,8 +61,6 @@ class Facts:
     """Answers of that interpreter."""
     configured: Configuration | ToolError | None = None
     """Answers of switchml.cmake; None without cmake."""
-    bills: ToolError | None = None
-    """Reason why no bill of materials can be written."""
 
     @property
     def limits(self) -> Limits:
@@ -143,14 +140,6 @@ def _ask_python(tools: Tools) -> Interpreter | ToolError | None:
     return tools.ask_interpreter(tools.request.path(tools.interpreter), packages)
 
 
-def _try_bills(_: Tools) -> ToolError | None:
-    try:
-        sbom.require()
-    except ToolError as error:
-        return error
-    return None
-
-
 _PROBES: Mapping[str, Callable[[Tools], object]] = {
     "configured": configure.run,
     "cmake": lambda tools: tools.ask_version(tools.cmake),
@@ -164,6 +153,5 @@ _PROBES: Mapping[str, Callable[[Tools], object]] = {
     "locked": lambda tools: tools.locked,
     "has_compiler": lambda tools: tools.has_compiler,
     "has_make": lambda tools: tools.find("make") is not None,
-    "bills": _try_bills,
 }
 """Probe of each fact."""

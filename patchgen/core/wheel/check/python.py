@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from patchgen import __version__
 from patchgen.core.patch.limits import EXIT, plain
 from patchgen.core.wheel.check.advice import relock
 from patchgen.core.wheel.check.facts import list_packages
@@ -50,11 +49,6 @@ def check_interpreter(facts: Facts) -> Iterable[Check]:
         *_exit(limits, found.version, advice),
         *_check_packages(facts, found.version, found.packages, f"run: {path} -m pip install"),
     ]
-
-
-def check_tool(facts: Facts) -> Iterator[Check]:
-    """Checks what `build` itself imports."""
-    yield Check("switchml-patch", (str(facts.bills),) if facts.bills else (), __version__)
 
 
 def _locked(facts: Facts) -> Iterator[Check]:

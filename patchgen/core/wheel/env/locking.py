@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from patchgen.core.wheel.env import lockfile, solve, spec
 from patchgen.core.wheel.env.lockfile import Lock
 from patchgen.errors import OptionsError
+from patchgen.system import outputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,9 @@ def make_lock(
     specs = environment.dependencies
     names = ", ".join(channel.name for channel in used)
     _LOGGER.info("solving %d dependencies for %s from %s", len(specs), platform, names)
-    packages = solve.solve(specs, used, platform, assumed, os.path.join(cache, "repodata"))
+    repodata = os.path.join(cache, "repodata")
+    outputs.make_cache(repodata)
+    packages = solve.solve(specs, used, platform, assumed, repodata)
     unknown = sorted(set(environment.link_scripts) - {package.name for package in packages})
     if unknown:
         raise OptionsError(

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from patchgen.errors import FileError, PatchgenError, ToolError, TreeError, file_errors
+from patchgen.system import outputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,6 +80,7 @@ async def _fetch(package: Package, store: str, client: Client) -> tuple[str, str
     if await asyncio.to_thread(_problem, package, path) is None:
         return path, "had"
     with file_errors():
+        outputs.make_cache(store)
         os.makedirs(directory, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=directory, suffix=".part")
         os.close(descriptor)

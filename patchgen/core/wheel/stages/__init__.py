@@ -7,7 +7,7 @@ for what an earlier run has made of the same inputs. Where there is nothing of i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from patchgen.core.wheel.stages import (
     archive,
@@ -21,16 +21,8 @@ from patchgen.core.wheel.stages import (
 from patchgen.core.wheel.values import Built
 
 if TYPE_CHECKING:
-    from typing import Callable
-
-    from typing_extensions import Concatenate, ParamSpec
-
     from patchgen.core.wheel.request import BuildRequest
     from patchgen.core.wheel.session import Session
-
-    P = ParamSpec("P")
-
-T = TypeVar("T")
 
 CHECKED = frozenset({"source", "env", "patch", "compile"})
 """Stages that begin only if nothing that a build needs is missing."""
@@ -44,15 +36,11 @@ def list_names(request: BuildRequest) -> tuple[str, ...]:
 
 def run_all(session: Session) -> Built:
     """Runs all stages, and hands on the results."""
-
-    def run(stage: Callable[Concatenate[Session, P], T], *results: P.args, **named: P.kwargs) -> T:
-        return stage(session, *results, **named)
-
-    locked = run(lock.make_lock) if session.request.python is None else None
-    fetched = run(source.fetch_source)
-    env = run(environment.make_environment, locked)
-    patched = run(patch.apply_patch)
-    compiled = run(objects.compile_objects, fetched, env, patched)
-    wheel = run(archive.pack_wheel, fetched, env, compiled)
-    verified = run(verification.verify_wheel, env, wheel)
-    return Built(locked, fetched, env, patched, compiled, wheel, verified)
+    locked = lock.make_lock(session) if session.request.python is None else None
+    fetched = source.fetch_source(session)
+    env = environment.make_environment(session, locked)
+    patched = patch.apply_patch(session)
+    compiled = objects.compile_objects(session, fetched, env, patched)
+    wheel = archive.pack_wheel(session, fetched, env, compiled)
+    verified = verification.verify_wheel(session, env, wheel)
+    return Built(fetched, env, patched, compiled, wheel, verified)

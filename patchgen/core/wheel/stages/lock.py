@@ -23,6 +23,7 @@ def make_lock(session: Session) -> Lock:
     try:
         env.require()
     except ToolError as error:
+        session.begin("lock")  # which ends a plan; that has a row for what is missing
         raise ToolError(f"{error}; or --python PYTHON builds without an environment") from None
     from patchgen.core.wheel.env import lockfile, locking
 

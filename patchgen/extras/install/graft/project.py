@@ -11,7 +11,7 @@ from patchgen.errors import OptionsError
 from patchgen.extras.install.graft.sources import GLOO, gloo_directory
 from patchgen.extras.install.payload import graft_hook
 from patchgen.system import paths
-from patchgen.system.native import modules as cmake
+from patchgen.system.native import cmake
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Variables of torch for a rank that srun or mpirun has started, which name them in another way.
+"""Variables of torch for a rank of srun or of an mpirun, which name them in another way.
 
 Named _launch.py in the plugin, and switchml_launch.py beside sitecustomize.py. Runs under Python
 3.6 and newer, and imports nothing of this package.
@@ -8,11 +8,11 @@ import os
 import re
 
 # A task's rank, the tasks of the step, and the same within its node.
+_OWN = tuple("{}_COMM_WORLD_" + name for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"))
 _MPIRUN = (
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_COMM_WORLD_SIZE",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    *(tuple(name.format(vendor) for name in _OWN) for vendor in ("OMPI", "MV2")),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),  # MPICH and Intel MPI
+    ("PMIX_RANK", "", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),  # PMIx tells no size
 )
 _SRUN = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE")
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
@@ -24,11 +24,15 @@ _PSEUDO_STEPS = 0xFFFFFFF0  # SLURM's numbers for scripts and shells, which are 
 def missing(environ: "dict[str, str]") -> "dict[str, str]":
     """Variables of torch that are not set, where a launcher gives the same under another name."""
     # In a job of SLURM, a rank of mpirun also has the variables of the script that calls it, or of
-    # the step by which mpirun starts its daemons on the other nodes.
-    if _MPIRUN[0] in environ and _MPIRUN[1] in environ:
-        given = {name: environ.get(other, "") for name, other in zip(NAMES, _MPIRUN)}
+    # the step by which mpirun starts its daemons on the other nodes. A task of srun may have the
+    # rank and the size of mpirun, but no local rank.
+    is_task = _is_task(environ)
+    needed = slice(3 if is_task else 2)
+    names = next((one for one in _MPIRUN if {*environ, ""}.issuperset(one[needed])), None)
+    if names:
+        given = {name: environ.get(other, "") for name, other in zip(NAMES, names)}
         lists = _NODES[1:]
-    elif _is_task(environ):
+    elif is_task:
         given = {name: environ.get(other, "") for name, other in zip(NAMES, _SRUN)}
         given["LOCAL_WORLD_SIZE"] = tasks_of_node(environ)
         lists = _NODES

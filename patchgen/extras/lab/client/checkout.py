@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from patchgen.core.source.survey import find_obstacle, list_changes
 from patchgen.errors import OptionsError, TreeError, file_errors
 from patchgen.extras.lab.client import mends
 from patchgen.system import lock, paths
-from patchgen.system.git import Git, directory_of, is_repository
+from patchgen.system.git import Git, directory_of, head, is_repository
 
 if TYPE_CHECKING:
     from patchgen.core.source.places import Places
@@ -91,18 +92,40 @@ def _verify(git: Git, repository: Repository) -> None:
         raise TreeError("\n".join([*wrong, "nothing of this is changed; give a new directory"]))
 
 
-def find_reference(directory: str) -> str:
-    """Finds a clone that the user named; returns its absolute path.
+def find_reference(directory: str, commit: str = mends.COMMIT) -> str:
+    """Finds a clone that the user named, and that has the commit; returns its absolute path.
 
     Raises:
         OptionsError: it is none.
+        TreeError: it lacks the commit.
     """
     path = os.path.abspath(directory)
     if not is_repository(path):
         raise OptionsError(
             f"{directory}: not a git repository; make one with: switchml-patch client source -o DIR"
         )
+    if Git().lacking(commit, directory_of(path) or path) is None:
+        raise TreeError(
+            f"{directory}: has no commit {commit}{_about_head(path)}; get it with: "
+            f"git -C {shlex.quote(path)} fetch {URL} {commit}"
+        )
     return path
+
+
+def _about_head(path: str) -> str:
+    at = head(paths.from_native(path))
+    return f", HEAD is {at.commit or at.problem}" if at else ""
+
+
+def list_ignored(path: str, commit: str) -> list[str]:
+    """Lists what of a clone is not in the commit that is read from it: HEAD and local changes."""
+    at = head(paths.from_native(path))
+    if at is None:  # it has no work tree
+        return []
+    repository = Repository(path, "", (), directory_of(path) or path, commit, URL, NAME)
+    changes = [f"{one.path}: {one.found}" for one in list_changes(Git(), repository)]
+    other = [f"{repository.printable}{_about_head(path)}"] if at.commit != commit else []
+    return [f"{line}; {commit} is taken, as it was committed" for line in [*other, *changes]]
 
 
 def read_sources(origin: CommitOrigin, part: str = mends.LIBRARY) -> dict[str, bytes]:

@@ -32,6 +32,7 @@ def read(original: Original, means: Means) -> Rebuildable:
         dpdk_home=named.get("DPDK_HOME", ""),
         grpc_home=named.get("GRPC_HOME", ""),
         cxx11_abi=original.choice("request.cxx11_abi"),
+        commit=original.provenance.find_digest(checkout.NAME) or mends.COMMIT,
     )
 
     def find_mends() -> Mapping[str, str]:
@@ -43,16 +44,9 @@ def read(original: Original, means: Means) -> Rebuildable:
         return {}
 
     def build(directory: str, _: str) -> str:
-        sources = checkout.read_sources(checkout.CommitOrigin(means.cache, means.places))
+        origin = checkout.CommitOrigin(means.cache, means.places, commit=request.commit)
+        sources = checkout.read_sources(origin)
         building.install(request, sources, paths.from_native(directory), environ)
         return os.path.join(directory, homes.ARCHIVE)
 
-    commit = {"commit": original.provenance.find_digest(checkout.NAME) or ""}
-    return Rebuildable(
-        (
-            need_compiler(original, environ),
-            Need("mends", {}, find_mends),
-            Need(checkout.NAME, commit, lambda: {"commit": request.commit}),
-        ),
-        build,
-    )
+    return Rebuildable((need_compiler(original, environ), Need("mends", {}, find_mends)), build)

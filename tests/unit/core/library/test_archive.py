@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import unprivileged
@@ -12,9 +12,6 @@ from patchgen.core.library.homes import MODULE
 from patchgen.core.wheel.check import homes
 from patchgen.core.wheel.check.client import find_client
 from patchgen.options import resolve
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENTRY = b"_ZN8switchml7Context11GetInstanceEv\0"
 MARKS = {

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
 
 import pytest
 
 from patchgen.core.library import config
 from patchgen.core.library.config import compose_simulated
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_values_as_boost_reads_them() -> None:
@@ -108,9 +105,9 @@ def test_every_value_says_what_it_does() -> None:
 # ---- around a software switch
 
 
-def compose_lab(rank: int, **given: Any) -> config.Config:
+def compose_lab(rank: int) -> config.Config:
     device = f"net_memif0,socket=/place/port-{rank},"
-    return config.read(config.compose_lab(device, 4711, rank=str(rank), cores="1", **given))
+    return config.read(config.compose_lab(device, 4711, rank=str(rank), cores="1", timeout=3))
 
 
 def test_it_sums_and_each_rank_has_its_own_port_and_address() -> None:
@@ -120,7 +117,7 @@ def test_it_sums_and_each_rank_has_its_own_port_and_address() -> None:
         assert "--no-huge" in shlex.split(rank.values["backend.dpdk.extra_eal_options"])
     for key in ("backend.dpdk.worker_ip", "backend.dpdk.extra_eal_options"):
         assert len({rank.values[key] for rank in ranks}) == 3
-    for key in ("general.controller_port", "backend.dpdk.worker_port"):
+    for key in ("general.controller_port", "general.timeout", "backend.dpdk.worker_port"):
         assert len({rank.values[key] for rank in ranks}) == 1
 
 
@@ -129,16 +126,3 @@ def test_dpdk_gets_its_options_as_words() -> None:
     assert shlex.split(options) == options.split(" ")
     assert "socket=/place/port-1," in options
     assert "--in-memory" not in options  # does not go with --no-huge
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "key"),
-    [
-        ("threads", 2, "num_worker_threads"),
-        ("outstanding", 32, "max_outstanding_packets"),
-        ("packet_numel", 64, "packet_numel"),
-        ("timeout", 3, "timeout"),
-    ],
-)
-def test_what_can_be_chosen(name: str, value: int, key: str) -> None:
-    assert compose_lab(0, **{name: value}).values[f"general.{key}"] == str(value)

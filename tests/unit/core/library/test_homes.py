@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from patchgen.core.library import homes
 from patchgen.options import resolve
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SWITCHML = ["include/switchml/context.h", "lib/libswitchml-client.a"]
 GRPC = ["lib/pkgconfig/protobuf.pc", "lib/pkgconfig/grpc++.pc"]

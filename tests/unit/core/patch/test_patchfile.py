@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from glob import glob
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from patchgen import templates
 from patchgen.core.patch import patchfile, pins, render
 from patchgen.errors import OptionsError
 from patchgen.options import resolve
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PINS = pins.shipped()
 OPTIONS = resolve({"dpdk": True, "mlx5": True, "switchml_home": "/a \udcff ü"}, {}, "/dev-root")
@@ -41,6 +38,8 @@ def test_what_was_not_written_by_build_is_refused() -> None:
     ]:
         with pytest.raises(OptionsError, match=reason):
             patchfile.read(text, PINS, "f")
+    with pytest.raises(OptionsError, match=r"written by version 0\.0"):
+        patchfile.read(old, PINS[1:], "f")
     with pytest.raises(OptionsError, match="no pin here"):
         patchfile.read(content, PINS[1:], "f")
 

@@ -52,6 +52,19 @@ def test_what_is_not_a_record(change: dict[str, object]) -> None:
     assert record.parse(f"{record.PREFIX}{json.dumps(data)}\n".encode()) is None
 
 
+def test_flags_that_are_not_known_or_not_there_are_not_set() -> None:
+    options = resolve({"dpdk": True}, {}, "/x")
+    data = {**json.loads(record.dump(options, PIN)), "later": True}
+    del data["rdma"]
+    line = f"{record.PREFIX}{json.dumps(data)}\n".encode()
+    assert record.parse(line) == record.Record(PIN.name, __version__, options)
+
+
+def test_a_record_of_another_version_need_have_nothing_that_this_one_has() -> None:
+    line = f'{record.PREFIX}{{"pin": "v9", "version": "0.0", "later": 3}}\n'
+    assert record.parse(line.encode()) == record.Record("v9", "0.0", None)
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -2,16 +2,14 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from patchgen.core.patch import transaction
 from patchgen.core.patch.transaction import Change
 from patchgen.errors import FileError, TreeError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CHANGES = [Change("new", None, b"n"), Change("old", b"o", b"O"), Change("gone", b"g", None)]
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from patchgen.core.source import places
 from patchgen.core.source.places import Places, Remote
 from patchgen.errors import OptionsError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TBB = "https://github.com/01org/tbb"
 

@@ -6,19 +6,15 @@ import os
 import sys
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support.waiting import ENOUGH, has_ended
 
-from patchgen.core.verify.start import RankJob, number_ranks, start_ranks
+from patchgen.core.verify.start import RankEnds, RankJob, number_ranks, start_ranks
 from patchgen.errors import ToolError
 from patchgen.system.process import OUT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from patchgen.core.verify.start import RankEnds
 
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 UP = "import os, sys, time\nrank = os.environ['RANK']\nopen(f'{rank}.up', 'w').close()\n"

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from patchgen.core import verify
 from patchgen.core.verify import expected, libraries, summing
 from patchgen.core.verify.expected import Expected
-from patchgen.core.verify.subject import Answer, Subject, environment
+from patchgen.core.verify.subject import Answer, Event, Subject, environment
 from patchgen.errors import OptionsError
 from patchgen.system.checks import hold
 from patchgen.system.process import CompletedRun
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from patchgen.core.verify.subject import Event
 
 NAMES = {"one": "first", "two": "second"}
 FINE = CompletedRun(0, b"", b"")

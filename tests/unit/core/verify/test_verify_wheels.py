@@ -7,15 +7,12 @@ import hashlib
 import os
 import sys
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from patchgen.core.verify import expected, wheels
 from patchgen.errors import OptionsError, ToolError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAME = "torch-1.7.1+switchml-cp39-cp39-linux_x86_64.whl"
 RECORD = "torch-1.7.1+switchml.dist-info/RECORD"

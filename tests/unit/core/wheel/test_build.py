@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from patchgen.cli.build import build as command
 from patchgen.core import wheel as building
 from patchgen.core.patch import pins
-from patchgen.core.wheel.check import ACCEPTABLE
+from patchgen.core.wheel.check import ACCEPTABLE, CheckRequest
+from patchgen.core.wheel.session import Session
 from patchgen.errors import CheckError, InterruptedRun
 from patchgen.options import resolve
 from patchgen.system.checks import Check
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from patchgen.core.wheel.check import CheckRequest
-    from patchgen.core.wheel.session import Session
 
 FUNCTIONS = {
     "lock.make_lock": "lock",
@@ -77,7 +73,6 @@ def note(
         monkeypatch.setattr(f"patchgen.core.wheel.stages.{function}", noting(name))
     for name, stand_in in {
         "check_build": check,
-        "sbom.require": lambda: None,
         "environment.read_variables": lambda *_: {},
         "delivery.deliver": lambda _, built: notes.append(f"deliver {built.wheel}"),
     }.items():

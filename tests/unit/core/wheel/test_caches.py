@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from patchgen.core.wheel.caches import find_remote, list_variables
 from patchgen.core.wheel.payload import enclosure
 from patchgen.core.wheel.place import Place
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIXED = Place("/work", enclosure.PATH)
 OPEN = Place("/work", "/work", "refused")

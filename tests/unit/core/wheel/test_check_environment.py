@@ -3,7 +3,7 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,11 +15,7 @@ from patchgen.core.wheel.check.environment import LockedEnvironment, find_enviro
 from patchgen.core.wheel.check.facts import Facts
 from patchgen.errors import ToolError
 from patchgen.options import resolve
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from patchgen.system.checks import Check
+from patchgen.system.checks import Check
 
 SHIPPED = pins.find("v1.7.1", pins.shipped())
 RECIPE = SHIPPED.recipe._replace(

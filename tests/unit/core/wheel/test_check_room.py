@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import unprivileged
@@ -8,9 +8,6 @@ from support import unprivileged
 from patchgen.core.patch.recipes import Recipe
 from patchgen.core.wheel.check import room
 from patchgen.system import machine
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GIB = 1 << 30
 PETABYTE = 1 << 20  # GiB

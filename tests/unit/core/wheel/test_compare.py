@@ -3,7 +3,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.wheelhouse import Entry, zipped
@@ -11,9 +11,6 @@ from support.wheelhouse import Entry, zipped
 from patchgen.core.wheel.compare import Aspect, Contents, Difference, compare
 from patchgen.errors import OptionsError
 from patchgen.system.zips import BLOCK
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 A = [Entry("torch/__init__.py", b"import x\n"), Entry("torch/lib/x.so", b"\x7fELF?"), Entry("e")]
 

@@ -3,15 +3,12 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from patchgen.core.wheel import env
 from patchgen.errors import ToolError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_what_is_not_installed_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from patchgen.core.wheel.journal import Journal
 from patchgen.core.wheel.values import Configured, Objects, Verified, Wheel
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VALUES = (
     Configured("of the toolchain", "of the variables", "1.7.1+switchml"),

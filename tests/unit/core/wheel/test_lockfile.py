@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from patchgen.errors import OptionsError
 lockfile = pytest.importorskip(
     "patchgen.core.wheel.env.lockfile", reason="comes with the extra `env`"
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def entry(name: str, *needs: str, **other: object) -> dict[str, object]:

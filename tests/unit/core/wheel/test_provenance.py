@@ -3,18 +3,14 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from support.wheelhouse import COMMIT, GLOO, PROVENANCE
 
 from patchgen import __version__
-from patchgen.core.wheel.provenance import describe, write
+from patchgen.core.wheel.provenance import WheelInputs, describe, write
 from patchgen.system.files import measure
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from patchgen.core.wheel.provenance import WheelInputs
 
 
 def definition(provenance: WheelInputs = PROVENANCE) -> Any:  # JSON

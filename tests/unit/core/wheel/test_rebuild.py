@@ -8,9 +8,11 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from support import command
@@ -28,10 +30,6 @@ from patchgen.extras.lab import simulator
 from patchgen.system import statement
 from patchgen.system.files import measure
 from patchgen.system.statement import Provenance
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 KINDS = _list_kinds()
 TOOLCHAIN = {"compiler": "/usr/bin/c++", "programs": {"c++": "c++ 1.2.3"}}

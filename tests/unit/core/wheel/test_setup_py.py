@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from patchgen.core.wheel import diagnosis, place, setup_py
 from patchgen.errors import ToolError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from patchgen.core.wheel import toolchain
 from patchgen.errors import ToolError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def program(path: Path, says: str) -> str:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from patchgen.errors import FileError, OptionsError
 from patchgen.extras.accuracy import tensors
 from patchgen.extras.accuracy.methods import Block, cut
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 7.5
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+import resource
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from patchgen.core.patch import render
-from patchgen.extras.install.payload.doctor import config, legs, machine, measure, table
+from patchgen.extras.install.payload.doctor import address, config, legs, machine, measure, table
 from patchgen.extras.install.payload.doctor import rank as of_rank
 from patchgen.extras.install.payload.doctor.meeting import find_problem
 
 DOCS = Path(__file__).parents[4] / "docs"
-MOUNTED = "hugetlbfs /dev/hugepages hugetlbfs rw 0 0\n"
 DPDK = {"general.backend": "dpdk", "backend.dpdk.extra_eal_options": "--no-huge"}
 SOFTWARE = {
     "torch": "2.9.0", "switchml": "torch_switchml", "simulator": "False", "flags": "DPDK",
@@ -35,36 +37,185 @@ def looked(root: Path, files: dict[str, str], **values: str) -> list[tuple[str, 
     return [*machine.look(given, simulator=False, root=write(root, files))]
 
 
+KERNEL = "sys/kernel/mm/hugepages/hugepages-{}kB/free_hugepages"
+BIG, SMALL = 1 << 20, 2048  # kB
+V2 = {"proc/self/cgroup": "0::/job\n"}
+V1 = {"proc/self/cgroup": "4:memory:/x\n3:cpu,hugetlb:/job/part\n"}
+POOL = {"backend__dpdk__pool_size": "256", "general__num_worker_threads": "1"}  # less than a page
+
+
+def mount(size: str = "2M", point: str = "/dev/hugepages", rights: str = "rw") -> str:
+    return f"hugetlbfs {point} hugetlbfs {rights},relatime,pagesize={size} 0 0\n"
+
+
 def pages(free: dict[int, int], mounts: str) -> dict[str, str]:
-    place = "sys/kernel/mm/hugepages/hugepages-{}kB/free_hugepages"
+    """Files of a host with mounts, whose directories are there."""
+    points = [line.split()[1] for line in mounts.splitlines()]
     return {
         "proc/mounts": f"proc /proc proc rw 0 0\n{mounts}",
-        "sys/kernel/mm/hugepages/.keep": "",
-        **{place.format(size): f"{count}\n" for size, count in free.items()},
+        "proc/meminfo": f"Hugepagesize:    {SMALL} kB\n",
+        **{f"{point[1:]}/.keep": "" for point in points},
+        **{KERNEL.format(size): f"{count}\n" for size, count in free.items()},
     }
 
 
 @pytest.mark.parametrize(
-    ("free", "mounts", "found"),
+    ("free", "mounts", "options", "found"),
     [
-        ({2048: 512, 1048576: 4}, MOUNTED,
+        ({SMALL: 512, BIG: 4}, mount() + mount("1024M", "/huge"), "-m 256",
          ("ok", "huge pages free: 512 of 2048 kB, 4 of 1048576 kB")),
-        ({2048: 512}, "", ("bad", "no hugetlbfs is mounted")),
-        ({2048: 0}, MOUNTED, ("bad", "no huge page is free")),
+        ({SMALL: 512, BIG: 4}, mount(), "-m 256", ("ok", "huge pages free: 512 of 2048 kB")),
+        ({SMALL: 512}, "none /dev/hugepages hugetlbfs rw 0 0\n", "-m 256",
+         ("ok", "huge pages free: 512 of 2048 kB")),
+        ({BIG: 4}, mount(), "-m 256", ("bad", "no hugetlbfs is mounted for pages of 1048576 kB")),
+        ({BIG: 4}, mount(), "--in-memory", ("ok", "huge pages free: 4 of 1048576 kB")),
+        ({SMALL: 512}, "", "-m 256", ("bad", "no hugetlbfs is mounted for pages of 2048 kB")),
+        ({SMALL: 512}, mount(), "--huge-dir=/huge",
+         ("bad", "no hugetlbfs is mounted for pages of 2048 kB")),
+        ({SMALL: 512}, mount() + mount(point="/huge"), "--huge-dir /huge/",
+         ("ok", "huge pages free: 512 of 2048 kB")),
+        ({SMALL: 512}, mount(rights="ro"), "-m 256",
+         ("bad", "the hugetlbfs at /dev/hugepages cannot be written")),
+        ({SMALL: 0}, mount(), "-m 256", ("bad", "no huge page is free")),
+        ({SMALL: 1}, mount(), "-m 256",
+         ("bad", "huge pages free: 1 of 2048 kB; 256 MiB are needed")),
+        ({SMALL: 1}, mount(), "--socket-mem=1,2",
+         ("bad", "huge pages free: 1 of 2048 kB; 3 MiB are needed")),
+        ({SMALL: 1}, mount(), "", ("ok", "huge pages free: 1 of 2048 kB")),
     ],
 )  # fmt: skip
 def test_huge_pages(
-    tmp_path: Path, free: dict[int, int], mounts: str, found: tuple[str, str]
+    tmp_path: Path, free: dict[int, int], mounts: str, options: str, found: tuple[str, str]
 ) -> None:
     files = pages(free, mounts)
-    del files["sys/kernel/mm/hugepages/.keep"]
-    options = {"backend__dpdk__extra_eal_options": "-m 256"}
-    assert looked(tmp_path, files, **options) == [found]
+    assert looked(tmp_path, files, backend__dpdk__extra_eal_options=options, **POOL) == [found]
     assert looked(tmp_path, {}) == []  # not needed with --no-huge
 
 
+def test_what_the_pools_of_all_ranks_need(tmp_path: Path) -> None:
+    """Two of them for each thread, of pool_size packets."""
+    given = {"backend.dpdk.pool_size": "1024", "general.num_worker_threads": "2"}
+    root = write(tmp_path, pages({SMALL: 5}, mount()))
+    (one,) = machine.look(given, simulator=False, root=root)
+    (both,) = machine.look(given, simulator=False, ranks=2, root=root)
+    (usual,) = machine.look({}, simulator=False, root=root)
+    assert one == ("ok", "huge pages free: 5 of 2048 kB")
+    assert both == ("bad", "huge pages free: 5 of 2048 kB; 19 MiB are needed")
+    assert usual[1].endswith("; 4736 MiB are needed")
+
+
 def test_a_kernel_without_huge_pages(tmp_path: Path) -> None:
-    assert machine.look_at_pages(str(tmp_path)) == ("bad", "this kernel has no huge pages")
+    found = looked(tmp_path, {}, backend__dpdk__extra_eal_options="")
+    assert found == [("bad", "this kernel has no huge pages")]
+
+
+CGROUP2, CGROUP1 = "cg /sys/fs/cgroup cgroup2 rw 0 0\n", "cg /cg/huge cgroup rw,hugetlb 0 0\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({**V2, "sys/fs/cgroup/job/hugetlb.2MB.max": "0"}, 0),
+        ({**V2, "sys/fs/cgroup/job/hugetlb.2MB.max": "max",
+          "sys/fs/cgroup/hugetlb.2MB.max": "0"}, 0),
+        ({**V2, "sys/fs/cgroup/job/hugetlb.2MB.rsvd.max": "4194304",
+          "sys/fs/cgroup/job/hugetlb.2MB.rsvd.current": "2097152"}, 1),
+        ({**V2, "sys/fs/cgroup/job/hugetlb.1GB.max": "0"}, None),
+        ({**V2, "sys/fs/cgroup/other/hugetlb.2MB.max": "0"}, None),
+        ({**V1, "cg/huge/job/hugetlb.2MB.limit_in_bytes": "0"}, 0),
+        ({**V1, "cg/huge/hugetlb.2MB.limit_in_bytes": "9223372036854771712"}, None),
+        ({"proc/self/cgroup": "4:memory:/x\n", "cg/huge/x/hugetlb.2MB.limit_in_bytes": "0"}, None),
+    ],
+)  # fmt: skip
+def test_a_limit_of_the_control_group(
+    tmp_path: Path, files: dict[str, str], found: int | None
+) -> None:
+    host = pages({SMALL: 512}, mount() + CGROUP2 + CGROUP1)
+    values = {"backend__dpdk__extra_eal_options": "-m 256", **POOL}
+    (seen,) = looked(tmp_path, {**host, **files}, **values)
+    if found is None:
+        assert seen == ("ok", "huge pages free: 512 of 2048 kB")
+    else:
+        assert seen[0] == "bad"
+        assert seen[1].startswith(f"the control group leaves {found} of 2048 kB")
+
+
+@pytest.mark.parametrize("node", ["1", "0", "-1", ""])
+@pytest.mark.parametrize("by", ["card", "interface"])
+def test_pages_that_are_all_on_another_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: str, by: str
+) -> None:
+    monkeypatch.setattr(machine, "read_link", lambda _: (9000, True))
+    own = "sys/devices/system/node/node{}/hugepages/hugepages-2048kB/free_hugepages"
+    card, device = "sys/bus/pci/devices/0000:41:00.0", "sys/class/net/ens1/device"
+    files = {own.format(0): "512", own.format(1): "0", f"{card}/x": ""}
+    files[f"{card if by == 'card' else device}/numa_node"] = node
+    options = "-m 256" + (" -a 41:00.0" if by == "card" else "")
+    values = {
+        "backend__dpdk__extra_eal_options": options,
+        "backend__dpdk__worker_ip": "interface:ens1",
+    }
+    found = looked(tmp_path, {**pages({SMALL: 512}, mount()), **files}, **values, **POOL)
+    told = ("doubtful", "no huge page is free on node 1, where the card is")
+    assert (told in found) == (node == "1")
+
+
+def test_a_mount_that_is_real(tmp_path: Path) -> None:
+    """Read-only, in a namespace of its own; the size is what its own kernel writes."""
+    point = tmp_path / "huge"
+    write(tmp_path, {**pages({SMALL: 512}, ""), "huge/.keep": ""})
+    (tmp_path / "proc/mounts").unlink()
+    script = (
+        f"mount -t hugetlbfs -o ro,pagesize=2M none {point} && "
+        f"cat /proc/mounts >{tmp_path}/proc/mounts && mkdir -p {tmp_path}{tmp_path} && "
+        f"ln -s {point} {tmp_path}{point} && exec {sys.executable} -c "
+        "'import sys; from patchgen.extras.install.payload.doctor import pages; "
+        'print(*pages.look_at_pages([], 1, "", sys.argv[1]))\' '
+        f"{tmp_path}"
+    )
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, check=False
+    )
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        pytest.skip("needs root, to mount a hugetlbfs")
+    assert f"the hugetlbfs at {point} cannot be written" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("limit", "capabilities", "fails"),
+    [
+        (64 << 10, "0", True),
+        (64 << 10, "4000", False),
+        (256 << 10, "0", False),
+        (resource.RLIM_INFINITY, "0", False),
+    ],
+)
+@pytest.mark.parametrize(("backend", "needed"), [("rdma", 256), ("dpdk", 254)])
+def test_memory_that_cannot_be_locked(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: int,
+    capabilities: str,
+    backend: str,
+    needed: int,
+    *,
+    fails: bool,
+) -> None:
+    """A card that is accessed by ibverbs or VFIO needs it."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    driver = tmp_path / "sys/bus/pci/devices/0000:41:00.0/driver"
+    driver.parent.mkdir(parents=True)
+    driver.symlink_to("/sys/bus/pci/drivers/mlx5_core")
+    files = {**pages({SMALL: 1, BIG: 0}, ""), "proc/self/status": f"CapEff:\t{capabilities}\n"}
+    values = {
+        "general__backend": backend,
+        "backend__dpdk__extra_eal_options": "--no-huge -a 41:00.0",
+        "backend__dpdk__pool_size": "55",
+    }
+    seen = looked(tmp_path, files, **values, general__num_worker_threads="1")
+    told = [("bad", f"64 kB of memory may be locked, {needed} are needed")]
+    assert [one for one in seen if one[0] == "bad"] == (told if fails else [])
+    assert seen[0] == ("ok", "huge pages free: 1 of 2048 kB") or backend == "dpdk"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +268,8 @@ def test_cards(tmp_path: Path) -> None:
     place = tmp_path / "sys/bus/pci/devices/0000:41:00.0"
     place.mkdir(parents=True)
     (place / "driver").symlink_to("/sys/bus/pci/drivers/mlx5_core")
-    assert looked(tmp_path, {}, **options) == [
+    able = {"proc/self/status": "CapEff: 4000"}  # may lock memory
+    assert looked(tmp_path, able, **options) == [
         ("ok", "card 0000:41:00.0: mlx5_core"),
         ("bad", "there is no card 0000:5e:00.1"),
     ]
@@ -157,7 +309,7 @@ def rank(number: int, host: str = "", **attempt: Any) -> dict[str, Any]:
     tried = {"ended": "", "said": [], "report": report, **attempt}
     return {
         "rank": number, "host": host or f"h{number}", "world": 2, "pid": 7, "machine": [],
-        "software": SOFTWARE, "attempt": tried,
+        "software": SOFTWARE, "attempt": tried, "address": f"10.0.0.{number}",
     }  # fmt: skip
 
 
@@ -220,12 +372,14 @@ def test_a_process_that_the_library_ends() -> None:
 
 def test_a_rank_that_waits_for_one_that_is_refused() -> None:
     """It is not at fault, unless all have waited."""
-    waited = {"step": "start", "objection": "the SwitchML context did not start within 9 ms"}
     refused = {"step": "start", "objection": "the SwitchML context did not start"}
+    waited = {**refused, "late": True}
     ranks = [rank(0, report=waited),
              rank(1, report=refused, said=["no room", "switchml: error: given up"])]  # fmt: skip
     assert failed(*ranks) == ("session", ["h1"], "the SwitchML context did not start: no room")
     assert failed(ranks[0], rank(1, report=waited))[:2] == ("session", ["h0", "h1"])
+    started = rank(1, report={"step": "start", "objection": ""})
+    assert failed(ranks[0], started)[:2] == ("session", ["h0"])
 
 
 def test_wrong_sums() -> None:
@@ -268,6 +422,61 @@ def test_a_group_that_does_not_delegate_for_another_reason() -> None:
 def test_gloo_does_not_connect() -> None:
     ranks = [rank(0), {**rank(1), "attempt": {"error": "no route", "ended": "", "said": []}}]
     assert failed(*ranks) == ("gloo", ["h1"], "no route")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "hosts", "told"),
+    [
+        ("10.0.0.1", "127.0.1.1", ["h1"], "its name leads to its loopback, 127.0.1.1: no route"),
+        ("10.0.0.1", "::1", ["h1"], "its name leads to its loopback, ::1: no route"),
+        ("10.0.0.1", "", ["h1"], "its name has no address: no route"),
+        ("10.0.0.1", "fe80::1", ["h1"],
+         "its address is fe80::1, that of rank 0 10.0.0.1: no route"),
+        ("127.0.1.1", "127.0.1.1", ["h0", "h1"],
+         "its name leads to its loopback, 127.0.1.1: no route"),
+        ("127.0.1.1", "10.0.0.2", ["h0"], "its name leads to its loopback, 127.0.1.1: no route"),
+        ("fe80::1", "fe80::2", ["h0", "h1"], "no route"),
+    ],
+)  # fmt: skip
+def test_addresses_that_gloo_cannot_connect(
+    first: str, second: str, hosts: list[str], told: str
+) -> None:
+    """The hosts at fault are named, and no host where the ranks are all on one."""
+    lost = {"attempt": {"error": "no route", "ended": "", "said": []}}
+    ranks = [{**rank(0), "address": first, **lost}, {**rank(1), "address": second, **lost}]
+    assert failed(*ranks) == ("gloo", hosts, told)
+    here = [{**one, "host": "h"} for one in ranks]
+    assert failed(*here) == ("gloo", ["h"], "no route")
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["203.0.113.9", "127.0.1.1"], "127.0.1.1"),  # the first that is this host's own
+        (["::1", "127.0.0.1"], "::1"),
+        (["203.0.113.9"], ""),
+        ([], ""),
+    ],
+)
+def test_the_address_of_a_name(
+    monkeypatch: pytest.MonkeyPatch, names: list[str], found: str
+) -> None:
+    def resolve(*_given: object, **_named: object) -> list[tuple[Any, ...]]:
+        if not names:
+            raise socket.gaierror
+        return [
+            (socket.AF_INET6 if ":" in one else socket.AF_INET, socket.SOCK_STREAM, 0, "", (one, 0))
+            for one in names
+        ]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    assert address.find_gloo_address({}) == found
+
+
+def test_the_address_of_an_interface() -> None:
+    assert address.find_gloo_address({"GLOO_SOCKET_IFNAME": "lo"}) == "127.0.0.1"
+    assert address.find_gloo_address({"GLOO_SOCKET_IFNAME": "none,lo"}) == ""
+    assert {("lo", "::1")} <= {*address._long()} or not socket.has_dualstack_ipv6()
 
 
 def test_a_table_of_many_ranks() -> None:

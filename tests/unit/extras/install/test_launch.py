@@ -24,6 +24,8 @@ MPIRUN = {
     "OMPI_COMM_WORLD_LOCAL_RANK": "1",
     "OMPI_COMM_WORLD_LOCAL_SIZE": "4",
 }
+HYDRA = {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4"}
+MVAPICH = {name.replace("OMPI", "MV2"): value for name, value in MPIRUN.items()}
 OF_SRUN = {
     "RANK": "3",
     "WORLD_SIZE": "6",
@@ -48,7 +50,15 @@ OF_MPIRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZ
           for of_job in (SRUN, BATCH, DAEMON)),
         ({**SRUN, **OF_MPIRUN, "MASTER_ADDR": "here"}, {}),
         ({**MPIRUN, **OF_MPIRUN, "RANK": "1", "LOCAL_RANK": ""}, {"LOCAL_RANK": "1"}),
-        ({"PMIX_RANK": "1", "OMPI_COMM_WORLD_RANK": "1"}, {}),
+        (HYDRA, OF_MPIRUN),
+        (MVAPICH, OF_MPIRUN),
+        *(({**of_job, **HYDRA}, {**OF_MPIRUN, "MASTER_ADDR": "node02"})
+          for of_job in (SRUN, BATCH, DAEMON)),
+        ({**MPIRUN, "PMIX_RANK": "0"}, OF_MPIRUN),
+        ({**SRUN, "PMI_RANK": "0", "PMI_SIZE": "1", "PMIX_RANK": "0"}, OF_SRUN),  # of its plugins
+        ({"PMI_RANK": "0", "PMI_SIZE": "2"}, {"RANK": "0", "WORLD_SIZE": "2"}),
+        ({"PMIX_RANK": "1", "OMPI_COMM_WORLD_RANK": "1"}, {"RANK": "1"}),  # PMIx has no size
+        ({"OMPI_COMM_WORLD_RANK": "1", "PMI_SIZE": "2"}, {}),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, {"RANK": "0", "WORLD_SIZE": "2"}),
         ({"SLURM_PROCID": "0"}, {}),
     ],

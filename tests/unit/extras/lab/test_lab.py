@@ -6,7 +6,8 @@ import os
 import signal
 import stat
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support.waiting import ENOUGH, has_ended
@@ -14,9 +15,6 @@ from support.waiting import ENOUGH, has_ended
 from patchgen.errors import OptionsError, ToolError
 from patchgen.extras.lab import lab
 from patchgen.extras.lab.switch import counters
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Takes the place of the switch: it listens nowhere, and counts its arguments.
 SERVER = """

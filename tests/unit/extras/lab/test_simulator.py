@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from patchgen.cli import main
 from patchgen.extras.lab import simulator
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 
 def test_the_steps_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

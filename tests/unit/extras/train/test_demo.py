@@ -8,7 +8,8 @@ import logging
 import math
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,6 @@ from patchgen.errors import FileError
 from patchgen.extras.train.demo import demo_text, picture, training
 from patchgen.extras.train.demo.comparison import Comparison
 from patchgen.extras.train.start import Line
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FLOAT32 = 2.0**-24
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from support.metrics import page
 
 from patchgen.extras.train import metrics
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_metrics_are_read_from_a_page() -> None:

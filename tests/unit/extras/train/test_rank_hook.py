@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import programs
@@ -16,9 +17,6 @@ from support.waiting import ENOUGH
 
 from patchgen.extras.install.payload import sitecustomize
 from patchgen.extras.train.payload import rank_hook
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = """
 calls = 0

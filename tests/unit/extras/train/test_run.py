@@ -7,7 +7,9 @@ import os
 import re
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support.demo_outcomes import NO_FALLBACKS, TORCH
@@ -20,11 +22,6 @@ from patchgen.extras.train.configs import choose_configs, describe_switch
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.results import RankReport, Result
 from patchgen.extras.train.setup import Access, Setup
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
 
 GROUP = (
     "process group of 2 ranks: allreduce(SUM, AVG) of float32, int32, bfloat16, float16 goes to "

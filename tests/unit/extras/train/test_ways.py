@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import pytest
 from support.demo_outcomes import TORCH as ANY_TORCH
@@ -13,9 +13,6 @@ from patchgen.extras.train.job import Job
 from patchgen.extras.train.ways import AUTO, STOCK, WAYS, Way, choose_way
 from patchgen.system.interpreter import Interpreter
 from patchgen.system.program import CompletedRun
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 REPORT = {"flags": "", "simulator": True}
 THERE = ((), (TORCH,), (GRAFT,), (PLUGIN,), (TORCH, PLUGIN), (GRAFT, PLUGIN))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import types
+from pathlib import Path
 
 import pytest
 
 from patchgen.errors import FileError, OptionsError
 from patchgen.system.native import cache
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_what_was_built_is_kept(tmp_path: Path) -> None:
@@ -48,8 +46,19 @@ def test_a_cache_that_cannot_be_written_is_refused_before_anything_is_made(tmp_p
         raise AssertionError(directory)
 
     (tmp_path / "file").touch()
-    with pytest.raises(FileError, match=f"^{tmp_path}/file/run: Not a directory"):
+    with pytest.raises(FileError, match=f"^{tmp_path}/file/run: Not a directory; name .* --cache"):
         cache.get_or_make(str(tmp_path / "file"), "thing", [], make)
+
+
+def test_a_cache_where_nothing_runs_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(directory: str) -> None:
+        raise AssertionError(directory)
+
+    monkeypatch.setattr("os.statvfs", lambda _: types.SimpleNamespace(f_flag=os.ST_NOEXEC))
+    with pytest.raises(FileError, match=r"mounted noexec, .* --cache or XDG_CACHE_HOME"):
+        cache.get_or_make(str(tmp_path), "thing", [], make)
 
 
 def test_a_cache_that_has_it_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

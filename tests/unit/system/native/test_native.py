@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,10 +14,6 @@ from patchgen.errors import ToolError
 from patchgen.system import native
 from patchgen.system.native import Project, cmake
 from patchgen.system.native import cache as caches
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PROJECT = Project("thing", "a thing", "lib/thing.so", files={"CMakeLists.txt": b"1", "a.cpp": b"2"})
 

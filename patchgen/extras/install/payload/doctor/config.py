@@ -36,6 +36,19 @@ def eal_options(values: "dict[str, str]") -> "list[str]":
         return []
 
 
+def values_of(options: "list[str]", *names: str) -> "list[str]":
+    """Values of options, which are given as "--name=value" or "--name value"."""
+    pairs = zip(options, [*options[1:], ""])
+    found = [(*word.split("=", 1), follows)[:2] for word, follows in pairs]
+    return [value for name, value in found if name in names]
+
+
+def read_number(values: "dict[str, str]", key: str, default: int) -> int:
+    """Reads a whole number; 0 where it is none, which the delegate refuses."""
+    value = values.get(key, str(default))
+    return int(value) if value.isdecimal() else 0
+
+
 def _places(environ: "dict[str, str]") -> "list[str]":
     named = environ.get("SWITCHML_CONFIG")
     beside = f"switchml-{socket.gethostname()}.cfg"

@@ -2,12 +2,10 @@
 
 from typing import Any, Callable, NamedTuple
 
-from .machine import BAD, DOUBTFUL, GOOD, Finding
+from .finding import BAD, DOUBTFUL, GOOD, UNKNOWN, Finding
 
-UNKNOWN = ""
 STEPS = ("offer", "controller", "stop", "start", "probe", "sums", "measure", "connect", "")
 """Steps of the agreement, in their order; the empty one is its end."""
-_WAITED = "did not start within"  # words of the delegate
 _DELEGATE = "switchml: "  # beginning of its lines
 _DECISIVE = ("switchml", "torch", "simulator", "flags", "protocol", "mends")
 
@@ -68,12 +66,26 @@ def look_at_software(rank: Any, ranks: "list[Any]") -> Finding:
     return Finding(BAD, "; ".join(others)) if others else _good(own["torch"])
 
 
-def look_at_gloo(rank: Any, _ranks: "list[Any]") -> Finding:
+def look_at_gloo(rank: Any, ranks: "list[Any]") -> Finding:
     """Gloo connects the ranks."""
     error = rank.get("attempt", {}).get("error")
-    if error:
-        return Finding(BAD, error)
-    return _good() if _step(rank) is not None else Finding(UNKNOWN, "")
+    if not error:
+        return _good() if _step(rank) is not None else Finding(UNKNOWN, "")
+    own = _odd_address(rank, ranks)
+    if not own and any(_odd_address(one, ranks) for one in ranks):
+        return Finding(UNKNOWN, "does not reach the others")
+    return Finding(BAD, f"{own}: {error}" if own else error)
+
+
+def _odd_address(rank: Any, ranks: "list[Any]") -> str:
+    """Reason why other hosts cannot connect to the address of a rank; empty where they can."""
+    own, first = rank.get("address", ""), ranks[0].get("address", "")
+    if any(one["host"] != rank["host"] for one in ranks):
+        if own.startswith("127.") or own in {"", "::1"}:
+            return f"its name leads to its loopback, {own}" if own else "its name has no address"
+        if first and (":" in own) != (":" in first):
+            return f"its address is {own}, that of rank 0 {first}"
+    return ""
 
 
 def look_at_file(rank: Any, _ranks: "list[Any]") -> Finding:
@@ -118,8 +130,8 @@ def look_at_session(rank: Any, ranks: "list[Any]") -> Finding:
     words = _failed_start(rank)
     if not words:
         return _good() if _is_past(rank, "start") else Finding(UNKNOWN, "")
-    others = [_failed_start(one) for one in ranks]
-    if _WAITED in words and any(one and _WAITED not in one for one in others):
+    at_fault = [one for one in ranks if _failed_start(one) and not _report(one).get("late")]
+    if at_fault and rank not in at_fault:
         return Finding(UNKNOWN, "waited for the others")
     return Finding(BAD, words)
 
@@ -205,12 +217,14 @@ LEGS = (
     Leg("software", look_at_software,
         "install the same torch, plugin and client library on all hosts"),
     Leg("gloo", look_at_gloo,
-        "name an interface with a way to the other hosts in GLOO_SOCKET_IFNAME"),
+        "name an interface with a way to the other hosts in GLOO_SOCKET_IFNAME, on all hosts one "
+        "with IPv4, or on all with IPv6"),
     Leg("switchml.cfg", look_at_file, "copy one file to all hosts, without rank and num_workers"),
     Leg("settings", look_at_settings, "use the same switchml.cfg and variables on all hosts"),
     Leg("machine", look_at_machine,
         "huge pages: echo 2048 > /proc/sys/vm/nr_hugepages, and mount -t hugetlbfs none "
-        "/dev/hugepages; MTU: ip link set dev INTERFACE mtu 9000; link: the cable and the port"),
+        "/dev/hugepages, or a smaller pool_size; locked memory: ulimit -l unlimited; "
+        "MTU: ip link set dev INTERFACE mtu 9000; link: the cable and the port"),
     Leg("controller", look_at_controller,
         "start the controller, and check controller_ip and controller_port"),
     Leg("session", look_at_session, "see the message; the controller serves one job at a time"),

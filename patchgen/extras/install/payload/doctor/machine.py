@@ -1,69 +1,73 @@
-"""Looks at this host: huge pages, the card's link and MTU, clocks of the cores."""
+"""Looks at this host: the memory, the card with its link and MTU, clocks of the cores."""
 
-import array
 import fcntl
 import os
 import re
+import resource
 import socket
 import struct
-from typing import Iterator, NamedTuple
+from typing import Iterator
 
-from .config import eal_options
-
-GOOD, DOUBTFUL, BAD = "ok", "doubtful", "bad"
+from .address import addresses
+from .config import eal_options, read_number, values_of
+from .finding import BAD, DOUBTFUL, GOOD, Finding, read
+from .pages import look_at_pages, needed_bytes
 
 _HEADERS = 38  # bytes of a packet beside its elements, without Ethernet's
 _SIOCGIFFLAGS, _RUNNING, _SIOCGIFMTU = 0x8913, 0x40, 0x8921
-_SIOCGIFCONF, _ROOM, _ENTRY = 0x8912, 16384, 40
+_IPC_LOCK = 14  # the capability to lock memory without a limit
+_LOCKING = {"mlx4_core", "mlx5_core", "vfio-pci"}  # drivers that lock what the card may access
 _CARD = re.compile(r"(?:[0-9a-f]{4}:)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.IGNORECASE)
 
 
-class Finding(NamedTuple):
-    """Finding: good, doubtful or bad, and words."""
-
-    state: str
-    words: str
-
-
-def look(values: "dict[str, str]", *, simulator: bool, root: str = "/") -> "Iterator[Finding]":
+def look(
+    values: "dict[str, str]", *, simulator: bool, ranks: int = 1, root: str = "/"
+) -> "Iterator[Finding]":
     """Looks at what the backend of a configuration needs.
 
     Args:
         values: of the configuration.
         simulator: True where the switch is simulated, which needs nothing.
+        ranks: of this host.
         root: directory of sys and proc.
     """
     backend = values.get("general.backend", "dpdk")
     if simulator or backend not in {"dpdk", "rdma"}:
         return
-    options = eal_options(values) if backend == "dpdk" else []
+    dpdk = backend == "dpdk"
+    options = eal_options(values) if dpdk else []
+    interface = _interface(values, options) if dpdk else ""
+    cards = _cards(options, root)
+    places = [f"sys/bus/pci/devices/{card}" for card in cards]
+    places += [f"sys/class/net/{interface}/device"] if interface else []
+    device = values.get("backend.rdma.device_name", "mlx5_0")
+    places += [] if dpdk else [f"sys/class/infiniband/{device}/device"]
+    needed = needed_bytes(values, options)
     if "--no-huge" not in options:
-        yield look_at_pages(root)
-    interface = _interface(values, options) if backend == "dpdk" else ""
-    numel = values.get("general.packet_numel", "256")
-    if interface and numel.isdecimal():  # the delegate refuses another value
-        yield from look_at_link(interface, int(numel))
-    yield from _look_at_card(options, root)
+        node = next(filter(None, (read(root, f"{place}/numa_node") for place in places)), "")
+        yield from look_at_pages(options if dpdk else None, ranks * needed, node, root)
+    if not dpdk or _LOCKING & {*cards.values()}:
+        yield from _look_at_lock(needed, root)
+    numel = read_number(values, "general.packet_numel", 256)
+    if interface and numel:
+        yield from look_at_link(interface, numel)
+    for card, driver in cards.items():
+        if driver:
+            yield Finding(GOOD, f"card {card}: {driver}")
+        elif os.path.isdir(os.path.join(root, "sys/bus/pci/devices", card)):
+            yield Finding(BAD, f"the card {card} has no driver")
+        else:
+            yield Finding(BAD, f"there is no card {card}")
     yield from _look_at_clocks(root)
 
 
-def look_at_pages(root: str = "/") -> Finding:
-    """Looks for huge pages that are free, and for a hugetlbfs to get them from."""
-    directory = os.path.join(root, "sys/kernel/mm/hugepages")
-    free = {}
-    try:
-        for name in os.listdir(directory):
-            size = int(name[len("hugepages-") : -len("kB")])
-            free[size] = int(_read(os.path.join(directory, name, "free_hugepages")) or 0)
-    except (OSError, ValueError):
-        return Finding(BAD, "this kernel has no huge pages")
-    mounts = _read(os.path.join(root, "proc/mounts"))
-    if not any(free.values()):
-        return Finding(BAD, "no huge page is free")
-    if not any(line.split()[2:3] == ["hugetlbfs"] for line in mounts.splitlines()):
-        return Finding(BAD, "no hugetlbfs is mounted")
-    pages = ", ".join(f"{free[size]} of {size} kB" for size in sorted(free) if free[size])
-    return Finding(GOOD, f"huge pages free: {pages}")
+def _look_at_lock(needed: int, root: str) -> "Iterator[Finding]":
+    """Looks whether this process may lock the memory that the card accesses."""
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    able = re.search(r"^CapEff:\s*(\w+)", read(root, "proc/self/status"), re.MULTILINE)
+    free = limit == resource.RLIM_INFINITY or (able and int(able[1], 16) >> _IPC_LOCK & 1)
+    if not free and limit < needed:
+        yield Finding(BAD, f"{limit >> 10} kB of memory may be locked, {needed >> 10} are needed")
 
 
 def look_at_link(interface: str, numel: int) -> "Iterator[Finding]":
@@ -95,29 +99,24 @@ def read_link(interface: str) -> "tuple[int, bool]":
     return int(mtu), bool(flags & _RUNNING)
 
 
-def _look_at_card(options: "list[str]", root: str) -> "Iterator[Finding]":
-    """Looks for the card that DPDK's options name, and its driver."""
-    for option, value in zip(options, options[1:]):
-        found = _CARD.match(value) if option in {"-a", "-w", "--allow"} else None
-        if not found:
-            continue
-        address = value.split(",")[0]
-        address = address if address.count(":") == 2 else "0000:" + address  # noqa: PLR2004
-        place = os.path.join(root, "sys/bus/pci/devices", address)
-        driver = os.path.basename(os.path.realpath(os.path.join(place, "driver")))
-        if not os.path.isdir(place):
-            yield Finding(BAD, f"there is no card {address}")
-        elif driver == "driver":
-            yield Finding(BAD, f"the card {address} has no driver")
-        else:
-            yield Finding(GOOD, f"card {address}: {driver}")
+def _cards(options: "list[str]", root: str) -> "dict[str, str]":
+    """Drivers of the cards that DPDK's options name, by address; empty where one has none."""
+    found = {}
+    for value in values_of(options, "-a", "-w", "--allow"):
+        if _CARD.match(value):
+            address = value.split(",")[0]
+            address = address if address.count(":") == 2 else "0000:" + address  # noqa: PLR2004
+            driver = os.path.join(root, "sys/bus/pci/devices", address, "driver")
+            found[address] = os.path.basename(os.path.realpath(driver))
+            found[address] *= os.path.islink(driver)
+    return found
 
 
 def _look_at_clocks(root: str) -> "Iterator[Finding]":
     slow = []
     for core in sorted(os.sched_getaffinity(0)):
         path = f"sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor"
-        if _read(os.path.join(root, path)) not in {"", "performance"}:
+        if read(root, path) not in {"", "performance"}:
             slow.append(str(core))
     if slow:
         cores = ", ".join(slow[:4]) + (", ..." if len(slow) > 4 else "")  # noqa: PLR2004
@@ -133,23 +132,4 @@ def _interface(values: "dict[str, str]", options: "list[str]") -> str:
         found = re.search(r"iface=([^, ]+)", option)
         if found:
             return found.group(1)
-    return next((name for name, own in _addresses() if own == address), "")
-
-
-def _addresses() -> "list[tuple[str, str]]":
-    """IPv4 addresses of this host, with their interfaces."""
-    room = array.array("B", bytes(_ROOM))
-    place = room.buffer_info()[0]
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        answer = fcntl.ioctl(asked, _SIOCGIFCONF, struct.pack("iL", _ROOM, place))
-    size = struct.unpack("iL", answer)[0]
-    entries = [room.tobytes()[at : at + _ENTRY] for at in range(0, size, _ENTRY)]
-    return [(one[:16].split(b"\0")[0].decode(), socket.inet_ntoa(one[20:24])) for one in entries]
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
+    return next((name for name, own in addresses() if own == address), "")

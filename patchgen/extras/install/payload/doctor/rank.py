@@ -11,9 +11,11 @@ import tempfile
 from typing import Any
 
 from . import legs, table
+from .address import find_gloo_address
 from .attempt import Attempt
 from .config import read_text, read_values, without_numbers
-from .machine import BAD, look
+from .finding import BAD
+from .machine import look
 from .measure import SIZES, measure, summarize
 from .meeting import Meeting, find_problem, open_store
 from .software import describe, find_library
@@ -148,13 +150,15 @@ class _Doctor:
         self._attempt, self._alone = attempt, alone
         software = describe(module)
         self._simulated = software["simulator"] == "True"
+        ranks = int(environ.get("LOCAL_WORLD_SIZE") or 1)
         self._own = {
             "host": _host(environ),
             "rank": int(environ["RANK"]),
             "world": int(environ["WORLD_SIZE"]),
             "pid": os.getpid(),
             "software": software,
-            "machine": list(look(read_values(environ), simulator=self._simulated)),
+            "address": find_gloo_address(environ),
+            "machine": list(look(read_values(environ), simulator=self._simulated, ranks=ranks)),
         }
         self._meeting = Meeting(environ, given.timeout)
 

@@ -2,8 +2,8 @@
 
 from typing import Any, Iterator
 
+from .finding import BAD, DOUBTFUL, GOOD
 from .legs import LEGS, Verdict
-from .machine import BAD, DOUBTFUL, GOOD
 
 _MARKS = {GOOD: "ok", DOUBTFUL: "?", BAD: "NO"}
 _SHOWN = 8  # findings that are told one by one

@@ -159,6 +159,15 @@ def list_files(mends: Iterable[Mend]) -> dict[str, str | None]:
     return found
 
 
+def find_other(mend: Mend, sources: Mapping[str, bytes]) -> str | None:
+    """Finds a file of a mend that is another in these sources; None where the mend fits."""
+    for one in mend.files:
+        content = sources.get(one.path)
+        if one.blob != (None if content is None else blob_id(content)):
+            return one.path
+    return None
+
+
 def apply(mends: Sequence[Mend], sources: Mapping[str, bytes]) -> dict[str, bytes]:
     """Applies mends; returns the files that they change or bring, by path.
 

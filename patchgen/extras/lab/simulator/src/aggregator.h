@@ -31,7 +31,7 @@ class Aggregator {
   Aggregator& operator=(const Aggregator&) = delete;
 
   // Where it listens.
-  Endpoint endpoint() const { return LocalEndpoint(lobby_.listener()); }
+  uint16_t port() const { return lobby_.port(); }
 
   // Serves until `end` is readable, delivers what is queued, for a second at most, and closes all
   // connections. Throws where the system has no room.

@@ -16,15 +16,17 @@ constexpr size_t kMaxStrangers = 64;
 
 }  // namespace
 
-Lobby::Lobby(Fd listener, std::chrono::milliseconds patience, size_t workers)
-    : listener_(std::move(listener)),
+Lobby::Lobby(std::vector<Fd> listeners, std::chrono::milliseconds patience, size_t workers)
+    : listeners_(std::move(listeners)),
       patience_(patience),
       most_waiting_(workers + kMaxStrangers),
       accept_from_(Clock::now()) {}
 
 void Lobby::Watch(std::vector<pollfd>& entries) const {
   const short events = Clock::now() >= accept_from_ ? POLLIN : 0;
-  entries.push_back({listener_.get(), events, 0});
+  for (const Fd& listener : listeners_) {
+    entries.push_back({listener.get(), events, 0});
+  }
   for (const auto& connection : waiting_) {
     entries.push_back({connection->fd().get(), POLLIN, 0});
   }
@@ -32,10 +34,11 @@ void Lobby::Watch(std::vector<pollfd>& entries) const {
 
 std::vector<Lobby::Guest> Lobby::Serve(const pollfd* entries) {
   std::vector<Guest> guests;
+  const pollfd* const first = entries + listeners_.size();
   const TimePoint overdue = Clock::now() - patience_;
   for (size_t i = 0; i < waiting_.size(); ++i) {
     auto& connection = waiting_[i];
-    if (entries[i + 1].revents != 0 && !ReadHello(*connection)) {
+    if (first[i].revents != 0 && !ReadHello(*connection)) {
       connection.reset();
     } else if (connection->HasFrame()) {
       Hello hello;
@@ -47,8 +50,10 @@ std::vector<Lobby::Guest> Lobby::Serve(const pollfd* entries) {
     }
   }
   waiting_.erase(std::remove(waiting_.begin(), waiting_.end(), nullptr), waiting_.end());
-  if (entries[0].revents != 0) {
-    AcceptAll();
+  for (size_t i = 0; i < listeners_.size(); ++i) {
+    if (entries[i].revents != 0) {
+      AcceptAll(listeners_[i]);
+    }
   }
   return guests;
 }
@@ -74,8 +79,8 @@ bool Lobby::ReadHello(Connection& connection) {
   return event != Connection::Event::kClosed;
 }
 
-void Lobby::AcceptAll() {
-  while (Fd fd = Accept(listener_)) {
+void Lobby::AcceptAll(const Fd& listener) {
+  while (Fd fd = Accept(listener)) {
     if (waiting_.size() == most_waiting_) {
       waiting_.erase(waiting_.begin());
     }

@@ -23,9 +23,9 @@ class Lobby {
 
   // A connection without a complete hello after `patience` is closed. `workers`: those that may
   // come at once.
-  Lobby(Fd listener, std::chrono::milliseconds patience, size_t workers);
+  Lobby(std::vector<Fd> listeners, std::chrono::milliseconds patience, size_t workers);
 
-  const Fd& listener() const { return listener_; }
+  uint16_t port() const { return LocalPort(listeners_[0]); }
 
   // Appends what to poll for.
   void Watch(std::vector<pollfd>& entries) const;
@@ -38,9 +38,9 @@ class Lobby {
 
  private:
   static bool ReadHello(Connection& connection);
-  void AcceptAll();
+  void AcceptAll(const Fd& listener);
 
-  Fd listener_;
+  const std::vector<Fd> listeners_;
   const std::chrono::milliseconds patience_;
   const size_t most_waiting_;
   TimePoint accept_from_;

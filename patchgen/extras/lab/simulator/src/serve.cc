@@ -93,7 +93,8 @@ void Serve(const Options& options) {
     throw std::runtime_error("signalfd: no descriptor left");
   }
   switchml::Aggregator aggregator(options.listen, options.workers);
-  std::cout << R"({"listening": ")" << aggregator.endpoint().Text() << R"("})" << std::endl;
+  const Endpoint listening{options.listen.host, aggregator.port()};
+  std::cout << R"({"listening": ")" << listening.Text() << R"("})" << std::endl;
   aggregator.Run(end);
   if (!options.json.empty()) {
     Write(options.json, switchml::Json(aggregator.tally()));

@@ -60,15 +60,30 @@ Addresses Resolve(const Endpoint& endpoint) {
 }
 
 Fd NewSocket(const addrinfo& address) {
-  Fd fd(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) {
-    throw LinkError(std::string("socket: ") + std::strerror(errno));
-  }
-  return fd;
+  return Fd(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 void SetOption(const Fd& fd, int level, int option, int value = 1) {
   setsockopt(fd.get(), level, option, &value, sizeof value);
+}
+
+// The port of an address of IPv4 or IPv6, in the order of the network.
+in_port_t& PortOf(sockaddr& address) {
+  return address.sa_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
+                                       : reinterpret_cast<sockaddr_in&>(address).sin_port;
+}
+
+// True where one from `first` on is the same.
+bool IsRepeated(const addrinfo& address, const addrinfo* first) {
+  const auto text = [](const addrinfo& one) {
+    std::array<char, NI_MAXHOST> host{};
+    getnameinfo(one.ai_addr, one.ai_addrlen, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST);
+    return std::string(host.data());
+  };
+  while (first != &address && text(*first) != text(address)) {
+    first = first->ai_next;
+  }
+  return first != &address;
 }
 
 // 0, or the errno of the failure.
@@ -139,42 +154,62 @@ std::string Endpoint::Text() const {
   return (colons ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
-Fd Listen(const Endpoint& endpoint) {
-  const Addresses addresses = Resolve(endpoint);
-  Fd fd = NewSocket(*addresses);
-  SetOption(fd, SOL_SOCKET, SO_REUSEADDR);
-  if (bind(fd.get(), addresses->ai_addr, addresses->ai_addrlen) != 0 ||
-      listen(fd.get(), SOMAXCONN) != 0) {
-    throw LinkError("cannot listen on " + endpoint.Text() + ": " + std::strerror(errno));
+std::vector<Fd> Listen(const Endpoint& endpoint) {
+  const Addresses found = Resolve(endpoint);
+  std::vector<Fd> listeners;
+  uint16_t port = endpoint.port;
+  int error = 0;
+  for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
+    if (IsRepeated(*address, found.get())) {
+      continue;  // a name may stand in two files
+    }
+    PortOf(*address->ai_addr) = htons(port);
+    Fd fd = NewSocket(*address);
+    if (fd) {
+      SetOption(fd, SOL_SOCKET, SO_REUSEADDR);
+    }
+    if (fd && bind(fd.get(), address->ai_addr, address->ai_addrlen) == 0 &&
+        listen(fd.get(), SOMAXCONN) == 0) {
+      port = LocalPort(fd);  // of all addresses
+      listeners.push_back(std::move(fd));
+    } else if (error == 0 || errno == EADDRINUSE) {
+      error = errno;
+    }
   }
-  return fd;
+  // A name may have addresses that are not here, or a family that this system has not.
+  if (listeners.empty() || error == EADDRINUSE) {
+    throw LinkError("cannot listen on " + endpoint.Text() + ": " + std::strerror(error));
+  }
+  return listeners;
 }
 
-Endpoint LocalEndpoint(const Fd& fd) {
+uint16_t LocalPort(const Fd& fd) {
   sockaddr_storage address{};
   socklen_t length = sizeof address;
   auto* const local = reinterpret_cast<sockaddr*>(&address);
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  if (getsockname(fd.get(), local, &length) != 0 ||
-      getnameinfo(local, length, host.data(), host.size(), port.data(), port.size(),
-                  NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+  if (getsockname(fd.get(), local, &length) != 0) {
     throw LinkError("a socket without an address");
   }
-  return {host.data(), static_cast<uint16_t>(std::stoi(port.data()))};
+  return ntohs(PortOf(*local));
 }
 
 Fd Connect(const Endpoint& endpoint, TimePoint deadline) {
-  const Addresses addresses = Resolve(endpoint);
+  const Addresses found = Resolve(endpoint);
   for (auto pause = milliseconds(5);; pause = std::min(2 * pause, milliseconds(100))) {
-    Fd fd = NewSocket(*addresses);
-    int error = ConnectOnce(fd, *addresses, deadline);
-    if (error == 0 && ConnectedToItself(fd)) {
-      error = ECONNREFUSED;
-    }
-    if (error == 0) {
-      SetOption(fd, IPPROTO_TCP, TCP_NODELAY);
-      return fd;
+    int error = 0;
+    for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
+      const TimePoint now = std::chrono::steady_clock::now();
+      Fd fd = NewSocket(*address);
+      // One that does not answer leaves time for the next.
+      const TimePoint limit = address->ai_next == nullptr ? deadline : now + (deadline - now) / 2;
+      error = fd ? ConnectOnce(fd, *address, limit) : errno;
+      if (error == 0 && ConnectedToItself(fd)) {
+        error = ECONNREFUSED;
+      }
+      if (error == 0) {
+        SetOption(fd, IPPROTO_TCP, TCP_NODELAY);
+        return fd;
+      }
     }
     if (std::chrono::steady_clock::now() + pause >= deadline) {
       throw LinkError("no connection to " + endpoint.Text() + ": " + std::strerror(error));

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace switchml {
 
@@ -45,11 +46,11 @@ struct Endpoint {
   std::string Text() const;
 };
 
-// Throws LinkError. Port 0 takes a free one.
-Fd Listen(const Endpoint& endpoint);
+// One for each address of the host that is here. Throws LinkError. Port 0 takes a free one.
+std::vector<Fd> Listen(const Endpoint& endpoint);
 
-// The numeric address and the port of a socket. Throws LinkError.
-Endpoint LocalEndpoint(const Fd& fd);
+// The port of a socket. Throws LinkError.
+uint16_t LocalPort(const Fd& fd);
 
 // Tries until `deadline`, as the peer may not listen yet. Throws LinkError.
 Fd Connect(const Endpoint& endpoint, TimePoint deadline);

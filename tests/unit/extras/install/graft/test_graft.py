@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from patchgen.extras.install.graft import cuda, identity, misfit, project, read
 from patchgen.extras.install.graft.identity import Identity
 from patchgen.extras.install.graft.sources import check_version, gloo_directory, pin_of
 from patchgen.extras.install.payload import graft_hook
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PINS = pins.shipped()
 PIN = pins.find("1.13.1", PINS)

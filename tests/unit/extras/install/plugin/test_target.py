@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from patchgen.core.torch import Torch
 from patchgen.errors import FileError, ToolError
 from patchgen.extras.install.plugin import target
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEADERS = "torch/include/torch/csrc/distributed/c10d"
 
@@ -41,6 +38,8 @@ def test_all_is_there(torch: Torch) -> None:
     )
     found = target.inspect(asked)
     assert (found.tag, found.suffix) == ("cp311-cp311d-linux_x86_64", ".so")
+    free_threaded = dataclasses.replace(asked, tag="cp313", abi_tag="cp313t")
+    assert target.inspect(free_threaded).tag == "cp313-cp313t-linux_x86_64"
     assert (found.standard, found.definitions) == (20, ('A="_gcc"',))
     assert [method.name for method in found.methods] == ["one"]
     os.unlink(os.path.join(torch.root, "utils", "cpp_extension.py"))

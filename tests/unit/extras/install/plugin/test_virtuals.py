@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from patchgen.errors import FileError, ToolError
 from patchgen.extras.install.plugin.virtuals import Method, read
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEADER = """
 class TORCH_API Work : public Holder {
