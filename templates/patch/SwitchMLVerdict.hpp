@@ -45,7 +45,9 @@ class Verdict {
   };
 
   explicit Verdict(const Verdict* before) {
-    value_.set(before == nullptr ? Value{} : before->get());
+    if (before != nullptr) {
+      value_.set(before->get());
+    }
   }
 
   const Value& get() const noexcept { return value_.get(); }
