@@ -21,7 +21,7 @@ namespace switchml_torch {
 
 /// Version of what ranks tell each other and of which calls become which jobs. Ranks of different
 /// ones do not delegate, so a change of either takes the next number.
-constexpr unsigned kProtocol = 3;
+constexpr unsigned kProtocol = 4;
 
 constexpr std::size_t kMaxReasons = 4;
 

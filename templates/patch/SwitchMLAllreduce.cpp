@@ -54,7 +54,7 @@ void reduce(std::uint64_t ticket, const Request& request, std::chrono::milliseco
     throw std::runtime_error("the process group of this allreduce has ended");
   }
   const auto begun = Library::Clock::now();
-  const auto patience = limit > limit.zero() ? limit : group->timeout;
+  const auto patience = std::min(limit > limit.zero() ? limit : group->timeout, kForever);
   const auto bytes =
       sumOverRanks(*group, ticket, request, {std::min(patience, group->longest), patience}, steps);
   if (bytes == 0) {

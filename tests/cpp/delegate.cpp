@@ -171,12 +171,12 @@ class DirectoryRing {
               const auto aborted = std::make_shared<std::atomic<bool>>(false);
               return switchml_torch::Transfer{
                   [=](milliseconds limit) {
-                    const auto begin = std::chrono::steady_clock::now();
+                    const auto end = std::chrono::steady_clock::now() + limit;
                     while (!store.check({name})) {
                       if (*aborted) {
                         return false;
                       }
-                      if (std::chrono::steady_clock::now() - begin > limit) {
+                      if (std::chrono::steady_clock::now() > end) {
                         throw std::runtime_error("no message");
                       }
                       std::this_thread::sleep_for(milliseconds(1));
@@ -793,6 +793,7 @@ void tardy(const Rank& me) {
 void sumStaged(const Rank& me, Group& group, std::size_t numel) {
   const auto device = ints(numel, me.rank, 0);
   const auto work = group.make(Tensor(ScalarType::Int, std::vector<std::int32_t>(numel)));
+  work->ticket.limit(milliseconds::max());  // as of a program that would wait for ever
   auto* const there = static_cast<std::int32_t*>(device.data_ptr());
   auto* const here = static_cast<std::int32_t*>(work->inputs[0].data_ptr());
   switchml_torch::Steps steps;
