@@ -133,6 +133,7 @@ class DirectoryStore {
     return std::all_of(keys.begin(), keys.end(),
                        [&](const auto& key) { return std::filesystem::exists(file(key)); });
   }
+  void deleteKey(const std::string& key) const { std::filesystem::remove(file(key)); }
   /// Takes as long as the environment says: a rank may be later than the others.
   std::vector<std::uint8_t> get(const std::string& key) const {
     const char* const lag = std::getenv("STORE_LAG_MS");
