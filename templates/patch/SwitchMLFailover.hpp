@@ -57,6 +57,8 @@ class Failover {
   /// try.
   using Step = std::function<Obstacle(std::uint64_t seed)>;
 
+  using Memory = std::shared_ptr<std::uint64_t[]>;
+
   struct Delegate {
     /// Stops the context. What it finishes from then on is not taken.
     std::function<void(const std::string& why)> stop;
@@ -118,9 +120,10 @@ class Failover {
   Failover(const Failover&) = delete;
   Failover& operator=(const Failover&) = delete;
 
-  /// Memory for the sum of a job, once fewer than kWindow jobs are under way. Null where the job
-  /// goes over the ring. Called in the order of the jobs; `begins`: it is the first of a call.
-  void* admit(std::uint64_t job, bool begins, std::size_t bytes) {
+  /// Memory for the sum of a job, once fewer than kWindow jobs are under way. The caller keeps it
+  /// for as long as the library may write to it. Null where the job goes over the ring. Called in
+  /// the order of the jobs; `begins`: it is the first of a call.
+  Memory admit(std::uint64_t job, bool begins, std::size_t bytes) {
     std::unique_lock<std::mutex> lock(mutex_);
     auto& slot = slotOf(job);
     for (std::uint64_t counted = 0;;) {
@@ -152,7 +155,7 @@ class Failover {
     slot.used = true;
     slot.begins = begins;
     admitted_ = job + 1;
-    return slot.memory.get();
+    return slot.memory;
   }
 
   /// Gives `data` the sum of a job that the library has finished, when all before it have theirs.
@@ -165,11 +168,13 @@ class Failover {
     }
     ++finished_;
     auto& slot = slotOf(job);
+    const auto memory = slot.memory;
+    const auto bytes = slot.bytes;
     lock.unlock();
     changed_.notify_all();
-    delegate_.copy(data, slot.memory.get(), slot.bytes);
+    delegate_.copy(data, memory.get(), bytes);
     lock.lock();
-    slot.used = false;
+    slot.used = slot.used && slot.memory != memory;  // another session's may be there
     changed_.notify_all();
     return true;
   }
@@ -241,10 +246,7 @@ class Failover {
     }
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return !finishes_; });
-    // The library may still work on the memory of a job that was not taken.
-    if (std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.used; })) {
-      slots_ = {};
-    }
+    slots_ = {};
     lock.unlock();
     hearing_.end();
     warning_.end();
@@ -255,7 +257,6 @@ class Failover {
  private:
   /// kRunning: with the context. kSuspended: the ranks are told. kRing: they go on over the ring.
   enum class State : std::uint8_t { kRunning, kSuspended, kRing, kClosed };
-  using Memory = std::unique_ptr<std::uint64_t[]>;
 
   struct Slot {
     Memory memory;
@@ -453,6 +454,7 @@ class Failover {
       for (auto job = next_; job < admitted_; ++job) {
         calls_ += slotOf(job).begins ? 1 : 0;
       }
+      slots_ = {};
       lock.unlock();
       changed_.notify_all();
       if (rank_ == 0) {
@@ -528,9 +530,6 @@ class Failover {
     }
     counters_.end();
     ++counters_.returns;
-    for (; finished_ < admitted_; ++finished_) {  // an earlier slot may still be copied to a caller
-      slotOf(finished_).used = false;
-    }
     admitted_ = finished_ = job;
     state_ = State::kRunning;
     // The rank before this one may have returned, and failed again, already.

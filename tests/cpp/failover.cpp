@@ -78,7 +78,7 @@ using StepsOf = std::function<std::vector<Failover::Step>(Rank&)>;
 struct Rank {
   Rank(Wires& wires, int number, int size, std::uint64_t jobs, const StepsOf& stepsOf,
        milliseconds limit)
-      : number(number), rows(jobs), memory(jobs) {
+      : number(number), rows(jobs), memory(jobs), held(jobs) {
     for (std::uint64_t job = 0; job < jobs; ++job) {
       for (std::uint64_t i = 0; i < numelOf(job); ++i) {
         rows[job].push_back(wordOf(number, job, i));
@@ -105,8 +105,8 @@ struct Rank {
   }
 
   bool submit(std::uint64_t job, bool begins = true) {
-    memory[job] = static_cast<std::int32_t*>(
-        failover->admit(job, begins, rows[job].size() * sizeof(std::int32_t)));
+    held[job] = failover->admit(job, begins, rows[job].size() * sizeof(std::int32_t));
+    memory[job] = reinterpret_cast<std::int32_t*>(held[job].get());
     return memory[job] != nullptr;
   }
 
@@ -119,6 +119,7 @@ struct Rank {
   const int number;
   std::vector<std::vector<std::int32_t>> rows;
   std::vector<std::int32_t*> memory;
+  std::vector<Failover::Memory> held;  // which that is in
   std::atomic<bool> stopped{false};
   std::function<void()> onStop = [] {};
   std::function<void()> onResume = [] {};
@@ -274,6 +275,11 @@ void recoverFrom(const State& state, const std::vector<Event>& events, std::uint
       check(rank.counters.failovers == 1 && rank.counters.seconds() >= 0 &&
                 rank.counters.redone == state[r].submitted - state[r].finished,
             "the counters");
+      for (const auto& memory : rank.held) {
+        check(state[r].finished == jobs || memory == nullptr ||
+                  memory.use_count() == std::count(rank.held.begin(), rank.held.end(), memory),
+              "no memory is kept for sums of the library");
+      }
     });
   }
   for (auto& thread : threads) {

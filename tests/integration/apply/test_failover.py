@@ -14,14 +14,16 @@ MUTANTS = {
     "no results": ("kResults = kWindow;", "kResults = 0;", "states"),
     "too few results": ("kResults = kWindow;", "kResults = kWindow - 1;", "states"),
     "sums in the place of the inputs": (
-        "memory[job] = static_cast<std::int32_t*>(", "memory[job] = rows[job].data(); (", "states",
+        "memory[job] = reinterpret_cast<std::int32_t*>(held[job].get());",
+        "memory[job] = rows[job].data();",
+        "states",
     ),
     "an input that is prepared too early": (
         "awaitRing(lock);\n    changed_", "prepare(), awaitRing(lock);\n    changed_", "states",
     ),
     "sums not given to the callers": (
-        "delegate_.copy(data, slot.memory.get(), slot.bytes);\n    lock.lock();",
-        "lock.lock();\n    delegate_.copy(slot.memory.get(), data, slot.bytes);",
+        "delegate_.copy(data, memory.get(), bytes);\n    lock.lock();",
+        "lock.lock();\n    delegate_.copy(memory.get(), data, bytes);",
         "states",
     ),
     "sums taken after the failure": (
@@ -67,14 +69,8 @@ MUTANTS = {
         "returns",
     ),
     "its own seed": ("seed = all[0].seed;", "", "returns"),
-    "memory of the old session": (
-        "slotOf(finished_).used = false;", "", "returns",
-    ),
-    "memory that is still copied": (
-        "slotOf(finished_).used = false;",
-        "for (auto& slot : slots_) { slot.used = false; }",
-        "returns",
-    ),
+    "memory of the old session": ("      slots_ = {};", "", "returns"),
+    "memory that stays": ("      slots_ = {};", "", "states"),
     "a second failure that nobody hears": (
         "        recover();\n      } else", "        return recover();\n      } else", "returns",
     ),
