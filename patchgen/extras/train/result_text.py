@@ -6,6 +6,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.verify import exits
+from patchgen.errors import CheckError
 from patchgen.extras.lab.switch.counters import columns
 from patchgen.extras.train.ways import STOCK
 from patchgen.system import tables
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from patchgen.extras.train.results import RankReport, Result
     from patchgen.extras.train.setup import Setup
 
+_HIDING = (
+    "it is hidden by python -I, -E or -S, by a cleared environment (env -i, sudo, a container), by "
+    "another sitecustomize.py before it, or by a TMPDIR that the ranks cannot see"
+)
 _FAILOVER = {
     "failovers": ("failovers", ","),
     "after a failure": ("calls", ","),
@@ -75,7 +80,9 @@ def lines(result: Result) -> Iterator[str]:
         yield from tables.lines(["rank", *headings], [[str(r), *rows[r]] for r in sorted(rows)])
     why = reason(result)
     if why:
-        yield f"warning: nothing was delegated: {why}"
+        refused = result.code == CheckError.exit_code and not result.failed
+        done = "reported" if result.silent else "delegated"
+        yield f"{'error: --require' if refused else 'warning'}: nothing was {done}: {why}"
 
 
 def _switch(setup: Setup) -> str:
@@ -151,6 +158,8 @@ def reason(result: Result) -> str:
             f"another torch was imported, of {', '.join(result.elsewhere)}, not "
             f"{result.setup.torch.root}; name its interpreter with --torch"
         )
+    if result.unhooked:
+        return f"the hook of run was not reached in {', '.join(result.unhooked)}; {_HIDING}"
     return "no process group was made by torch.distributed.init_process_group"
 
 

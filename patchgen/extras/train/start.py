@@ -78,7 +78,7 @@ def run_job(job: Job, setup: Setup, output: Output) -> Result:
         reports = os.path.join(directory, rank_hook.REPORTS)
         counters = (lab.counters or None) if lab is not None else None
         result = collect_result(
-            setup, reports, code, failed, counters, restarted=job.restarts > 0
+            job, setup, reports, code=code, failed=failed, counters=counters
         )  # fmt: skip
         if interrupted:
             raise Interrupted(result)
