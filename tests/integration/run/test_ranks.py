@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +17,7 @@ from typing import Any
 
 import pytest
 from support import quick_torch
-from support.waiting import ENOUGH
+from support.waiting import ENOUGH, has_ended, until
 
 REPORT = """
 def report():
@@ -89,7 +92,7 @@ os.execve(sys.argv[1], sys.argv[1:], dict(os.environ, PYTHONPATH=path))
 # As `conda run`: it starts the script, and waits for it.
 WRAP = """#!{python}
 import subprocess, sys
-sys.exit(subprocess.call(sys.argv[1:]))
+sys.exit(subprocess.Popen(sys.argv[1:]).wait())
 """
 HIDDEN = [
     "python -I train.py",
@@ -166,3 +169,77 @@ def test_switchml_is_not_required_of_ranks_without_it(run: Runner) -> None:
     done, _ = run("--require --way stock", "python train.py")
     assert done.returncode == 2
     assert "--require: --way stock is without SwitchML; drop one of them" in done.stderr
+
+
+# A rank that saves, in a second, what it has been told, and then ends where that was to end it.
+SAVES = """
+import os, signal, time
+rank = os.environ["RANK"]
+def save(number, _):
+    if number in (signal.SIGINT, signal.SIGTERM):
+        time.sleep(1)
+    open(f"{rank}.{number}", "a").write("x")
+    if number in (signal.SIGINT, signal.SIGTERM):
+        raise SystemExit
+for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
+    signal.signal(number, save)
+open(f"{rank}.ready", "w").write(str(os.getpid()))
+while not os.path.exists("end"):
+    time.sleep(0.01)
+"""
+FORWARDED = [
+    signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGQUIT, signal.SIGABRT, signal.SIGCONT,
+    signal.SIGXCPU, signal.SIGRTMIN + 1,
+]  # fmt: skip
+BELOW = ["python saves.py", "sh -c 'python saves.py; exit $?'", "./wrap python saves.py"]
+
+
+@contextlib.contextmanager
+def saving(run: Runner, command: str) -> Iterator[subprocess.Popen[str]]:
+    """A run whose ranks are ready to save."""
+    write_launchers(run)
+    run.write("saves.py", SAVES)
+    with subprocess.Popen(
+        run.command("--way stock", command), cwd=run.directory, env=run.environ, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    ) as running:  # fmt: skip
+        ready = [run.directory / f"{rank}.ready" for rank in range(2)]
+        until(lambda: all(path.exists() and path.read_text() for path in ready), running)
+        yield running
+        said, _ = running.communicate(timeout=ENOUGH)
+        assert "\nTraceback" not in said
+    assert all(has_ended(path.read_text()) for path in ready)
+
+
+def saved(run: Runner, number: int) -> bool:
+    """Tells whether each rank has saved once."""
+    paths = [run.directory / f"{rank}.{number}" for rank in range(2)]
+    return all(path.exists() and path.read_text() == "x" for path in paths)
+
+
+def test_signals_that_do_not_end_a_run_go_on_to_its_ranks(run: Runner) -> None:
+    with saving(run, "python saves.py") as running:
+        for number in FORWARDED:
+            running.send_signal(number)
+            until(functools.partial(saved, run, number), running)
+        run.write("end", "")
+    assert running.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("command", BELOW)
+def test_ranks_have_time_to_end_below_a_shell(
+    run: Runner, command: str, number: signal.Signals
+) -> None:
+    with saving(run, command) as running:
+        running.send_signal(number)
+    assert running.returncode == (130 if number == signal.SIGINT else -number)
+    assert saved(run, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
+
+
+def test_a_signal_that_ends_the_shell_goes_on_to_what_it_has_started(run: Runner) -> None:
+    with saving(run, BELOW[1]) as running:
+        running.send_signal(signal.SIGUSR1)
+        until(lambda: saved(run, signal.SIGUSR1), running)
+        run.write("end", "")
+    assert running.returncode == 128 + signal.SIGUSR1

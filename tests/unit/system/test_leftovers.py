@@ -40,7 +40,7 @@ def names(place: Path) -> list[str]:
 def test_a_killed_run_is_cleaned_up_after_and_a_living_one_is_left_alone(place: Path) -> None:
     environ = {**os.environ, "TMPDIR": str(place)}
     runs, theirs = [], []
-    for _ in range(2):
+    for _ in range(3):
         runs.append(
             subprocess.Popen([sys.executable, "-c", HOLDS], env=environ, stdout=subprocess.PIPE)
         )
@@ -51,10 +51,11 @@ def test_a_killed_run_is_cleaned_up_after_and_a_living_one_is_left_alone(place: 
         runs[0].wait()
         assert names(place) == sorted(theirs)
         with files.scratch("verify") as ours:
-            assert names(place) == sorted([theirs[1], os.path.basename(ours)])
-        assert names(place) == [theirs[1]]
-        runs[1].send_signal(signal.SIGTERM)
-        runs[1].wait()
+            assert names(place) == sorted([*theirs[1:], os.path.basename(ours)])
+        assert names(place) == sorted(theirs[1:])
+        for run, number in zip(runs[1:], [signal.SIGTERM, signal.SIGUSR1]):
+            run.send_signal(number)
+            assert run.wait() == -number
         assert names(place) == []
     finally:
         for run in runs:
