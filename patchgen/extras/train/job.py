@@ -56,6 +56,8 @@ class Job:
     no configuration."""
     faults: Faults | None = None
     """Faults injected by the software switch."""
+    stdin: int | None = None
+    """Descriptor that the first rank reads; None: it reads nothing."""
     notes: Sequence[str] = ()
     """Lines for the user on the command line."""
 

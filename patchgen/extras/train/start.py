@@ -110,7 +110,7 @@ def _start_again(
         environs = environs or [{**environ}]  # of the one command that starts its ranks
         places = [job.cwd] * len(environs)
         ends = start_ranks(
-            RankJob(job.command, environs, places, grace=_GRACE), give_line, stop
+            RankJob(job.command, environs, places, reads=job.stdin, grace=_GRACE), give_line, stop
         )  # fmt: skip
         if not ends.failed or (stop is not None and stop.is_set()):
             break

@@ -243,3 +243,39 @@ def test_a_signal_that_ends_the_shell_goes_on_to_what_it_has_started(run: Runner
         until(lambda: saved(run, signal.SIGUSR1), running)
         run.write("end", "")
     assert running.returncode == 128 + signal.SIGUSR1
+
+
+READS = "import os, sys; print(os.environ['RANK'], sys.stdin.read().split())"
+
+
+@pytest.mark.parametrize(
+    ("given", "read"), [({"input": "a\nb"}, "['a', 'b']"), ({"stdin": subprocess.DEVNULL}, "[]")]
+)
+def test_the_first_rank_reads_the_input(run: Runner, given: dict[str, Any], read: str) -> None:
+    done, _ = run("--way stock", f'python -c "{READS}"', **given)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"[0] 0 {read}", "[1] 1 []"]
+
+
+def test_the_first_rank_reads_from_a_terminal(run: Runner) -> None:
+    words = 'python -c "import sys; print(sys.stdin.isatty(), sys.stdin.readline())"'
+    command = shlex.join(run.command("--way stock --workers 1", words))
+    done = subprocess.run(
+        ["script", "-qec", command, "/dev/null"], cwd=run.directory, env=run.environ, text=True,
+        input="typed\n", capture_output=True, check=True, timeout=ENOUGH,
+    )  # fmt: skip
+    assert "True typed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("streams", "code"), [("<&-", 0), ("2>&-", 0), (">&-", 5), ("<&- >&- 2>&-", 5)]
+)
+def test_closed_streams(run: Runner, streams: str, code: int) -> None:
+    command = shlex.join(run.command("--way stock", f'python -c "{READS}"'))
+    done = subprocess.run(
+        ["sh", "-c", f"exec {command} {streams}"], cwd=run.directory, env=run.environ, text=True,
+        capture_output=True, check=False, timeout=ENOUGH,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert ("error: the output cannot be written: Bad file" in done.stderr) == (streams == ">&-")
