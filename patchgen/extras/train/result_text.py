@@ -143,8 +143,10 @@ def _failover(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def reason(result: Result) -> str:
     """Reason why nothing was delegated; empty where something was, or nothing was to be."""
-    if result.setup.way == STOCK or result.delegated:
+    if result.delegated or (result.setup.way == STOCK and not result.lost):
         return ""
+    if result.silent:
+        return _silence(result)
     left = any(sum(rank.report["fallbacks"].values()) for rank in result.ranks if rank.report)
     if result.makers and not left:
         return (
@@ -158,9 +160,13 @@ def reason(result: Result) -> str:
             f"another torch was imported, of {', '.join(result.elsewhere)}, not "
             f"{result.setup.torch.root}; name its interpreter with --torch"
         )
-    if result.unhooked:
-        return f"the hook of run was not reached in {', '.join(result.unhooked)}; {_HIDING}"
     return "no process group was made by torch.distributed.init_process_group"
+
+
+def _silence(result: Result) -> str:
+    if result.lost:
+        return f"the reports are lost, since {result.lost} was removed while the ranks ran"
+    return f"the hook of run was not reached in {', '.join(result.unhooked)}; {_HIDING}"
 
 
 def _group_reason(rank: RankReport) -> str:

@@ -8,12 +8,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import CheckError
+from patchgen.extras.train.payload import rank_hook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from patchgen.extras.train.job import Job
     from patchgen.extras.train.setup import Setup
+
+JOB = "job.json"
+"""File of a job that its ranks read, in the directory of the job."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,8 @@ class Result:
     """Modules other than torch's own that made process groups."""
     unhooked: Sequence[str] = ()
     """Names of the ranks whose program has not loaded the hook."""
+    lost: str = ""
+    """Directory of the reports that was removed while the ranks ran; empty where it was not."""
 
     @property
     def delegated(self) -> bool:
@@ -71,14 +77,15 @@ class Result:
     @property
     def silent(self) -> bool:
         """True where nothing is known of what the ranks have done."""
-        return bool(self.unhooked) and not (self.ranks or self.makers or self.elsewhere)
+        told = self.ranks or self.makers or self.elsewhere
+        return bool(self.lost or (self.unhooked and not told))
 
     @property
     def missed(self) -> bool:
         """True where process groups were made without SwitchML, or may have been."""
         if self.ranks:
             return any(rank.world > 1 and not rank.group for rank in self.ranks)
-        return self.silent or bool(self.makers or self.elsewhere)
+        return bool(self.makers or self.elsewhere or self.unhooked)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -103,13 +110,16 @@ def collect_result(  # noqa: PLR0913  # each is a part of it
     Args:
         job: job of the ranks.
         setup: setup of the ranks.
-        directory: directory of the ranks' files.
+        directory: directory of the job, in which the ranks' files are.
         code: exit code of the job.
         failed: exit codes of the ranks that failed.
         counters: counters of the software switch; None where there was none.
     """
+    reports = os.path.join(directory, rank_hook.REPORTS)
+    if not (os.path.exists(os.path.join(directory, JOB)) and os.path.exists(reports)):
+        return Result(setup, code, failed, (), counters=counters, lost=directory)
     ranks, elsewhere, makers, marks = [], set(), set(), []
-    for data in _read_files(directory):
+    for data in _read_files(reports):
         if "root" in data:
             elsewhere.add(data["root"])
         elif "maker" in data:

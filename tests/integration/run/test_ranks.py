@@ -279,3 +279,33 @@ def test_closed_streams(run: Runner, streams: str, code: int) -> None:
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     assert ("error: the output cannot be written: Bad file" in done.stderr) == (streams == ">&-")
+
+
+REMOVES = """
+import os, shutil
+directory = os.path.dirname(os.environ["SWITCHML_RUN"])
+import torch.distributed as dist
+dist.init_process_group("gloo")
+open(os.environ["RANK"] + ".up", "w").close()
+while not (os.path.exists("0.up") and os.path.exists("1.up")): pass
+if os.environ["RANK"] == "1":
+    {removes}
+    raise SystemExit({code})
+"""
+
+
+@pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.parametrize("options", ["", "--require", "--metrics"])
+def test_reports_that_are_lost_do_not_make_a_training_fail(
+    run: Runner, options: str, code: int
+) -> None:
+    """As tmpreaper and the epilog of a job remove them; the first leaves directories."""
+    removes = "shutil.rmtree(directory, ignore_errors=True)"
+    if options:
+        removes = "[os.remove(one.path) for one in os.scandir(directory) if one.is_file()]"
+    run.write("train.py", REMOVES.format(removes=removes, code=code))
+    done, report = run(options, "python train.py")
+    assert (done.returncode, report["code"]) == (code, code), done.stderr
+    (told,) = [line for line in done.stderr.splitlines() if "reports are lost" in line]
+    assert told.startswith("warning: nothing was reported: the reports are lost, since /")
+    assert told.endswith(" was removed while the ranks ran")
