@@ -43,6 +43,8 @@ class Program:
     """Seconds that it has to end by itself, once it is told to, before it is killed."""
     passed: Sequence[int] = ()
     """Descriptors that it inherits; where it is supervised, only its supervisor does."""
+    reads: int | None = None
+    """Descriptor that it reads instead of `stdin`."""
     for_git: bool = False
     """True: `env` was made for git, which else gets no GIT_* of it."""
 
@@ -185,10 +187,11 @@ def start(program: Program, *, merged: bool = False) -> Iterator[RunningProgram]
             told, tells = _pipe(stack)
             passed += [stop.fileno(), tells.fileno()]
             command[:0] = [sys.executable, "-IS", _SUPERVISOR, *map(str, passed[-2:])]
+        stdin = subprocess.PIPE if program.stdin else subprocess.DEVNULL
         try:
             running = subprocess.Popen(
                 command, cwd=program.cwd, env=_environ(program), pass_fds=passed,
-                stdin=subprocess.PIPE if program.stdin else subprocess.DEVNULL,
+                stdin=stdin if program.reads is None else program.reads,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if merged else subprocess.PIPE,
                 bufsize=0, start_new_session=not program.supervised,

@@ -14,7 +14,7 @@ from patchgen.extras.install.payload import sitecustomize
 from patchgen.extras.lab import lab as labs
 from patchgen.extras.train.configs import choose_configs
 from patchgen.extras.train.payload import rank_hook
-from patchgen.extras.train.results import Interrupted, collect_result
+from patchgen.extras.train.results import JOB, Interrupted, collect_result
 from patchgen.extras.train.ways import STOCK
 from patchgen.system import files, interpreter
 from patchgen.system.process import ERR, shell_code
@@ -75,10 +75,9 @@ def run_job(job: Job, setup: Setup, output: Output) -> Result:
                 interrupted = True
             if lab is not None:
                 lab.check()
-        reports = os.path.join(directory, rank_hook.REPORTS)
         counters = (lab.counters or None) if lab is not None else None
         result = collect_result(
-            setup, reports, code, failed, counters, restarted=job.restarts > 0
+            job, setup, directory, code=code, failed=failed, counters=counters
         )  # fmt: skip
         if interrupted:
             raise Interrupted(result)
@@ -110,7 +109,7 @@ def _start_again(
         environs = environs or [{**environ}]  # of the one command that starts its ranks
         places = [job.cwd] * len(environs)
         ends = start_ranks(
-            RankJob(job.command, environs, places, grace=_GRACE), give_line, stop
+            RankJob(job.command, environs, places, reads=job.stdin, grace=_GRACE), give_line, stop
         )  # fmt: skip
         if not ends.failed or (stop is not None and stop.is_set()):
             break
@@ -130,7 +129,7 @@ def _prepare_ranks(job: Job, setup: Setup, lab: Lab | None, directory: str) -> d
     access = os.path.join(directory, "access")
     environ = {**setup.access.extend({**own, **job.environ}, access)}
     environ["PYTHONPATH"] = interpreter.search_path(site, environ)
-    environ[rank_hook.JOB] = os.path.join(directory, "job.json")
+    environ[rank_hook.JOB] = os.path.join(directory, JOB)
     if job.require:
         environ["SWITCHML_REQUIRE"] = "1"
     by_rank = {**(lab.variables if lab is not None else {})}
