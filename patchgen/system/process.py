@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
 from patchgen.system import signals
+from patchgen.system.payload.supervisor import HANDED
 from patchgen.system.pipes import Lines, Pipes, Tail
 from patchgen.system.program import CompletedRun, Program, RunningProgram, start, without_git
 
@@ -166,7 +167,8 @@ def side_by_side(
             running.tell(number)
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(signals.handing_on(tell))
+        handed = HANDED - {signal.SIGINT, signal.SIGTERM}
+        stack.enter_context(signals.handing_on(handed, tell))
         pipes = stack.enter_context(closing(Pipes()))
         for number, program in enumerate(programs):
             # No other process has its pipes once it has ended, so they end as well.

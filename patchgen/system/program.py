@@ -73,7 +73,7 @@ class CompletedRun:
         if self.killed:
             return self.killed
         if self.code < 0:
-            return f"died of {_signal_name(-self.code)}"
+            return f"died of {name_signal(-self.code)}"
         return f"ended with exit code {self.code}" if self.code else ""
 
     def last_lines(self, count: int) -> list[str]:
@@ -230,7 +230,8 @@ def _explain_failure(program: Program, error: OSError) -> ToolError:
     return ToolError(f"{name}: {reason}; {advice}", reason=reason)
 
 
-def _signal_name(number: int) -> str:
+def name_signal(number: int) -> str:
+    """Name of a signal, such as SIGKILL."""
     with contextlib.suppress(ValueError):
         return signal.Signals(number).name
     return f"signal {number}"

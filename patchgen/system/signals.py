@@ -7,15 +7,13 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from patchgen.system.payload import supervisor
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
-_HANDED = supervisor.HANDED - {signal.SIGINT, signal.SIGTERM}
-_ENDING = {signal.SIGTERM, signal.SIGHUP, *_HANDED} - {
-    signal.SIGCONT, signal.SIGURG, signal.SIGWINCH
-}  # fmt: skip
+_ENDING = (
+    signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGQUIT,
+    signal.SIGXCPU,
+)  # fmt: skip
 
 
 class _Terminated(BaseException):
@@ -53,11 +51,11 @@ def cleaning_up() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def handing_on(tell: Callable[[int], object]) -> Iterator[None]:
-    """Gives all signals but those that end a command to `tell`, while a block lasts."""
+def handing_on(numbers: Collection[int], tell: Callable[[int], object]) -> Iterator[None]:
+    """Gives signals to `tell` instead, while a block lasts."""
     taken = {}
     with contextlib.suppress(ValueError):  # not the main thread: its signals are not ours
-        for number in _HANDED:
+        for number in numbers:
             if signal.getsignal(number) not in {signal.SIG_IGN, None}:
                 taken[number] = signal.signal(number, lambda number, _: tell(number))
     try:

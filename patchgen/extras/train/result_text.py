@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.verify import exits
@@ -10,6 +9,7 @@ from patchgen.errors import CheckError
 from patchgen.extras.lab.switch.counters import columns
 from patchgen.extras.train.ways import STOCK
 from patchgen.system import tables
+from patchgen.system.program import name_signal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -62,7 +62,8 @@ def data(result: Result) -> dict[str, Any]:
 def failures(result: Result) -> Iterator[str]:
     """Lines on the ranks that failed."""
     for rank, code in result.failed.items():
-        yield f"rank {rank} {_describe_end(code)}"
+        end = f"failed with exit code {code}" if code >= 0 else f"was ended by {name_signal(-code)}"
+        yield f"rank {rank} {end}"
 
 
 def lines(result: Result) -> Iterator[str]:
@@ -187,12 +188,3 @@ def _group_reason(rank: RankReport) -> str:
 def fallbacks(counts: Mapping[str, int]) -> str:
     """Counts by reason, in a line; without those that are 0."""
     return ", ".join(f"{name} {count}" for name, count in counts.items() if count)
-
-
-def _describe_end(code: int) -> str:
-    if code >= 0:
-        return f"failed with exit code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"

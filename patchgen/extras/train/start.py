@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,8 @@ from patchgen.system import files, interpreter
 from patchgen.system.process import ERR, shell_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from patchgen.extras.lab.lab import Lab
     from patchgen.extras.train.job import Job
@@ -66,7 +67,10 @@ def run_job(job: Job, setup: Setup, output: Output) -> Result:
     with files.scratch("run") as directory, file_errors():
         failed, code = dict[int, int](), InterruptedRun.exit_code
         interrupted = False
-        with _running_lab(job, setup) as lab:
+        running: AbstractContextManager[Lab | None] = nullcontext()
+        if setup.switch is not None:
+            running = labs.running(setup.switch, job.workers, job.faults or labs.Faults())
+        with running as lab:
             environ = _prepare_ranks(job, setup, lab, directory)
             try:
                 failed = _start_again(job, environ, output, lab)
@@ -82,16 +86,6 @@ def run_job(job: Job, setup: Setup, output: Output) -> Result:
         if interrupted:
             raise Interrupted(result)
         return result
-
-
-@contextlib.contextmanager
-def _running_lab(job: Job, setup: Setup) -> Iterator[Lab | None]:
-    """Lab of the ranks while the block lasts, where there is to be one."""
-    if setup.switch is None:
-        yield None
-    else:
-        with labs.running(setup.switch, job.workers, job.faults or labs.Faults()) as lab:
-            yield lab
 
 
 def _start_again(
