@@ -166,7 +166,7 @@ def _read_job(asked: _Run) -> Job:
         require=asked.require,
         lab=asked.lab.wanted,
         faults=asked.lab.faults,
-        stdin=sys.stdin.fileno(),
+        stdin=None if sys.stdin is None else 0,
         notes=notes,
     )
 

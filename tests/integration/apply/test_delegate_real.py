@@ -41,7 +41,7 @@ cores = 0-3
 [backend.rdma]
 msg_numel = 1024
 """
-DPDK = {"backend": "dpdk"}
+DPDK = {"backend": "dpdk", "num_workers": 2}
 GLOO = "allreduce stays with Gloo: "
 LET_GO = "  changed_.notify_all();\n}\n\nvoid Order::wake"
 PAUSE = """
