@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from patchgen.core.wheel.values import Configured, Objects, Verified, Wheel
 from patchgen.system import files
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _FILE = "state.json"
 _VERSION = 1

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from patchgen.core.source import Source
 from patchgen.core.wheel.place import HOST
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.source import Source
-    from patchgen.core.wheel.toolchain import Toolchain
+from patchgen.core.wheel.toolchain import Toolchain
 
 
 @dataclass(frozen=True)

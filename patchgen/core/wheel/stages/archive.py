@@ -6,18 +6,14 @@ import logging
 import os
 import shutil
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+from patchgen.core.source import Source
 from patchgen.core.wheel import setup_py
-from patchgen.core.wheel.values import Wheel
+from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.values import Environment, Objects, Wheel
 from patchgen.errors import ToolError
 from patchgen.system.files import digest, sha256
 from patchgen.system.wheel import normalise
-
-if TYPE_CHECKING:
-    from patchgen.core.source import Source
-    from patchgen.core.wheel.session import Session
-    from patchgen.core.wheel.values import Environment, Objects
 
 _LOGGER = logging.getLogger(__name__)
 
