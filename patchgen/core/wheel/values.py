@@ -60,7 +60,7 @@ class Objects:
 
 
 @dataclass(frozen=True)
-class Wheel:
+class BuiltWheel:
     """The wheel in WORK/wheel."""
 
     name: str
@@ -89,5 +89,5 @@ class Built:
     env: Environment
     patch: Patched
     objects: Objects
-    wheel: Wheel
+    wheel: BuiltWheel
     verified: Verified

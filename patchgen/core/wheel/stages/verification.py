@@ -8,13 +8,13 @@ from dataclasses import asdict
 from patchgen.core.wheel.check import CRASH
 from patchgen.core.wheel.place import HOST
 from patchgen.core.wheel.session import Session
-from patchgen.core.wheel.values import Environment, Verified, Wheel
+from patchgen.core.wheel.values import BuiltWheel, Environment, Verified
 from patchgen.errors import CheckError
 from patchgen.system import checks
 from patchgen.system.files import digest, sha256
 
 
-def verify_wheel(session: Session, env: Environment, wheel: Wheel) -> Verified:
+def verify_wheel(session: Session, env: Environment, wheel: BuiltWheel) -> Verified:
     """Imports the wheel and sums with it, where no run has done that before.
 
     Raises:
