@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
-from patchgen.system.process import OUT, NoAnswer, stream
+from patchgen.system.process import OUT, NoAnswer, Program, stream
 from patchgen.system.program import CompletedRun
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from patchgen.system.process import Program
 
 _KEPT = 1 << 16  # last bytes of its stderr
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import sys
+from collections.abc import Mapping
 from importlib import metadata
-from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from patchgen.errors import ToolError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _DISTRIBUTION = "switchml-patch"
 

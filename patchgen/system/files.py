@@ -10,14 +10,12 @@ import os
 import stat
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from patchgen.errors import file_errors
 from patchgen.system import signals
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TEMPORARY = ".switchml-tmp"
 """Suffix of files whose writer has not finished, or was killed."""

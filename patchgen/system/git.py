@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.errors import FileError, ToolError
 from patchgen.system import files, objects, paths
 from patchgen.system.process import LIMIT, NoAnswer, Program, capture, without_git
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 MODULES = ".gitmodules"
 """The file of a commit that names its submodules."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,6 @@ from patchgen.system.process import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from threading import Event
 
 PLAIN = ("-EsB",)

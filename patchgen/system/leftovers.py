@@ -15,12 +15,9 @@ import re
 import shutil
 import stat
 import tempfile
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from patchgen.system.lock import opened, try_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _BOOT = "/proc/sys/kernel/random/boot_id"
 

@@ -7,13 +7,10 @@ import fcntl
 import logging
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from patchgen.errors import FileError, TreeError
 from patchgen.system import paths
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LOGGER = logging.getLogger(__name__)
 _PATIENCE = 60  # seconds for the programs of a killed run to see that nobody reads from them

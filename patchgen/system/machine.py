@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 _GIB = 1 << 30
 _LIMITS = ("memory.max", "memory.high")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from patchgen.system import paths
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ABSENT = "0" * 40
 _ID_BYTES = 20

@@ -6,12 +6,9 @@ import contextlib
 import errno
 import os
 import tempfile
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from patchgen.errors import FileError, file_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @contextlib.contextmanager

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import selectors
 import time
-from typing import IO, TYPE_CHECKING
+from collections.abc import Callable
+from typing import IO
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Take = Callable[[bytes], object]
+Take = Callable[[bytes], object]
 
 _READ = 1 << 16  # bytes
 _WRITTEN = 1 << 12  # bytes: what a pipe that can be written to takes at once

@@ -10,14 +10,13 @@ import contextlib
 import io
 import os
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from patchgen.errors import OptionsError, file_errors
 from patchgen.system import extras, files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from matplotlib.axes import Axes
 
 # Okabe and Ito's colours, without the yellow that paper does not show.

@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import os
 import signal
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,12 +24,9 @@ from patchgen.system.payload.supervisor import HANDED
 from patchgen.system.pipes import Lines, Pipes, Tail
 from patchgen.system.program import CompletedRun, Program, RunningProgram, start, without_git
 
+Take = Callable[[bytes], object]
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping, Sequence
     from threading import Event
-
-    Take = Callable[[bytes], object]
 
 __all__ = ["ERR", "KEPT", "LIMIT", "OUT", "CompletedRun", "NoAnswer", "Program", "capture",
            "run", "shell_code", "side_by_side", "stream", "without_git"]  # fmt: skip

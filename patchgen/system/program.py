@@ -9,15 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import BinaryIO, final
 
 from patchgen.errors import ToolError
 from patchgen.system.payload import supervisor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import BinaryIO
 
 _SUPERVISOR = os.path.abspath(supervisor.__file__)
 

@@ -10,16 +10,14 @@ import json
 import os
 import re
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from patchgen import __version__
 from patchgen.errors import OptionsError, file_errors
 from patchgen.system import files
 from patchgen.system.files import Artifact
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SUFFIX = ".provenance.json"
 TYPE = "https://in-toto.io/Statement/v1"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import concurrent.futures
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from concurrent.futures import Future
 
 _STEP = 0.5  # seconds

@@ -13,17 +13,13 @@ import io
 import stat
 import time
 import zipfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Callable, NamedTuple
+from typing import IO, Callable, NamedTuple
 
-from patchgen.errors import TreeError
+from patchgen.errors import PatchgenError, TreeError
 from patchgen.system import paths, zips
 from patchgen.system.files import replacing, sha256
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from patchgen.errors import PatchgenError
 
 _ALGORITHM = "sha256"
 # The format wants sha256 or better.

@@ -8,16 +8,11 @@ import lzma
 import struct
 import zipfile
 import zlib
-from typing import TYPE_CHECKING, BinaryIO, cast
+from collections.abc import Generator, Iterator
+from typing import BinaryIO, NoReturn, cast
 
-from patchgen.errors import file_errors
+from patchgen.errors import PatchgenError, file_errors
 from patchgen.system import paths
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-    from typing import NoReturn
-
-    from patchgen.errors import PatchgenError
 
 BLOCK = 1 << 20  # bytes
 

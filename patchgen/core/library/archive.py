@@ -9,7 +9,7 @@ import contextlib
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 from patchgen.core.library.homes import ARCHIVE, MODULE
 from patchgen.errors import TreeError
@@ -18,7 +18,6 @@ from patchgen.system import paths
 
 if TYPE_CHECKING:
     import mmap
-    from typing import Union
 
     Data = Union[bytes, mmap.mmap]
 

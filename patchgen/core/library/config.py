@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from patchgen.core.library.settings import DEFAULTS, PREPOSTPROCESSORS, SETTINGS
 from patchgen.errors import OptionsError
 from patchgen.options import BACKENDS
 from patchgen.system import files, paths
 from patchgen.system.ports import split_address
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
 
 NAME = "switchml.cfg"
 DEFAULT_PORT = int(DEFAULTS["general.controller_port"])

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from patchgen.options import Options
 from patchgen.system import paths
-
-if TYPE_CHECKING:
-    from patchgen.options import Options
 
 ARCHIVE = "lib/libswitchml-client.a"
 MODULE = "lib/pkgconfig/switchml-client.pc"

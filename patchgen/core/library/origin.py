@@ -6,20 +6,16 @@ import contextlib
 import hashlib
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from patchgen.core.library import archive, homes
 from patchgen.errors import PatchgenError, file_errors
-from patchgen.options import HOMES, VARIABLES
+from patchgen.options import HOMES, VARIABLES, Options
 from patchgen.system import files, outputs, paths, statement
 from patchgen.system.files import Artifact
 from patchgen.system.native import cache, tools
 from patchgen.system.statement import Provenance
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from patchgen.options import Options
 
 _LOGGER = logging.getLogger(__name__)
 

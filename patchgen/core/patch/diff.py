@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from patchgen.core.patch.images import lines_of
+from patchgen.core.patch.pins import Hook, HookedFile
 from patchgen.system import paths
 from patchgen.system.objects import ABSENT, blob_id
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from patchgen.core.patch.pins import Hook, HookedFile
 
 _MODE = "100644"
 _CONTEXT = 3  # lines around a change

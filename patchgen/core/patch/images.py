@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+from patchgen.core.patch.pins import HookedFile
 from patchgen.errors import PatchgenError
 from patchgen.system.objects import blob_id
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.patch.pins import HookedFile
 
 
 def lines_of(content: bytes) -> list[bytes]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from patchgen import __version__
 from patchgen.core.patch import diff, record, render
+from patchgen.core.patch.pins import Pin
 from patchgen.errors import OptionsError
+from patchgen.options import Options
 from patchgen.system import paths
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from patchgen.core.patch.pins import Pin
-    from patchgen.options import Options
 
 # The date that `git format-patch` itself writes where a date has no meaning.
 _DATE = "Mon, 17 Sep 2001 00:00:00 +0000"

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
 
 from patchgen.core.patch import images, render
-from patchgen.core.patch.pins import Hook, HookedFile, Pin
+from patchgen.core.patch.pins import Anchor, Hook, HookedFile, Pin
 from patchgen.core.patch.recipes import Recipe
 from patchgen.errors import FileError, OptionsError, TreeError, file_errors
 from patchgen.system import paths
 from patchgen.system.objects import blob_id
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from patchgen.core.patch.pins import Anchor
 
 _CONTEXT = 3
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import NamedTuple
 
 PATH_RULE = "PyTorch's build takes only letters, digits and / . , + @ - _ in its path"
 """Reason for refusing a directory, for people."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from patchgen import __version__
+from patchgen.core.patch.pins import Pin
 from patchgen.errors import OptionsError
 from patchgen.options import FLAGS, HOMES, Options
 from patchgen.system import paths
-
-if TYPE_CHECKING:
-    from patchgen.core.patch.pins import Pin
 
 PREFIX = "# switchml-patch: "
 

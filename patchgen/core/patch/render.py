@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING
 
 from patchgen import __version__
 from patchgen.core.patch import record
+from patchgen.core.patch.pins import Pin
 from patchgen.errors import PatchgenError
-from patchgen.options import BACKENDS, DUMMY, FLAGS
+from patchgen.options import BACKENDS, DUMMY, FLAGS, Options
 from patchgen.system import paths
 from patchgen.templates import DIRECTORY
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-    from patchgen.core.patch.pins import Pin
-    from patchgen.options import Options
 
 SOURCES = (
     "SwitchMLAgreement.hpp",

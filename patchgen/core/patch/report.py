@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from patchgen.options import FLAGS, HOMES, VARIABLES
+from patchgen.core.patch.pins import Pin
+from patchgen.core.patch.state import State
+from patchgen.core.patch.tree import Result
+from patchgen.options import FLAGS, HOMES, VARIABLES, Options
 from patchgen.system import paths
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from patchgen.core.patch.pins import Pin
-    from patchgen.core.patch.state import State
-    from patchgen.core.patch.tree import Result
-    from patchgen.options import Options
 
 
 def options_data(options: Options) -> dict[str, Any]:

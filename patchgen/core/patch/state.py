@@ -5,21 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from patchgen import __version__
 from patchgen.core.patch import record, render
+from patchgen.core.patch.pins import HookedFile, Pin
 from patchgen.errors import TreeError
+from patchgen.options import Options
 from patchgen.system import git, paths
 from patchgen.system.objects import blob_id
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from patchgen.core.patch.pins import HookedFile, Pin
-    from patchgen.options import Options
 
 _EDITED = "wrong commit or a foreign edit (git diff shows it)"
 _BY = "was written by switchml-patch {}; revert with that version"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.core.patch import images, render, transaction
-from patchgen.core.patch.pins import shipped
+from patchgen.core.patch.pins import HookedFile, Pin, shipped
 from patchgen.core.patch.state import (
     TEMPORARY,
     FileKind,
@@ -19,13 +19,8 @@ from patchgen.core.patch.state import (
 )
 from patchgen.core.patch.transaction import Change
 from patchgen.errors import TreeError, file_errors
+from patchgen.options import Options
 from patchgen.system import lock, paths
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from patchgen.core.patch.pins import HookedFile, Pin
-    from patchgen.options import Options
 
 
 @dataclass(frozen=True)

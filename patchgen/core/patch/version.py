@@ -5,14 +5,9 @@ The local part is what keeps pip from taking another torch of the same release f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from patchgen.core.patch.pins import Pin
 from patchgen.errors import OptionsError
-from patchgen.options import check_flags
-
-if TYPE_CHECKING:
-    from patchgen.core.patch.pins import Pin
-    from patchgen.options import Options
+from patchgen.options import Options, check_flags
 
 _LOCAL = "switchml"
 

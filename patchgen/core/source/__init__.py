@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.core.patch import state
+from patchgen.core.patch.pins import Pin
 from patchgen.core.source import repository
 from patchgen.core.source.fill import fill
 from patchgen.core.source.places import Places
+from patchgen.core.source.repository import Repository
 from patchgen.core.source.request import SourceRequest
 from patchgen.core.source.staging import read_mark, remove_mark
 from patchgen.core.source.survey import Survey, survey
 from patchgen.errors import file_errors
 from patchgen.system import lock, paths
 from patchgen.system.git import Git, head
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from patchgen.core.patch.pins import Pin
-    from patchgen.core.source.repository import Repository
 
 __all__ = [
     "Places",

@@ -5,22 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
+from patchgen.core.patch.pins import Pin
 from patchgen.core.source.fetch import NowhereError, fetch, fetch_objects
-from patchgen.core.source.repository import root, submodules
+from patchgen.core.source.places import Places
+from patchgen.core.source.repository import Repository, root, submodules
 from patchgen.errors import ToolError, TreeError
 from patchgen.system import leftovers, outputs
 from patchgen.system.git import MODULES, Git, GitError
-from patchgen.system.objects import entries, object_id, tree_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from patchgen.core.patch.pins import Pin
-    from patchgen.core.source.places import Places
-    from patchgen.core.source.repository import Repository
-    from patchgen.system.objects import Entry
+from patchgen.system.objects import Entry, entries, object_id, tree_of
 
 _CLONES = "git"  # in the cache
 

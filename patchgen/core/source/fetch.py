@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
+from patchgen.core.source.places import Places
+from patchgen.core.source.repository import Repository
 from patchgen.errors import ToolError
-from patchgen.system.git import GitError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from patchgen.core.source.places import Places
-    from patchgen.core.source.repository import Repository
-    from patchgen.system.git import Git
+from patchgen.system.git import Git, GitError
 
 _FETCH = ("fetch", "-q", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
 _ALL_REFS = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")

@@ -7,24 +7,18 @@ import contextlib
 import glob
 import logging
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.core.source.fetch import fetch
-from patchgen.core.source.request import leave_out
+from patchgen.core.source.places import Places
+from patchgen.core.source.repository import Repository
+from patchgen.core.source.request import SourceRequest, leave_out
 from patchgen.core.source.staging import place, read_mark, write_mark
-from patchgen.core.source.survey import survey
+from patchgen.core.source.survey import Survey, survey
 from patchgen.errors import ToolError
 from patchgen.system import paths, threads
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from patchgen.core.source.places import Places
-    from patchgen.core.source.repository import Repository
-    from patchgen.core.source.request import SourceRequest
-    from patchgen.core.source.survey import Survey
-    from patchgen.system.git import Git
+from patchgen.system.git import Git
 
 _LOGGER = logging.getLogger(__name__)
 _LEFT_BY_KILLED = ("*.lock", "refs/**/*.lock", "objects/pack/*.lock", "objects/pack/tmp_*")

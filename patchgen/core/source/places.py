@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.core.source.addresses import list_addresses, owner_and_name
 from patchgen.errors import OptionsError
 from patchgen.system.git import is_repository
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from collections.abc import Set as AbstractSet
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.core.source.addresses import PYTORCH, resolve
+from patchgen.core.source.places import Places
 from patchgen.errors import TreeError
 from patchgen.system import paths
-from patchgen.system.git import directory_of
+from patchgen.system.git import Git, directory_of
 from patchgen.system.git import head as read_head
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from patchgen.core.source.places import Places
-    from patchgen.system.git import Git
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,14 @@ from __future__ import annotations
 import ast
 import os
 import posixpath
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from patchgen.core.patch.pins import Pin
 from patchgen.core.source.places import Places
+from patchgen.core.source.repository import Repository
 from patchgen.errors import OptionsError
-from patchgen.system.git import GitError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from patchgen.core.patch.pins import Pin
-    from patchgen.core.source.repository import Repository
-    from patchgen.system.git import Git
+from patchgen.system.git import Git, GitError
 
 _SETUP = "setup.py"  # of PyTorch, which names what it does not start without
 _EVERY = "get_submodule_folders"  # in a setup.py that wants all that PyTorch's .gitmodules names

@@ -5,15 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from typing import TYPE_CHECKING
 
+from patchgen.core.source.repository import Repository
 from patchgen.errors import TreeError
 from patchgen.system import files
-from patchgen.system.git import directory_of
-
-if TYPE_CHECKING:
-    from patchgen.core.source.repository import Repository
-    from patchgen.system.git import Git
+from patchgen.system.git import Git, directory_of
 
 _MARK = "switchml-source"  # in a git directory of a tree that is not finished: the wanted commit
 _STAGING = "switchml-checkout"  # in a git directory: a whole work tree that is not in its place

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from patchgen.core.patch import render, state
-from patchgen.core.source.repository import submodules
-from patchgen.core.source.request import list_inactive, read_setup
+from patchgen.core.patch.pins import Pin
+from patchgen.core.source.repository import Repository, submodules
+from patchgen.core.source.request import SourceRequest, list_inactive, read_setup
 from patchgen.core.source.staging import (
     is_placed,
     is_staged,
@@ -19,15 +20,7 @@ from patchgen.core.source.staging import (
 )
 from patchgen.errors import TreeError
 from patchgen.system import paths
-from patchgen.system.git import directory_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from patchgen.core.patch.pins import Pin
-    from patchgen.core.source.repository import Repository
-    from patchgen.core.source.request import SourceRequest
-    from patchgen.system.git import Git
+from patchgen.system.git import Git, directory_of
 
 _SHOWN = 10  # files of one repository
 _HIDDEN = "hidden"

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchgen.core.torch.payload import torch_probe as probe
 from patchgen.errors import ToolError
 from patchgen.system import interpreter
+from patchgen.system.interpreter import Interpreter
 from patchgen.system.native import cache
 from patchgen.system.process import LIMIT
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.system.interpreter import Interpreter
-
-    Report = Mapping[str, Any]
+Report = Mapping[str, Any]
 
 TORCH, GRAFT, PLUGIN = "torch", "graft", "plugin"
 """Ways by which SwitchML is in a torch: a patched torch, a graft, the plugin."""

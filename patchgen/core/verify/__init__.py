@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from patchgen.core.verify import expected as expecting
 from patchgen.core.verify import importing, summing, wheels
@@ -13,11 +13,7 @@ from patchgen.core.verify.expected import Expected
 from patchgen.core.verify.subject import LIMIT, Subject
 from patchgen.errors import OptionsError
 from patchgen.system import files, interpreter
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from patchgen.system.checks import Check
+from patchgen.system.checks import Check
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
 
 from patchgen.core.patch import pins
 from patchgen.core.patch.limits import EXIT, Limits
-
-if TYPE_CHECKING:
-    from patchgen.core.torch import Torch
+from patchgen.core.torch import Torch
 
 # At exit autograd's thread clears state that the interpreter has freed. The signal depends on what
 # the allocator made of that memory.

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchgen.core.patch.version import flags_of
-from patchgen.core.torch import PLUGIN, name_client, probe_torch
+from patchgen.core.torch import PLUGIN, Installed, Torch, name_client, probe_torch
 from patchgen.core.verify import exits, libraries
 from patchgen.core.verify import expected as expecting
 from patchgen.core.verify.expected import Expected
-from patchgen.core.verify.subject import environment
+from patchgen.core.verify.subject import Subject, environment
 from patchgen.system.checks import Check
 from patchgen.system.interpreter import NoInterpreter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from patchgen.core.torch import Installed, Torch
-    from patchgen.core.verify.subject import Subject
 
 _NOTHING = (
     "no: there is no patch, graft or plugin; for PyTorch 1.13 and newer make one with: "

@@ -6,18 +6,13 @@ import glob
 import os
 import re
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
-from patchgen.core.verify.subject import environment
+from patchgen.core.verify.subject import Subject, environment
 from patchgen.system.checks import Check
 from patchgen.system.process import Program, capture
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from patchgen.core.verify.subject import Subject
-
-    Missing = Mapping[str, frozenset[str]]
+Missing = Mapping[str, frozenset[str]]
 
 NAME = "libraries"
 

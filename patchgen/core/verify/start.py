@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,6 @@ from patchgen.system.ports import free_port
 from patchgen.system.process import CompletedRun, Program, side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from threading import Event
 
 _LOOPBACK = "127.0.0.1"

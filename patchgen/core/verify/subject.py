@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchgen.core.verify.payload import verify_rank, verify_work
 from patchgen.core.verify.payload.verify_rank import MARK
 from patchgen.core.verify.start import ALONE, RankJob, start_ranks
 from patchgen.system import files, interpreter
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from patchgen.system.process import CompletedRun
+from patchgen.system.process import CompletedRun
 
 Event = dict[str, Any]
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from patchgen.core.library import config
-from patchgen.core.verify.subject import run
+from patchgen.core.verify.subject import Answer, Event, Subject, run
 from patchgen.system.checks import Check, hold
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from patchgen.core.verify.subject import Answer, Event, Subject
 
 _LOGGER = logging.getLogger(__name__)
 _DEFAULT = 2  # ranks

@@ -7,18 +7,13 @@ import platform
 import re
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+from patchgen.core.verify.expected import WheelName
 from patchgen.errors import CheckError, OptionsError
 from patchgen.system import interpreter, paths
 from patchgen.system.checks import Check
-from patchgen.system.wheel import reading
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.verify.expected import WheelName
-    from patchgen.system.wheel import Wheel
+from patchgen.system.wheel import Wheel, reading
 
 NAME = "contents of the wheel"
 

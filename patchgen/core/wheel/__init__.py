@@ -5,22 +5,18 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.core.wheel import delivery, session, stages
 from patchgen.core.wheel.check import CheckRequest, check_build
+from patchgen.core.wheel.delivery import Delivered
+from patchgen.core.wheel.place import Place
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.session import Session
 from patchgen.core.wheel.stages import environment
 from patchgen.errors import CheckError, InterruptedRun, file_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from patchgen.core.wheel.delivery import Delivered
-    from patchgen.core.wheel.place import Place
-    from patchgen.system.checks import Check
+from patchgen.system.checks import Check
 
 __all__ = ["BuildRequest", "Plan", "build", "plan", "refuse_missing"]
 

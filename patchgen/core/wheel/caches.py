@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+from patchgen.core.wheel.place import Place
 from patchgen.system.process import LIMIT, Program, capture
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.wheel.place import Place
 
 _STORAGES = ("remote_storage", "secondary_storage")  # of ccache: from 4.7 on, and before
 _LOCAL = ("file:", "redis+unix:", "#")

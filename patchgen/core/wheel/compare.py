@@ -6,21 +6,18 @@ import contextlib
 import enum
 import hashlib
 import os
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Union
 
 from patchgen.errors import OptionsError, file_errors
 from patchgen.system.files import sha256
-from patchgen.system.zips import BLOCK, permissions, reading
+from patchgen.system.zips import BLOCK, Archive, permissions, reading
 
+Blocks = Generator[bytes, None, None]
 if TYPE_CHECKING:
     import zipfile
-    from collections.abc import Generator, Iterator, Mapping
-
-    from patchgen.system.zips import Archive
-
-    Blocks = Generator[bytes, None, None]
 
 
 class Aspect(enum.Enum):

@@ -6,19 +6,16 @@ import os
 import shlex
 import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.core.library import origin
 from patchgen.core.patch import patchfile
+from patchgen.core.patch.recipes import Recipe
 from patchgen.core.wheel import provenance
 from patchgen.core.wheel.provenance import Isolation
+from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.values import Built
 from patchgen.system import files
 from patchgen.system.files import Artifact
-
-if TYPE_CHECKING:
-    from patchgen.core.patch.recipes import Recipe
-    from patchgen.core.wheel.session import Session
-    from patchgen.core.wheel.values import Built
 
 _DIGITS = 12  # of a SHA-256
 _RUNTIME = ("numpy",)  # limits of a recipe that hold for running as well

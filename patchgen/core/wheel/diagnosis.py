@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 _MEANINGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "meanings.json")
 

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from patchgen.core.wheel.values import Configured, Objects, Verified, Wheel
+from patchgen.core.wheel.values import BuiltWheel, Configured, Objects, Verified
 from patchgen.system import files
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _FILE = "state.json"
 _VERSION = 1
 _NAMES: Mapping[type, str] = {
     Configured: "configured",
     Objects: "compile",
-    Wheel: "wheel",
+    BuiltWheel: "wheel",
     Verified: "verify",
 }
 
-Value = TypeVar("Value", Configured, Objects, Wheel, Verified)
+Value = TypeVar("Value", Configured, Objects, BuiltWheel, Verified)
 
 
 class Journal:
@@ -60,7 +58,7 @@ class Journal:
         except (AttributeError, KeyError, TypeError):
             return None
 
-    def put(self, value: Configured | Objects | Wheel | Verified, inputs: str) -> None:
+    def put(self, value: Configured | Objects | BuiltWheel | Verified, inputs: str) -> None:
         """A stage has come to its end."""
         self._stages[_NAMES[type(value)]] = {"inputs": inputs, "made": asdict(value)}
         self._write()

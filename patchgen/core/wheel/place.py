@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.core.wheel.payload import enclosure
 from patchgen.errors import ToolError
 from patchgen.system.process import LIMIT, Program, capture
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 LOOPBACK = "loopback"
 """Network of programs that reach nothing but this machine's own ranks."""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from patchgen.core.library import origin
+from patchgen.core.patch.pins import Pin
 from patchgen.core.source.addresses import SOURCE
+from patchgen.options import Options
 from patchgen.system import paths, statement
+from patchgen.system.files import Artifact
 from patchgen.system.statement import Provenance
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.patch.pins import Pin
-    from patchgen.options import Options
-    from patchgen.system.files import Artifact
 
 KIND = "wheel"
 PATCH = "switchml_pytorch.patch"

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from patchgen.core.patch import recipes
+from patchgen.core.patch.pins import Pin
 from patchgen.core.patch.version import build_version
 from patchgen.core.source import Places
 from patchgen.core.wheel import caches, variables
 from patchgen.errors import OptionsError
+from patchgen.options import Options
 from patchgen.system import machine, paths
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.patch.pins import Pin
-    from patchgen.options import Options
 
 _LAUNCHERS = ("sccache", "ccache")
 

@@ -6,20 +6,16 @@ import contextlib
 import functools
 import os
 import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.core.wheel import place as places
 from patchgen.core.wheel.journal import Journal
+from patchgen.core.wheel.place import Place
+from patchgen.core.wheel.request import BuildRequest
 from patchgen.errors import FileError, file_errors
 from patchgen.system import lock as locks
 from patchgen.system import paths
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from patchgen.core.wheel.place import Place
-    from patchgen.core.wheel.request import BuildRequest
 
 
 @dataclass(frozen=True)

@@ -7,23 +7,19 @@ import os
 import re
 import shlex
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
+from patchgen.core.source import Source
 from patchgen.core.wheel import caches, diagnosis
-from patchgen.core.wheel.place import HOST, LOOPBACK
+from patchgen.core.wheel.place import HOST, LOOPBACK, Place
+from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.values import Environment
 from patchgen.errors import FileError, ToolError
 from patchgen.system import files, process
 from patchgen.system.process import Program
 from patchgen.system.progress import log_count
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from patchgen.core.source import Source
-    from patchgen.core.wheel.place import Place
-    from patchgen.core.wheel.session import Session
-    from patchgen.core.wheel.values import Environment
 
 _LOGGER = logging.getLogger(__name__)
 LOG = "build.log"

@@ -6,15 +6,12 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.system import interpreter
 from patchgen.system.native import tools
 from patchgen.system.process import LIMIT, run
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _PACKAGES = ("numpy", "setuptools", "wheel", "PyYAML", "typing_extensions", "cffi")
 _ACTIVATE = """

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from patchgen.core.source import Source
 from patchgen.core.wheel.place import HOST
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.source import Source
-    from patchgen.core.wheel.toolchain import Toolchain
+from patchgen.core.wheel.toolchain import Toolchain
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,7 @@ class Objects:
 
 
 @dataclass(frozen=True)
-class Wheel:
+class BuiltWheel:
     """The wheel in WORK/wheel."""
 
     name: str
@@ -93,5 +89,5 @@ class Built:
     env: Environment
     patch: Patched
     objects: Objects
-    wheel: Wheel
+    wheel: BuiltWheel
     verified: Verified

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from patchgen.errors import OptionsError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 # What PyTorch's setup.py and its CMake files read. Not DEBUG: there it means another thing.
 _READ = re.compile(

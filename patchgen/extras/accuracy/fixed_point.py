@@ -8,19 +8,17 @@ away from zero; the int32 sum divided by the factor is the result.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from patchgen.extras.accuracy import methods
+from patchgen.extras.accuracy.methods import Block
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
-
-    from patchgen.extras.accuracy.methods import Block
 
 INT32_MAX = 2**31 - 1
 

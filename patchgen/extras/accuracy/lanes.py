@@ -6,20 +6,18 @@ rounding. docs/compression.md has the scheme.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from patchgen.extras.accuracy import methods
+from patchgen.extras.accuracy.methods import Block
 from patchgen.system.tables import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
-
-    from patchgen.extras.accuracy.methods import Block
 
 _WORD = 32  # bits
 _TINY, _UP = np.float32(2.0**-64), np.float32(2.0**64)

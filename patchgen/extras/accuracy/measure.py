@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.extras.accuracy.deviation import Deviation, exact_sum
-from patchgen.extras.accuracy.methods import limit
+from patchgen.extras.accuracy.methods import Method, limit
+from patchgen.extras.accuracy.tensors import Tensors
 from patchgen.system.progress import log_count
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from patchgen.extras.accuracy.methods import Method
-    from patchgen.extras.accuracy.tensors import Tensors
 
 _LOGGER = logging.getLogger(__name__)
 _LONG = 2**28  # values of all workers: beyond, it is shown how many are done

@@ -5,14 +5,13 @@ So memory is bounded by the size of a block, not of the tensor.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from numpy.typing import NDArray
 
 _VALUES = 2**22  # of all workers together in a block

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchgen.extras.accuracy.fixed_point import may_overflow
+from patchgen.extras.accuracy.measure import Measured
+from patchgen.extras.accuracy.tensors import Tensors
 from patchgen.system import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from patchgen.extras.accuracy.measure import Measured
-    from patchgen.extras.accuracy.tensors import Tensors
 
 _HEADER = (
     *("summed by", "bits/elem", "sent/elem", "max error", "RMS error"),

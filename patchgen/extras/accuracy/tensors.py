@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from patchgen.errors import OptionsError, file_errors
+from patchgen.extras.accuracy.methods import Block
 from patchgen.system.paths import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any
-
     from numpy.typing import NDArray
-
-    from patchgen.extras.accuracy.methods import Block
 
 _TORCH = (".pt", ".pth")
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from patchgen.core.library import origin
-from patchgen.core.torch import LIBRARIES
+from patchgen.core.torch import LIBRARIES, Torch
 from patchgen.errors import file_errors
+from patchgen.options import Options
 from patchgen.system import files, paths, statement
 from patchgen.system.native import cache
 from patchgen.system.statement import Provenance
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.torch import Torch
-    from patchgen.options import Options
 
 PLUGIN, GRAFT = "plugin", "graft"
 """Kinds of what is made for an installed torch."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from patchgen.core.torch import LIBRARIES, probe_torch
+from patchgen.core.torch import LIBRARIES, Torch, probe_torch
+from patchgen.core.wheel.rebuild import Means, Original
 from patchgen.core.wheel.rebuild.needs import (
     Need,
     Rebuildable,
@@ -16,12 +18,6 @@ from patchgen.core.wheel.rebuild.needs import (
 from patchgen.errors import file_errors
 from patchgen.extras.install import graft, plugin, provenance
 from patchgen.extras.install.plugin import bundle
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.torch import Torch
-    from patchgen.core.wheel.rebuild import Means, Original
 
 _COMPARED = ("version", "commit", "root", "python_version")
 """Values of a torch that are compared, beside its files."""

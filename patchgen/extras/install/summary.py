@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchgen.core.patch.version import flags_of
-from patchgen.core.torch import name_client, probe_torch
+from patchgen.core.torch import Installed, name_client, probe_torch
 from patchgen.errors import TreeError, file_errors
 from patchgen.extras.install.payload import graft_hook
 from patchgen.system import paths, zips
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from patchgen.core.torch import Installed
 
 _MODULE = "torch/distributed/switchml.py"
 _VERSION = "torch/version.py"

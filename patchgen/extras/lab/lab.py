@@ -6,21 +6,17 @@ import contextlib
 import json
 import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchgen.core.library import config
 from patchgen.errors import OptionsError, ToolError
 from patchgen.extras.lab import switch as switches
 from patchgen.system import files
-from patchgen.system.companion import beside
+from patchgen.system.companion import Companion, beside
 from patchgen.system.ports import split_address
 from patchgen.system.process import Program
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from patchgen.system.companion import Companion
 
 MOST = switches.WORKERS
 """Ranks that a lab has room for."""

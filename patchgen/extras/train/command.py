@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from patchgen.errors import OptionsError
 from patchgen.system import interpreter, paths
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 DEFAULT = "python3"
 _PYTHON = re.compile(r"python[0-9.]*")

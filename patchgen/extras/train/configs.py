@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from patchgen.core.library import config
+from patchgen.extras.lab.lab import Lab
+from patchgen.extras.train.job import Job
 from patchgen.system.ports import free_port
-
-if TYPE_CHECKING:
-    from patchgen.extras.lab.lab import Lab
-    from patchgen.extras.train.job import Job
 
 _TRUE = {"true", "yes", "on", "1"}  # for boost::program_options
 

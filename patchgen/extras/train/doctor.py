@@ -5,19 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from patchgen.errors import ToolError, file_errors
 from patchgen.extras.install.payload import doctor
-from patchgen.extras.train.start import run_job
+from patchgen.extras.train.job import Job
+from patchgen.extras.train.setup import Setup
+from patchgen.extras.train.start import Line, run_job
 from patchgen.system import files, interpreter, plots
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.extras.train.job import Job
-    from patchgen.extras.train.setup import Setup
-    from patchgen.extras.train.start import Line
 
 _PACKAGE = "switchml_doctor"
 _SHOWN = 3  # last lines of the ranks where they end without a report

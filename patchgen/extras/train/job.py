@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.core.torch import GRAFT
 from patchgen.errors import OptionsError
+from patchgen.extras.lab.lab import Faults
 from patchgen.extras.train.ways import AUTO, STOCK
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from patchgen.extras.lab.lab import Faults
-    from patchgen.options import Options
+from patchgen.options import Options
 
 DEFAULT_WORKERS = 2
 MOST_WORKERS = 255

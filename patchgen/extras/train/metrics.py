@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.system import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 DIRECTORY = "SWITCHML_METRICS"
 SECONDS = "SWITCHML_METRICS_SECONDS"

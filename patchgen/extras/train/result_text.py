@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from patchgen.core.verify import exits
 from patchgen.errors import CheckError
 from patchgen.extras.lab.switch.counters import columns
+from patchgen.extras.train.results import RankReport, Result
+from patchgen.extras.train.setup import Setup
 from patchgen.extras.train.ways import STOCK
 from patchgen.system import tables
 from patchgen.system.program import name_signal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from patchgen.extras.train.results import RankReport, Result
-    from patchgen.extras.train.setup import Setup
 
 _HIDING = (
     "it is hidden by python -I, -E or -S, by a cleared environment (env -i, sudo, a container), by "

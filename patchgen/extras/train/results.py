@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchgen.errors import CheckError
+from patchgen.extras.train.job import Job
 from patchgen.extras.train.payload import rank_hook
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from patchgen.extras.train.job import Job
-    from patchgen.extras.train.setup import Setup
+from patchgen.extras.train.setup import Setup
 
 JOB = "job.json"
 """File of a job that its ranks read, in the directory of the job."""

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchgen.core.library import homes
-from patchgen.core.torch import GRAFT, PLUGIN, TORCH, probe_torch
+from patchgen.core.torch import GRAFT, PLUGIN, TORCH, Installed, Report, Torch, probe_torch
 from patchgen.errors import OptionsError, ToolError, TreeError
 from patchgen.extras.install import graft, plugin
 from patchgen.extras.lab import simulator, switch
 from patchgen.extras.lab.lab import MOST, NO_DPDK
 from patchgen.extras.train.configs import describe_switch
+from patchgen.extras.train.job import Job
 from patchgen.extras.train.ways import STOCK, choose_way
 from patchgen.options import Options
 from patchgen.system import files, interpreter, paths
 from patchgen.system.native import cache, cmake
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from patchgen.core.torch import Installed, Report, Torch
-    from patchgen.extras.train.job import Job
 
 _LOGGER = logging.getLogger(__name__)
 _NO_GRAFT = {"SWITCHML_GRAFT": "0"}

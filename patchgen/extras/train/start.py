@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchgen.core.verify.start import ALONE, RankJob, number_ranks, start_ranks
 from patchgen.errors import InterruptedRun, file_errors
 from patchgen.extras.install.payload import sitecustomize
 from patchgen.extras.lab import lab as labs
+from patchgen.extras.lab.lab import Lab
 from patchgen.extras.train.configs import choose_configs
+from patchgen.extras.train.job import Job
 from patchgen.extras.train.payload import rank_hook
-from patchgen.extras.train.results import JOB, Interrupted, collect_result
+from patchgen.extras.train.results import JOB, Interrupted, Result, collect_result
+from patchgen.extras.train.setup import Setup
 from patchgen.extras.train.ways import STOCK
 from patchgen.system import files, interpreter
 from patchgen.system.process import ERR, shell_code
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
-
-    from patchgen.extras.lab.lab import Lab
-    from patchgen.extras.train.job import Job
-    from patchgen.extras.train.results import Result
-    from patchgen.extras.train.setup import Setup
-
-    Output = Callable[["Line"], None]
+Output = Callable[["Line"], None]
 
 _GRACE = 15.0  # seconds that the ranks have to end after Ctrl-C or SIGTERM, or another one's end
 # As torchrun: the threads of all ranks together are not more than there are cores.

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from patchgen.core.torch import GRAFT, PLUGIN, TORCH
+from patchgen.core.torch import GRAFT, PLUGIN, TORCH, Installed
 from patchgen.errors import OptionsError
-
-if TYPE_CHECKING:
-    from patchgen.core.torch import Installed
 
 AUTO, STOCK = "auto", "stock"
 WAYS = (AUTO, PLUGIN, GRAFT, TORCH, STOCK)

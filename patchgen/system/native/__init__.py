@@ -7,15 +7,13 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchgen.errors import file_errors
 from patchgen.system import files
 from patchgen.system.native import cache as caches
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 _BUILT = "built.json"
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen import __version__
 from patchgen.errors import FileError, file_errors
 from patchgen.system import files, leftovers, outputs, signals
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 COMPILED = "run"
 """Directory of what was compiled, in the cache."""

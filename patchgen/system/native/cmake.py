@@ -6,16 +6,13 @@ import contextlib
 import logging
 import os
 import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError, file_errors
 from patchgen.system import files
 from patchgen.system.process import run
 from patchgen.system.program import with_temporary
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 PACKAGES, REPRODUCIBLE = "packages.cmake", "reproducible.cmake"
 """CMake modules of this room, for projects that are generated."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from patchgen.errors import ToolError
 from patchgen.system.native import cache
 from patchgen.system.process import LIMIT, run
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 COMPILERS = cache.COMPILERS
 """Variables that name compilers, and the programs that are taken without."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from patchgen.core.patch.recipes import Recipe
 from patchgen.errors import OptionsError, file_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 _DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 DEFAULT = "57bffc3"

@@ -5,17 +5,13 @@ Nothing is changed. No build fails for rows about what it can do without.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable
+from collections.abc import Iterable
+from typing import Callable
 
 from patchgen.core.wheel.check import homes, link, programs, python, room
-from patchgen.core.wheel.check.facts import ACCEPTABLE, CRASH, find_facts
+from patchgen.core.wheel.check.facts import ACCEPTABLE, CRASH, Facts, find_facts
 from patchgen.core.wheel.check.request import CheckRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from patchgen.core.wheel.check.facts import Facts
-    from patchgen.system.checks import Check
+from patchgen.system.checks import Check
 
 __all__ = ["ACCEPTABLE", "CRASH", "CheckRequest", "check_build"]
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.core.library import archive, homes
+from patchgen.core.library.archive import Archive
 from patchgen.core.wheel.check.advice import reason
+from patchgen.options import Options
 from patchgen.system.paths import describe, native
-
-if TYPE_CHECKING:
-    from patchgen.core.library.archive import Archive
-    from patchgen.options import Options
 
 _MAKE = (
     "make one with switchml-patch client build, name another place with --switchml-home, "

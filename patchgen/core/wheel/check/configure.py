@@ -7,19 +7,15 @@ configuration of the build.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from patchgen.core.patch import render
 from patchgen.core.patch.limits import BLAS
+from patchgen.core.wheel.check.tools import Tools
 from patchgen.errors import ToolError
 from patchgen.system import files, paths
 from patchgen.system.native import cmake
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from patchgen.core.wheel.check.tools import Tools
 
 _LIMIT = 600.0  # seconds: linking the whole of DPDK and gRPC takes a while
 _NO_PKG_CONFIG = "no pkg-config on PATH; install pkg-config (Debian) or pkgconf-pkg-config (RHEL)"

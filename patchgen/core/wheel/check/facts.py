@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from patchgen.core.patch.limits import BLAS, EXIT
+from patchgen.core.patch.limits import BLAS, EXIT, Limits
 from patchgen.core.wheel.check import configure
-from patchgen.core.wheel.check.client import find_client
-from patchgen.core.wheel.check.tools import Tools, uses_cuda
+from patchgen.core.wheel.check.client import Client, find_client
+from patchgen.core.wheel.check.configure import Configuration
+from patchgen.core.wheel.check.environment import LockedEnvironment
+from patchgen.core.wheel.check.request import CheckRequest
+from patchgen.core.wheel.check.tools import Answer, Tools, uses_cuda
 from patchgen.errors import ToolError
 from patchgen.system import threads
+from patchgen.system.checks import Check
+from patchgen.system.interpreter import Interpreter
 from patchgen.system.process import LIMIT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from patchgen.core.patch.limits import Limits
-    from patchgen.core.wheel.check.client import Client
-    from patchgen.core.wheel.check.configure import Configuration
-    from patchgen.core.wheel.check.environment import LockedEnvironment
-    from patchgen.core.wheel.check.request import CheckRequest
-    from patchgen.core.wheel.check.tools import Answer
-    from patchgen.system.checks import Check
-    from patchgen.system.interpreter import Interpreter
 
 CRASH = "crash-at-exit"
 ACCEPTABLE = {

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from patchgen.core.library import archive, homes
 from patchgen.core.wheel.check.advice import reason
-from patchgen.options import FLAGS
+from patchgen.core.wheel.check.configure import Configuration
+from patchgen.core.wheel.check.facts import Facts
+from patchgen.options import FLAGS, Options
 from patchgen.system import paths
 from patchgen.system.checks import Check
 from patchgen.system.paths import describe, native
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from patchgen.core.wheel.check.configure import Configuration
-    from patchgen.core.wheel.check.facts import Facts
-    from patchgen.options import Options
 
 
 def check_client(facts: Facts) -> Iterator[Check]:

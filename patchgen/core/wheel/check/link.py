@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from patchgen.core.patch.limits import BLAS, Limits
 from patchgen.core.wheel.check import advice
 from patchgen.core.wheel.check.advice import lines, relock
+from patchgen.core.wheel.check.configure import Configuration
+from patchgen.core.wheel.check.facts import Facts
 from patchgen.errors import ToolError
 from patchgen.system.checks import Check
 from patchgen.system.paths import describe, native
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from patchgen.core.wheel.check.configure import Configuration
-    from patchgen.core.wheel.check.facts import Facts
 
 _LATER = {"boost-cpp": "libboost-devel"}  # what a package was renamed to
 _GLOG = Limits("the client library", {"glog": "<0.6"})

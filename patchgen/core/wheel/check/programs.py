@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from patchgen.core.patch import limits as versions
 from patchgen.core.wheel.check.advice import lines, relock
+from patchgen.core.wheel.check.facts import Facts
+from patchgen.core.wheel.check.tools import Answer
 from patchgen.errors import ToolError
 from patchgen.system.checks import Check
 from patchgen.system.paths import describe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from patchgen.core.wheel.check.facts import Facts
-    from patchgen.core.wheel.check.tools import Answer
 
 _GIT = "2.29"
 _MACROS = {  # clang has those of gcc as well

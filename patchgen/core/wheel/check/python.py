@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 from packaging.version import Version
 
-from patchgen.core.patch.limits import EXIT, plain
+from patchgen.core.patch.limits import EXIT, Limits, plain
 from patchgen.core.wheel.check.advice import relock
-from patchgen.core.wheel.check.facts import list_packages
+from patchgen.core.wheel.check.facts import Facts, list_packages
 from patchgen.errors import ToolError
 from patchgen.system.checks import Check
 from patchgen.system.paths import describe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from patchgen.core.patch.limits import Limits
-    from patchgen.core.wheel.check.facts import Facts
 
 _CRASH = (
     "{torch} ends in a segmentation fault (exit code 139) or an abort (134) at the exit of every "

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.core.patch.limits import Limits
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.patch.pins import Pin
-    from patchgen.options import Options
+from patchgen.core.patch.pins import Pin
+from patchgen.options import Options
 
 _OFF = {"0", "OFF", "NO", "FALSE", "N"}  # as PyTorch's setup.py reads a variable
 

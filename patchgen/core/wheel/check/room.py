@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from patchgen.core.patch import recipes
+from patchgen.core.patch.recipes import Recipe
+from patchgen.core.wheel.check.facts import Facts
 from patchgen.system import machine
 from patchgen.system.checks import Check
 from patchgen.system.paths import describe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from patchgen.core.patch.recipes import Recipe
-    from patchgen.core.wheel.check.facts import Facts
 
 _GIB = 1 << 30
 _CONDA = {False: 3, True: 6}  # GiB of an environment, by whether it has CUDA

@@ -8,20 +8,16 @@ import os
 import shlex
 import shutil
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from patchgen.core.wheel import toolchain, variables
 from patchgen.core.wheel.check.environment import LockedEnvironment, find_environment
+from patchgen.core.wheel.check.request import CheckRequest
 from patchgen.errors import ToolError
 from patchgen.system import interpreter
+from patchgen.system.interpreter import Interpreter
 from patchgen.system.process import LIMIT, run
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from patchgen.core.wheel.check.request import CheckRequest
-    from patchgen.system.interpreter import Interpreter
 
 _NAMES = {"CXX": ("c++", "g++"), "CC": ("cc", "gcc")}
 

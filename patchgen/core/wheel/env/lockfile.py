@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
@@ -15,9 +16,6 @@ from patchgen.core.wheel import env
 from patchgen.core.wheel.env import spec
 from patchgen.errors import FileError, OptionsError, file_errors
 from patchgen.system import files
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _VERSION = 1
 T = TypeVar("T")

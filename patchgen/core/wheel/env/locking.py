@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from patchgen.core.wheel.env import lockfile, solve, spec
 from patchgen.core.wheel.env.lockfile import Lock
 from patchgen.errors import OptionsError
 from patchgen.system import outputs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -9,20 +9,18 @@ import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from patchgen.core.wheel.env.lockfile import Package
 from patchgen.errors import FileError, PatchgenError, ToolError, TreeError, file_errors
 from patchgen.system import outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rattler import Client
-
-    from patchgen.core.wheel.env.lockfile import Package
 
 STORE = "archives"
 """Directory of the archives in the cache."""

@@ -7,10 +7,12 @@ import dataclasses
 import json
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen.core.wheel.env import marker, packages
+from patchgen.core.wheel.env.lockfile import Lock, Package
 from patchgen.core.wheel.env.marker import Marker
 from patchgen.errors import ToolError, TreeError, file_errors
 from patchgen.system import files
@@ -18,11 +20,7 @@ from patchgen.system import lock as locking
 from patchgen.system.process import Program, capture
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rattler import RepoDataRecord
-
-    from patchgen.core.wheel.env.lockfile import Lock, Package
 
 _LOGGER = logging.getLogger(__name__)
 _MESSAGES = ".messages.txt"

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen.core.wheel.env.lockfile import Package
+from patchgen.core.wheel.env.spec import Channel
 from patchgen.errors import OptionsError, ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from rattler import GenericVirtualPackage, MatchSpec, RepoDataRecord
-
-    from patchgen.core.wheel.env.spec import Channel
 
 
 def solve(

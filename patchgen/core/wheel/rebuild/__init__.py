@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from patchgen.core.library import homes, origin
 from patchgen.core.wheel import compare, place
@@ -17,13 +17,9 @@ from patchgen.core.wheel.rebuild.needs import Need, Reader, Rebuildable
 from patchgen.core.wheel.rebuild.original import LIBRARIES, Original, find
 from patchgen.errors import OptionsError, file_errors
 from patchgen.system import files, outputs, statement
+from patchgen.system.checks import Check
 from patchgen.system.native import cache as caches
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.system.checks import Check
-    from patchgen.system.statement import Provenance
+from patchgen.system.statement import Provenance
 
 __all__ = [
     "Means",

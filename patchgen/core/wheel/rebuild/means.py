@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from patchgen.core.patch.pins import Pin
+from patchgen.core.source import Places
 from patchgen.core.wheel import place, provenance, variables
+from patchgen.core.wheel.place import Place
+from patchgen.core.wheel.rebuild.original import Original
 from patchgen.errors import OptionsError
 from patchgen.options import DEV_ROOT, VARIABLES
 from patchgen.system.native import tools
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.patch.pins import Pin
-    from patchgen.core.source import Places
-    from patchgen.core.wheel.place import Place
-    from patchgen.core.wheel.rebuild.original import Original
 
 _OPTIONS = frozenset({variable.name for variable in (*VARIABLES, DEV_ROOT)})
 

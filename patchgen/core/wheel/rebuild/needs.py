@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from patchgen.core.library import homes, origin
+from patchgen.core.wheel.rebuild.means import Means
+from patchgen.core.wheel.rebuild.original import Original
 from patchgen.errors import CheckError, PatchgenError, file_errors
 from patchgen.system import files, paths, statement
 from patchgen.system.checks import Check
 from patchgen.system.native import tools
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from patchgen.core.wheel.rebuild.means import Means
-    from patchgen.core.wheel.rebuild.original import Original
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from patchgen.core.library import homes, origin
 from patchgen.errors import FileError, OptionsError
 from patchgen.options import HOMES, VARIABLES, Options
 from patchgen.system import paths, statement
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from patchgen.system.statement import Provenance
+from patchgen.system.statement import Provenance
 
 LIBRARIES = (origin.CLIENT, origin.SIMULATOR)
 """Kinds whose files are a SWITCHML_HOME; all others are one file."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from patchgen.core import wheel
 from patchgen.core.wheel import env, provenance, toolchain, variables
+from patchgen.core.wheel.rebuild.means import Means
 from patchgen.core.wheel.rebuild.needs import Need, Rebuildable, need_library, need_pin
+from patchgen.core.wheel.rebuild.original import Original
 from patchgen.errors import OptionsError, file_errors
 from patchgen.system import files
 from patchgen.system.native import tools
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.wheel.rebuild.means import Means
-    from patchgen.core.wheel.rebuild.original import Original
 
 
 def read(original: Original, means: Means) -> Rebuildable:

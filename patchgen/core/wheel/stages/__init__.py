@@ -7,8 +7,8 @@ for what an earlier run has made of the same inputs. Where there is nothing of i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from patchgen.core.wheel.request import BuildRequest
+from patchgen.core.wheel.session import Session
 from patchgen.core.wheel.stages import (
     archive,
     environment,
@@ -19,10 +19,6 @@ from patchgen.core.wheel.stages import (
     verification,
 )
 from patchgen.core.wheel.values import Built
-
-if TYPE_CHECKING:
-    from patchgen.core.wheel.request import BuildRequest
-    from patchgen.core.wheel.session import Session
 
 CHECKED = frozenset({"source", "env", "patch", "compile"})
 """Stages that begin only if nothing that a build needs is missing."""

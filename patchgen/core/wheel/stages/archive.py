@@ -6,23 +6,19 @@ import logging
 import os
 import shutil
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+from patchgen.core.source import Source
 from patchgen.core.wheel import setup_py
-from patchgen.core.wheel.values import Wheel
+from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.values import BuiltWheel, Environment, Objects
 from patchgen.errors import ToolError
 from patchgen.system.files import digest, sha256
 from patchgen.system.wheel import normalise
 
-if TYPE_CHECKING:
-    from patchgen.core.source import Source
-    from patchgen.core.wheel.session import Session
-    from patchgen.core.wheel.values import Environment, Objects
-
 _LOGGER = logging.getLogger(__name__)
 
 
-def pack_wheel(session: Session, source: Source, env: Environment, objects: Objects) -> Wheel:
+def pack_wheel(session: Session, source: Source, env: Environment, objects: Objects) -> BuiltWheel:
     """Runs setup.py bdist_wheel, and writes the wheel anew in a fixed order.
 
     A wheel that was packed from these objects and has not changed since stays.
@@ -33,13 +29,13 @@ def pack_wheel(session: Session, source: Source, env: Environment, objects: Obje
     """
     request = session.request
     inputs = digest({"compile": asdict(objects), "epoch": source.epoch})
-    found = session.journal.get(Wheel, inputs)
+    found = session.journal.get(BuiltWheel, inputs)
     if found is not None:
         file = os.path.join(request.wheels, found.name)
         if os.path.isfile(file) and sha256(file) == found.sha256:
             return found
     session.begin("wheel")
-    session.journal.drop(Wheel)
+    session.journal.drop(BuiltWheel)
     rough = os.path.join(request.work, "dist")
     for directory in (rough, request.wheels):
         shutil.rmtree(directory, ignore_errors=True)
@@ -53,6 +49,6 @@ def pack_wheel(session: Session, source: Source, env: Environment, objects: Obje
     _LOGGER.info("writing %s", names[0])
     sha = normalise(os.path.join(rough, names[0]), file, source.epoch)
     shutil.rmtree(rough)
-    wheel = Wheel(names[0], sha, os.path.getsize(file), network)
+    wheel = BuiltWheel(names[0], sha, os.path.getsize(file), network)
     session.journal.put(wheel, inputs)
     return wheel

@@ -5,20 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
+from patchgen.core.source import Source
 from patchgen.core.wheel import setup_py, variables
-from patchgen.core.wheel.values import Configured, Objects
+from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.values import Configured, Environment, Objects, Patched
 from patchgen.system import process
 from patchgen.system.files import digest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from patchgen.core.source import Source
-    from patchgen.core.wheel.session import Session
-    from patchgen.core.wheel.values import Environment, Patched
 
 # Where CMake installs to: files of what was on with other variables would come into the wheel.
 _INSTALLED = tuple(

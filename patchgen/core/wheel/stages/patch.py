@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from typing import TYPE_CHECKING
 
 from patchgen.core.library import archive
 from patchgen.core.patch import patchfile, render, state, tree
+from patchgen.core.wheel.request import BuildRequest
+from patchgen.core.wheel.session import Session
 from patchgen.core.wheel.values import Patched
 from patchgen.system import paths
 from patchgen.system.files import sha256
-
-if TYPE_CHECKING:
-    from patchgen.core.wheel.request import BuildRequest
-    from patchgen.core.wheel.session import Session
 
 
 def apply_patch(session: Session) -> Patched:

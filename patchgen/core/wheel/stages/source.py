@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from patchgen.core import source as sources
 from patchgen.core.patch import state, tree
+from patchgen.core.source import Source
+from patchgen.core.wheel.request import BuildRequest
+from patchgen.core.wheel.session import Session
 from patchgen.system import paths
-
-if TYPE_CHECKING:
-    from patchgen.core.source import Source
-    from patchgen.core.wheel.request import BuildRequest
-    from patchgen.core.wheel.session import Session
 
 
 def fetch_source(session: Session) -> Source:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from patchgen.core.wheel.check import CRASH
 from patchgen.core.wheel.place import HOST
-from patchgen.core.wheel.values import Verified
+from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.values import BuiltWheel, Environment, Verified
 from patchgen.errors import CheckError
 from patchgen.system import checks
 from patchgen.system.files import digest, sha256
 
-if TYPE_CHECKING:
-    from patchgen.core.wheel.session import Session
-    from patchgen.core.wheel.values import Environment, Wheel
 
-
-def verify_wheel(session: Session, env: Environment, wheel: Wheel) -> Verified:
+def verify_wheel(session: Session, env: Environment, wheel: BuiltWheel) -> Verified:
     """Imports the wheel and sums with it, where no run has done that before.
 
     Raises:

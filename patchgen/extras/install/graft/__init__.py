@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.core.library import homes
 from patchgen.core.patch import pins
+from patchgen.core.patch.pins import Pin
 from patchgen.core.source.addresses import PYTORCH, SOURCE
+from patchgen.core.torch import Torch
 from patchgen.errors import file_errors
 from patchgen.extras.install import provenance
 from patchgen.extras.install.graft import cuda as cudas
@@ -19,15 +21,9 @@ from patchgen.extras.install.graft.identity import Identity, misfit, read
 from patchgen.extras.install.graft.installing import install, launching, place, uninstall
 from patchgen.extras.install.graft.sources import GraftOrigin, gather
 from patchgen.extras.install.graft.trying import attempt
+from patchgen.options import Options
 from patchgen.system import files, native, outputs, statement
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.patch.pins import Pin
-    from patchgen.core.torch import Torch
-    from patchgen.options import Options
-    from patchgen.system.native import Product
+from patchgen.system.native import Product
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 import glob
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from patchgen.core.torch import Torch
 from patchgen.errors import OptionsError
 from patchgen.system import paths
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from patchgen.core.torch import Torch
 
 HEADERS = (
     "cuda_runtime_api.h", "crt/host_config.h", "cublas_v2.h", "cusparse.h", "cusolverDn.h",

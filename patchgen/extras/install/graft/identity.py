@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchgen import __version__
+from patchgen.core.patch.pins import Pin
+from patchgen.core.torch import Torch
 from patchgen.errors import TreeError
 from patchgen.extras.install.payload import graft_hook
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.patch.pins import Pin
-    from patchgen.core.torch import Torch
-    from patchgen.options import Options
+from patchgen.options import Options
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import errno
 import os
 import re
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from patchgen.core.patch import render
 from patchgen.core.torch import has_hook
@@ -15,12 +15,8 @@ from patchgen.core.torch.payload import torch_probe
 from patchgen.errors import FileError, OptionsError, ToolError, TreeError, file_errors
 from patchgen.extras.install.payload import graft_hook, sitecustomize
 from patchgen.system import files, interpreter, paths
+from patchgen.system.interpreter import Interpreter
 from patchgen.system.process import LIMIT, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from patchgen.system.interpreter import Interpreter
 
 PACKAGE = torch_probe.HOOK
 

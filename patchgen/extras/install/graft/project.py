@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from patchgen.core.patch import render
+from patchgen.core.patch.pins import Pin
+from patchgen.core.torch import Torch
 from patchgen.errors import OptionsError
+from patchgen.extras.install.graft.cuda import Cuda
+from patchgen.extras.install.graft.identity import Identity
 from patchgen.extras.install.graft.sources import GLOO, gloo_directory
 from patchgen.extras.install.payload import graft_hook
+from patchgen.options import Options
 from patchgen.system import paths
 from patchgen.system.native import cmake
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from patchgen.core.patch.pins import Pin
-    from patchgen.core.torch import Torch
-    from patchgen.extras.install.graft.cuda import Cuda
-    from patchgen.extras.install.graft.identity import Identity
-    from patchgen.options import Options
 
 _IMPLICIT = "/usr/include"  # as a directory of its own it would hide headers of the C++ library
 _EXPANDED = re.compile(r":|\$\{?(ORIGIN|LIB|PLATFORM)\b")

@@ -6,22 +6,18 @@ import logging
 import os
 import posixpath
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from patchgen.core.patch import images, render, tree
+from patchgen.core.patch.pins import HookedFile, Pin
 from patchgen.core.source import Places
 from patchgen.core.source.commit import Commit, open_pinned
 from patchgen.core.source.fetch import NowhereError
+from patchgen.core.torch import Torch
 from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
 from patchgen.system import paths
 from patchgen.system.git import Git
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from patchgen.core.patch.pins import HookedFile, Pin
-    from patchgen.core.torch import Torch
 
 _LOGGER = logging.getLogger(__name__)
 

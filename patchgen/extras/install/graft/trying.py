@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from patchgen.core.torch import IMPORT_LIMIT
+from patchgen.core.torch import IMPORT_LIMIT, Torch
 from patchgen.core.verify.start import ALONE, RankJob, start_ranks
 from patchgen.errors import ToolError
 from patchgen.extras.install.graft.installing import place
 from patchgen.extras.install.payload import graft_trial
 from patchgen.system import files
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.torch import Torch
 
 
 def attempt(library: str, torch: Torch, environ: Mapping[str, str]) -> None:

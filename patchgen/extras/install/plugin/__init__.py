@@ -6,22 +6,18 @@ It is compiled from the delegate of the patch, and a process group that wraps th
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.core.library import homes
 from patchgen.core.patch.version import local_version
+from patchgen.core.torch import Torch
 from patchgen.errors import file_errors
 from patchgen.extras.install import provenance
 from patchgen.extras.install.plugin import project, target, wheel
+from patchgen.options import Options
 from patchgen.system import native, outputs, statement
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.torch import Torch
-    from patchgen.options import Options
-    from patchgen.system.native import Product
+from patchgen.system.native import Product
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ import contextlib
 import json
 import os
 import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from patchgen.core.library import archive, homes
-from patchgen.core.torch import probe_torch
+from patchgen.core.torch import Torch, probe_torch
 from patchgen.errors import FileError, OptionsError, ToolError, file_errors
 from patchgen.extras.install import plugin
 from patchgen.extras.install.plugin import sdist
@@ -18,11 +18,6 @@ from patchgen.extras.lab import simulator
 from patchgen.extras.lab.client import mends
 from patchgen.options import VARIABLES, Options, resolve
 from patchgen.system import files, paths
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from patchgen.core.torch import Torch
 
 UNMENDED = "SWITCHML_ALLOW_UNMENDED"
 """Variable by which a library without a needed mend is taken, here as in a rank."""

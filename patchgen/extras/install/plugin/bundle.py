@@ -12,19 +12,15 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from patchgen.errors import FileError, ToolError
 from patchgen.extras.install import plugin
+from patchgen.extras.install.plugin import PluginRequest
 from patchgen.extras.install.plugin.wheel import PACKAGE
 from patchgen.system import extras, files, outputs, statement, wheel, zips
 from patchgen.system.process import run
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from patchgen.extras.install.plugin import PluginRequest
 
 TORCH = ("libtorch*", "libc10*", "libgomp*", "libcud*", "libnv*")
 """Libraries that torch brings; a copy would be another torch, or another pool of threads."""

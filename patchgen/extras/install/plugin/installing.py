@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from patchgen.errors import ToolError
 from patchgen.extras.install.plugin.wheel import DISTRIBUTION
 from patchgen.system import interpreter, paths
 from patchgen.system.process import Program, capture
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen import __version__
 from patchgen.core.patch import render
 from patchgen.extras.install.payload import doctor, launch
 from patchgen.extras.install.plugin import virtuals
+from patchgen.extras.install.plugin.target import PluginTarget
 from patchgen.extras.install.plugin.wheel import BACKEND, PACKAGE
 from patchgen.options import Options
 from patchgen.system import paths
 from patchgen.system.native import cmake
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from patchgen.extras.install.plugin.target import PluginTarget
 
 _OWN = (
     "CMakeLists.txt",

@@ -11,7 +11,7 @@ import io
 import json
 import os
 import tarfile
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 import patchgen
 from patchgen.core.patch import render
@@ -19,13 +19,9 @@ from patchgen.core.patch.version import local_version
 from patchgen.errors import file_errors
 from patchgen.extras.install.plugin import project
 from patchgen.extras.install.plugin.wheel import METADATA, PACKAGE
+from patchgen.options import Options
 from patchgen.system import files, outputs
 from patchgen.templates import DIRECTORY as TEMPLATES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from patchgen.options import Options
 
 FLAGS = "flags.json"
 """File with the flags of the client library, by the root of the archive."""

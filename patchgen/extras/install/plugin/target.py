@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from patchgen.core.torch import Torch
 from patchgen.errors import ToolError, file_errors
 from patchgen.extras.install.plugin import virtuals
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from patchgen.core.torch import Torch
-    from patchgen.extras.install.plugin.virtuals import Method
+from patchgen.extras.install.plugin.virtuals import Method
 
 _OLDEST = (1, 13)  # before, a Work was a part of ProcessGroup
 _COMPILERS = ("/usr/local/include", "/usr/include")  # where a compiler looks by itself

@@ -7,13 +7,10 @@ user only.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError, file_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)  # comments, strings
 _VIRTUAL = re.compile(r"\bvirtual\s+(?!~)([^;{}()]+?)\b(\w+)\s*\(")

@@ -7,14 +7,11 @@ interpreter than the one that runs this program, and that one may have no packag
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen import __version__
 from patchgen.system import wheel
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PACKAGE = "torch_switchml"
 DISTRIBUTION = PACKAGE.replace("_", "-")

@@ -5,24 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING
 
 from patchgen.core.library import archive, config, homes, origin
 from patchgen.errors import file_errors
 from patchgen.extras.lab.client import checkout, mends
-from patchgen.extras.lab.client.mends import COMMIT
-from patchgen.options import FLAGS
+from patchgen.extras.lab.client.mends import COMMIT, Mend
+from patchgen.options import FLAGS, Flag
 from patchgen.system import files, paths, statement
 from patchgen.system.native import cmake
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from patchgen.extras.lab.client.mends import Mend
-    from patchgen.options import Flag
-    from patchgen.system.statement import Provenance
+from patchgen.system.statement import Provenance
 
 _PROJECT = "CMakeLists.txt"
 _SETTINGS = "settings.cmake"

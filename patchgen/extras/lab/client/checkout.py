@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.core.source.commit import Commit
 from patchgen.core.source.fill import bring
+from patchgen.core.source.places import Places
 from patchgen.core.source.repository import Repository
 from patchgen.core.source.staging import is_placed
 from patchgen.core.source.survey import find_obstacle, list_changes
@@ -16,9 +16,6 @@ from patchgen.errors import OptionsError, TreeError, file_errors
 from patchgen.extras.lab.client import mends
 from patchgen.system import lock, paths
 from patchgen.system.git import Git, directory_of, head, is_repository
-
-if TYPE_CHECKING:
-    from patchgen.core.source.places import Places
 
 URL = "https://github.com/p4lang/p4app-switchML.git"
 NAME = "p4app-switchML"

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from patchgen.core.library import homes
+from patchgen.core.wheel.rebuild import Means, Original
 from patchgen.core.wheel.rebuild.needs import Need, Rebuildable, need_compiler
 from patchgen.errors import OptionsError
 from patchgen.extras.lab.client import building, checkout, mends
 from patchgen.system import paths
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.core.wheel.rebuild import Means, Original
 
 
 def read(original: Original, means: Means) -> Rebuildable:

@@ -6,15 +6,12 @@ The result is a SWITCHML_HOME like any other: headers, archive and switchml.cfg.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from patchgen.core.library import config, homes, origin
 from patchgen.system import files, paths, statement
 from patchgen.system.native import cache, cmake
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _LOGGER = logging.getLogger(__name__)
 _SOURCE = Path(__file__).parent

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from patchgen.system import native, tables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 PROGRAM = "switchml-aggregator"
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from patchgen.core.library import homes
+from patchgen.core.wheel.rebuild import Means, Original
 from patchgen.core.wheel.rebuild.needs import Need, Rebuildable, need_compiler
 from patchgen.extras.lab import simulator
-
-if TYPE_CHECKING:
-    from patchgen.core.wheel.rebuild import Means, Original
 
 
 def read(original: Original, means: Means) -> Rebuildable:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from patchgen.system import native
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PROGRAM = "switchml-switch"
 SOURCE = os.path.dirname(os.path.abspath(__file__))

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchgen.errors import CheckError, file_errors
 from patchgen.extras.train.demo import payload, training
 from patchgen.extras.train.demo.comparison import Comparison
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.result_text import reason
-from patchgen.extras.train.setup import prepare, stock_setup
+from patchgen.extras.train.setup import Setup, prepare, stock_setup
 from patchgen.extras.train.ways import AUTO
 from patchgen.system import files, lock, paths
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from patchgen.extras.train.setup import Setup
 
 _LOGGER = logging.getLogger(__name__)
 SCRIPT = "train.py"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from patchgen.extras.train.demo.training import Training
+from patchgen.extras.train.demo.training import Training
 
 _FLOAT32 = 2.0**-24  # relative error of a rounding to float32
 _INT32 = 2.0**-31  # error of the fixed point: half its unit, where 1 is the largest of a packet

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
+from patchgen.extras.train.demo.comparison import Comparison
+from patchgen.extras.train.demo.training import Training
 from patchgen.system import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from patchgen.extras.train.demo.comparison import Comparison
-    from patchgen.extras.train.demo.training import Training
 
 _COLUMNS = 80
 _NAMES = {"stock": "stock Gloo", "switchml": "SwitchML"}

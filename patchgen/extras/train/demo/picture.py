@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from patchgen.extras.train.demo.comparison import Comparison
 from patchgen.system import plots
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from matplotlib.axes import Axes
-
-    from patchgen.extras.train.demo.comparison import Comparison
 
     Values = npt.NDArray[np.float64]
 

@@ -8,26 +8,23 @@ import logging
 import os
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from io import FileIO
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from patchgen.errors import FileError, ToolError, file_errors
+from patchgen.extras.train.job import Job
 from patchgen.extras.train.result_text import failures
-from patchgen.extras.train.start import run_job
+from patchgen.extras.train.results import Result
+from patchgen.extras.train.setup import Setup
+from patchgen.extras.train.start import Line, run_job
 from patchgen.system.progress import log_count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from io import FileIO
-
     import numpy.typing as npt
-
-    from patchgen.extras.train.job import Job
-    from patchgen.extras.train.results import Result
-    from patchgen.extras.train.setup import Setup
-    from patchgen.extras.train.start import Line
 
     Floats = npt.NDArray[np.float32]
 

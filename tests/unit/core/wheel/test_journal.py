@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from patchgen.core.wheel.journal import Journal
-from patchgen.core.wheel.values import Configured, Objects, Verified, Wheel
+from patchgen.core.wheel.values import BuiltWheel, Configured, Objects, Verified
 
 VALUES = (
     Configured("of the toolchain", "of the variables", "1.7.1+switchml"),
     Objects("of all"),
-    Wheel("torch-1.7.1-cp37-cp37m-linux_x86_64.whl", "a" * 64, 12),
+    BuiltWheel("torch-1.7.1-cp37-cp37m-linux_x86_64.whl", "a" * 64, 12),
     Verified(("import", "sums")),
 )
 
@@ -45,9 +45,9 @@ def test_a_value_comes_back(tmp_path: Path, value: Any) -> None:
 def test_what_cannot_be_understood_says_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "state.json").write_text(text)
     journal = Journal(str(tmp_path))
-    assert journal.get(Wheel) is None
+    assert journal.get(BuiltWheel) is None
     journal.put(VALUES[2], "inputs")
-    assert Journal(str(tmp_path)).get(Wheel) == VALUES[2]
+    assert Journal(str(tmp_path)).get(BuiltWheel) == VALUES[2]
 
 
 def test_what_is_recorded_is_plain_json(tmp_path: Path) -> None:

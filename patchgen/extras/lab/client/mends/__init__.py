@@ -13,15 +13,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
-from typing import TYPE_CHECKING
 
 from patchgen.errors import OptionsError, PatchgenError, TreeError
 from patchgen.system.objects import blob_id
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 COMMIT = "b5c74a04fa66faa82acab154a4e21c8f76d913f2"
 """Commit of p4lang/p4app-switchML that all mends are for."""
