@@ -235,6 +235,7 @@ def test_another_path_compiles_what_sees_it(built: Site, tmp_path: Path) -> None
     assert len(built.attempts) > 1  # that of the first build is there as well
 
 
+@pytest.mark.rebuild
 def test_another_flag_is_another_version_which_can_be_installed(built: Site) -> None:
     said = built.run("--debug").stderr
     assert done(said) == ["lock", "source", "env"]
