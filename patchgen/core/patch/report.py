@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patchgen.core.patch.pins import Pin
-from patchgen.core.patch.state import State
-from patchgen.core.patch.tree import Result
 from patchgen.options import FLAGS, HOMES, VARIABLES, Options
 from patchgen.system import paths
+
+if TYPE_CHECKING:  # with them generate imports git's classes
+    from patchgen.core.patch.state import State
+    from patchgen.core.patch.tree import Result
 
 
 def options_data(options: Options) -> dict[str, Any]:

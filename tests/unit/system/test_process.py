@@ -264,18 +264,17 @@ def test_a_supervisor_that_fails_leaves_no_process(tmp_path: Path) -> None:
 
 
 def test_what_a_supervisor_leaves_that_was_killed_ends_with_the_run(tmp_path: Path) -> None:
-    path, lines = tmp_path / "pid", []
+    path = tmp_path / "pid"
     code = (
         "import os, signal, time\n"
         "print(os.getpid(), flush=True); os.kill(os.getppid(), signal.SIGKILL); time.sleep(600)"
     )
 
     def output(_: str, line: bytes) -> None:
-        lines.append(line)
         path.write_bytes(line)
+        threading.Timer(0.5, stop.set).start()
 
     stop = threading.Event()
-    threading.Timer(0.5, stop.set).start()
     with pytest.raises(NoAnswer):
         stream(python(code, supervised=True), output, limit=None, stop=stop)
     assert has_ended(path.read_text().strip())
