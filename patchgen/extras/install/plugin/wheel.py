@@ -14,7 +14,7 @@ from patchgen import __version__
 from patchgen.system import wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 PACKAGE = "torch_switchml"
 DISTRIBUTION = PACKAGE.replace("_", "-")
@@ -40,6 +40,7 @@ Tag: {{tag}}
 _ENTRY_POINTS = f"""\
 [{{group}}]
 switchml = {BACKEND}:register
+
 """
 
 
@@ -53,8 +54,8 @@ class Metadata:
     """Local part of its version."""
     tag: str
     """Interpreter, ABI and platform."""
-    group: str | None = None
-    """Group of entry points in which torch finds the backend; None where it looks at none."""
+    groups: Sequence[str] = ()
+    """Groups of entry points in which torch finds the backend."""
 
     @property
     def stem(self) -> str:
@@ -70,8 +71,10 @@ class Metadata:
             + f"Requires-Dist: torch=={self.release}\n",
             "WHEEL": _WHEEL.format(tag=self.tag),
         }
-        if self.group is not None:
-            texts["entry_points.txt"] = _ENTRY_POINTS.format(group=self.group)
+        if self.groups:
+            texts["entry_points.txt"] = "".join(
+                _ENTRY_POINTS.format(group=group) for group in self.groups
+            )
         return {f"{self.stem}.dist-info/{name}": text.encode() for name, text in texts.items()}
 
 
