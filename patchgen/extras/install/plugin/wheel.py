@@ -7,7 +7,7 @@ interpreter than the one that runs this program, and that one may have no packag
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen import __version__
@@ -37,6 +37,7 @@ Tag: {{tag}}
 _ENTRY_POINTS = f"""\
 [{{group}}]
 switchml = {BACKEND}:register
+
 """
 
 
@@ -50,8 +51,8 @@ class Metadata:
     """Local part of its version."""
     tag: str
     """Interpreter, ABI and platform."""
-    group: str | None = None
-    """Group of entry points in which torch finds the backend; None where it looks at none."""
+    groups: Sequence[str] = ()
+    """Groups of entry points in which torch finds the backend."""
 
     @property
     def stem(self) -> str:
@@ -67,8 +68,10 @@ class Metadata:
             + f"Requires-Dist: torch=={self.release}\n",
             "WHEEL": _WHEEL.format(tag=self.tag),
         }
-        if self.group is not None:
-            texts["entry_points.txt"] = _ENTRY_POINTS.format(group=self.group)
+        if self.groups:
+            texts["entry_points.txt"] = "".join(
+                _ENTRY_POINTS.format(group=group) for group in self.groups
+            )
         return {f"{self.stem}.dist-info/{name}": text.encode() for name, text in texts.items()}
 
 
