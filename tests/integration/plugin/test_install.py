@@ -48,10 +48,39 @@ def test_a_wheel_replaces_another_of_its_version(python: Path, tmp_path: Path) -
         assert python_run(python, "-c", SHOWN).stdout == f"{build}\n"
 
 
+UV = """\
+#!/bin/sh
+[ -z "$REFUSED" ] || exec {python} -c 'exit("error: The interpreter is externally managed")'
+echo "$@" >>{log}
+case "$*" in *.whl*) {python} -m zipfile -e "$7" {site};; esac
+"""
+
+
 def test_an_interpreter_without_pip(tmp_path: Path) -> None:
     python = venv(tmp_path / "venv")
+    environ = {**os.environ, "PATH": "/nowhere"}
     with pytest.raises(ToolError, match=rf"{python}: has no pip; install it"):
-        installing.check(str(python), os.environ)
+        installing.check(str(python), environ)
+
+
+def test_uv_installs_where_there_is_no_pip(tmp_path: Path) -> None:
+    """A stand-in, which keeps to the arguments that uv 0.13 took."""
+    python, uv, log = venv(tmp_path / "venv"), tmp_path / "bin" / "uv", tmp_path / "log"
+    uv.parent.mkdir()
+    uv.write_text(UV.format(log=log, python=sys.executable, site=site_of(python)))
+    uv.chmod(0o755)
+    environ = {**os.environ, "PATH": f"{uv.parent}:{os.environ['PATH']}"}
+    installing.check(str(python), environ)
+    wheel_file = write_wheel(tmp_path, 1)
+    installing.install(str(python), wheel_file, environ)
+    assert python_run(python, "-c", SHOWN).stdout == "1\n"
+    asked = "pip install --quiet --no-index {} --python " + str(python)
+    assert log.read_text().splitlines() == [
+        asked.format("--requirement /dev/null"),
+        asked.format(f"--force-reinstall --no-deps {wheel_file}"),
+    ]
+    with pytest.raises(ToolError, match="its uv installs nothing, because the system manages"):
+        installing.check(str(python), {**environ, "REFUSED": "1"})
 
 
 def test_an_environment_that_the_system_manages() -> None:
