@@ -119,10 +119,6 @@ chaos: packages $(VENV)/dev ## Disturb trainings by seeded events; ARGS are --la
 bench: packages $(VENV)/dev ## Print the benchmarks' ratios
 	@PATH="$(abspath $(BIN)):$$PATH" ci/bench
 
-.PHONY: bench-network
-bench-network: ## Compare with Gloo over slow links, which are simulated; ARGS are more options
-	@MAKE='$(MAKE)' PYTHON='$(PYTHON)' VENV='$(VENV)' ci/bench-network $(ARGS)
-
 .PHONY: docs
 docs: $(VENV)/dev ## Write docs/reference.md from the program
 	@$(BIN)/python docs/reference.py > docs/reference.md

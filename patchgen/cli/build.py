@@ -176,8 +176,6 @@ def _lines(made: Delivered) -> Iterator[str]:
     yield made.wheel
     yield f"  sha256 {made.sha256}"
     yield from (f"  {path}" for path in made.beside)
-    if made.moved:
-        yield f"moved the previous wheel, built from other inputs, to {made.moved}"
     yield "install it, and what goes with it:"
     yield from (f"  {command}" for command in made.commands)
 
@@ -189,5 +187,4 @@ def _data(made: Delivered) -> dict[str, object]:
         "python": made.python,
         "beside": list(made.beside),
         "commands": list(made.commands),
-        "kept": made.moved,
     }

@@ -71,7 +71,7 @@ class _Request:
 @click.option(
     "--plot", type=path_types.OUTPUT_FILE, metavar="FILE.png", help="Draw what was measured."
 )
-@lab_options(". [default: with a library that has DPDK and no --config]")
+@lab_options
 @params.cache_option
 @json_option
 @simulating_options

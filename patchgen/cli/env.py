@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import click
 
 from patchgen.cli import params, path_types
-from patchgen.cli.console import Command, Group, progress, say, show_checks
-from patchgen.cli.params import json_option
+from patchgen.cli.console import Command, Group, progress, say
 
 
 @click.group(cls=Group)
@@ -37,18 +36,7 @@ class _Create:
 
     prefix: str
     lock_file: str
-    link_scripts: bool
     cache: str | None
-
-
-@dataclass(frozen=True)
-class _Verify:
-    """Request of `env verify`."""
-
-    prefix: str
-    lock_file: str
-    contents: bool
-    as_json: bool
 
 
 @env.command(cls=Command)
@@ -114,15 +102,13 @@ def lock(request: _Lock) -> None:
     help="Directory of the environment.",
 )
 @params.lock_option
-@click.option(
-    "--link-scripts/--no-link-scripts",
-    default=True,
-    help="Run the post-link scripts that the environment file allows; no other ever runs.",
-)
 @params.cache_option
 @params.into(_Create)
 def create(request: _Create) -> None:
-    """Makes a prefix from the lock, or finishes a half made one. Checks every hash."""
+    """Makes a prefix from the lock, or finishes a half made one. Checks every hash.
+
+    Only those post-link scripts run that the environment file allows.
+    """
     _require()
     from patchgen.core.wheel.env import lockfile
     from patchgen.core.wheel.env import prefix as prefixes
@@ -132,34 +118,8 @@ def create(request: _Create) -> None:
         stale = lockfile.stale(read, request.lock_file)
         if stale:
             say(f"warning: {stale}")
-        prefixes.create_prefix(
-            read,
-            request.prefix,
-            params.cache(request.cache),
-            os.environ,
-            link_scripts=request.link_scripts,
-        )
+        prefixes.create_prefix(read, request.prefix, params.cache(request.cache), os.environ)
     say(f"{request.prefix}: {len(read.packages)} packages")
-
-
-@env.command(cls=Command)
-@click.argument("prefix", type=click.Path())
-@params.lock_option
-@click.option("--contents", is_flag=True, help="Also compare the hash of every file.")
-@json_option
-@params.into(_Verify)
-def verify(request: _Verify) -> None:
-    """Compares a prefix with the lock. Exits with 0 only if all holds, else with 6."""
-    _require()
-    from patchgen.core.wheel.env import comparison, lockfile
-
-    checks = comparison.compare_prefix(
-        lockfile.read(request.lock_file),
-        request.lock_file,
-        request.prefix,
-        contents=request.contents,
-    )
-    show_checks(checks, as_json=request.as_json, prefix=request.prefix)
 
 
 def _require() -> None:

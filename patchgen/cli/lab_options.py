@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -71,22 +71,15 @@ class LabRequest:
         return [os.path.abspath(path) for path in found]
 
 
-def lab_options(default: str) -> Callable[[Command], Command]:
-    """Decorator that adds the options to a command, which gets them as the value `lab`.
-
-    Args:
-        default: when there is a lab without them, for the help.
-    """
-
-    def decorate(command: Command) -> Command:
-        command = gather("lab", _read_request, ["connected", "faults"])(command)
-        add = option(
-            "--lab/--no-lab", "connected", group=SWITCH, default=None,
-            help=f"Connect the real client library to a switch in software{default}",
-        )  # fmt: skip
-        return add(fault_options(command))
-
-    return decorate
+def lab_options(command: Command) -> Command:
+    """Adds the options to a command, which gets them as the value `lab`."""
+    command = gather("lab", _read_request, ["connected", "faults"])(command)
+    add = option(
+        "--lab/--no-lab", "connected", group=SWITCH, default=None,
+        help="Connect the real client library to a switch in software. [default: with a library "
+        "that has DPDK and no --config]",
+    )  # fmt: skip
+    return add(fault_options(command))
 
 
 def _read_request(given: Mapping[str, Any]) -> LabRequest:

@@ -106,8 +106,8 @@ _mirror_option = option(
     group="Source",
     multiple=True,
     metavar="URL|PATH",
-    help="Place to look at before the network: a directory of clones or bundles named OWNER+NAME, "
-    "OWNER/NAME or NAME, a clone, a bundle, or a base URL. May be repeated.",
+    help="Place to look at before the network: a directory of clones named OWNER+NAME, OWNER/NAME "
+    "or NAME, a clone, or a base URL. May be repeated.",
 )
 _reference_option = option(
     "--reference",

@@ -10,7 +10,7 @@ import click
 
 from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, print_json, progress, say
-from patchgen.cli.params import into, json_option, known_pins, pytorch_option
+from patchgen.cli.params import into, json_option
 from patchgen.core.patch import pins as known
 from patchgen.core.patch import report
 from patchgen.errors import TreeError, file_errors
@@ -39,14 +39,6 @@ class _Make:
     name: str
     commit: str
     output: str | None
-
-
-@dataclass(frozen=True)
-class _Check:
-    """Request of `pins check`."""
-
-    tree: str
-    pytorch: str | None
 
 
 @dataclass(frozen=True)
@@ -101,28 +93,6 @@ def make(request: _Make) -> None:
         return
     _write(pin, request.output)
     say(f"{request.output}: {pin.name}, {len(pin.files)} files")
-
-
-@pins.command(cls=Command)
-@click.argument("tree", type=click.Path())
-@pytorch_option
-@into(_Check)
-def check(request: _Check) -> None:
-    """Compares a pin with an unpatched checkout of its commit."""
-    from patchgen.core.patch import pinning
-    from patchgen.core.patch.state import inspect
-
-    tree = request.tree
-    source = paths.from_native(tree)
-    shipped, pin = known_pins(request.pytorch)
-    pin = pin or inspect(source, shipped).pin
-    if pin is None:
-        raise TreeError(f"{tree}: not a commit that there is a pin for; name one with --pytorch")
-    like = pin if pin.anchors else known.of_layout(pin.layout, shipped)
-    problems = pinning.check(pin, source, like)
-    if problems:
-        raise TreeError("\n".join(problems))
-    say(f"{tree}: agrees with {pin.name} in {len(pin.files)} files")
 
 
 @pins.command(cls=Command)

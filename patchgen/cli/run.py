@@ -97,7 +97,7 @@ class _Run:
     is_flag=True,
     help="Show the counters of the ranks while they run.",
 )
-@lab_options(". [default: with a library that has DPDK and no --config]")
+@lab_options
 @params.cache_option
 @click.option(
     "--report", type=path_types.OUTPUT_FILE, metavar="FILE", help="Write the result as JSON."
@@ -166,6 +166,7 @@ def _read_job(asked: _Run) -> Job:
         require=asked.require,
         lab=asked.lab.wanted,
         faults=asked.lab.faults,
+        stdin=sys.stdin.fileno(),
         notes=notes,
     )
 

@@ -11,7 +11,6 @@ from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, progress, say
 from patchgen.cli.serving import counters_option, listen_option, run
 from patchgen.core.library.config import MAX_WORKERS
-from patchgen.system import ports
 
 
 @click.group(cls=Group)
@@ -21,15 +20,11 @@ def simulator() -> None:
 
 @dataclass(frozen=True)
 class _Install:
-    """Request of `simulator install`; None leaves the choice to the simulator."""
+    """Request of `simulator install`."""
 
     output: str
-    workers: int | None
-    controller_port: int | None
     aggregator: str | None
-    prepostprocessor: str | None
-    debug: bool | None
-    cxxflags: str | None
+    debug: bool
 
 
 @simulator.command(cls=Command)
@@ -42,31 +37,11 @@ class _Install:
     help="Directory to install into.",
 )
 @click.option(
-    "--workers",
-    type=click.IntRange(1, MAX_WORKERS),
-    metavar="N",
-    help="Set num_workers, and write a switchml.cfg for each of N ranks. [default: one for all]",
-)
-@click.option(
-    "--controller-port",
-    type=click.IntRange(1, ports.HIGHEST),
-    metavar="PORT",
-    help="Port on which rank 0 listens. [default: 50099]",
-)
-@click.option(
     "--aggregator",
     metavar="HOST:PORT",
     help="Address of `simulator serve`, which then is the switch instead of rank 0.",
 )
-@click.option(
-    "--prepostprocessor",
-    type=click.Choice(["bypass", "cpu_exponent_quantizer"]),
-    help="Sum float32 exactly (bypass) or in fixed point. [default: cpu_exponent_quantizer]",
-)
-@click.option(
-    "--debug", is_flag=True, default=None, help="Compile without optimization and with symbols."
-)
-@click.option("--cxxflags", metavar="FLAGS", help="More flags for the compiler.")
+@click.option("--debug", is_flag=True, help="Compile without optimization and with symbols.")
 @params.into(_Install)
 def install(request: _Install) -> None:
     """Builds the simulator and installs it, to be used as SWITCHML_HOME."""
@@ -75,12 +50,11 @@ def install(request: _Install) -> None:
 
     from patchgen.extras.lab import simulator as simulators  # no other command needs it
 
-    given = {name: value for name, value in vars(request).items() if value is not None}
-    if request.aggregator is not None and request.controller_port is not None:
-        raise click.UsageError("--aggregator has a port; leave out --controller-port")
-    prefix = Path(given.pop("output"))
+    prefix = Path(request.output)
     with progress():
-        simulators.install(prefix, **given, environ=os.environ)
+        simulators.install(
+            prefix, aggregator=request.aggregator, debug=request.debug, environ=os.environ
+        )
     say(f"use it with: SWITCHML_HOME={shlex.quote(str(prefix.absolute()))}")
 
 

@@ -11,27 +11,22 @@ from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, print_json, progress, say
 from patchgen.cli.params import json_option, known_pins, pytorch_option
 from patchgen.core.patch import pins
-from patchgen.errors import ToolError
-from patchgen.system import paths, tables
+from patchgen.system import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from patchgen.cli.params import Sources
-    from patchgen.core.source import ListedRepository, Source
+    from patchgen.core.source import Source
 
 
 @dataclass(frozen=True)
 class _Request:
     """Request of `source`."""
 
-    directory: str | None
+    directory: str
     pytorch: str | None
     places: Sources
     without: tuple[str, ...]
     everything: bool
-    listed: bool
-    cache: str | None
     as_json: bool
 
 
@@ -41,21 +36,14 @@ class _Request:
     "--output",
     "directory",
     type=path_types.Named(),
+    required=True,
     metavar="DIR",
-    help="Directory of the tree. [required but for --list]",
+    help="Directory of the tree.",
 )
 @pytorch_option
 @params.place_options
 @params.without_option
 @click.option("--all", "everything", is_flag=True, help="Fetch what was left out before, too.")
-@click.option(
-    "--list",
-    "listed",
-    is_flag=True,
-    help="Print which repositories are needed, nested ones too, with commit and address, and "
-    "whether DIR has them. Nothing is written there.",
-)
-@params.cache_option
 @json_option
 @params.into(_Request)
 def source(request: _Request) -> None:
@@ -66,63 +54,21 @@ def source(request: _Request) -> None:
     """
     from patchgen.core import source as sources  # no other command needs it
 
-    if request.directory is None and not request.listed:
-        raise click.UsageError("Missing option '-o' / '--output'.")
-    place = request.directory or "."
     known, named = known_pins(request.pytorch)
-    pin = named or sources.choose_pin(place, known, pins.find(pins.DEFAULT, known))
+    default = pins.find(pins.DEFAULT, known)
+    pin = named or sources.choose_pin(request.directory, known, default)
     wanted = sources.SourceRequest(
         pin,
         without=request.without,
         everything=request.everything,
         places=request.places.find(),
     )
-    native = paths.from_native(place)
-    if request.listed:
-        cache = params.cache(request.cache)
-        with progress():
-            needed = sources.list_needed(native, wanted, cache)
-        _show(needed, as_json=request.as_json)
-        return
     with progress():
-        tree = sources.obtain(native, wanted)
+        tree = sources.obtain(paths.from_native(request.directory), wanted)
     if request.as_json:
         print_json(_data(tree))
     else:
         say(_line(tree))
-
-
-def _show(needed: Sequence[ListedRepository], *, as_json: bool) -> None:
-    """Prints a list.
-
-    Raises:
-        ToolError: it is not complete.
-    """
-    from patchgen.core import source as sources
-
-    if as_json:
-        print_json([_entry(one) for one in needed])
-    else:
-        rows = [
-            (paths.printable(one.path) or ".", one.commit, one.addresses[0], one.state)
-            for one in needed
-        ]
-        for line in tables.lines(("path", "commit", "address", "state"), rows, words=4):
-            click.echo(line)
-    unknown = [one.unknown for one in needed if one.unknown]
-    if unknown:
-        raise ToolError(f"the list lacks what is in these:\n{sources.summarize(unknown)}")
-
-
-def _entry(one: ListedRepository) -> dict[str, object]:
-    return {
-        "path": one.path,
-        "commit": one.commit,
-        "addresses": list(one.addresses),
-        "name": one.name,
-        "state": one.state,
-        "complete": not one.unknown,
-    }
 
 
 def _line(tree: Source) -> str:

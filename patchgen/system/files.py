@@ -96,13 +96,13 @@ def _named(path: str | bytes) -> Iterator[None]:
         raise
 
 
-def write_new(path: bytes, content: bytes, mode: int = 0o666) -> None:
+def write_new(path: bytes, content: bytes) -> None:
     """Creates a file that must not exist, and waits until it is on the disk.
 
     Raises:
         OSError: nothing is left behind.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with _named(path), open(descriptor, "wb") as file:
             file.write(content)

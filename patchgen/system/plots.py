@@ -63,11 +63,6 @@ def style(index: int) -> dict[str, Any]:
     }
 
 
-def point(axes: Axes, index: int, x: float, y: float) -> None:
-    """Draws a point in the style of the line of that number."""
-    axes.plot(x, y, **{**style(index), "markevery": None, "markersize": 8})
-
-
 def legend(axes: Axes) -> None:
     """Below the panel, where it hides nothing."""
     axes.legend(loc="upper left", bbox_to_anchor=(0, -0.16), ncol=3)

@@ -17,6 +17,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchgen.errors import ToolError
+from patchgen.system import signals
+from patchgen.system.payload.supervisor import HANDED
 from patchgen.system.pipes import Lines, Pipes, Tail
 from patchgen.system.program import CompletedRun, Program, RunningProgram, start, without_git
 
@@ -142,6 +144,8 @@ def side_by_side(
 ) -> list[CompletedRun]:
     """Runs programs, supervised, until all have ended, and ends those that take longer.
 
+    Signals that do not end this process go on to each.
+
     Args:
         programs: started in this order.
         limit: seconds that they may take; None: any time.
@@ -156,9 +160,16 @@ def side_by_side(
         ToolError: one cannot be started.
     """
     kept = [(Tail(KEPT), Tail(KEPT)) for _ in programs]
+    started: list[RunningProgram] = []
+
+    def tell(number: int) -> None:
+        for running in started:
+            running.tell(number)
+
     with contextlib.ExitStack() as stack:
+        handed = HANDED - {signal.SIGINT, signal.SIGTERM}
+        stack.enter_context(signals.handing_on(handed, tell))
         pipes = stack.enter_context(closing(Pipes()))
-        started = []
         for number, program in enumerate(programs):
             # No other process has its pipes once it has ended, so they end as well.
             started.append(stack.enter_context(start(replace(program, supervised=True))))

@@ -43,6 +43,8 @@ class Program:
     """Seconds that it has to end by itself, once it is told to, before it is killed."""
     passed: Sequence[int] = ()
     """Descriptors that it inherits; where it is supervised, only its supervisor does."""
+    reads: int | None = None
+    """Descriptor that it reads instead of `stdin`."""
     for_git: bool = False
     """True: `env` was made for git, which else gets no GIT_* of it."""
 
@@ -71,7 +73,7 @@ class CompletedRun:
         if self.killed:
             return self.killed
         if self.code < 0:
-            return f"died of {_signal_name(-self.code)}"
+            return f"died of {name_signal(-self.code)}"
         return f"ended with exit code {self.code}" if self.code else ""
 
     def last_lines(self, count: int) -> list[str]:
@@ -185,10 +187,11 @@ def start(program: Program, *, merged: bool = False) -> Iterator[RunningProgram]
             told, tells = _pipe(stack)
             passed += [stop.fileno(), tells.fileno()]
             command[:0] = [sys.executable, "-IS", _SUPERVISOR, *map(str, passed[-2:])]
+        stdin = subprocess.PIPE if program.stdin else subprocess.DEVNULL
         try:
             running = subprocess.Popen(
                 command, cwd=program.cwd, env=_environ(program), pass_fds=passed,
-                stdin=subprocess.PIPE if program.stdin else subprocess.DEVNULL,
+                stdin=stdin if program.reads is None else program.reads,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if merged else subprocess.PIPE,
                 bufsize=0, start_new_session=not program.supervised,
@@ -227,7 +230,8 @@ def _explain_failure(program: Program, error: OSError) -> ToolError:
     return ToolError(f"{name}: {reason}; {advice}", reason=reason)
 
 
-def _signal_name(number: int) -> str:
+def name_signal(number: int) -> str:
+    """Name of a signal, such as SIGKILL."""
     with contextlib.suppress(ValueError):
         return signal.Signals(number).name
     return f"signal {number}"

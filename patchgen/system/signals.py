@@ -1,4 +1,4 @@
-"""Signals that end a command, which first cleans up."""
+"""Signals that end a command, which first cleans up, and those that go on to its programs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import signal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator
+
+_ENDING = (
+    signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGQUIT,
+    signal.SIGXCPU,
+)  # fmt: skip
 
 
 class _Terminated(BaseException):
-    """SIGTERM or SIGHUP, which would end this process before it has cleaned up."""
+    """A signal that would end this process before it has cleaned up."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -27,7 +32,7 @@ def cleaning_up() -> Iterator[None]:
 
     taken = []
     with contextlib.suppress(ValueError):  # not the main thread: its signals are not ours
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in _ENDING:
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, terminate)
                 taken.append(number)
@@ -43,6 +48,21 @@ def cleaning_up() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
     if told is not None:
         os.kill(os.getpid(), told)
+
+
+@contextlib.contextmanager
+def handing_on(numbers: Collection[int], tell: Callable[[int], object]) -> Iterator[None]:
+    """Gives signals to `tell` instead, while a block lasts."""
+    taken = {}
+    with contextlib.suppress(ValueError):  # not the main thread: its signals are not ours
+        for number in numbers:
+            if signal.getsignal(number) not in {signal.SIG_IGN, None}:
+                taken[number] = signal.signal(number, lambda number, _: tell(number))
+    try:
+        yield
+    finally:
+        for number, handler in taken.items():
+            signal.signal(number, handler)
 
 
 def serving() -> contextlib.AbstractContextManager[None]:

@@ -21,7 +21,7 @@ namespace switchml_torch {
 
 /// Version of what ranks tell each other and of which calls become which jobs. Ranks of different
 /// ones do not delegate, so a change of either takes the next number.
-constexpr unsigned kProtocol = 3;
+constexpr unsigned kProtocol = 4;
 
 constexpr std::size_t kMaxReasons = 4;
 
@@ -272,7 +272,17 @@ class Negotiation {
     return text("switchml/", call, "/", name);
   }
 
-  std::string of(const char* name, int rank) const { return text(of(call_, name), "/", rank); }
+  static std::string of(const std::string& call, const char* name, int rank) {
+    return text(of(call, name), "/", rank);
+  }
+
+  std::vector<std::string> answersTo(const std::string& call, const char* name) const {
+    std::vector<std::string> keys;
+    for (int r = 1; r < size_; ++r) {
+      keys.push_back(of(call, name, r));
+    }
+    return keys;
+  }
 
   void set(const std::string& key, const std::vector<std::uint8_t>& value) {
     exchange_.set(key.c_str(), value);
@@ -288,6 +298,16 @@ class Negotiation {
       return exchange_.has(key.c_str());
     } catch (const std::exception&) {
       return false;
+    }
+  }
+
+  /// Removes keys that nobody reads any more, where the Store can.
+  void remove(const std::vector<std::string>& keys) {
+    try {
+      for (const auto& key : keys) {
+        exchange_.remove(key.c_str());
+      }
+    } catch (const std::exception&) {
     }
   }
 
@@ -313,6 +333,8 @@ class Negotiation {
         set(of(earlier, kFirst),
             Message{kProtocol, {"-"}, 'n', false, "begun again", Offer::kStopped}.write());
       }
+      read_ = answersTo(earlier, kFirst);
+      read_.insert(read_.end(), {of(earlier, kFirst), of(earlier, "next")});
     }
   }
 
@@ -321,7 +343,7 @@ class Negotiation {
     std::vector<int> missing;
     std::string why;
     for (int r = 1; r < size_; ++r) {
-      const auto key = of(name, r);
+      const auto key = of(call_, name, r);
       Message offer;
       offer.nonces = {"-"};
       // Once the time is over, ranks are not waited for one by one.
@@ -343,6 +365,11 @@ class Negotiation {
       out.words = absent(missing, why);
     }
     set(of(call_, name), out.write());
+    if (missing.empty()) {
+      remove(read_);  // by all ranks, before they have answered
+      remove(answersTo(call_, name));
+      read_ = {of(call_, name)};
+    }
     return out;
   }
 
@@ -351,7 +378,7 @@ class Negotiation {
       join(kCall);
     }
     for (;;) {
-      set(of(name, rank_), own.write());
+      set(of(call_, name, rank_), own.write());
       auto all = hear([&] { return Message::read(get(of(call_, name), timeout_ + kLonger)); });
       if (all.answers(rank_, nonce_)) {
         return all;
@@ -391,6 +418,7 @@ class Negotiation {
   const std::string nonce_;
   std::string call_;  // its name is the nonce of rank 0
   bool again_ = false;
+  std::vector<std::string> read_;  // keys, once all ranks answer the next round
   /// Time when rank 0 wrote the verdict of the round before, or when this rank read it. A rank's
   /// limits between two rounds are shorter than the group's timeout.
   typename Clock::time_point begun_ = Clock::now();

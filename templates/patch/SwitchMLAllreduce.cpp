@@ -4,12 +4,19 @@
 #include "SwitchMLReduction.hpp"
 
 namespace switchml_torch {
+namespace {
 
-bool delegates(const void* context) noexcept {
+/// The group that delegates, if it owns this context; else null.
+const Delegation* groupOf(const void* context) noexcept {
   const auto* const group = board.delegation.load(std::memory_order_acquire);
-  return group != nullptr && std::find(group->contexts.begin(), group->contexts.end(), context) !=
-                                 group->contexts.end();
+  const bool owns = group != nullptr && std::find(group->contexts.begin(), group->contexts.end(),
+                                                  context) != group->contexts.end();
+  return owns ? group : nullptr;
 }
+
+}  // namespace
+
+bool delegates(const void* context) noexcept { return groupOf(context) != nullptr; }
 
 void countUndelegated() noexcept {
   board.fallbacks[kGroup].fetch_add(1, std::memory_order_relaxed);
@@ -44,11 +51,10 @@ void reduce(std::uint64_t ticket, const Request& request, std::chrono::milliseco
   }
   const auto* const group = board.delegation.load(std::memory_order_acquire);
   if (group == nullptr || ticket < group->firstTicket) {
-    abandon(ticket);
     throw std::runtime_error("the process group of this allreduce has ended");
   }
   const auto begun = Library::Clock::now();
-  const auto patience = limit > limit.zero() ? limit : group->timeout;
+  const auto patience = std::min(limit > limit.zero() ? limit : group->timeout, kForever);
   const auto bytes =
       sumOverRanks(*group, ticket, request, {std::min(patience, group->longest), patience}, steps);
   if (bytes == 0) {
@@ -61,28 +67,29 @@ void reduce(std::uint64_t ticket, const Request& request, std::chrono::milliseco
 }
 
 void abandon(std::uint64_t ticket) noexcept {
-  if (ticket >= board.delegations.get().firstTicket) {
+  const auto* const group = board.delegation.load(std::memory_order_acquire);
+  if (group != nullptr && ticket >= group->firstTicket) {
     Delegate::get().fail(text("allreduce number ", ticket, " was dropped before it was submitted"));
   }
 }
 
 void leave(const std::vector<const void*>& contexts) noexcept {
-  if (contexts.empty() || !delegates(contexts[0])) {
+  const auto* group = contexts.empty() ? nullptr : groupOf(contexts[0]);
+  if (group == nullptr || !board.delegation.compare_exchange_strong(group, nullptr)) {
     return;
   }
   auto& delegate = Delegate::get();
-  const auto* const group = board.delegation.exchange(nullptr);
+  if (!delegate.library.lost()) {
+    if (group->failover) {
+      group->failover->leave();
+    }
+    if (group->pulse) {
+      group->pulse->leave();
+    }
+  }
+  // Until here a warning of another rank could have stopped the context of a new group.
   delegate.claimed = false;
   delegate.report.wake();
-  if (delegate.library.lost()) {
-    return;
-  }
-  if (group->failover) {
-    group->failover->leave();
-  }
-  if (group->pulse) {
-    group->pulse->leave();
-  }
 }
 
 void abort(const std::vector<const void*>& contexts) noexcept {

@@ -62,11 +62,13 @@ struct Ring {
 };
 
 /// The process group's Store. `get` waits for `key`, and throws when it does not appear within
-/// `limit`, which is positive. `has` does not wait. `connect` connects the ranks, all at once.
+/// `limit`, which is positive. `has` does not wait. Not each Store is able to `remove` a key.
+/// `connect` connects the ranks, all at once.
 struct Exchange {
   std::function<void(const char* key, const std::vector<std::uint8_t>& value)> set;
   std::function<std::vector<std::uint8_t>(const char* key, std::chrono::milliseconds limit)> get;
   std::function<bool(const char* key)> has;
+  std::function<void(const char* key)> remove;
   std::function<Ring()> connect;
 };
 
@@ -160,6 +162,7 @@ void join(Store& store, const std::vector<std::shared_ptr<Context>>& contexts, i
     return store.get(key);
   };
   exchange.has = [&store](const char* key) { return store.check({key}); };
+  exchange.remove = [&store](const char* key) { store.deleteKey(key); };
   join(keysOf(contexts), rank, size, timeout, exchange);
 }
 

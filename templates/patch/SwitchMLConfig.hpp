@@ -313,6 +313,9 @@ inline std::string termsOf(const switchml::Config& whole, const Settings& settin
   if (!beyondSwitch(whole).empty()) {
     allowed += " SWITCHML_ALLOW_LARGER_SWITCH=1";
   }
+  if (!kSimulator && startsAgain(config)) {
+    allowed += " restart=1";
+  }
   auto missing = missingMends(config);
   if (!missing.empty() || resendsEarly(config)) {
     allowed += " SWITCHML_ALLOW_UNMENDED=1";

@@ -15,8 +15,8 @@
 ///   2. The ranks tell each other how many jobs they have finished. A sum that one of them has is
 ///      sent to all. So a sum that one rank has returned is what all return.
 ///   3. The other jobs are summed over the ring, in the order of their numbers.
-/// A rank that does not answer is gone: then all throw. So is one whose calls have failed for good:
-/// it warns the others as after 1, and says so in 2.
+/// A rank that does not answer is gone: then all throw. So is one whose calls have failed for good.
+/// Who gives up, at any time, sends a last warning, which each rank passes on before it throws.
 ///
 /// Calls are counted from the first one without a job before the first of 3, so their numbers are
 /// the same on all ranks. At the calls 64, 128, 256, ... the ranks try to use the context again. No
@@ -56,6 +56,8 @@ class Failover {
   /// A step of a try. `seed` is the same on all ranks but in the first step, and another in each
   /// try.
   using Step = std::function<Obstacle(std::uint64_t seed)>;
+
+  using Memory = std::shared_ptr<std::uint64_t[]>;
 
   struct Delegate {
     /// Stops the context. What it finishes from then on is not taken.
@@ -103,17 +105,25 @@ class Failover {
         ring_(ring),
         collectives_(ring, kRecoveries, rank, size),
         callsBefore_(counters.calls),
-        secondsBefore_(counters.seconds()),
-        hearing_(ring.receive(kWarnings, &heard_, sizeof heard_)),
-        watcher_([this] { watch(); }) {}
+        secondsBefore_(counters.seconds()) {
+    hear();
+    listener_ = std::thread([this] { listen(); });
+    try {
+      watcher_ = std::thread([this] { watch(); });
+    } catch (...) {
+      leave();
+      throw;
+    }
+  }
 
   ~Failover() { leave(); }
   Failover(const Failover&) = delete;
   Failover& operator=(const Failover&) = delete;
 
-  /// Memory for the sum of a job, once fewer than kWindow jobs are under way. Null where the job
-  /// goes over the ring. Called in the order of the jobs; `begins`: it is the first of a call.
-  void* admit(std::uint64_t job, bool begins, std::size_t bytes) {
+  /// Memory for the sum of a job, once fewer than kWindow jobs are under way. The caller keeps it
+  /// for as long as the library may write to it. Null where the job goes over the ring. Called in
+  /// the order of the jobs; `begins`: it is the first of a call.
+  Memory admit(std::uint64_t job, bool begins, std::size_t bytes) {
     std::unique_lock<std::mutex> lock(mutex_);
     auto& slot = slotOf(job);
     for (std::uint64_t counted = 0;;) {
@@ -145,7 +155,7 @@ class Failover {
     slot.used = true;
     slot.begins = begins;
     admitted_ = job + 1;
-    return slot.memory.get();
+    return slot.memory;
   }
 
   /// Gives `data` the sum of a job that the library has finished, when all before it have theirs.
@@ -158,12 +168,13 @@ class Failover {
     }
     ++finished_;
     auto& slot = slotOf(job);
+    const auto memory = slot.memory;
+    const auto bytes = slot.bytes;
     lock.unlock();
     changed_.notify_all();
-    delegate_.copy(data, slot.memory.get(), slot.bytes);
+    delegate_.copy(data, memory.get(), bytes);
     lock.lock();
-    slot.used = false;
-    lock.unlock();
+    slot.used = slot.used && slot.memory != memory;  // another session's may be there
     changed_.notify_all();
     return true;
   }
@@ -171,25 +182,9 @@ class Failover {
   /// Ends the use of the context, and warns the other ranks.
   void suspend(const std::string& why) { suspend(warningOf(why)); }
 
-  /// Closes it, and lets the other ranks know at once, unless they go over the ring already: they
-  /// throw as well.
+  /// Closes it, and lets the other ranks know at once: they throw as well.
   void giveUp(const std::string& why) noexcept {
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (state_ == State::kRing) {
-      close(lock, why);
-      return;
-    }
-    const auto before = std::exchange(state_, State::kClosed);
-    why_ = before == State::kClosed ? why_ : why;
-    if (before == State::kRunning) {
-      told_ = warningOf(why);
-    }
-    lock.unlock();
-    changed_.notify_all();
-    counters_.end();
-    if (before == State::kRunning) {
-      warnNext();
-    }
+    finish(why, text("rank ", rank_, " is gone (", why, ")"));
   }
 
   /// Replaces `data`, the input of a job that was not taken, by the sum. Throws std::runtime_error
@@ -226,42 +221,42 @@ class Failover {
         collectives_.sum(static_cast<std::int32_t*>(data), numel, limit);
       }
     } catch (const std::exception& error) {
-      close(text("the ranks cannot go on over Gloo: ", error.what()));
-      throw;
+      fail(error.what());
+      lock.lock();
+      throw std::runtime_error(why_);
     }
     lock.lock();
     ++next_;
-    lock.unlock();
     changed_.notify_all();
   }
 
-  /// Ends all waiting: nothing is summed any more.
+  /// Ends all waiting: nothing is summed any more, and nobody is told.
   void close(const std::string& why) noexcept {
-    std::unique_lock<std::mutex> lock(mutex_);
-    close(lock, why);
+    finish(why, "");
+    hearing_.abort();
   }
 
   /// Closes it, and lets go of the connections.
   void leave() {
     close("the process group has ended");
-    if (watcher_.joinable()) {
-      watcher_.join();
+    for (auto* thread : {&listener_, &watcher_}) {
+      if (thread->joinable()) {
+        thread->join();
+      }
     }
-    counters_.end();
-    const std::lock_guard<std::mutex> lock(mutex_);
-    hearing_ = warning_ = {};
-    ring_ = {};
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return !finishes_; });
+    slots_ = {};
+    lock.unlock();
+    hearing_.end();
+    warning_.end();
     collectives_.release();
-    // The library may still work on the memory of a job that was not taken.
-    if (std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.used; })) {
-      slots_ = {};
-    }
+    ring_ = {};
   }
 
  private:
   /// kRunning: with the context. kSuspended: the ranks are told. kRing: they go on over the ring.
   enum class State : std::uint8_t { kRunning, kSuspended, kRing, kClosed };
-  using Memory = std::unique_ptr<std::uint64_t[]>;
 
   struct Slot {
     Memory memory;
@@ -271,10 +266,11 @@ class Failover {
     bool begins = false;  // a call
   };
 
-  /// First rank that failed, as far as the sender knows, and why.
+  /// First rank that failed, as far as the sender knows, and why. After the last one all throw.
   struct Warning {
     std::int32_t rank = 0;
-    char why[252] = "";
+    char last = 0;
+    char why[251] = "";
   };
 
   /// Answer of a rank to the others after a step.
@@ -284,24 +280,40 @@ class Failover {
     char why[247] = "";
   };
 
-  void close(std::unique_lock<std::mutex>& lock, const std::string& why) noexcept {
+  /// Closes it. The next rank hears of `news`, if there are any, before messages to it are ended.
+  /// Returns the state before.
+  State finish(const std::string& why, const std::string& news) noexcept {
+    std::unique_lock<std::mutex> lock(mutex_);
     const auto before = std::exchange(state_, State::kClosed);
-    why_ = before == State::kClosed ? why_ : why;
-    aborted_ = true;
-    for (const auto* transfer : {&hearing_, &warning_}) {
-      if (transfer->abort) {
-        transfer->abort();
-      }
+    if (before == State::kClosed) {
+      return before;
     }
+    why_ = why;
+    finishes_ = true;
     lock.unlock();
     changed_.notify_all();
-    collectives_.abort();
     counters_.end();
+    if (!news.empty()) {
+      warnLast(news);
+    }
+    collectives_.abort();
     if (before == State::kRing && rank_ == 0) {
       delegate_.say(text(why, "; ", counters_.calls - callsBefore_,
                          " allreduces went over Gloo, in ", counters_.seconds() - secondsBefore_,
                          " s"));
     }
+    lock.lock();
+    finishes_ = false;
+    changed_.notify_all();
+    return before;
+  }
+
+  /// Closes it where the ranks cannot go on, and lets the next one know.
+  State fail(const std::string& why) noexcept {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto first = state_ == State::kSuspended ? reason() + "; " : "";
+    lock.unlock();
+    return finish(text(first, "the ranks cannot go on over Gloo: ", why), why);
   }
 
   bool isTry(std::uint64_t call) const {
@@ -338,91 +350,103 @@ class Failover {
   }
 
   void warnNext() {
-    Transfer sending;
-    try {
-      sending = ring_.send(kWarnings, &told_, sizeof told_);
-    } catch (const std::exception&) {  // that the next rank is gone shows again when all compare
-    }
-    std::unique_lock<std::mutex> lock(mutex_);
-    warning_ = std::move(sending);
+    warning_.begin([this] { return ring_.send(kWarnings, &told_, sizeof told_); });
+    const std::lock_guard<std::mutex> lock(mutex_);
     warned_ = true;
-    lock.unlock();
     changed_.notify_all();
+  }
+
+  void warnLast(const std::string& why) noexcept {
+    auto told = warningOf(why);
+    told.last = 1;
+    Passage message;
+    try {
+      message.begin([&] { return ring_.send(kWarnings, &told, sizeof told); });
+      message.wait(kPassedOn);
+    } catch (const std::exception&) {  // the ranks behind the next one miss it themselves
+    }
   }
 
   /// Called with the mutex held. Waits until a failure has been recovered from. The rank before
   /// this one has `limit_` to warn it; else it is gone.
   void awaitRing(std::unique_lock<std::mutex>& lock) {
-    if (!changed_.wait_for(lock, limit_, [this] { return state_ != State::kSuspended || all_; })) {
-      missed_ = hears_;
-      if (hears_) {
-        hearing_.abort();
-      }
+    const bool inTime =
+        changed_.wait_for(lock, limit_, [this] { return state_ != State::kSuspended || news_; });
+    if (!inTime && missed_.empty()) {
+      missed_ = text("nothing came from it within ", limit_.count(), " ms");
+      changed_.notify_all();
     }
     changed_.wait(lock, [this] { return state_ != State::kSuspended; });
   }
 
-  /// Waits for the warning of the rank before this one, and for what it means; and again, once the
-  /// ranks have returned.
+  void hear() {
+    hearing_.begin([this] { return ring_.receive(kWarnings, &heard_, sizeof heard_); });
+  }
+
+  /// Hears the warnings of the rank before this one, whatever this one does.
+  void listen() {
+    try {
+      while (hearing_.wait()) {
+        const auto warning = heard_;
+        hear();
+        if (warning.last != 0) {
+          if (fail(warning.why) == State::kRunning) {
+            delegate_.stop(warning.why);
+          }
+          continue;
+        }
+        std::unique_lock<std::mutex> lock(mutex_);
+        news_ = std::make_unique<const Warning>(warning);
+        lock.unlock();
+        changed_.notify_all();
+        suspend(warning);
+      }
+    } catch (const std::exception& error) {
+      // That rank is gone. It may have ended after its last job, so this alone is no failure.
+      collectives_.lose();
+      const std::lock_guard<std::mutex> lock(mutex_);
+      missed_ = error.what();
+      changed_.notify_all();
+    }
+  }
+
+  /// Recovers each time that this rank has warned the next one, and was warned.
   void watch() {
     std::unique_lock<std::mutex> lock(mutex_);
-    do {
-      const auto hearing = hearing_;
-      hears_ = true;
-      lock.unlock();
-      bool aborted = false;
-      try {
-        aborted = !hearing.wait(kForever);
-        lock.lock();
-        hears_ = false;
-        missed_ = missed_ && aborted;  // it may have come meanwhile
-        lock.unlock();
-        if (!aborted) {
-          suspend(heard_);
-        }
-      } catch (const std::exception&) {
-        // That rank is gone. It may have ended after its last job, so this alone is no failure.
-      }
-      lock.lock();
-      if (aborted && !missed_) {
+    for (;;) {
+      changed_.wait(lock, [this] {
+        return state_ == State::kClosed ||
+               (state_ == State::kSuspended && warned_ && (news_ || !missed_.empty()));
+      });
+      if (state_ == State::kClosed) {
         return;
       }
-      changed_.wait(lock, [this] { return warned_ || aborted_; });
-      const auto known = loss();
-      all_ = true;
+      const auto missed = std::exchange(missed_, {});
+      const bool warned = news_ != nullptr;
       lock.unlock();
-      changed_.notify_all();
-      recover(known.get());
+      if (warned) {
+        recover();
+      } else {
+        fail(text("rank ", collectives_.before(), " is gone (", missed, ")"));
+      }
       lock.lock();
-      changed_.wait(lock, [this] { return state_ != State::kRing; });
-    } while (state_ != State::kClosed);
+    }
   }
 
-  /// Called with the mutex held. The rank that is gone, as far as this one knows before it has
-  /// heard the others: itself where it gives up.
-  std::unique_ptr<const RingCollectives::Loss> loss() const {
-    using Loss = RingCollectives::Loss;
-    return missed_ ? std::make_unique<const Loss>(
-                         Loss{collectives_.before(),
-                              text("nothing came from it within ", limit_.count(), " ms")})
-           : state_ == State::kClosed
-               ? std::make_unique<const Loss>(Loss{static_cast<std::size_t>(rank_), ""})
-               : nullptr;
-  }
-
-  void recover(const RingCollectives::Loss* known) noexcept {
+  void recover() noexcept {
     try {
-      const auto finished = collectives_.gather(finished_, limit_, known);
+      // A rank that misses a warning says so before others miss that rank.
+      const auto finished = collectives_.gather(finished_, limit_ + kPassedOn);
       const auto most = std::max_element(finished.begin(), finished.end());
       auto received = share(*std::min_element(finished.begin(), finished.end()), *most,
                             static_cast<std::size_t>(most - finished.begin()));
       std::unique_lock<std::mutex> lock(mutex_);
       if (state_ != State::kSuspended) {
-        lock.unlock();
-        close("");
         return;
       }
       state_ = State::kRing;
+      warned_ = false;
+      news_ = nullptr;
       next_ = *most;
       received_ = std::move(received);
       ++failures_;
@@ -430,13 +454,14 @@ class Failover {
       for (auto job = next_; job < admitted_; ++job) {
         calls_ += slotOf(job).begins ? 1 : 0;
       }
+      slots_ = {};
       lock.unlock();
       changed_.notify_all();
       if (rank_ == 0) {
         delegate_.say(text("warning: ", reason(), "; allreduce goes over Gloo from here on"));
       }
     } catch (const std::exception& error) {
-      close(text(reason(), "; the ranks cannot go on over Gloo: ", error.what()));
+      fail(error.what());
     }
   }
 
@@ -461,7 +486,7 @@ class Failover {
         delegate_.say(line);
       }
     } catch (const std::exception& error) {
-      close(text("the ranks cannot go on over Gloo: ", error.what()));
+      fail(error.what());
     }
     lock.lock();
   }
@@ -498,27 +523,22 @@ class Failover {
 
   /// All ranks use their contexts again. False where the group was closed meanwhile.
   bool resume(std::uint64_t job) {
-    auto hearing = ring_.receive(kWarnings, &heard_, sizeof heard_);
     delegate_.resume();
     std::unique_lock<std::mutex> lock(mutex_);
     if (state_ != State::kRing) {
-      if (hearing.abort) {
-        hearing.abort();
-      }
-      hearing_ = std::move(hearing);
       return false;
     }
     counters_.end();
     ++counters_.returns;
-    for (; finished_ < admitted_; ++finished_) {  // an earlier slot may still be copied to a caller
-      slotOf(finished_).used = false;
-    }
     admitted_ = finished_ = job;
-    hearing_ = std::move(hearing);
-    warned_ = all_ = false;
     state_ = State::kRunning;
+    // The rank before this one may have returned, and failed again, already.
+    const auto news = news_ ? std::make_unique<const Warning>(*news_) : nullptr;
     lock.unlock();
     changed_.notify_all();
+    if (news) {
+      suspend(*news);
+    }
     return true;
   }
 
@@ -558,11 +578,10 @@ class Failover {
   std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::kRunning;
-  bool warned_ = false;   // the next rank is
-  bool all_ = false;      // all ranks have failed or are warned
-  bool hears_ = false;    // waits for the warning of the rank before
-  bool missed_ = false;   // that warning
-  bool aborted_ = false;  // nothing is sent or heard any more
+  bool warned_ = false;                  // the next rank is
+  std::unique_ptr<const Warning> news_;  // of the rank before, from which this has yet to recover
+  std::string missed_;                   // why no more come
+  bool finishes_ = false;
   std::string why_;
   std::array<Slot, kWindow + kResults> slots_;
   std::uint64_t admitted_ = 0;
@@ -575,8 +594,9 @@ class Failover {
 
   Warning heard_;
   Warning told_;
-  Transfer hearing_;
-  Transfer warning_;
+  Passage hearing_;
+  Passage warning_;
+  std::thread listener_;
   std::thread watcher_;
 };
 

@@ -12,7 +12,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLongest = std::chrono::hours(24 * 365);
 constexpr milliseconds kController = std::chrono::seconds(3);
 constexpr milliseconds kProbe = std::chrono::seconds(30);
 constexpr milliseconds kMeasured = std::chrono::seconds(1);
@@ -53,12 +52,20 @@ struct Entry {
                                place);
   }
 
+  /// False where the other ranks do not wait for as long as it takes.
+  bool canAwaitQuiet() const {
+    return !usesSwitch(config.general_) || between(kQuiet, timeout) == kQuiet;
+  }
+
   /// Called when the context has stopped, before it is started anew. No packet of it is on its way
   /// to the switch any more when this returns.
-  void awaitQuiet() const {
-    if (usesSwitch(config.general_)) {
-      std::this_thread::sleep_for(between(kQuiet, timeout));
+  Offer awaitQuiet() const {
+    if (!canAwaitQuiet()) {
+      return Offer::refuse(text("a timeout of ", timeout.count(),
+                                " ms is too short for the SwitchML context to start again"));
     }
+    std::this_thread::sleep_for(usesSwitch(config.general_) ? kQuiet : kQuiet.zero());
+    return {};
   }
 
   Offer start(milliseconds limit) const {
@@ -99,7 +106,7 @@ struct Entry {
   /// Steps by which a group uses it again after a failure.
   std::vector<Failover::Step> stepsBack() const {
     const auto obstacle = [](const Offer& offer) { return Failover::Obstacle{offer.words}; };
-    return {[own = *this, obstacle](std::uint64_t /*seed*/) {
+    return {[own = *this](std::uint64_t /*seed*/) {
               auto& library = own.delegate().library;
               static_cast<void>(
                   library.stoppedWithin(between(kStopAfterFailure, own.timeout), library.epoch()));
@@ -107,10 +114,8 @@ struct Entry {
                 return Failover::Obstacle{why, !startsAgain(own.config.general_)};
               }
               const auto offer = hasController(own.config) ? own.reachController() : Offer();
-              if (offer.able()) {
-                own.awaitQuiet();
-              }
-              return obstacle(offer);
+              const auto quiet = offer.able() ? own.awaitQuiet() : offer;
+              return Failover::Obstacle{quiet.words, !own.canAwaitQuiet()};
             },
             [own = *this, obstacle](std::uint64_t /*seed*/) {
               return obstacle(own.start(std::min(own.timeout / 2, kStartAgain)));
@@ -131,7 +136,7 @@ class Joining {
       : exchange_(exchange),
         rank_(rank),
         size_(size),
-        timeout_(std::min(timeout, kLongest)),
+        timeout_(std::min(timeout, kForever)),
         negotiation_(exchange, rank, size, timeout_) {
     group_.contexts = contexts;
     group_.timeout = timeout_;
@@ -139,6 +144,7 @@ class Joining {
   }
   ~Joining() {
     if (claims_) {
+      group_.failover.reset();  // could stop the context of the next group
       delegate_.claimed = false;
     }
   }
@@ -183,7 +189,9 @@ class Joining {
     std::unique_lock<std::mutex> lock(delegate_.offering);
     offer_ = makeOffer();
     claims_ = offer_.able();
-    delegate_.claimed = delegate_.claimed || claims_;
+    if (claims_) {
+      delegate_.claimed = true;
+    }
     first_ = library.epoch() == 0;
     const bool starts = claims_ && library.state() != Library::State::kRunning;
     lock.unlock();
@@ -193,8 +201,10 @@ class Joining {
         step_ = Step::kController;
       }
     }
-    if (starts && !first_) {
-      entry().awaitQuiet();
+    if (starts && !first_ && offer_.able()) {
+      if (auto quiet = entry().awaitQuiet(); !quiet.able()) {
+        offer_ = std::move(quiet);
+      }
     }
     return offer_;
   }
@@ -278,7 +288,7 @@ class Joining {
       if (!library.stoppedWithin(between(kStopForOthers, timeout_), epoch)) {
         return Offer::refuse("the SwitchML context has not stopped");
       }
-      entry().awaitQuiet();
+      return entry().awaitQuiet();
     }
     return {};
   }
@@ -293,7 +303,7 @@ class Joining {
       }
     }
     group_.longest =
-        milliseconds(std::min(static_cast<std::uint64_t>(kLongest.count()), settings_.timeoutMs));
+        milliseconds(std::min(static_cast<std::uint64_t>(kForever.count()), settings_.timeoutMs));
     group_.workers = general().num_workers;
     group_.saturates = !kSimulator && general().prepostprocessor == "cpu_exponent_quantizer";
     delegate_.order.skip();

@@ -70,13 +70,10 @@ class Pulse {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       ended_ = true;
-      for (const auto* transfer : {&receiving_, &sending_}) {
-        if (transfer->abort) {
-          transfer->abort();
-        }
-      }
     }
     changed_.notify_all();
+    receiving_.abort();
+    sending_.abort();
   }
 
   /// Ends the beats, and lets go of the connections.
@@ -87,7 +84,8 @@ class Pulse {
         thread->join();
       }
     }
-    receiving_ = sending_ = {};
+    receiving_.end();
+    sending_.end();
     ring_ = {};
   }
 
@@ -149,28 +147,13 @@ class Pulse {
     changed_.wait(lock, [this] { return begun_ || ended_; });
   }
 
-  bool hasEnded() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return ended_;
-  }
-
   /// Waits for a message to or from another rank. False where that is gone, or the beats have
   /// ended.
   template <typename Function>
-  bool transfer(Transfer& current, const Function& begin, int other) {
+  bool transfer(Passage& message, const Function& begin, int other) {
     try {
-      if (hasEnded()) {
-        return false;
-      }
-      auto own = begin();  // which may wait for the other rank to connect
-      {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        if (ended_) {
-          return false;
-        }
-        current = own;
-      }
-      return own.wait(kForever);
+      message.begin(begin);
+      return message.wait();
     } catch (const std::exception&) {
       note(other);
       return false;
@@ -206,8 +189,8 @@ class Pulse {
   std::atomic<Clock::duration> patientFrom_{Clock::duration::zero()};
   Beat heard_;
   Beat said_;
-  Transfer receiving_;
-  Transfer sending_;
+  Passage receiving_;
+  Passage sending_;
   std::thread listening_;
   std::thread beating_;
 };

@@ -64,6 +64,7 @@ class Flight {
     if (!library.stoppedWithin(kStopAfterFailure, epoch)) {
       for (const auto& job : submitted_) {
         library.keep(job.second.sum.owner);
+        library.keep(job.second.out);
       }
     }
   }
@@ -81,19 +82,20 @@ class Flight {
     auto& job = *made.emplace(next_, Submitted{std::move(sum)}).first;
     const auto& given = job.second.sum;
     delegate_.order.await(next_, delegate_.verdict);
-    auto* out = given.data;
+    void* out = given.data;
     if (failover_ != nullptr) {
-      out = failover_->admit(numberOf(job), next_ == call_, given.numel * kWord);
+      job.second.out = failover_->admit(numberOf(job), next_ == call_, given.numel * kWord);
+      out = job.second.out.get();
     }
+    delegate_.throwIfBroken();
     std::string why;
-    if (!delegate_.verdict.broken() && out != nullptr) {
+    if (out != nullptr) {
       why = delegate_.library.submit(what(job), given.data, out, given.numel, given.element,
                                      job.second.job);
       if (!why.empty() && failover_ == nullptr) {
         delegate_.raise(why, delegate_.library.epoch());
       }
     }
-    delegate_.throwIfBroken();
     submitted_.merge(made);
     ++next_;
     if (!why.empty()) {
@@ -120,7 +122,8 @@ class Flight {
  private:
   struct Submitted {
     Sum sum;
-    Library::JobPtr job{};  // null where the library does not have it
+    Library::JobPtr job{};   // null where the library does not have it
+    Failover::Memory out{};  // where that does not take the place of the values
   };
   // By their tickets. A list has another layout in each ABI of the C++ library, and the linker
   // would mix its functions with those of torch's.
@@ -167,6 +170,7 @@ class Flight {
     const auto& given = job.second.job;
     if (given && !library.stoppedWithin(kStopAfterFailure, Library::epochOf(given))) {
       library.keep(sum.owner);  // which it may read until then
+      library.keep(job.second.out);
     }
     library.release();
     try {

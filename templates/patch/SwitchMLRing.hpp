@@ -2,9 +2,12 @@
 ///
 /// Each element is added up on its way once around the ring, and its sum goes around once more. So
 /// all ranks have the same bits. SwitchML is not known here.
+///
+/// Gloo tells nobody that a connection has closed where a message is half done, and closes all of
+/// them where one is late. So messages are awaited for ever, and a thread interrupts them.
 #pragma once
 
-#include <array>
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -16,55 +19,95 @@
 namespace switchml_torch {
 
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
+constexpr std::chrono::milliseconds kPassedOn = std::chrono::seconds(2);  // news, by each rank
 
-/// Channels of the ring of a group: each has one use.
-enum Channel : unsigned { kWarnings, kRecoveries, kMeasurements, kBeats };
+/// Channels of the ring of a group: each has one use. Nobody receives on the last one.
+enum Channel : unsigned { kWarnings, kRecoveries, kMeasurements, kBeats, kLooks };
 
-/// Calls a function when a time has passed, unless this is destroyed before.
-class Deadline {
+/// A message to or from a neighbour, and then another: one thread begins, awaits and ends them, and
+/// any may interrupt them. Nobody uses the memory of one that has ended. Gloo is called without a
+/// lock.
+class Passage {
  public:
-  Deadline(std::chrono::milliseconds time, std::function<void()> passed)
-      : waiting_([this, time, own = std::move(passed)] {
-          std::unique_lock<std::mutex> lock(mutex_);
-          if (!changed_.wait_for(lock, time, [this] { return met_; })) {
-            own();
-          }
-        }) {}
+  Passage() = default;
+  ~Passage() { end(); }
+  Passage(const Passage&) = delete;
+  Passage& operator=(const Passage&) = delete;
 
-  ~Deadline() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      met_ = true;
+  /// Ends the message before, and begins the one that `make` returns. wait() throws what `make`
+  /// does.
+  template <typename Function>
+  void begin(const Function& make) {
+    end();
+    Transfer made;
+    try {
+      if (!aborted_) {
+        made = make();  // which may wait for the other rank to connect
+      }
+    } catch (...) {
+      made.wait = [thrown = std::current_exception()](std::chrono::milliseconds /*limit*/) -> bool {
+        std::rethrow_exception(thrown);
+      };
     }
-    changed_.notify_all();
-    waiting_.join();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    transfer_ = std::move(made);
   }
-  Deadline(const Deadline&) = delete;
-  Deadline& operator=(const Deadline&) = delete;
+
+  /// Returns when it has arrived, or false when it was interrupted. Throws as a Transfer does.
+  bool wait(std::chrono::milliseconds limit = kForever) {
+    return !aborted_ && (!transfer_.wait || transfer_.wait(limit));
+  }
+
+  void interrupt() noexcept {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (transfer_.abort) {
+      ++interrupts_;
+      lock.unlock();
+      transfer_.abort();
+      lock.lock();
+      --interrupts_;
+      changed_.notify_all();
+    }
+  }
+
+  /// Interrupts this message and all later ones.
+  void abort() noexcept {
+    aborted_ = true;
+    interrupt();
+  }
+
+  void end() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return interrupts_ == 0; });
+    const auto ended = std::exchange(transfer_, {});
+    lock.unlock();
+  }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool met_ = false;
-  std::thread waiting_;
+  Transfer transfer_;
+  int interrupts_ = 0;
+  std::atomic<bool> aborted_{false};
 };
 
-/// Collectives that all ranks call in the same order, one at a time. `limit` is for each message.
+/// Collectives that all ranks call in the same order, one at a time. They throw std::runtime_error
+/// where a neighbour is gone. `limit` is for each message of the first step; later ones have more
+/// time, so that the rank that misses its neighbour can say so before others miss that rank.
 class RingCollectives {
  public:
   using Milliseconds = std::chrono::milliseconds;
-
-  /// A rank that is known to be gone, and why.
-  struct Loss {
-    std::size_t rank;
-    std::string why;
-  };
 
   RingCollectives(Ring ring, unsigned channel, int rank, int size)
       : ring_(std::move(ring)),
         channel_(channel),
         rank_(static_cast<std::size_t>(rank)),
-        size_(static_cast<std::size_t>(size)) {}
+        size_(static_cast<std::size_t>(size)),
+        minding_([this] { mind(); }) {}
+
+  ~RingCollectives() { release(); }
+  RingCollectives(const RingCollectives&) = delete;
+  RingCollectives& operator=(const RingCollectives&) = delete;
 
   /// Rank whose messages this one receives.
   std::size_t before() const { return behind(1); }
@@ -74,7 +117,7 @@ class RingCollectives {
     char out = 0;
     char in = 0;
     if (size_ > 1) {
-      exchange({&out, sizeof out}, {&in, sizeof in}, limit);
+      exchange({&out, sizeof out}, {&in, sizeof in}, limit, 0);
     }
   }
 
@@ -91,105 +134,76 @@ class RingCollectives {
     for (std::size_t step = 0; step + 1 < size_; ++step) {
       const auto in = behind(step + 1);
       const auto bytes = part(in).bytes;
-      exchange(part(behind(step)), {partial.data(), bytes}, limit);
+      exchange(part(behind(step)), {partial.data(), bytes}, limit, step);
       auto* const sums = values + begin(in);
       std::transform(sums, sums + bytes / sizeof(Value), partial.begin(), sums, add<Value>);
     }
-    for (std::size_t step = 0; step + 1 < size_; ++step) {
-      exchange(part(behind(step + size_ - 1)), part(behind(step)), limit);
+    for (std::size_t step = size_ - 1; step + 2 < 2 * size_; ++step) {
+      exchange(part(behind(step)), part(behind(step + 1)), limit, step);
     }
   }
 
   /// Gives all ranks the bytes of `root`.
   void broadcast(std::size_t root, void* data, std::size_t bytes, Milliseconds limit) {
+    const auto step = (rank_ + size_ - root) % size_;
     if (rank_ != root) {
-      exchange({}, {data, bytes}, limit);
+      exchange({}, {data, bytes}, limit, step);
     }
     if (next() != root) {
-      exchange({data, bytes}, {}, limit);
+      exchange({data, bytes}, {}, limit, step);
     }
   }
 
-  /// The values of all ranks. Where one is gone, all throw: whoever misses it tells the next one,
-  /// and so does a rank that says so of itself, or has known it before.
-  ///
-  /// A rank that waits for its neighbour too long must not close its connections, as Gloo would at
-  /// the end of a limit: those that hear nothing of this one would take it for the one that is
-  /// gone. And each message may come later than the one before it, as the news has to come around.
+  /// The values of all ranks.
   template <typename Value>
-  std::vector<Value> gather(const Value& own, Milliseconds limit, const Loss* known = nullptr) {
+  std::vector<Value> gather(const Value& own, Milliseconds limit) {
     static_assert(std::is_trivially_copyable<Value>::value, "it is sent as it lies in memory");
-    struct Entry {
-      Value value;
-      std::uint64_t gone;  // a rank, counted from 1
-    };
-    std::vector<Entry> all(size_);
-    all[rank_] = {own, 0};
-    std::uint64_t gone = known == nullptr ? 0 : known->rank + 1;
-    bool deaf = known != nullptr && known->rank == before();
-    std::string why = known == nullptr ? "" : known->why;
-    const auto attempt = [&](std::size_t neighbour, const auto& function) {
-      try {
-        function();
-        return true;
-      } catch (const std::exception& error) {
-        gone = gone == 0 ? neighbour + 1 : gone;
-        why = why.empty() ? error.what() : why;
-        return false;
-      }
-    };
+    std::vector<Value> all(size_);
+    all[rank_] = own;
+    const auto part = [&all](std::size_t rank) { return Part{&all[rank], sizeof(Value)}; };
     for (std::size_t step = 0; step + 1 < size_; ++step) {
-      auto& out = all[behind(step)];
-      auto& in = all[behind(step + 1)];
-      out.gone = std::max(out.gone, gone);
-      Messages messages(*this);
-      deaf = deaf || !attempt(before(), [&] { messages.receive({&in, sizeof in}); });
-      attempt(next(), [&] { messages.send({&out, sizeof out}); });
-      const auto end = Clock::now() + limit + static_cast<Milliseconds::rep>(step + 1) * kPassedOn;
-      const auto left = [end] {
-        return std::max(std::chrono::duration_cast<Milliseconds>(end - Clock::now()), kPassedOn);
-      };
-      deaf = deaf || !attempt(before(), [&] { messages.awaitReceivedOpen(left()); });
-      attempt(next(), [&] { messages.awaitSentOpen(left()); });
-      gone = deaf ? gone : std::max(gone, in.gone);
+      exchange(part(behind(step)), part(behind(step + 1)), limit, step);
     }
-    if (gone != 0) {
-      throw std::runtime_error(
-          text("rank ", gone - 1, " is gone", why.empty() ? "" : " (" + why + ")"));
-    }
-    std::vector<Value> values;
-    std::transform(all.begin(), all.end(), std::back_inserter(values),
-                   [](const Entry& entry) { return entry.value; });
-    return values;
+    return all;
   }
+
+  /// Ends the wait for the rank before, whose connection has closed. Called by any thread.
+  void lose() noexcept { close(in_); }
 
   /// Ends what is under way, and all that follows. Called by any thread.
   void abort() noexcept {
-    std::lock_guard<std::mutex> lock(mutex_);
     aborted_ = true;
-    for (auto& transfer : current_) {
-      if (transfer.abort) {
-        transfer.abort();
-      }
-    }
+    in_.passage.abort();
+    out_.passage.abort();
   }
 
   /// Lets go of the connections.
   void release() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    aborted_ = true;
-    current_ = {};
+    abort();
+    std::unique_lock<std::mutex> lock(mutex_);
+    released_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return end_ == kNever; });
+    lock.unlock();
+    if (minding_.joinable()) {
+      minding_.join();
+    }
     ring_ = {};
   }
 
  private:
-  using Transfers = std::array<Transfer, 2>;
   using Clock = std::chrono::steady_clock;
-  static constexpr Milliseconds kPassedOn = std::chrono::seconds(2);  // by each rank
+  static constexpr Clock::time_point kNever = Clock::time_point::max();
+  static constexpr Milliseconds kLook = std::chrono::seconds(1);
 
   struct Part {
     void* data = nullptr;
     std::size_t bytes = 0;
+  };
+
+  struct Direction {
+    Passage passage;
+    std::atomic<bool> closed{false};
   };
 
   std::size_t next() const { return (rank_ + 1) % size_; }
@@ -205,83 +219,106 @@ class RingCollectives {
     }
   }
 
-  /// A message in each direction. Once this is destroyed, nobody uses their memory any more.
-  class Messages {
-   public:
-    explicit Messages(RingCollectives& ring) : ring_(ring) {}
-    ~Messages() {
-      std::lock_guard<std::mutex> lock(ring_.mutex_);
-      ring_.current_ = {};
-    }
-    Messages(const Messages&) = delete;
-    Messages& operator=(const Messages&) = delete;
-
-    void receive(Part part) {
-      begin(kReceived, part,
-            [&](const Ring& ring) { return ring.receive(ring_.channel_, part.data, part.bytes); });
-    }
-
-    void send(Part part) {
-      begin(kSent, part,
-            [&](const Ring& ring) { return ring.send(ring_.channel_, part.data, part.bytes); });
-    }
-
-    void awaitReceived(Milliseconds limit) const { wait(kReceived, limit); }
-    void awaitSent(Milliseconds limit) const { wait(kSent, limit); }
-
-    /// These leave the connections open when the limit has passed.
-    void awaitReceivedOpen(Milliseconds limit) const { waitOpen(kReceived, limit); }
-    void awaitSentOpen(Milliseconds limit) const { waitOpen(kSent, limit); }
-
-   private:
-    enum Direction : std::size_t { kReceived, kSent };
-
-    template <typename Function>
-    void begin(Direction direction, Part part, const Function& function) {
-      std::lock_guard<std::mutex> lock(ring_.mutex_);
-      if (ring_.aborted_) {
-        throw std::runtime_error("the ring has ended");
-      }
-      if (part.bytes != 0) {
-        ring_.current_.at(direction) = own_.at(direction) = function(ring_.ring_);
-      }
-    }
-
-    void wait(Direction direction, Milliseconds limit) const {
-      const auto& transfer = own_.at(direction);
-      if (transfer.wait && !transfer.wait(limit)) {
-        throw std::runtime_error("no answer came");
-      }
-    }
-
-    void waitOpen(Direction direction, Milliseconds limit) const {
-      const auto& transfer = own_.at(direction);
-      if (transfer.wait) {
-        const Deadline deadline(limit, transfer.abort);
-        wait(direction, kForever);
-      }
-    }
-
-    RingCollectives& ring_;
-    Transfers own_;
-  };
-
   /// Sends and receives at the same time. All ranks know which parts are empty.
-  void exchange(Part out, Part in, Milliseconds limit) {
-    Messages messages(*this);
-    messages.receive(in);
-    messages.send(out);
-    messages.awaitReceived(limit);
-    messages.awaitSent(limit);
+  void exchange(Part out, Part in, Milliseconds limit, std::size_t number) {
+    const auto end = Clock::now() + limit + static_cast<Milliseconds::rep>(number) * kPassedOn;
+    struct Step {
+      ~Step() {
+        ring.in_.passage.end();
+        ring.out_.passage.end();
+        ring.endAt(kNever);
+      }
+      RingCollectives& ring;
+    };
+    const Step step{*this};
+    if (in.bytes != 0) {
+      in_.passage.begin([&] { return ring_.receive(channel_, in.data, in.bytes); });
+    }
+    if (out.bytes != 0) {
+      out_.passage.begin([&] { return ring_.send(channel_, out.data, out.bytes); });
+    }
+    await(in_, before(), end);
+    await(out_, next(), end);
+  }
+
+  /// Waits for the message to or from a rank.
+  void await(Direction& direction, std::size_t rank, Clock::time_point end) {
+    try {
+      for (endAt(end); !direction.passage.wait(); endAt(end)) {
+        const auto now = Clock::now();
+        if (aborted_ || now >= end) {
+          throw std::runtime_error(direction.closed ? "its connection has closed"
+                                                    : "no answer came");
+        }
+        end = direction.closed ? std::min(end, now + kLook) : end;  // it may have arrived before
+      }
+    } catch (const std::exception& error) {
+      throw std::runtime_error(text("rank ", rank, " is gone (", error.what(), ")"));
+    }
+  }
+
+  void endAt(Clock::time_point end) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    end_ = end;
+    if (end_ < wakes_ || released_) {
+      changed_.notify_all();
+    }
+  }
+
+  /// Interrupts what is late, and a message that is half sent where the connection has closed.
+  void mind() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!released_) {
+      wakes_ = kNever;
+      changed_.wait(lock, [this] { return end_ != kNever || released_; });
+      wakes_ = std::min(end_, Clock::now() + kLook);
+      const bool sooner =
+          changed_.wait_until(lock, wakes_, [this] { return end_ < wakes_ || released_; });
+      if (sooner || end_ == kNever) {
+        continue;
+      }
+      const bool late = Clock::now() >= end_;
+      end_ = late ? Clock::now() + kLook : end_;  // until the thread that waits has seen it
+      lock.unlock();
+      if (late) {
+        in_.passage.interrupt();
+        out_.passage.interrupt();
+      } else {
+        look();
+      }
+      lock.lock();
+    }
+  }
+
+  /// Gloo refuses a message to a rank whose connection has closed.
+  void look() noexcept {
+    try {
+      ring_.send(kLooks, &looked_, sizeof looked_);
+    } catch (const std::exception&) {
+      close(out_);
+    }
+  }
+
+  void close(Direction& direction) noexcept {
+    direction.closed = true;
+    direction.passage.interrupt();
   }
 
   Ring ring_;
   const unsigned channel_;
   const std::size_t rank_;
   const std::size_t size_;
+  Direction in_;
+  Direction out_;
+  char looked_ = 0;
+
+  std::atomic<bool> aborted_{false};
   std::mutex mutex_;
-  bool aborted_ = false;
-  Transfers current_;  // which abort() ends
+  std::condition_variable changed_;
+  Clock::time_point end_ = kNever;    // of the step under way
+  Clock::time_point wakes_ = kNever;  // the thread that minds it
+  bool released_ = false;
+  std::thread minding_;
 };
 
 }  // namespace switchml_torch

@@ -126,6 +126,10 @@ class Attempt {
       const auto turn = enter(rank, "", {});
       return store_.count(key) != 0;
     };
+    made.remove = [this, rank](const char* key) {
+      const auto turn = enter(rank, "", {});
+      store_.erase(key);
+    };
     return made;
   }
 
@@ -270,6 +274,11 @@ void attempts(int size, std::uint64_t random) {
     agreed(ranks, name);
     check(seeds.count(ranks[0].seed) == 0, name + ": another seed");
     check(ranks[0].again == before, name + ": rank 0 knows of an earlier attempt");
+    const auto& call = store.at("switchml/call");
+    const auto below = "switchml/" + std::string(call.begin(), call.end()) + "/";
+    check(std::count_if(store.begin(), store.end(),
+                        [&](const auto& one) { return contains(one.first, below); }) == 1,
+          name + ": the keys go away");
   } else {
     for (const auto& rank :
          together(attempt, size, draw(), {{1, {Offer::refuse("disabled now")}}})) {
@@ -300,6 +309,7 @@ void again(int size, std::uint64_t random) {
       check(rank.seed == groups[i][0].seed, "one seed for each group");
     }
   }
+  check(store.size() <= 1 + kGroups, "of each group its last verdict stays, at most");
 }
 
 /// All others say the same: who is missing, in whichever round.
@@ -364,7 +374,9 @@ void accesses() {
     for (int rank = 1; rank < size; ++rank) {
       check(attempt.accesses(rank) == 7, "three offers, the name of the call, three verdicts");
     }
-    check(attempt.accesses(0) == 2 + 3 * static_cast<std::uint64_t>(size), "an offer of each rank");
+    check(attempt.accesses(0) == 1 + 6 * static_cast<std::uint64_t>(size),
+          "an offer of each rank, which goes away, as two verdicts do");
+    check(store.size() == 2, "the name of the call, and the last verdict, stay");
   }
 }
 

@@ -133,6 +133,7 @@ class DirectoryStore {
     return std::all_of(keys.begin(), keys.end(),
                        [&](const auto& key) { return std::filesystem::exists(file(key)); });
   }
+  void deleteKey(const std::string& key) const { std::filesystem::remove(file(key)); }
   /// Takes as long as the environment says: a rank may be later than the others.
   std::vector<std::uint8_t> get(const std::string& key) const {
     const char* const lag = std::getenv("STORE_LAG_MS");
@@ -171,12 +172,12 @@ class DirectoryRing {
               const auto aborted = std::make_shared<std::atomic<bool>>(false);
               return switchml_torch::Transfer{
                   [=](milliseconds limit) {
-                    const auto begin = std::chrono::steady_clock::now();
+                    const auto end = std::chrono::steady_clock::now() + limit;
                     while (!store.check({name})) {
                       if (*aborted) {
                         return false;
                       }
-                      if (std::chrono::steady_clock::now() - begin > limit) {
+                      if (std::chrono::steady_clock::now() > end) {
                         throw std::runtime_error("no message");
                       }
                       std::this_thread::sleep_for(milliseconds(1));
@@ -188,9 +189,16 @@ class DirectoryRing {
                     std::copy(value.begin(), value.end(), static_cast<std::uint8_t*>(data));
                     return true;
                   },
-                  [aborted] { *aborted = true; }};
+                  [aborted] {
+                    *aborted = true;
+                    if (const auto call = std::exchange(onAbort, nullptr)) {
+                      call();
+                    }
+                  }};
             }};
   }
+
+  static inline thread_local std::function<void()> onAbort;  // once, of this thread
 
  private:
   using Counts = std::array<std::atomic<int>, 8>;
@@ -246,7 +254,7 @@ class Group {
     for (auto& thread : threads_) {
       thread.join();
     }
-    switchml_torch::leave(contexts_);
+    leave();
   }
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -263,6 +271,7 @@ class Group {
   }
 
   void abort() { switchml_torch::abort(contexts_); }
+  void leave() const { switchml_torch::leave(contexts_); }
 
   std::shared_ptr<Work> make(Tensor tensor, ReduceOp op = ReduceOp::SUM) {
     return std::make_shared<Work>(contexts_[0].get(), std::vector<Tensor>{std::move(tensor)}, op);
@@ -531,6 +540,35 @@ void delegated(const Rank& me) {
   me.sum(group, 3, true);
 }
 
+/// Several callers end a group. The next one delegates only when the failover of this one, which
+/// may stop the context, has ended; and a ticket that is dropped later is nobody's.
+void ended(const Rank& me) {
+  for (int i = 0; i < 20; ++i) {
+    auto group = me.group("ended" + std::to_string(i));
+    const auto dropped = group.make(ints(10, me.rank, 0));
+    std::atomic<bool> go{false};
+    std::vector<std::thread> callers;
+    for (int k = 0; k < 4; ++k) {
+      callers.emplace_back([&] {
+        DirectoryRing::onAbort = [&] {
+          auto next = me.group("next" + std::to_string(i));
+          me.sum(next, 1, false);
+        };
+        while (!go) {
+        }
+        group.leave();
+        DirectoryRing::onAbort = nullptr;
+      });
+    }
+    go = true;
+    for (auto& caller : callers) {
+      caller.join();
+    }
+  }
+  check(report().find("\"failure\": \"\"") != std::string::npos, report());
+  delegated(me);
+}
+
 /// The group has measured from how many elements on it delegates.
 void compared(const Rank& me) {
   auto group = me.group("compared");
@@ -756,6 +794,7 @@ void tardy(const Rank& me) {
 void sumStaged(const Rank& me, Group& group, std::size_t numel) {
   const auto device = ints(numel, me.rank, 0);
   const auto work = group.make(Tensor(ScalarType::Int, std::vector<std::int32_t>(numel)));
+  work->ticket.limit(milliseconds::max());  // as of a program that would wait for ever
   auto* const there = static_cast<std::int32_t*>(device.data_ptr());
   auto* const here = static_cast<std::int32_t*>(work->inputs[0].data_ptr());
   switchml_torch::Steps steps;
@@ -1035,6 +1074,8 @@ int main(int argc, char** argv) {
     readers(me);
   } else if (scenario == "delegated") {
     delegated(me);
+  } else if (scenario == "ended") {
+    ended(me);
   } else if (scenario == "compared") {
     compared(me);
   } else if (scenario == "reported") {

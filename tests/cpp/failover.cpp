@@ -1,7 +1,7 @@
 // Failover with a library, and connections of the ranks, that are made up. `states`: each state of
 // the ranks in which a failure can find them, as in tests/support/failover_model.py. `window`: jobs
 // under way. `moments`: threads, and a library that dies at a random moment. `returns`: one that is
-// started again, and dies again. `gone`: a rank ends with the library.
+// started again, and dies again. `gone`: a rank ends with the library, or later.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -78,7 +78,7 @@ using StepsOf = std::function<std::vector<Failover::Step>(Rank&)>;
 struct Rank {
   Rank(Wires& wires, int number, int size, std::uint64_t jobs, const StepsOf& stepsOf,
        milliseconds limit)
-      : number(number), rows(jobs), memory(jobs) {
+      : number(number), rows(jobs), memory(jobs), held(jobs) {
     for (std::uint64_t job = 0; job < jobs; ++job) {
       for (std::uint64_t i = 0; i < numelOf(job); ++i) {
         rows[job].push_back(wordOf(number, job, i));
@@ -105,8 +105,8 @@ struct Rank {
   }
 
   bool submit(std::uint64_t job, bool begins = true) {
-    memory[job] = static_cast<std::int32_t*>(
-        failover->admit(job, begins, rows[job].size() * sizeof(std::int32_t)));
+    held[job] = failover->admit(job, begins, rows[job].size() * sizeof(std::int32_t));
+    memory[job] = reinterpret_cast<std::int32_t*>(held[job].get());
     return memory[job] != nullptr;
   }
 
@@ -119,6 +119,7 @@ struct Rank {
   const int number;
   std::vector<std::vector<std::int32_t>> rows;
   std::vector<std::int32_t*> memory;
+  std::vector<Failover::Memory> held;  // which that is in
   std::atomic<bool> stopped{false};
   std::function<void()> onStop = [] {};
   std::function<void()> onResume = [] {};
@@ -274,6 +275,11 @@ void recoverFrom(const State& state, const std::vector<Event>& events, std::uint
       check(rank.counters.failovers == 1 && rank.counters.seconds() >= 0 &&
                 rank.counters.redone == state[r].submitted - state[r].finished,
             "the counters");
+      for (const auto& memory : rank.held) {
+        check(state[r].finished == jobs || memory == nullptr ||
+                  memory.use_count() == std::count(rank.held.begin(), rank.held.end(), memory),
+              "no memory is kept for sums of the library");
+      }
     });
   }
   for (auto& thread : threads) {
@@ -710,6 +716,46 @@ void prepareBehindTheRing() {
   checkSums(ranks, "a prepared input");
 }
 
+/// A rank has returned, and failed again, before the others have.
+void failBeforeOthersReturn() {
+  Wires wires(2);
+  auto ranks = makeRanks(wires, 2, 4, [](Rank& rank) {
+    return std::vector<Failover::Step>{[&rank](std::uint64_t /*seed*/) {
+      rank.stopped = false;
+      return Failover::Obstacle{};
+    }};
+  });
+  ranks[1]->onResume = [&first = *ranks[0]] {
+    while (first.counters.failovers < 2) {
+      std::this_thread::yield();
+    }
+    std::this_thread::sleep_for(milliseconds(50));  // until its warning is here
+  };
+  ranks[0]->failover->suspend("the library died");
+  std::vector<std::thread> threads;
+  for (const auto& rank : ranks) {
+    threads.emplace_back([&own = *rank] {
+      while (!own.stopped) {
+        std::this_thread::yield();
+      }
+      for (const std::uint64_t job : {0, 1}) {
+        check(!own.submit(job), "a job goes over the ring");
+        own.redo(job);
+      }
+      own.submit(2);
+      if (own.number == 0) {
+        own.failover->suspend("again");
+      }
+      own.redo(2);
+      own.redo(3);
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  checkSums(ranks, "a second failure in a return");
+}
+
 /// A group that is closed when its ranks have just agreed to return does not say that it has.
 void closeInReturn() {
   Wires wires(2);
@@ -795,27 +841,189 @@ void loseRank(int size, int gone) {
   }
 }
 
-/// The network of the messages is lost with the switch, and no connection closes.
-void loseNetwork(int size) {
-  Wires wires(size);
-  const auto ranks = makeRanks(wires, size, 2, {}, milliseconds(200));
-  wires.silence();
+/// Runs a function for each rank at the same time; fails if that takes about as long as any limit.
+template <typename Function>
+void forEach(const std::vector<std::unique_ptr<Rank>>& ranks, const Function& function,
+             milliseconds limit = kLimit / 3) {
+  const auto begun = std::chrono::steady_clock::now();
   std::vector<std::thread> threads;
   for (const auto& rank : ranks) {
-    threads.emplace_back([&rank = *rank, size] {
-      check(rank.submit(0), "a job is admitted");
-      rank.failover->suspend("the library died");
-      check(!rank.submit(1), "no job is admitted");
-      const auto error = raised([&] { rank.redo(0); });
-      const auto before = std::to_string((rank.number + size - 1) % size);
-      check(error.find("rank " + before + " is gone (nothing came from it within 200 ms)") !=
-                std::string::npos,
-            error);
-    });
+    threads.emplace_back([&function, &own = *rank] { function(own); });
   }
   for (auto& thread : threads) {
     thread.join();
   }
+  check(std::chrono::steady_clock::now() - begun < limit, "nobody waits for long");
+}
+
+/// The network of the messages is lost, with the switch or later, and no connection closes.
+void loseNetwork(int size, bool later) {
+  constexpr auto kShort = milliseconds(1500);
+  Wires wires(size);
+  const auto ranks = makeRanks(wires, size, 2, {}, kShort);
+  ranks[0]->failover->suspend("the library died");
+  if (later) {
+    forEach(ranks, [](Rank& rank) {
+      while (!rank.stopped) {
+        std::this_thread::yield();
+      }
+      rank.redo(0);
+    });
+  }
+  wires.silence();
+  forEach(
+      ranks,
+      [&](Rank& rank) {
+        rank.failover->suspend("here as well");
+        const auto error = raised([&] { rank.redo(later ? 1 : 0, kShort); });
+        check(error.find("the ranks cannot go on over Gloo: rank ") != std::string::npos, error);
+        const auto before = std::to_string((rank.number + size - 1) % size);
+        check(!later ||
+                  error.find("rank " + before + " is gone (no answer came)") != std::string::npos,
+              error);
+      },
+      4 * kShort);
+}
+
+/// Nothing is heard of one rank, and no connection closes: all others say which one.
+void muteRank(int size, int mute, bool later) {
+  constexpr auto kShort = milliseconds(1500);
+  Wires wires(size);
+  const auto ranks = makeRanks(wires, size, 2, {}, kShort);
+  if (later) {
+    ranks[0]->failover->suspend("the library died");
+    forEach(ranks, [](Rank& rank) { rank.redo(0); });
+  }
+  wires.mute(mute);
+  forEach(ranks, [&](Rank& rank) {
+    rank.failover->suspend("the library died");
+    if (rank.number == (mute + 1) % size) {
+      std::this_thread::sleep_for(kShort / 5);  // the others wait for this one already
+    }
+    const auto error = raised([&] { rank.redo(later ? 1 : 0, kShort); });
+    check(rank.number == mute ||
+              error.find("rank " + std::to_string(mute) + " is gone") != std::string::npos,
+          error);
+  });
+}
+
+/// Moments at which a rank gives up, or ends.
+enum class Moment { kStop, kRing, kSum, kStep, kReturn, kHalf };
+
+/// A rank gives up while the others recover, go over the ring, or return; or its process ends with
+/// messages that are half done. All others say which one, and at once.
+void giveUpLater(int size, int gone, Moment moment) {
+  Wires wires(size);
+  std::atomic<int> summed{0};
+  const auto awaitSums = [&](int count) {
+    while (summed < count) {
+      std::this_thread::yield();
+    }
+  };
+  auto ranks = makeRanks(wires, size, 3, [&](Rank& rank) {
+    return std::vector<Failover::Step>{[&](std::uint64_t /*seed*/) {
+      if (rank.number == gone && moment == Moment::kStep) {
+        awaitSums(2 * size);
+        rank.failover->giveUp("it was dropped");
+      }
+      rank.stopped = false;
+      return Failover::Obstacle{};
+    }};
+  });
+  auto& first = *ranks[static_cast<std::size_t>(gone)];
+  const auto giveUp = [&first] { first.failover->giveUp("it was dropped"); };
+  (moment == Moment::kStop ? first.onStop : first.onResume) =
+      moment == Moment::kStop || moment == Moment::kReturn ? std::function<void()>(giveUp) : [] {};
+  std::atomic<int> waiting{0};
+  const auto isGone = [&](Rank& rank, std::uint64_t job) {
+    ++waiting;
+    const auto error = raised([&] { rank.redo(job); });
+    const auto name = "rank " + std::to_string(gone) + " is gone";
+    check(error.find(rank.number == gone ? "it was dropped" : name) != std::string::npos, error);
+  };
+  ranks[static_cast<std::size_t>((gone + 1) % size)]->failover->suspend("the library died");
+  forEach(ranks, [&](Rank& rank) {
+    while (!rank.stopped) {
+      std::this_thread::yield();
+    }
+    if (moment == Moment::kStop) {
+      isGone(rank, 0);
+      return;
+    }
+    check(!rank.submit(0), "a job goes over the ring");
+    rank.redo(0);
+    ++summed;
+    if (moment == Moment::kRing || moment == Moment::kSum || moment == Moment::kHalf) {
+      if (rank.number == gone) {
+        awaitSums(size);
+        while (moment != Moment::kRing && waiting + 1 < size) {
+          std::this_thread::yield();
+        }
+        std::this_thread::sleep_for(milliseconds(20));
+        if (moment == Moment::kHalf) {
+          wires.cut(gone, switchml_torch::kRecoveries);
+          return;
+        }
+        giveUp();
+      }
+      isGone(rank, 1);
+      return;
+    }
+    check(!rank.submit(1), "a job goes over the ring");
+    rank.redo(1);
+    ++summed;
+    if (rank.submit(2)) {
+      check(moment == Moment::kReturn, "nobody returns alone");
+      while (!rank.stopped) {
+        std::this_thread::yield();
+      }
+      check(!rank.failover->take(2, rank.rows[2].data()), "no sum is taken");
+    }
+    isGone(rank, 2);
+  });
+}
+
+/// The connection to the next rank closes when half of a message is sent.
+void endInMessage() {
+  Wires wires(3);
+  switchml_torch::RingCollectives ring(wires.of(0), switchml_torch::kRecoveries, 0, 3);
+  int value = 7;
+  std::thread closing([&wires] {
+    std::this_thread::sleep_for(milliseconds(20));
+    wires.cut(1, switchml_torch::kRecoveries);
+  });
+  const auto error = raised([&] { ring.broadcast(0, &value, sizeof value, kLimit); });
+  check(error == "rank 1 is gone (its connection has closed)", error);
+  closing.join();
+}
+
+/// A rank that ends with its last message spoils no message of the others: neither that message,
+/// which is looked at late, nor the one that passes it on.
+void endAfterLastMessage() {
+  constexpr auto kLate = milliseconds(200);
+  Wires wires(3);
+  std::vector<std::unique_ptr<switchml_torch::RingCollectives>> rings;
+  for (int rank = 0; rank < 3; ++rank) {
+    rings.push_back(std::make_unique<switchml_torch::RingCollectives>(
+        wires.of(rank), switchml_torch::kRecoveries, rank, 3));
+  }
+  std::array<int, 3> values{7, 0, 0};
+  const auto broadcast = [&](std::size_t rank) {
+    rings[rank]->broadcast(0, &values.at(rank), sizeof(int), kLimit);
+  };
+  wires.lag(kLate);
+  std::thread first(broadcast, 0);
+  std::thread second(broadcast, 1);
+  std::this_thread::sleep_for(kLate / 2);
+  wires.cut(0);
+  for (int i = 0; i < 2; ++i) {
+    rings[1]->lose();
+    std::this_thread::sleep_for(6 * kLate);
+  }
+  broadcast(2);
+  first.join();
+  second.join();
+  check(values[1] == 7 && values[2] == 7, "all have the message");
 }
 
 /// Whoever waits for the others, or for a place in the window, hears that the group was aborted.
@@ -843,7 +1051,8 @@ void giveUpSum() {
   for (const auto& rank : ranks) {
     std::thread([&rank] {
       const auto error = raised([&] { rank->redo(0, milliseconds(20)); });
-      check(error == "timed out", "a sum without the other rank: " + error);
+      check(error.find("rank 1 is gone (no answer came)") != std::string::npos,
+            "a sum without the other rank: " + error);
     }).join();
   }
 }
@@ -909,6 +1118,7 @@ int main(int argc, char** argv) {
   } else if (what == "returns") {
     copySlowly();
     closeInReturn();
+    failBeforeOthersReturn();
     endOverRing(&Failover::close);
     endOverRing(&Failover::giveUp);
     tryReturns(static_cast<unsigned>(std::atoi(argv[2])));
@@ -918,8 +1128,23 @@ int main(int argc, char** argv) {
         loseRank(size, gone);
       }
     }
-    loseNetwork(2);
-    loseNetwork(3);
+    std::vector<std::thread> cases;
+    for (int size = 2; size <= 4; ++size) {
+      cases.emplace_back(loseNetwork, size, false);
+      cases.emplace_back(loseNetwork, size, true);
+      cases.emplace_back(muteRank, size, size - 1, false);
+      cases.emplace_back(muteRank, size, size - 1, true);
+      for (const auto moment : {Moment::kStop, Moment::kRing, Moment::kSum, Moment::kStep,
+                                Moment::kReturn, Moment::kHalf}) {
+        cases.emplace_back(giveUpLater, size, size - 1, moment);
+        cases.emplace_back(giveUpLater, size, 0, moment);
+      }
+    }
+    for (auto& one : cases) {
+      one.join();
+    }
+    endInMessage();
+    endAfterLastMessage();
     abortGroup();
     giveUpSum();
     endEarly();

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <deque>
 #include <functional>
 #include <map>
@@ -242,6 +243,9 @@ void failing(RdmaRun& run, Answer answer) {
     run.sum(numel, switchml::FAILED);
     run.context.WaitForAllJobs();
   }
+  const auto used = std::clock();
+  std::this_thread::sleep_for(1s);
+  require(std::clock() - used < CLOCKS_PER_SEC / 10, "a thread spins when the jobs have failed");
 }
 
 /// A job of one message has two answers, and the second comes when the next job has begun. It takes

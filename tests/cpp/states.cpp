@@ -4,9 +4,7 @@
 #include <future>
 #include <string>
 
-#include "SwitchMLLibrary.hpp"
-#include "SwitchMLOrder.hpp"
-#include "SwitchMLVerdict.hpp"
+#include "SwitchMLDelegate.hpp"
 #include "threads.hpp"
 
 namespace {
@@ -95,9 +93,35 @@ void starts() {
   check(library.stoppedWithin(kEnough, 2), "stopped again");
 }
 
+/// Two callers end the same group, again and again.
+void leaves() {
+  static auto& group = *new Delegation{};
+  group.contexts = {&group};
+  constexpr int kRounds = 5000;
+  std::atomic<int> arrived{0};
+  const auto leaveAll = [&](bool first) {
+    for (int round = 1; round <= kRounds; ++round) {
+      if (first) {
+        while (arrived < 2 * round - 1) {
+        }
+        board.delegation = &group;
+      }
+      ++arrived;
+      while (arrived < 2 * round) {
+      }
+      leave({&group});
+    }
+  };
+  auto other = std::async(std::launch::async, leaveAll, false);
+  leaveAll(true);
+  other.get();
+  check(!delegates(&group), "it has ended");
+}
+
 }  // namespace
 
 void checkStates() {
+  leaves();
   verdicts();
   turns();
   starts();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -33,7 +35,9 @@ inline void check(bool fact, const std::string& what) {
 }
 
 /// Messages from each rank to the next one. As Gloo does, they bring a message to the memory of a
-/// transfer as soon as it comes, until that transfer is destroyed. It is sent when it has come.
+/// transfer as soon as it comes, until that transfer is destroyed. It is sent when it has come. An
+/// abort interrupts one wait, also where the message has come. Nothing begins over a connection
+/// that has closed.
 class Wires {
  public:
   explicit Wires(int size) : size_(size), cut_(static_cast<std::size_t>(size), false) {}
@@ -45,6 +49,7 @@ class Wires {
               checkNeighbour(to);
               const auto* const begin = static_cast<const char*>(data);
               const auto message = std::make_shared<Message>(begin, bytes);
+              message->channel = channel;
               auto& lane = lanes_[{rank, channel}];
               if (!silent_) {
                 lane.messages.push_back(message);
@@ -55,10 +60,20 @@ class Wires {
             },
             [this, rank](unsigned channel, void* data, std::size_t bytes) {
               const auto from = (rank + size_ - 1) % size_;
+              {
+                const std::lock_guard<std::mutex> lock(mutex_);
+                checkNeighbour(from);
+              }
               const auto buffer = std::make_shared<Buffer>(*this, from, channel, data, bytes);
               return Transfer{[=](milliseconds limit) { return awaitCome(*buffer, from, limit); },
                               [=] { abort(*buffer); }};
             }};
+  }
+
+  /// Lets a rank look at a message so much later than it has come.
+  void lag(milliseconds time) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    lag_ = time;
   }
 
   /// Loses all messages from here on, and nobody is told.
@@ -76,14 +91,18 @@ class Wires {
     }
   }
 
-  void cut(int rank) {
+  /// Closes the connections of a rank. Messages that wait on the channel `half` are half done:
+  /// nobody is told of them.
+  void cut(int rank, unsigned half = UINT_MAX) {
     std::lock_guard<std::mutex> lock(mutex_);
     cut_[static_cast<std::size_t>(rank)] = true;
+    half_ = half;
     changed_.notify_all();
   }
 
  private:
   struct Part {
+    unsigned channel = 0;
     bool come = false;
     bool aborted = false;
   };
@@ -97,8 +116,9 @@ class Wires {
     std::deque<Buffer*> buffers;
   };
   struct Buffer : Part {
-    Buffer(Wires& all, int sender, unsigned channel, void* memory, std::size_t size)
-        : wires(all), lane(all.laneOf(sender, channel)), data(memory), bytes(size) {
+    Buffer(Wires& all, int sender, unsigned place, void* memory, std::size_t size)
+        : wires(all), lane(all.laneOf(sender, place)), data(memory), bytes(size) {
+      channel = place;
       std::lock_guard<std::mutex> lock(wires.mutex_);
       lane.buffers.push_back(this);
       wires.deliver(sender, lane);
@@ -142,15 +162,23 @@ class Wires {
   }
 
   /// `other`: the rank at the other end.
-  bool awaitCome(const Part& part, int other, milliseconds limit) {
+  bool awaitCome(Part& part, int other, milliseconds limit) {
     std::unique_lock<std::mutex> lock(mutex_);
     const bool there = changed_.wait_for(lock, limit, [&] {
-      return part.aborted || part.come || cut_[static_cast<std::size_t>(other)];
+      return part.aborted || part.come ||
+             (cut_[static_cast<std::size_t>(other)] && part.channel != half_);
     });
     if (!there) {
       throw std::runtime_error("timed out");
     }
+    if (lag_ > lag_.zero()) {
+      const auto lag = lag_;
+      lock.unlock();
+      std::this_thread::sleep_for(lag);
+      lock.lock();
+    }
     if (part.aborted) {
+      part.aborted = false;
       return false;
     }
     if (!part.come) {
@@ -171,6 +199,8 @@ class Wires {
   std::map<std::pair<int, unsigned>, Lane> lanes_;
   std::vector<bool> cut_;
   bool silent_ = false;
+  unsigned half_ = UINT_MAX;
+  milliseconds lag_{0};
   int muted_ = -1;
 };
 

@@ -698,6 +698,21 @@ def tardy(switchml, victim, seconds, more=0, pages=""):
     return dict(finish(switchml), packets=packets, page=page)
 
 
+def halves(switchml, victim, numel):
+    """The ranks go on over Gloo, and one is killed while its messages are half done."""
+    start()
+    allreduce_and_check(1000, torch.float32)
+    if victim == RANK:
+        time.sleep(2)
+    allreduce_and_check(1000, torch.int32)
+    tensors = [torch.ones(numel) for _ in range(20)]
+    if victim == RANK:
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    begun = time.monotonic()
+    why = next(filter(None, (raised(dist.all_reduce, tensor) for tensor in tensors)), None)
+    return finish(switchml, why=why, elapsed=time.monotonic() - begun)
+
+
 def page_over_gloo(directory, calls):
     """Metrics of this rank, once they have so many allreduces after a failure."""
     while True:

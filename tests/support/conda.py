@@ -31,7 +31,7 @@ from click.testing import CliRunner
 from rattler.index import index_fs
 
 from patchgen.cli import main
-from patchgen.core.wheel.env import lockfile
+from patchgen.core.wheel.env import lockfile, marker
 
 PLATFORM = "linux-64"
 PLACEHOLDER = "/placeholder" + "_placehold" * 20
@@ -257,8 +257,19 @@ class Site:
     ) -> str:
         return self.run(*self.create_arguments(prefix, cache), *arguments, code=code)
 
-    def verify(self, *arguments: str, code: int = 0) -> str:
-        return self.run("verify", self.prefix, "--lock", self.lock_file, *arguments, code=code)
+    def compare(self, prefix: Path | None = None) -> None:
+        """Compares a finished prefix with the lock: its packages, and the hashes of all files."""
+        prefix = prefix or self.prefix
+        records = [json.loads(path.read_text()) for path in prefix.glob("conda-meta/*.json")]
+        found = {record["name"]: record["sha256"] for record in records}
+        assert found == {name: package.sha256 for name, package in self.locked().items()}
+        for entry in (one for record in records for one in record["paths_data"]["paths"]):
+            path = prefix / entry["_path"]
+            assert path.is_symlink() or path.is_file()
+            wanted = entry.get("sha256_in_prefix") or entry.get("sha256")
+            if wanted and entry["path_type"] == "hardlink":
+                assert hashlib.sha256(path.read_bytes()).hexdigest() == wanted, path
+        assert json.loads((prefix / marker.NAME).read_text())["whole"]
 
     def locked(self) -> dict[str, lockfile.Package]:
         return {package.name: package for package in lockfile.read(str(self.lock_file)).packages}

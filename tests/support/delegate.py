@@ -62,24 +62,25 @@ def compile_alone(name: str, directory: Path, sanitizer: str) -> Path:
 
 def compile_mutants(
     name: str,
-    header: str,
+    headers: Sequence[str],
     mutants: Mapping[str, tuple[str, str]],
     directory: Path,
     *included: str,
 ) -> Path:
-    """A program that is all mutants of a header: its first argument is the name of one.
+    """A program that is all mutants of headers: its first argument is the name of one.
 
     They are one unit, each in a namespace of its own, as headers take most of a compiler's time.
 
     Args:
         name: the test, whose arguments follow.
-        header: the file of the delegate.
-        mutants: what is in it or in the test, and what is there instead.
+        headers: files of the delegate, in the order in which they are included.
+        mutants: what is in them or in the test, and what is there instead.
         directory: where it goes, and the rendered C++.
-        included: other headers that both need.
+        included: other headers that they need.
     """
     render(directory)
-    whole, tested = (directory / header).read_text(), (CPP / f"{name}.cpp").read_text()
+    whole = "".join((directory / header).read_text() for header in headers)
+    tested = (CPP / f"{name}.cpp").read_text()
     unit = [*re.findall("#include <.*", whole + tested), *(f'#include "{one}"' for one in included)]
     unit.append("namespace switchml_torch {}")
     for number, (before, after) in enumerate(mutants.values()):

@@ -226,6 +226,18 @@ class GroupTests:
         check_rank_killed(launch, 1, SWITCHML_FAILOVER="1")
 
     @staticmethod
+    @pytest.mark.parametrize("world", [2, 3])
+    def test_rank_killed_in_a_message(launch: Launcher, world: int) -> None:
+        """Gloo tells nobody of it, yet nobody waits until a time is over."""
+        env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
+        env |= {"SWITCHML_CHUNK_NUMEL": str(LARGE)}
+        arguments = {"victim": 1, "numel": LARGE}
+        ranks = launch("halves", world, arguments=arguments, env=env, timeout=60)
+        for rank in (*ranks[:1], *ranks[2:]):
+            assert "the ranks cannot go on over Gloo: rank 1 is gone" in rank.result["why"]
+            assert rank.result["elapsed"] < 40
+
+    @staticmethod
     @pytest.mark.parametrize("failover", ["0", "1"])
     def test_minimum_that_the_ranks_measure(launch: Launcher, failover: str) -> None:
         env = {"SWITCHML_MIN_NUMEL": "auto", "SWITCHML_FAILOVER": failover}

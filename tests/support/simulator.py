@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Union
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -66,7 +67,8 @@ class Home:
 
 def _installed(factory: pytest.TempPathFactory, name: str, flags: str, **given: Any) -> Path:
     def make(directory: Path) -> None:
-        installed = install(directory / "a home", cxxflags=flags, **given)
+        with mock.patch.dict(os.environ, CXXFLAGS=flags):
+            installed = install(directory / "a home", **given)
         (directory / "installed.json").write_text(json.dumps([*map(str, installed)]))
 
     return once(factory, name, make)
@@ -83,7 +85,7 @@ def _home(factory: pytest.TempPathFactory, name: str, flags: str, made: Path) ->
 
 def plain_prefix(factory: pytest.TempPathFactory) -> Path:
     """An installed simulator without its driver; who installs another one has it in ccache."""
-    made = _installed(factory, "simulator", FLAGS, workers=2, controller_port=1234)
+    made = _installed(factory, "simulator", FLAGS)
     return made / "a home"
 
 

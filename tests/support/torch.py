@@ -185,8 +185,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def make(directory: Path) -> None:
         simulator.plain_prefix(tmp_path_factory)  # compiles it, where two would at the same time
-        given = ("--workers", "2")
-        checked("simulator", "install", "-o", directory / name, *given, CXXFLAGS=simulator.FLAGS)
+        checked("simulator", "install", "-o", directory / name, CXXFLAGS=simulator.FLAGS)
 
     return once(tmp_path_factory, "home", make) / name
 

@@ -1,8 +1,12 @@
 """A model of warnings: how the ranks of a ring learn that one has failed, or has given up.
 
 A rank that fails warns the next one, and so does a rank that is warned. Whoever has warned and was
-warned takes part in a comparison of all ranks, which ends when all take part. A rank that has given
-up says so there; then all others give up as well. Otherwise they go on over Gloo.
+warned compares with all others, and goes on over Gloo. Then the ranks sum a job, and return to
+their switch, which may fail again. A comparison, a sum and a return are operations of all ranks:
+each ends on a rank, at a moment of its own, when all have begun it.
+
+A rank may give up at any moment. It sends a last warning, which ends each rank that hears it, and
+which that one passes on. The warnings of a rank come in their order.
 
 The state is explored whole, so what is shown holds for every order of events.
 """
@@ -15,23 +19,29 @@ from dataclasses import dataclass, field, replace
 from support.states import visit
 
 RUNS, SUSPENDED, GLOO, GONE = "runs", "suspended", "gloo", "gone"
+WARNING, LAST = "warning", "last"
+COMPARISON, RETURN, ROUND = 0, 2, 3  # operations after a failure, of which the sum is another
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Sizes of the model, and what a rank does that gives up."""
+    """Sizes of the model, and what its ranks do."""
 
     ranks: int = 2
-    fails: bool = True
-    """True where any rank may fail by itself."""
+    failures: int = 2
+    """Failures of the switch, one after another."""
+    notice: int = 1
+    """Ranks that notice it by themselves."""
     gives_up: bool = True
-    """True where a rank may do so, at any moment until the ranks compare."""
-    warns: bool = True
-    """True where it warns the next rank."""
-    compares: bool = True
-    """True where it takes part in the comparison."""
-    says_so: bool = True
-    """True where the others learn there that it has given up."""
+    """True where a rank may do so."""
+    warns: tuple[str, ...] = (RUNS, SUSPENDED, GLOO)
+    """Modes in which a rank that gives up sends a last warning."""
+    hears: tuple[str, ...] = (RUNS, SUSPENDED, GLOO)
+    """Modes in which a rank hears warnings."""
+    passes_on: bool = True
+    """True where a rank passes a last warning on."""
+    keeps: bool = True
+    """True where a warning that comes before a rank has returned is heeded when it has."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +50,18 @@ class Rank:
 
     mode: str = RUNS
     warned: bool = False
-    """True once it has warned the next rank."""
-    compares: bool = False
+    """True once it has warned the next rank of the newest failure."""
+    heard: bool = False
+    """True once it was warned of it."""
+    place: int = 0
+    """Operations that have ended."""
+    inside: bool = False
+    """True where it has begun the next one."""
+    inbox: tuple[str, ...] = ()
+    """Warnings that it has yet to hear."""
+
+
+Ranks = tuple[Rank, ...]
 
 
 @dataclass
@@ -57,41 +77,75 @@ class Outcome:
 def search(rules: Rules) -> Outcome:
     """Visits every state that can be reached."""
     found = Outcome()
-    first = (Rank(),) * rules.ranks
-    for ranks, after in visit(first, lambda ranks: steps(rules, ranks)):
+    for ranks, after in visit((Rank(),) * rules.ranks, lambda ranks: steps(rules, ranks)):
         found.states += 1
         if not after:
-            modes = tuple(rank.mode for rank in ranks)
-            found.ends.add(modes)
-            if GONE in modes and GLOO in modes:
-                found.wrong.add("a rank goes on without another")
-            elif len(set(modes)) > 1:
+            found.ends.add(tuple(rank.mode for rank in ranks))
+            if len({(rank.mode, rank.mode == GONE or rank.place) for rank in ranks}) > 1:
                 found.wrong.add("a rank waits for ever")
     return found
 
 
-def steps(rules: Rules, ranks: tuple[Rank, ...]) -> Iterator[tuple[Rank, ...]]:
+def steps(rules: Rules, ranks: Ranks) -> Iterator[Ranks]:
     """States after one more event."""
-
-    def change(number: int, **changes: object) -> tuple[Rank, ...]:
-        rank = replace(ranks[number], **changes)  # type: ignore[arg-type]
-        return (*ranks[:number], rank, *ranks[number + 1 :])
-
     for number, rank in enumerate(ranks):
-        heard = ranks[number - 1].warned
+        if rank.mode == GONE:
+            continue
+        if rules.gives_up and all(one.mode != GONE for one in ranks):
+            yield from give_up(rules, ranks, number)
+        if rank.inbox and rank.mode in rules.hears:
+            yield hear(rules, ranks, number)
         if rank.mode == RUNS:
-            if heard or rules.fails:
-                yield change(number, mode=SUSPENDED)
-        elif not rank.warned and (rank.mode == SUSPENDED or rules.warns):
-            yield change(number, warned=True)
-        may = rules.gives_up and all(one.mode != GONE for one in ranks)
-        if may and rank.mode in {RUNS, SUSPENDED} and not rank.compares:
-            yield change(number, mode=GONE)
-        takes_part = rank.mode == SUSPENDED or (rank.mode == GONE and rules.compares)
-        if heard and rank.warned and takes_part and not rank.compares:
-            yield change(number, compares=True)
-    if all(rank.compares for rank in ranks) and any(rank.mode == SUSPENDED for rank in ranks):
-        ends = rules.says_so and any(rank.mode == GONE for rank in ranks)
-        yield tuple(
-            replace(rank, mode=GONE if ends or rank.mode == GONE else GLOO) for rank in ranks
-        )
+            if number < rules.notice and rank.place < rules.failures * ROUND:
+                yield suspend(ranks, number, rank)
+        elif rank.inside:
+            if all((one.place, one.inside) >= (rank.place, True) for one in ranks):
+                yield end(ranks, number)
+        elif rank.mode == GLOO or (rank.warned and rank.heard):
+            yield tell(ranks, number, replace(rank, inside=True))
+
+
+def tell(ranks: Ranks, number: int, rank: Rank, warning: str = "") -> Ranks:
+    """The ranks with another value of one, whose warning is on its way to the next one."""
+    after = list(ranks)
+    after[number] = rank
+    if warning:
+        to = (number + 1) % len(ranks)
+        after[to] = replace(after[to], inbox=(*after[to].inbox, warning))
+    return tuple(after)
+
+
+def suspend(ranks: Ranks, number: int, rank: Rank) -> Ranks:
+    """A rank that runs has failed, or was warned: it warns the next one."""
+    return tell(ranks, number, replace(rank, mode=SUSPENDED, warned=True), WARNING)
+
+
+def give_up(rules: Rules, ranks: Ranks, number: int) -> Iterator[Ranks]:
+    """A rank gives up: its messages are under way, or never come."""
+    rank = ranks[number]
+    for inside in {rank.inside, False}:
+        gone = replace(rank, mode=GONE, inside=inside)
+        yield tell(ranks, number, gone, LAST if rank.mode in rules.warns else "")
+
+
+def hear(rules: Rules, ranks: Ranks, number: int) -> Ranks:
+    """A rank hears the oldest of its warnings."""
+    warning, *others = ranks[number].inbox
+    rank = replace(ranks[number], inbox=tuple(others))
+    if warning == LAST:
+        return tell(ranks, number, replace(rank, mode=GONE), LAST if rules.passes_on else "")
+    if rank.mode == RUNS:
+        return suspend(ranks, number, replace(rank, heard=True))
+    return tell(ranks, number, replace(rank, heard=rank.mode == SUSPENDED or rules.keeps))
+
+
+def end(ranks: Ranks, number: int) -> Ranks:
+    """An operation ends on a rank."""
+    rank = ranks[number]
+    after = replace(rank, place=rank.place + 1, inside=False)
+    if rank.place % ROUND == COMPARISON:
+        return tell(ranks, number, replace(after, mode=GLOO, warned=False, heard=False))
+    if rank.place % ROUND != RETURN:
+        return tell(ranks, number, after)
+    after = replace(after, mode=RUNS)
+    return suspend(ranks, number, after) if after.heard else tell(ranks, number, after)

@@ -16,7 +16,6 @@ def draw(path: Path, panels: int = 1) -> bytes:
         for panel in axes:
             for index in range(3):
                 panel.plot([1, 2, 3], [index, 2, 1], label=str(index), **plots.style(index))
-            plots.point(panel, 3, 2, 2)
             plots.legend(panel)
     return path.read_bytes()
 

@@ -1,4 +1,4 @@
-"""Pins made from the files of a commit: new ones, the shipped ones again, and for a comparison."""
+"""Pins made from the files of a commit: new ones, and the shipped ones again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from patchgen.core.patch.pins import Anchor
 
 _CONTEXT = 3
-_NOT_OF_THE_TREE = {"files", "anchors", "recipe"}
 
 
 def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
@@ -75,34 +74,6 @@ def remake(pin: Pin, contents: Mapping[str, bytes]) -> Pin:
             for file in files
         ),
     )
-
-
-def check(pin: Pin, tree: str, like: Pin) -> list[str]:
-    """Differences between a pin and the one that the tree would give; empty when all agrees.
-
-    Raises:
-        FileError: a file cannot be read.
-    """
-    try:
-        fresh = make(tree, like, pin.name, pin.commit)
-    except TreeError as error:
-        return [str(error)]
-    problems = [
-        f"{name}: the pin has {pinned}, this gives {made}"
-        for name, pinned, made in zip(Pin._fields, pin, fresh)
-        if name not in _NOT_OF_THE_TREE and made != pinned
-    ]
-    ours = {file.path: file for file in pin.files}
-    for file in fresh.files:
-        pinned = ours.pop(file.path, None)
-        if pinned is None:
-            problems.append(f"{file.path}: not in the pin")
-        elif pinned != file:
-            problems.append(
-                f"{file.path}: the pin has {pinned.pre} to {pinned.post}, "
-                f"this gives {file.pre} to {file.post}"
-            )
-    return problems + [f"{path}: in the pin only" for path in ours]
 
 
 def _hooks(path: str, content: bytes, pin: Pin, drifted: list[str]) -> tuple[Hook, ...]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.core.patch import state
 from patchgen.core.source import repository
-from patchgen.core.source.fill import fill, summarize
-from patchgen.core.source.listing import ListedRepository, list_repositories
+from patchgen.core.source.fill import fill
 from patchgen.core.source.places import Places
 from patchgen.core.source.request import SourceRequest
 from patchgen.core.source.staging import read_mark, remove_mark
@@ -25,15 +24,12 @@ if TYPE_CHECKING:
     from patchgen.core.source.repository import Repository
 
 __all__ = [
-    "ListedRepository",
     "Places",
     "Source",
     "SourceRequest",
     "choose_pin",
     "find",
-    "list_needed",
     "obtain",
-    "summarize",
 ]
 
 
@@ -109,24 +105,6 @@ def find(directory: str, pin: Pin) -> Source | None:
         if found.absent or read_mark(root):
             return None
         return _source(root, pin, found, {})
-
-
-def list_needed(directory: str, wanted: SourceRequest, cache: str) -> list[ListedRepository]:
-    """The repositories that a pin's commit needs, nested ones too, and which are there.
-
-    Args:
-        directory: where the tree is or is to be.
-        wanted: the pin, and what to leave out.
-        cache: the directory of what is downloaded and used again.
-
-    Raises:
-        OptionsError: something was to be left out that cannot be.
-        ToolError: git is missing, or PyTorch's commit could not be had.
-        FileError: the cache cannot be written.
-    """
-    native = os.fsdecode(os.path.realpath(paths.encode(directory)))
-    with file_errors():
-        return list_repositories(Git(), repository.root(native, wanted.pin.commit), wanted, cache)
 
 
 def _root(directory: str, pin: Pin) -> Repository:

@@ -166,9 +166,8 @@ class Commit:
         files = lacking.intersection(names)
         for place in self._repository.find_places(self._places) if files else ():
             with contextlib.suppress(GitError):
-                if not place.bundle:
-                    fetch_objects(self._git, self.git_dir, files, place)
-                    return
+                fetch_objects(self._git, self.git_dir, files, place)
+                return
 
     def _renew(self, names: Sequence[str], clone: tuple[int, int] | None) -> None:
         """Makes a new clone where there is none, or a damaged one."""

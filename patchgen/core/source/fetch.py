@@ -17,7 +17,7 @@ from patchgen.system.git import GitError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from patchgen.core.source.places import Places, Remote
+    from patchgen.core.source.places import Places
     from patchgen.core.source.repository import Repository
     from patchgen.system.git import Git
 
@@ -48,7 +48,7 @@ class NowhereError(ToolError):
 
 def fetch(
     git: Git, git_dir: str, repository: Repository, places: Places, *, files: bool = True
-) -> Remote:
+) -> str:
     """Fetches a commit from the first place that has it, and returns that place.
 
     Args:
@@ -66,22 +66,19 @@ def fetch(
     commit = repository.commit
     for place in repository.find_places(places):
         try:
-            if place.bundle:
-                _from_bundle(git, git_dir, place.address)
-            else:
-                _from_repository(git, git_dir, commit, place.address, files=files)
+            _from_repository(git, git_dir, commit, place, files=files)
         except GitError as error:
-            reasons.append(f"{place.address}: {error.reason}")
+            reasons.append(f"{place}: {error.reason}")
             continue
         lacking = git.lacking(commit, git_dir)
         if lacking is not None and not (files and lacking):
             return place
-        reasons.append(f"{place.address}: does not have this commit")
+        reasons.append(f"{place}: does not have this commit")
     reasons = [*repository.list_lacking_mirrors(places), *reasons]
     raise NowhereError("\n    ".join([f"{repository.title}:", *reasons]))
 
 
-def fetch_objects(git: Git, git_dir: str, names: Iterable[str], place: Remote) -> None:
+def fetch_objects(git: Git, git_dir: str, names: Iterable[str], place: str) -> None:
     """Fetches single objects.
 
     Raises:
@@ -89,14 +86,7 @@ def fetch_objects(git: Git, git_dir: str, names: Iterable[str], place: Remote) -
     """
     wanted = "".join(f"{name}\n" for name in names).encode("ascii")
     git(*_FETCH, *_NO_FILES, "--stdin", _REMOTE, git_dir=git_dir, stdin=wanted,
-        config=_remote(git, git_dir, place.address, _PARTIAL))  # fmt: skip
-
-
-def _from_bundle(git: Git, git_dir: str, bundle: str) -> None:
-    """Fetches all that a bundle has."""
-    heads = git("bundle", "list-heads", bundle, git_dir=git_dir).splitlines()
-    names = b"".join(line.partition(b" ")[2] + b"\n" for line in heads)
-    git(*_FETCH, "--stdin", "--", bundle, git_dir=git_dir, stdin=names)
+        config=_remote(git, git_dir, place, _PARTIAL))  # fmt: skip
 
 
 def _from_repository(git: Git, git_dir: str, commit: str, address: str, *, files: bool) -> None:

@@ -8,7 +8,7 @@ import glob
 import logging
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable, TypeVar
+from typing import TYPE_CHECKING
 
 from patchgen.core.source.fetch import fetch
 from patchgen.core.source.request import leave_out
@@ -20,7 +20,7 @@ from patchgen.system import paths, threads
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchgen.core.source.places import Places, Remote
+    from patchgen.core.source.places import Places
     from patchgen.core.source.repository import Repository
     from patchgen.core.source.request import SourceRequest
     from patchgen.core.source.survey import Survey
@@ -31,12 +31,10 @@ _LEFT_BY_KILLED = ("*.lock", "refs/**/*.lock", "objects/pack/*.lock", "objects/p
 _AT_ONCE = 4  # repositories
 _SHOWN = 5  # repositories that could not be had
 _ADVICE = (
-    "what is complete is kept, so start it again; without a network give --mirror (clones or "
-    "bundles in a directory, a bundle, or a base URL) or --reference (a clone), or set "
+    "what is complete is kept, so start it again; without a network give --mirror (clones in "
+    "a directory, a clone, or a base URL) or --reference (a clone), or set "
     "url.<base>.insteadOf in git's configuration"
 )
-
-_Result = TypeVar("_Result")
 
 
 def fill(git: Git, root: Repository, found: Survey, wanted: SourceRequest) -> dict[str, str]:
@@ -58,9 +56,6 @@ def fill(git: Git, root: Repository, found: Survey, wanted: SourceRequest) -> di
     failed: list[ToolError] = []
     count = _Count()
 
-    def bring_absent(repository: Repository) -> Remote | None:
-        return bring(git, wanted.places, repository)
-
     level = found
     while True:
         for parent in {**level.wanted, **level.unwanted}:
@@ -71,39 +66,34 @@ def fill(git: Git, root: Repository, found: Survey, wanted: SourceRequest) -> di
         count.total += len(absent)
         if root in absent:
             _LOGGER.info("fetching PyTorch %s", root.commit[:12])
-        brought, lost = run_each(git, bring_absent, absent, count.tell)
+        brought, lost = _bring_each(git, wanted.places, absent, count)
         failed += lost.values()
-        fetched.update({paths.from_native(one.path): source.address
+        fetched.update({paths.from_native(one.path): source
                         for one, source in brought.items() if source is not None})  # fmt: skip
         level = survey(git, [*brought], wanted).require_sound(root)
         for repository in {*brought}.intersection(level.absent):
             raise ToolError(f"{repository.title}: git reports no error, but has not checked it out")
         found.add(level)
     if failed:
-        raise ToolError(summarize([str(error) for error in failed]))
+        lines = [str(error) for error in failed[:_SHOWN]]
+        if len(failed) > _SHOWN:
+            lines.append(f"and {len(failed) - _SHOWN} more repositories")
+        raise ToolError("\n".join([*lines, _ADVICE]))
     return fetched
 
 
-def run_each(
-    git: Git,
-    work: Callable[[Repository], _Result],
-    repositories: Sequence[Repository],
-    told: Callable[[Repository, _Result], None],
-) -> tuple[dict[Repository, _Result], dict[Repository, ToolError]]:
-    """Works on repositories, several at once, and returns the results and the failures.
-
-    Args:
-        git: is stopped when the work is.
-        work: on one of them, in a thread.
-        repositories: to work on.
-        told: called as each is done, in this thread.
+def _bring_each(
+    git: Git, places: Places, absent: Sequence[Repository], count: _Count
+) -> tuple[dict[Repository, str | None], dict[Repository, ToolError]]:
+    """Brings repositories, several at once; returns where they came from, and the failures.
 
     Raises:
         FileError: and whatever else ends the work; nothing is running then.
     """
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-        running = {pool.submit(work, one): one for one in repositories}
-        done, failed = {}, {}
+        running = {pool.submit(bring, git, places, one): one for one in absent}
+        done: dict[Repository, str | None] = {}
+        failed: dict[Repository, ToolError] = {}
         try:
             for future in threads.as_completed(running):
                 repository = running[future]
@@ -112,7 +102,7 @@ def run_each(
                 except ToolError as error:
                     failed[repository] = error
                 else:
-                    told(repository, done[repository])
+                    count.tell(repository, done[repository])
         except BaseException:
             git.stop()
             pool.shutdown(cancel_futures=True)
@@ -127,14 +117,14 @@ class _Count:
     done: int = 0
     total: int = 0
 
-    def tell(self, repository: Repository, source: Remote | None) -> None:
+    def tell(self, repository: Repository, source: str | None) -> None:
         self.done += 1
-        origin = f"from {source.address}" if source else "was fetched before"
+        origin = f"from {source}" if source else "was fetched before"
         _LOGGER.info("[%d/%d] %s %s %s", self.done, self.total, repository.printable,
                      repository.commit[:12], origin)  # fmt: skip
 
 
-def bring(git: Git, places: Places, repository: Repository) -> Remote | None:
+def bring(git: Git, places: Places, repository: Repository) -> str | None:
     """Fetches what is missing and puts it into its place. None: nothing had to be fetched."""
     _prepare(git, repository)
     source = None
@@ -169,11 +159,3 @@ def _register(git: Git, parent: Repository, found: Survey) -> None:
     if wanted := found.wanted.get(parent):
         git("submodule", "-q", "init", "--", *wanted,
             git_dir=parent.git_dir, work_tree=parent.work_tree)  # fmt: skip
-
-
-def summarize(reasons: Sequence[str]) -> str:
-    """Reasons why repositories could not be had, and what to do."""
-    lines = [*reasons[:_SHOWN]]
-    if len(reasons) > _SHOWN:
-        lines.append(f"and {len(reasons) - _SHOWN} more repositories")
-    return "\n".join([*lines, _ADVICE])

@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-_ENDS = (".bundle", ".git")
-
-
-@dataclass(frozen=True)
-class Remote:
-    """Something that git can fetch from."""
-
-    address: str
-    bundle: bool = False
-
 
 @dataclass(frozen=True)
 class Places:
@@ -33,7 +23,7 @@ class Places:
     mirrors: Sequence[str] = ()
     references: Sequence[str] = ()
 
-    def find(self, url: str, path: str = "", names: Sequence[str] = ()) -> Iterator[Remote]:
+    def find(self, url: str, path: str = "", names: Sequence[str] = ()) -> Iterator[str]:
         """Finds places of a repository, in order; the last are in the network.
 
         Args:
@@ -45,28 +35,27 @@ class Places:
             yield from _referenced(reference, path, names)
         for one in self.mirrors:
             yield from _mirrored(one, url, path)
-        yield from map(Remote, list_addresses(url))
+        yield from list_addresses(url)
 
     def list_lacking(self, url: str, path: str = "") -> Iterator[str]:
         """Lists the mirrors that have no repository of that name, in words."""
         names = " or ".join(sorted(_names(url, path)))
         for one in self.mirrors:
             if not any(_mirrored(one, url, path)):
-                yield f"{one}: --mirror has no clone or bundle named {names}"
+                yield f"{one}: --mirror has no clone named {names}"
 
 
 def parse_mirror(given: str) -> str:
     """A mirror as an absolute path or an address.
 
     Raises:
-        OptionsError: it is a path and not there, or not one that git can read.
+        OptionsError: it is a path, and no directory.
     """
     if "://" in given or re.match(r"[\w.-]+@[\w.-]+:", given):
         return given.rstrip("/")
     path = os.path.abspath(given)
-    if not os.path.isdir(path) and not _is_bundle(path):
-        what = "neither a directory nor a bundle" if os.path.exists(path) else "no such path"
-        raise OptionsError(f"--mirror {given}: {what}")
+    if not os.path.isdir(path):
+        raise OptionsError(f"--mirror {given}: no such directory")
     return path
 
 
@@ -82,19 +71,15 @@ def parse_reference(given: str) -> str:
     return path
 
 
-def _mirrored(mirror: str, url: str, path: str) -> Iterator[Remote]:
+def _mirrored(mirror: str, url: str, path: str) -> Iterator[str]:
     """Places in a mirror that may hold a repository, by its name."""
     names = _names(url, path)
-    if os.path.isdir(mirror):
-        if is_repository(mirror):
-            yield Remote(mirror)
-        else:
-            yield from _in_directory(mirror, list_addresses(url), names)
-    elif os.path.isfile(mirror):
-        if not path or _plain(os.path.basename(mirror))[1] in names:
-            yield Remote(mirror, bundle=True)
+    if not os.path.isabs(mirror):
+        yield from (f"{mirror}/{name}" for name in _served(list_addresses(url)))
+    elif is_repository(mirror):
+        yield mirror
     else:
-        yield from (Remote(f"{mirror}/{name}") for name in _served(list_addresses(url)))
+        yield from _in_directory(mirror, list_addresses(url), names)
 
 
 def _names(url: str, path: str) -> set[str]:
@@ -103,22 +88,22 @@ def _names(url: str, path: str) -> set[str]:
     return {*names, os.path.basename(path).lower()} - {""}
 
 
-def _referenced(base: str, path: str, names: Sequence[str]) -> Iterator[Remote]:
+def _referenced(base: str, path: str, names: Sequence[str]) -> Iterator[str]:
     """Places in a clone of PyTorch: the submodule's work tree, else its git directory."""
     work_tree = os.path.join(base, path) if path else base
     if is_repository(work_tree):
-        yield Remote(work_tree)
+        yield work_tree
     elif names:
         inside = os.path.join(*(part for name in names for part in ("modules", name)))
         for directory in (os.path.join(base, ".git", inside), os.path.join(base, inside)):
             if is_repository(directory):
-                yield Remote(directory)
+                yield directory
 
 
 def _in_directory(
     directory: str, addresses: Sequence[str], names: AbstractSet[str]
-) -> Iterator[Remote]:
-    """Clones and bundles of a folder by their names: those with the right owner come first.
+) -> Iterator[str]:
+    """Clones of a folder by their names: those with the right owner come first.
 
     A clone with another owner may be a fork that has the commit.
     """
@@ -129,10 +114,8 @@ def _in_directory(
         if name in names:
             rank = 0 if owner in owners else 1 if not owner else 2
             if is_repository(path):
-                found.append((rank, path, Remote(path)))
-            elif _is_bundle(path):
-                found.append((rank, path, Remote(path, bundle=True)))
-    yield from (place for _, _, place in sorted(found, key=lambda one: one[:2]))
+                found.append((rank, path))
+    yield from (path for _, path in sorted(found))
 
 
 def _entries(directory: str) -> Iterator[str]:
@@ -147,10 +130,8 @@ def _entries(directory: str) -> Iterator[str]:
 
 
 def _plain(name: str) -> tuple[str, str]:
-    """Owner and name of OWNER+NAME, OWNER/NAME or NAME, in lower case, without .git or .bundle."""
-    for end in _ENDS:
-        name = name.removesuffix(end)
-    owner, _, rest = name.replace("+", "/").rpartition("/")
+    """Owner and name of OWNER+NAME, OWNER/NAME or NAME, in lower case, without .git."""
+    owner, _, rest = name.removesuffix(".git").replace("+", "/").rpartition("/")
     return owner.lower(), rest.lower()
 
 
@@ -159,11 +140,3 @@ def _served(addresses: Sequence[str]) -> dict[str, None]:
     return dict.fromkeys(
         path for owner, name in parts for path in (f"{owner}/{name}.git", f"{name}.git")
     )
-
-
-def _is_bundle(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(16).startswith((b"# v2 git bundle", b"# v3 git bundle"))
-    except OSError:
-        return False

@@ -15,7 +15,7 @@ from patchgen.system.git import head as read_head
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchgen.core.source.places import Places, Remote
+    from patchgen.core.source.places import Places
     from patchgen.system.git import Git
 
 
@@ -61,7 +61,7 @@ class Repository:
         at = read_head(paths.from_native(self.work_tree))
         return at.commit if at else None
 
-    def find_places(self, places: Places) -> Iterator[Remote]:
+    def find_places(self, places: Places) -> Iterator[str]:
         """Finds the places that it may be fetched from."""
         return places.find(self.url, self.path, self.names)
 

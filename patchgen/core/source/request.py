@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from patchgen.core.source.repository import Repository
     from patchgen.system.git import Git
 
-SETUP = "setup.py"
-"""File of PyTorch that names what it does not start without."""
+_SETUP = "setup.py"  # of PyTorch, which names what it does not start without
 _EVERY = "get_submodule_folders"  # in a setup.py that wants all that PyTorch's .gitmodules names
 
 
@@ -57,9 +56,7 @@ class SourceRequest:
             if parent.path and not _inside(path, parent.path):
                 continue
             if not any(_inside(path, child) for child in paths) and path != parent.path:
-                raise OptionsError(
-                    f"--without {path}: no submodule; switchml-patch source --list names them"
-                )
+                raise OptionsError(f"--without {path}: no submodule; .gitmodules names them")
             needed = [one for one in wanted if _inside(one, path)]
             if needed:
                 raise OptionsError(
@@ -83,12 +80,12 @@ def leave_out(git: Git, parent: Repository, name: str) -> None:
     git("config", f"submodule.{name}.active", "false", git_dir=parent.git_dir)
 
 
-def read_setup(git: Git, repository: Repository, git_dir: str) -> bytes:
+def read_setup(git: Git, repository: Repository) -> bytes:
     """The setup.py of PyTorch itself; empty where there is none, and for a submodule."""
     if repository.path:
         return b""
     try:
-        return git.file(repository.commit, SETUP, git_dir)
+        return git.file(repository.commit, _SETUP, repository.git_dir)
     except GitError:
         return b""
 

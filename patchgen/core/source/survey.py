@@ -126,7 +126,7 @@ def _children(
     """Yields the submodules that are to be there, or are."""
     children = submodules(git, parent)
     if wanted.without:
-        wanted.check(parent, children, read_setup(git, parent, parent.git_dir))
+        wanted.check(parent, children, read_setup(git, parent))
     known = list_inactive(git, parent) if children else set()
     for child in children:
         name = child.names[-1]

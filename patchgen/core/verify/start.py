@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchgen.system.ports import free_port
@@ -28,6 +28,8 @@ class RankJob:
     """Directory of each rank."""
     stdin: Sequence[bytes] = ()
     """Bytes that each rank reads; empty: nothing."""
+    reads: int | None = None
+    """Descriptor that the first rank reads instead."""
     limit: float | None = None
     """Seconds that they may take; None: any time."""
     patience: float = 0.0
@@ -71,6 +73,7 @@ def start_ranks(
         Program(job.command, directory, environ, line, grace=job.grace)
         for directory, environ, line in zip(job.directories, job.environs, lines)
     ]
+    programs[0] = replace(programs[0], reads=job.reads)
     runs = side_by_side(
         programs, limit=job.limit, patience=job.patience, output=output, stop=stop
     )  # fmt: skip

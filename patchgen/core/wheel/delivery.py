@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import shutil
@@ -13,13 +12,11 @@ from patchgen.core.library import origin
 from patchgen.core.patch import patchfile
 from patchgen.core.wheel import provenance
 from patchgen.core.wheel.provenance import Isolation
-from patchgen.errors import PatchgenError
-from patchgen.system import files, statement
+from patchgen.system import files
 from patchgen.system.files import Artifact
 
 if TYPE_CHECKING:
     from patchgen.core.patch.recipes import Recipe
-    from patchgen.core.wheel.provenance import WheelInputs
     from patchgen.core.wheel.session import Session
     from patchgen.core.wheel.values import Built
 
@@ -39,8 +36,6 @@ class Delivered:
     python: str
     beside: tuple[str, ...]
     commands: tuple[str, ...]
-    moved: str | None
-    """Path of the previous wheel of this name, if it was built from other inputs."""
 
 
 def deliver(session: Session, built: Built) -> Delivered:
@@ -53,7 +48,6 @@ def deliver(session: Session, built: Built) -> Delivered:
     os.makedirs(request.output, exist_ok=True)
     wheel = os.path.join(request.output, built.wheel.name)
     described = _describe(session, built)
-    moved = move_aside(wheel, described)
     if not os.path.isfile(wheel) or files.sha256(wheel) != built.wheel.sha256:
         with (
             open(os.path.join(request.wheels, built.wheel.name), "rb") as verified,
@@ -69,9 +63,7 @@ def deliver(session: Session, built: Built) -> Delivered:
         files.replace(os.fsencode(path), content)
     beside = (patched, constraints, provenance.write(wheel, described))
     commands = list_commands(python, wheel, constraints, request.recipe)
-    return Delivered(
-        wheel, built.wheel.sha256, python, beside, tuple(map(shlex.join, commands)), moved
-    )
+    return Delivered(wheel, built.wheel.sha256, python, beside, tuple(map(shlex.join, commands)))
 
 
 def _describe(session: Session, built: Built) -> provenance.WheelInputs:
@@ -103,41 +95,6 @@ def _describe(session: Session, built: Built) -> provenance.WheelInputs:
         without=request.without,
         client=origin.describe_home(request.options.switchml_home),
     )
-
-
-def move_aside(wheel: str, inputs: WheelInputs) -> str | None:
-    """Moves a wheel, and what is written beside it, into a directory named by its SHA-256.
-
-    One that was built from the same pin, flags, homes and variables stays: another build of the
-    same takes its place.
-
-    Args:
-        wheel: the path that the new wheel is to have.
-        inputs: of the new wheel.
-
-    Returns:
-        The directory; None where nothing was moved.
-
-    Raises:
-        OSError: it cannot be moved. The wheel is moved last, so that another run goes on.
-    """
-    if not os.path.isfile(wheel):
-        return None
-    digest = files.sha256(wheel)
-    if digest == inputs.wheel.sha256:
-        return None
-    with contextlib.suppress(PatchgenError):  # nothing is known of it
-        made = statement.read(wheel + provenance.SUFFIX)
-        same = made.request == provenance.describe_request(inputs)
-        if same and made.subjects[0].sha256 == digest:
-            return None
-    directory, name = os.path.split(wheel)
-    kept = os.path.join(directory, digest[:_DIGITS])
-    os.makedirs(kept, exist_ok=True)
-    for suffix in (provenance.SUFFIX, ""):
-        with contextlib.suppress(FileNotFoundError):
-            os.replace(wheel + suffix, os.path.join(kept, name + suffix))
-    return kept
 
 
 def compose_constraints(version: str, recipe: Recipe) -> str:

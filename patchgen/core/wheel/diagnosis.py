@@ -32,15 +32,6 @@ _NO_NETWORK = re.compile(
     r"|failed to connect to|could(?:n't| not) connect to server",
     re.IGNORECASE,
 )
-_ADDRESS = re.compile(
-    r"((?:https?|ftp|git|ssh)://[^\s'\"<>)\]]+)"
-    r"|(?:resolve host(?:name| address)?(?! name)|connect to(?! server))\W+([\w-]+(?:\.[\w-]+)*)",
-    re.IGNORECASE,
-)
-_STEPS = (
-    re.compile(r"^FAILED: (\S+)|^(CMake Error at \S+)"),
-    re.compile(r"\b(curl|wget|ssh|git)\b"),
-)
 _NEAR = 40  # lines
 _FOLLOWING = 4  # lines of a message that CMake wraps
 _LONGEST = 300  # characters
@@ -55,38 +46,12 @@ class Diagnosis:
     meaning: str | None
 
 
-@dataclass(frozen=True)
-class NetworkCall:
-    """First call of a build for the network."""
-
-    step: str
-    """Target of ninja, or program that said it; empty where that is unknown."""
-    address: str
-    """URL or host; empty where that is unknown."""
-    line: int
-    """Line of the log that tells of it, from 1."""
-    text: str
-
-
-def find_network_call(lines: Sequence[str]) -> NetworkCall | None:
-    """The call of the network that the first real error of a log is about; None for no such one."""
-    error = diagnose(lines)
-    for number, line in enumerate(lines):
-        near_error = error is None or abs(error.line - 1 - number) <= _NEAR
-        if near_error and _NO_NETWORK.search(line):
-            before = [line, *reversed(lines[max(0, number - _NEAR) : number])]
-            near = [line, *lines[number + 1 : number + _NEAR], *before]
-            address, step = _find(_ADDRESS, near), _find(_STEPS[0], before)
-            return NetworkCall(
-                step or _find(_STEPS[1], [line]), address, number + 1, line.strip()[:_LONGEST]
-            )
-    return None
-
-
-def _find(pattern: re.Pattern[str], lines: Iterable[str]) -> str:
-    """The group that the first of the lines has; empty where none has."""
-    found = (pattern.search(line) for line in lines)
-    return next((next(filter(None, one.groups())) for one in found if one), "").rstrip(".,:;")
+def find_network_call(lines: Sequence[str], error: Diagnosis) -> str:
+    """Line near the first real error that tells of a call for the network; empty for none."""
+    for number, line in enumerate(lines, 1):
+        if abs(error.line - number) <= _NEAR and _NO_NETWORK.search(line):
+            return line.strip()[:_LONGEST]
+    return ""
 
 
 def diagnose(lines: Iterable[str]) -> Diagnosis | None:

@@ -91,13 +91,13 @@ def describe(inputs: WheelInputs) -> Provenance:
     return Provenance(
         kind=KIND,
         subjects=(inputs.wheel,),
-        request=describe_request(inputs),
+        request=_request(inputs),
         resolved=_resolved(inputs),
         materials=tuple(_materials(inputs)),
     )
 
 
-def describe_request(inputs: WheelInputs) -> dict[str, object]:
+def _request(inputs: WheelInputs) -> dict[str, object]:
     """Choices of the user, as JSON."""
     listed = {"accepted": inputs.accepted, "without": inputs.without}
     return {

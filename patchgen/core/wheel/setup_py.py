@@ -113,22 +113,19 @@ def _describe_failure(attempt: _Attempt, code: int) -> ToolError | FileError:
         before = log.read(attempt.begun).count(b"\n")
         text = log.read().decode(errors="replace")
     output = text.split("\n")  # the lines that an editor counts
-    call = None if attempt.online else diagnosis.find_network_call(output)
-    if call is not None:
-        return ToolError(
-            f"{stage}: {call.step or 'setup.py'} asked for {call.address or 'the network'}, and a "
-            f"build reaches no network: {call.text}\n(line {before + call.line} of {path})\n"
-            "turn off what asks for it with --set NAME=VALUE, or add its files to the source"
-        )
-    found = diagnosis.diagnose(output)
-    if found is None:
-        return ToolError(
-            f"{stage}: setup.py ended with return code {process.shell_code(code)}; see {path}"
-        )
+    found = diagnosis.diagnose(output) or diagnosis.Diagnosis(
+        f"setup.py ended with return code {process.shell_code(code)}", len(output), None
+    )
     lines = [f"{stage}: {found.error}", f"(line {before + found.line} of {path})"]
     if attempt.place.fixed and attempt.place.seen in found.error:
         lines.append(f"there {attempt.place.seen} is {attempt.place.work}")
-    if found.meaning:
+    call = "" if attempt.online else diagnosis.find_network_call(output, found)
+    if call:
+        lines += [
+            f"a build reaches no network: {call}",
+            "turn off what asks for it with --set NAME=VALUE, or add its files to the source",
+        ]
+    elif found.meaning:
         lines.append(f"this usually means: {found.meaning}")
     full = any(sign in found.error for sign in _NO_SPACE)
     return (FileError if full else ToolError)("\n".join(lines))

@@ -32,7 +32,6 @@ class Lanes:
     workers: int
     levels_bits: int
     bucket_numel: int = 512
-    skip_incomplete: bool = False
     stochastic: bool = False
     seed: int = 0
 
@@ -47,12 +46,10 @@ class Lanes:
         return _WORD // (self.levels_bits + (self.workers - 1).bit_length())
 
     def _parts(self, numel: int) -> tuple[int, int]:
-        """Bits of the words and of values that are not quantized; bits of the scales."""
+        """Bits of the words, and of the scales."""
         whole, rest = divmod(numel, self.bucket_numel)
         words, scales = whole * -(-self.bucket_numel // self.lanes), whole
-        if rest and self.skip_incomplete:
-            words += rest
-        elif rest:
+        if rest:
             words, scales = words + -(-rest // self.lanes), scales + 1
         return words * _WORD, scales * _WORD
 
@@ -78,9 +75,7 @@ class Lanes:
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             full = values[:, :whole].reshape(self.workers, -1, self.bucket_numel)
             result[:whole] = self._summed(full, random).reshape(-1)
-            if whole < numel and self.skip_incomplete:
-                result[whole:] = values[:, whole:].sum(axis=0, dtype=np.float32)
-            elif whole < numel:
+            if whole < numel:
                 result[whole:] = self._summed(values[:, np.newaxis, whole:], random)[0]
         return result
 

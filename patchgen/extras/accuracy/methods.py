@@ -20,12 +20,10 @@ _LEAST = 2**12  # elements
 
 
 class Block(NamedTuple):
-    """Elements from `begin` to `end` of a tensor, all in the same one of its ranges."""
+    """Elements from `begin` to `end` of a tensor."""
 
     begin: int
     end: int
-    part: int
-    """The index of the range."""
 
 
 def limit(workers: int) -> int:
@@ -42,9 +40,9 @@ def cut(ranges: Iterable[range], unit: int, most: int) -> Iterator[Block]:
         most: elements of a block, if that is at least one unit.
     """
     step = max(most // unit, 1) * unit
-    for part, elements in enumerate(ranges):
+    for elements in ranges:
         for begin in elements[::step]:
-            yield Block(begin, min(begin + step, elements.stop), part)
+            yield Block(begin, min(begin + step, elements.stop))
 
 
 def shares(numel: int, parts: int) -> Iterator[range]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import zipfile
-import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from patchgen.errors import OptionsError, file_errors
-from patchgen.system.paths import describe, printable
+from patchgen.system.paths import describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 
     from patchgen.extras.accuracy.methods import Block
 
-RAW = (".bin", ".f32", ".raw")
 _TORCH = (".pt", ".pth")
 
 
@@ -47,7 +44,7 @@ class Tensors(Protocol):
 
 @dataclass(frozen=True)
 class Stored:
-    """Tensors in files, of which only the block in use is in memory, except for .npz."""
+    """Tensors in files, of which only the block in use is in memory."""
 
     origin: str
     parts: Sequence[NDArray[Any]]
@@ -73,12 +70,11 @@ class Stored:
             yield values
 
 
-def load(files: Sequence[str], workers: int | None = None, copies: int | None = None) -> Stored:
+def load(files: Sequence[str], copies: int | None = None) -> Stored:
     """Tensors of all workers.
 
     Args:
         files: one of which the first axis counts the workers; or one for each worker.
-        workers: how many there must be; a raw file needs it to be split.
         copies: one file is the tensor of one worker, and so many workers have it.
 
     Raises:
@@ -91,16 +87,10 @@ def load(files: Sequence[str], workers: int | None = None, copies: int | None = 
     if copies is not None:
         if len(files) > 1:
             raise OptionsError(f"--copies is for one file, and there are {len(files)}")
-        return Stored(f"{origin}, the same on all", [_flat(_arrays(files[0]))] * copies)
+        return Stored(f"{origin}, the same on all", [_read(files[0]).reshape(-1)] * copies)
     if len(files) == 1:
-        parts = _by_axis(files[0], workers)
-    else:
-        parts = [_flat(_arrays(file)) for file in files]
-    if workers not in {None, len(parts)}:
-        raise OptionsError(
-            f"{origin}: {len(parts)} workers, but --workers is {workers}; drop it, or give as "
-            "many tensors"
-        )
+        return Stored(origin, _by_axis(files[0]))
+    parts = [_read(file).reshape(-1) for file in files]
     for file, part in zip(files, parts):
         if len(part) != len(parts[0]):
             raise OptionsError(
@@ -110,51 +100,17 @@ def load(files: Sequence[str], workers: int | None = None, copies: int | None = 
     return Stored(origin, parts)
 
 
-def _by_axis(file: str, workers: int | None) -> list[NDArray[Any]]:
-    arrays = _arrays(file)
-    if file.endswith(RAW):
-        (flat,) = arrays
-        if workers is None:
-            raise OptionsError(
-                f"{describe(file)}: has no shape; say with --workers of how many workers it holds "
-                "the tensors, one after another"
-            )
-        if len(flat) % workers:
-            raise OptionsError(
-                f"{describe(file)}: {len(flat)} float32 are no tensors of {workers} workers; "
-                "change --workers"
-            )
-        arrays = [flat.reshape(workers, -1)]
-    for array in arrays:
-        if array.ndim < 2:  # noqa: PLR2004  # workers and elements
-            raise OptionsError(
-                f"{describe(file)}: an array of shape {array.shape}; its first axis has to count "
-                "the workers. For the tensor of one worker, give a file for each, or --copies"
-            )
-        if len(array) != len(arrays[0]):
-            raise OptionsError(f"{describe(file)}: its arrays are of different numbers of workers")
-    return [_flat([array[rank] for array in arrays]) for rank in range(len(arrays[0]))]
+def _by_axis(file: str) -> list[NDArray[Any]]:
+    array = _read(file)
+    if array.ndim < 2:  # noqa: PLR2004  # workers and elements
+        raise OptionsError(
+            f"{describe(file)}: an array of shape {array.shape}; its first axis has to count "
+            "the workers. For the tensor of one worker, give a file for each, or --copies"
+        )
+    return [tensor.reshape(-1) for tensor in array]
 
 
-def _flat(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    flat = [array.reshape(-1) for array in arrays]
-    return flat[0] if len(flat) == 1 else np.concatenate(flat)
-
-
-def _arrays(file: str) -> list[NDArray[Any]]:
-    """The arrays of a file; those of .npz in their order, as layers of one gradient."""
-    arrays = _read(file)
-    for array in arrays:
-        if array.dtype.kind != "f":
-            raise OptionsError(
-                f"{describe(file)}: holds {array.dtype}; SwitchML sums float32, and int32 exactly"
-            )
-    if not sum(array.size for array in arrays):
-        raise OptionsError(f"{describe(file)}: holds no elements")
-    return arrays
-
-
-def _read(file: str) -> list[NDArray[Any]]:
+def _read(file: str) -> NDArray[Any]:
     suffix = os.path.splitext(file)[1]
     if suffix in _TORCH:
         code = (
@@ -166,70 +122,26 @@ def _read(file: str) -> list[NDArray[Any]]:
             f"{describe(file)}: a file of torch, which only torch reads; convert it:\n"
             f"python3 -c '{code}' {shlex.quote(describe(file))} {target}"
         )
-    if suffix not in {".npy", ".npz", *RAW}:
-        known = " ".join([".npy", ".npz", *RAW])
-        raise OptionsError(f"{describe(file)}: its name has to end with one of {known}")
     try:
         with file_errors():
-            if suffix in RAW:
-                return [_raw(file)]
-            return [np.lib.format.open_memmap(file, "r")] if suffix == ".npy" else _archive(file)
-    except (EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+            array: NDArray[Any] = np.lib.format.open_memmap(file, "r")
+    except (EOFError, ValueError) as error:
         raise OptionsError(
-            f"{describe(file)}: no {suffix} file of an array of numbers: {error}"
+            f"{describe(file)}: no .npy file of an array of numbers: {error}"
         ) from error
-
-
-def _archive(file: str) -> list[NDArray[Any]]:
-    with open(file, "rb") as stream, np.lib.npyio.NpzFile(stream) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):
-            raise OptionsError(f"{describe(file)}: holds {printable(name)}, which is no array")
-    return list(arrays.values())
-
-
-def _raw(file: str) -> NDArray[np.float32]:
-    size = os.stat(file).st_size
-    if not size or size % 4:
-        raise ValueError(f"{size} bytes are no float32")
-    return np.memmap(file, "<f4", "r")
-
-
-_SIGMA = 3.0  # of the logarithms: 99 of 100 magnitudes lie within seven decades
-
-
-def _normal(random: np.random.Generator, size: int) -> NDArray[np.float64]:
-    return random.standard_normal(size)
-
-
-def _uniform(random: np.random.Generator, size: int) -> NDArray[np.float64]:
-    return random.uniform(-1, 1, size)
-
-
-def _laplace(random: np.random.Generator, size: int) -> NDArray[np.float64]:
-    return random.laplace(size=size)
-
-
-def _lognormal(random: np.random.Generator, size: int) -> NDArray[np.float64]:
-    values = random.standard_normal((size, 2))
-    return np.copysign(np.exp(_SIGMA * values[:, 0]), values[:, 1])
-
-
-DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], NDArray[np.float64]]] = {
-    "normal": _normal,
-    "uniform": _uniform,
-    "laplace": _laplace,
-    "lognormal": _lognormal,
-}
+    if array.dtype.kind != "f":
+        raise OptionsError(
+            f"{describe(file)}: holds {array.dtype}; SwitchML sums float32, and int32 exactly"
+        )
+    if not array.size:
+        raise OptionsError(f"{describe(file)}: holds no elements")
+    return array
 
 
 @dataclass(frozen=True)
 class Random:
-    """Independent values of one distribution, times `scale`."""
+    """Independent values of the normal distribution."""
 
-    distribution: str
-    scale: float
     seed: int
     workers: int
     numel: int
@@ -237,16 +149,14 @@ class Random:
     @property
     def origin(self) -> str:
         """Description of the values."""
-        return f"{self.distribution}, scale {self.scale:g}, seed {self.seed}"
+        return f"normal values, seed {self.seed}"
 
     def read(self, cuts: Iterable[Block]) -> Iterator[NDArray[np.float32]]:
         """Yields the blocks, float32 [workers, numel]; the values do not depend on the cuts."""
-        draw = DISTRIBUTIONS[self.distribution]
         seeds = np.random.SeedSequence(self.seed).spawn(self.workers)
         generators = [np.random.default_rng(seed) for seed in seeds]
         for cut in cuts:
             values = np.empty((self.workers, cut.end - cut.begin), np.float32)
-            with np.errstate(over="ignore", under="ignore"):
-                for row, random in zip(values, generators):
-                    row[:] = self.scale * draw(random, len(row))
+            for row, random in zip(values, generators):
+                row[:] = random.standard_normal(len(row))
             yield values

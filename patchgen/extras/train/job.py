@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.core.torch import GRAFT
 from patchgen.errors import OptionsError
-from patchgen.extras.train.ways import AUTO
+from patchgen.extras.train.ways import AUTO, STOCK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,18 +50,22 @@ class Job:
     configs: Sequence[str] = ()
     """Absolute paths of configurations: one for each rank, or one for all."""
     require: bool = False
-    """True: a group that does not delegate raises."""
+    """True: a group that does not delegate raises, and the job fails where none was to."""
     lab: bool | None = None
     """True: the ranks are around a software switch. None: where a library with DPDK was named, and
     no configuration."""
     faults: Faults | None = None
     """Faults injected by the software switch."""
+    stdin: int | None = None
+    """Descriptor that the first rank reads; None: it reads nothing."""
     notes: Sequence[str] = ()
     """Lines for the user on the command line."""
 
     def __post_init__(self) -> None:
         if self.graft is not None and self.way not in {AUTO, GRAFT}:
             raise OptionsError(f"--graft is not for --way {self.way}; drop one of them")
+        if self.require and self.way == STOCK:
+            raise OptionsError(f"--require: --way {STOCK} is without SwitchML; drop one of them")
         if self.workers > MOST_WORKERS:
             raise OptionsError(
                 f"--workers {self.workers}: SwitchML's fixed point is for {MOST_WORKERS} ranks at "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING, Any
 
 from patchgen.core.verify import exits
+from patchgen.errors import CheckError
 from patchgen.extras.lab.switch.counters import columns
 from patchgen.extras.train.ways import STOCK
 from patchgen.system import tables
+from patchgen.system.program import name_signal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from patchgen.extras.train.results import RankReport, Result
     from patchgen.extras.train.setup import Setup
 
+_HIDING = (
+    "it is hidden by python -I, -E or -S, by a cleared environment (env -i, sudo, a container), by "
+    "another sitecustomize.py before it, or by a TMPDIR that the ranks cannot see"
+)
 _FAILOVER = {
     "failovers": ("failovers", ","),
     "after a failure": ("calls", ","),
@@ -57,7 +62,8 @@ def data(result: Result) -> dict[str, Any]:
 def failures(result: Result) -> Iterator[str]:
     """Lines on the ranks that failed."""
     for rank, code in result.failed.items():
-        yield f"rank {rank} {_describe_end(code)}"
+        end = f"failed with exit code {code}" if code >= 0 else f"was ended by {name_signal(-code)}"
+        yield f"rank {rank} {end}"
 
 
 def lines(result: Result) -> Iterator[str]:
@@ -75,7 +81,9 @@ def lines(result: Result) -> Iterator[str]:
         yield from tables.lines(["rank", *headings], [[str(r), *rows[r]] for r in sorted(rows)])
     why = reason(result)
     if why:
-        yield f"warning: nothing was delegated: {why}"
+        refused = result.code == CheckError.exit_code and not result.failed
+        done = "reported" if result.silent else "delegated"
+        yield f"{'error: --require' if refused else 'warning'}: nothing was {done}: {why}"
 
 
 def _switch(setup: Setup) -> str:
@@ -136,8 +144,10 @@ def _failover(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def reason(result: Result) -> str:
     """Reason why nothing was delegated; empty where something was, or nothing was to be."""
-    if result.setup.way == STOCK or result.delegated:
+    if result.delegated or (result.setup.way == STOCK and not result.lost):
         return ""
+    if result.silent:
+        return _silence(result)
     left = any(sum(rank.report["fallbacks"].values()) for rank in result.ranks if rank.report)
     if result.makers and not left:
         return (
@@ -152,6 +162,12 @@ def reason(result: Result) -> str:
             f"{result.setup.torch.root}; name its interpreter with --torch"
         )
     return "no process group was made by torch.distributed.init_process_group"
+
+
+def _silence(result: Result) -> str:
+    if result.lost:
+        return f"the reports are lost, since {result.lost} was removed while the ranks ran"
+    return f"the hook of run was not reached in {', '.join(result.unhooked)}; {_HIDING}"
 
 
 def _group_reason(rank: RankReport) -> str:
@@ -172,12 +188,3 @@ def _group_reason(rank: RankReport) -> str:
 def fallbacks(counts: Mapping[str, int]) -> str:
     """Counts by reason, in a line; without those that are 0."""
     return ", ".join(f"{name} {count}" for name, count in counts.items() if count)
-
-
-def _describe_end(code: int) -> str:
-    if code >= 0:
-        return f"failed with exit code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"

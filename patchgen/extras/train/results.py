@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from patchgen.errors import CheckError
+from patchgen.extras.train.payload import rank_hook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from patchgen.extras.train.job import Job
     from patchgen.extras.train.setup import Setup
+
+JOB = "job.json"
+"""File of a job that its ranks read, in the directory of the job."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,8 @@ class Result:
 
     setup: Setup
     code: int
-    """0, or the exit code of the first rank that failed: for a signal, 128 and its number."""
+    """0, or the exit code of the first rank that failed: for a signal, 128 and its number. 6 where
+    SwitchML was required, and missed."""
     failed: Mapping[int, int]
     """Exit codes of the ranks that failed by themselves; negative for a signal."""
     ranks: Sequence[RankReport]
@@ -56,11 +64,28 @@ class Result:
     """Counters of the software switch; None where there was none."""
     makers: Sequence[str] = ()
     """Modules other than torch's own that made process groups."""
+    unhooked: Sequence[str] = ()
+    """Names of the ranks whose program has not loaded the hook."""
+    lost: str = ""
+    """Directory of the reports that was removed while the ranks ran; empty where it was not."""
 
     @property
     def delegated(self) -> bool:
         """True where SwitchML has summed any allreduce."""
         return any(rank.delegated[0] for rank in self.ranks)
+
+    @property
+    def silent(self) -> bool:
+        """True where nothing is known of what the ranks have done."""
+        told = self.ranks or self.makers or self.elsewhere
+        return bool(self.lost or (self.unhooked and not told))
+
+    @property
+    def missed(self) -> bool:
+        """True where process groups were made without SwitchML, or may have been."""
+        if self.ranks:
+            return any(rank.world > 1 and not rank.group for rank in self.ranks)
+        return bool(self.makers or self.elsewhere or self.unhooked)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -72,36 +97,61 @@ class Interrupted(KeyboardInterrupt):
 
 
 def collect_result(  # noqa: PLR0913  # each is a part of it
+    job: Job,
     setup: Setup,
     directory: str,
+    *,
     code: int,
     failed: Mapping[int, int],
     counters: Mapping[str, Any] | None,
-    *,
-    restarted: bool,
 ) -> Result:
     """Collects the result from the files that the ranks wrote into a directory.
 
     Args:
+        job: job of the ranks.
         setup: setup of the ranks.
-        directory: directory of the ranks' files.
+        directory: directory of the job, in which the ranks' files are.
         code: exit code of the job.
         failed: exit codes of the ranks that failed.
         counters: counters of the software switch; None where there was none.
-        restarted: a rank may have been started again; only its last report counts.
     """
-    ranks, elsewhere, makers = [], set(), set()
-    for data in _read_files(directory):
+    reports = os.path.join(directory, rank_hook.REPORTS)
+    if not (os.path.exists(os.path.join(directory, JOB)) and os.path.exists(reports)):
+        return Result(setup, code, failed, (), counters=counters, lost=directory)
+    ranks, elsewhere, makers, marks = [], set(), set(), []
+    for data in _read_files(reports):
         if "root" in data:
             elsewhere.add(data["root"])
         elif "maker" in data:
             makers.add(data["maker"])
+        elif "hook" in data:
+            marks.append(data)
         else:
             ranks.append(_read_rank(data))
-    if restarted:
+    if job.restarts:  # a rank may have been started again; only its last report counts
         ranks = [*{rank.rank: rank for rank in ranks}.values()]
     ranks.sort(key=lambda rank: rank.rank)
-    return Result(setup, code, failed, ranks, sorted(elsewhere), counters, sorted(makers))
+    hooked = {mark["hook"] for mark in marks if _counts(mark, job, code)}
+    if job.workers:
+        unhooked = [f"rank {one}" for one in range(job.workers) if str(one) not in hooked]
+    else:
+        unhooked = [] if hooked else ["the ranks"]
+    result = Result(
+        setup, code, failed, ranks, sorted(elsewhere), counters, sorted(makers), unhooked
+    )  # fmt: skip
+    if job.require and not code and result.missed:
+        return replace(result, code=CheckError.exit_code)
+    return result
+
+
+def _counts(mark: Mapping[str, Any], job: Job, code: int) -> bool:
+    """Tells whether the mark of a process shows that the hook is in the program of a rank.
+
+    Launchers leave marks too: one that executes another program in its place has not ended, others
+    have started programs.
+    """
+    launches = not job.workers or job.command[0] != job.python
+    return (mark["ended"] or code != 0) and not (launches and mark["started"])
 
 
 def _read_files(directory: str) -> Iterator[dict[str, Any]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,14 @@ from patchgen.extras.install.payload import sitecustomize
 from patchgen.extras.lab import lab as labs
 from patchgen.extras.train.configs import choose_configs
 from patchgen.extras.train.payload import rank_hook
-from patchgen.extras.train.results import Interrupted, collect_result
+from patchgen.extras.train.results import JOB, Interrupted, collect_result
 from patchgen.extras.train.ways import STOCK
 from patchgen.system import files, interpreter
 from patchgen.system.process import ERR, shell_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from patchgen.extras.lab.lab import Lab
     from patchgen.extras.train.job import Job
@@ -66,7 +67,10 @@ def run_job(job: Job, setup: Setup, output: Output) -> Result:
     with files.scratch("run") as directory, file_errors():
         failed, code = dict[int, int](), InterruptedRun.exit_code
         interrupted = False
-        with _running_lab(job, setup) as lab:
+        running: AbstractContextManager[Lab | None] = nullcontext()
+        if setup.switch is not None:
+            running = labs.running(setup.switch, job.workers, job.faults or labs.Faults())
+        with running as lab:
             environ = _prepare_ranks(job, setup, lab, directory)
             try:
                 failed = _start_again(job, environ, output, lab)
@@ -75,24 +79,13 @@ def run_job(job: Job, setup: Setup, output: Output) -> Result:
                 interrupted = True
             if lab is not None:
                 lab.check()
-        reports = os.path.join(directory, rank_hook.REPORTS)
         counters = (lab.counters or None) if lab is not None else None
         result = collect_result(
-            setup, reports, code, failed, counters, restarted=job.restarts > 0
+            job, setup, directory, code=code, failed=failed, counters=counters
         )  # fmt: skip
         if interrupted:
             raise Interrupted(result)
         return result
-
-
-@contextlib.contextmanager
-def _running_lab(job: Job, setup: Setup) -> Iterator[Lab | None]:
-    """Lab of the ranks while the block lasts, where there is to be one."""
-    if setup.switch is None:
-        yield None
-    else:
-        with labs.running(setup.switch, job.workers, job.faults or labs.Faults()) as lab:
-            yield lab
 
 
 def _start_again(
@@ -110,7 +103,7 @@ def _start_again(
         environs = environs or [{**environ}]  # of the one command that starts its ranks
         places = [job.cwd] * len(environs)
         ends = start_ranks(
-            RankJob(job.command, environs, places, grace=_GRACE), give_line, stop
+            RankJob(job.command, environs, places, reads=job.stdin, grace=_GRACE), give_line, stop
         )  # fmt: skip
         if not ends.failed or (stop is not None and stop.is_set()):
             break
@@ -130,7 +123,7 @@ def _prepare_ranks(job: Job, setup: Setup, lab: Lab | None, directory: str) -> d
     access = os.path.join(directory, "access")
     environ = {**setup.access.extend({**own, **job.environ}, access)}
     environ["PYTHONPATH"] = interpreter.search_path(site, environ)
-    environ[rank_hook.JOB] = os.path.join(directory, "job.json")
+    environ[rank_hook.JOB] = os.path.join(directory, JOB)
     if job.require:
         environ["SWITCHML_REQUIRE"] = "1"
     by_rank = {**(lab.variables if lab is not None else {})}

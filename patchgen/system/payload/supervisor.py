@@ -3,9 +3,10 @@
 A program of its own, given to an interpreter: `supervisor.py STOP TOLD COMMAND...`. STOP is the
 reading end of a pipe whose other end the parent holds, so that it closes however the parent ends.
 TOLD is the writing end of a pipe: it gets an error number where the command cannot be started, and
-is closed. SIGINT and SIGTERM are handed on to the command. Processes of the command whose own
-parent is gone become children of the supervisor, which ends as the command did, or with 1 where it
-fails itself; in either case nothing of the command is left.
+is closed. Signals are handed on to the command. Processes of the command whose own parent is gone
+become children of the supervisor. If a signal has ended the command, they get it as well, and may
+go on until the parent says stop. The supervisor ends as the command did, or with 1 where it fails
+itself; in either case nothing of the command is left.
 """
 
 import contextlib
@@ -20,6 +21,12 @@ import sys
 import termios
 
 _PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+_OWN = "CHLD HUP KILL STOP TSTP TTIN TTOU  BUS FPE ILL SEGV SYS TRAP"  # the last: faults
+HANDED = {*range(1, 32), *range(signal.SIGRTMIN, signal.SIGRTMAX + 1)}
+HANDED -= {getattr(signal, "SIG" + name) for name in _OWN.split()}
+"""Signals that go on to the command."""
+_POLL = 100  # milliseconds
 
 
 def _children() -> "list[int]":
@@ -67,6 +74,39 @@ def _end_as(code: int) -> None:
     sys.exit(code)
 
 
+def _take(handed: "list[int]") -> int:
+    """Takes a signal. That of Ctrl-C goes to our group at once, since shells wait for its end."""
+    number = handed.pop(0)
+    if number == signal.SIGINT:
+        handler = signal.signal(number, signal.SIG_IGN)
+        os.killpg(0, number)
+        signal.signal(number, handler)
+    return number
+
+
+def _tell(number: int, pids: "list[int]") -> None:
+    """Sends a signal to those that have not got it with our group."""
+    for pid in pids:
+        if number != signal.SIGINT or os.getpgid(pid) != os.getpgrp():
+            os.kill(pid, number)
+
+
+def _end_orphans(number: int, waiting: "select.poll", stop: int, handed: "list[int]") -> None:
+    """Hands a signal on to what the command has left, and waits for its end or for the parent."""
+    told = []  # type: list[int]
+    while True:
+        with contextlib.suppress(ChildProcessError):  # there is none
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if handed:
+            number, told = _take(handed), []
+        children = _children()
+        _tell(number, [pid for pid in children if pid not in told])
+        told = children
+        if not children or any(ready == stop for ready, _ in waiting.poll(_POLL)):
+            return
+
+
 def main() -> None:
     """Runs the command."""
     stop = int(sys.argv[1])
@@ -75,21 +115,28 @@ def main() -> None:
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: handed.append(number))
+    for number in HANDED:
+        if number in _ENDING or signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda number, _: handed.append(number))
     signal.set_wakeup_fd(wake)
     waiting = select.poll()  # select() takes no descriptor above 1023
     for descriptor in (stop, woken):
         waiting.register(descriptor, select.POLLIN)
     _leave_terminal()
     command = _started(int(sys.argv[2]))
+    last = 0
     try:
         while command.poll() is None:
             if any(ready == stop for ready, _ in waiting.poll()):
                 break
             os.read(woken, 4096)
             while handed:
-                command.send_signal(handed.pop(0))
+                last = _take(handed)
+                _tell(last, [command.pid])
+        last = _take(handed) if handed else last
+        if last and command.returncode is not None and last in (*_ENDING, -command.returncode):
+            waiting.unregister(woken)
+            _end_orphans(last, waiting, stop, handed)
     finally:
         _end_all()
     _end_as(-signal.SIGKILL if command.returncode is None else command.returncode)

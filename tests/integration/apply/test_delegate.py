@@ -110,6 +110,10 @@ def test_dropped_with_failover(program: Path, tmp_path: Path) -> None:
     assert "goes over Gloo" not in said[0]
 
 
+def test_ends_of_a_group(program: Path, tmp_path: Path) -> None:
+    run(program, "ended", 2, tmp_path, env={-1: {"SWITCHML_FAILOVER": "1"}})
+
+
 AUTO = {"SWITCHML_MIN_NUMEL": "auto"}
 
 

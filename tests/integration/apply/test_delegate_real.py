@@ -382,10 +382,19 @@ def test_a_library_that_starts_once(built: Path, tmp_path: Path) -> None:
 
 
 def test_one_library_that_starts_once(built: Path, tmp_path: Path) -> None:
-    """None of the ranks returns alone."""
-    env = {-1: {**RETURNS, "STAYS": "1"}, 0: {"MARK": f"{MENDED},restart"}}
-    said = ranks(built, "returned", tmp_path, env)
-    assert f"call 64 after the failure: rank 1: {ONCE}; allreduce stays with Gloo\n" in said[0]
+    """The ranks do not delegate: what one returns from would end another."""
+    said = ranks(built, "refused", tmp_path, {1: {"MARK": f"{MENDED},restart"}})
+    assert f"{GLOO}rank 1: restart=1 where rank 0 has none\n" in said[0]
+
+
+def test_a_timeout_too_short_to_return(built: Path, tmp_path: Path) -> None:
+    """The others would not wait until late packets have left the network."""
+    env = {-1: {**RETURNS, "STAYS": "1", "MARK": f"{MENDED},restart"}}
+    said = ranks(built, "returned", tmp_path, env, timeout_ms=3_900)
+    why = "a timeout of 3900 ms is too short for the SwitchML context to start again"
+    assert f"call 64 after the failure: rank 0: {why}; allreduce stays with Gloo\n" in said[0]
+    assert said[0].count("after the failure") == 1
+    assert f"{GLOO}ranks 0-1: {why}\n" in said[0]
 
 
 @pytest.mark.parametrize(

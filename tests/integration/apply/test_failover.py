@@ -9,19 +9,21 @@ import pytest
 from support.delegate import compile_alone, compile_mutants, render
 from support.simulator import SANITIZERS
 
-HEADER = "SwitchMLFailover.hpp"
+HEADERS = ("SwitchMLRing.hpp", "SwitchMLFailover.hpp")
 MUTANTS = {
     "no results": ("kResults = kWindow;", "kResults = 0;", "states"),
     "too few results": ("kResults = kWindow;", "kResults = kWindow - 1;", "states"),
     "sums in the place of the inputs": (
-        "memory[job] = static_cast<std::int32_t*>(", "memory[job] = rows[job].data(); (", "states",
+        "memory[job] = reinterpret_cast<std::int32_t*>(held[job].get());",
+        "memory[job] = rows[job].data();",
+        "states",
     ),
     "an input that is prepared too early": (
         "awaitRing(lock);\n    changed_", "prepare(), awaitRing(lock);\n    changed_", "states",
     ),
     "sums not given to the callers": (
-        "delegate_.copy(data, slot.memory.get(), slot.bytes);\n    lock.lock();",
-        "lock.lock();\n    delegate_.copy(slot.memory.get(), data, slot.bytes);",
+        "delegate_.copy(data, memory.get(), bytes);\n    lock.lock();",
+        "lock.lock();\n    delegate_.copy(memory.get(), data, bytes);",
         "states",
     ),
     "sums taken after the failure": (
@@ -32,16 +34,31 @@ MUTANTS = {
     "a wider window": ("finished_ + kWindow &&", "finished_ + 2 * kWindow &&", "window"),
     "other jobs first": ("next_ = *most;", "next_ = *most + 1;", "moments"),
     "nobody is told": (
-        "sending = ring_.send(kWarnings, &told_, sizeof told_);", "", "states",
-    ),
-    "a rank that gives up in silence": (
-        "if (before == State::kRunning) {\n      warnNext();", "if (false) {", "states",
-    ),
-    "a rank that gives up and takes no part": (
-        "const auto known = loss();",
-        "const decltype(loss()) known;\n      if (state_ == State::kClosed) { return; }",
+        "warning_.begin([this] { return ring_.send(kWarnings, &told_, sizeof told_); });", "",
         "states",
     ),
+    "a rank that gives up in silence": ("      warnLast(news);", "", "states"),
+    "a last warning that is not passed on": (
+        "if (fail(warning.why) == State::kRunning) {",
+        'if (finish(warning.why, "") == State::kRunning) {',
+        "gone",
+    ),
+    "a last warning that is one more": ("if (warning.last != 0) {", "if (false) {", "gone"),
+    "no warning after the first": ("        suspend(warning);", "return suspend(warning);", "gone"),
+    "a warning in a return that is forgotten": ("if (news) {", "if (false) {", "returns"),
+    "half of a message that is awaited": ("collectives_.lose();", "", "gone"),
+    "half of a message that is being sent": ("look();\n      }", "}", "gone"),
+    "a message that came too early": (
+        "if (aborted_ || now >= end) {",
+        "if (aborted_ || now >= end || direction.closed) {",
+        "gone",
+    ),
+    "a closed connection that ends all": (
+        "    direction.closed = true;\n    direction.passage.interrupt();",
+        "for (auto* one : {&in_, &out_}) { one->closed = true, one->passage.interrupt(); }",
+        "gone",
+    ),
+    "a late message that is awaited": ("late = Clock::now() >= end_;", "late = false;", "gone"),
     "calls counted from its own": (
         "for (auto job = next_; job", "for (auto job = finished_; job", "returns",
     ),
@@ -52,23 +69,23 @@ MUTANTS = {
         "returns",
     ),
     "its own seed": ("seed = all[0].seed;", "", "returns"),
-    "memory of the old session": (
-        "slotOf(finished_).used = false;", "", "returns",
-    ),
-    "memory that is still copied": (
-        "slotOf(finished_).used = false;",
-        "for (auto& slot : slots_) { slot.used = false; }",
-        "returns",
-    ),
+    "memory of the old session": ("      slots_ = {};", "", "returns"),
+    "memory that stays": ("      slots_ = {};", "", "states"),
     "a second failure that nobody hears": (
-        "changed_.wait(lock, [this] { return state_ != State::kRing; });", "return;", "returns",
+        "        recover();\n      } else", "        return recover();\n      } else", "returns",
     ),
-    "a silent rank that is awaited": ("hearing_.abort();", "", "gone"),
+    "a rank that waits for another": ("limit_ + kPassedOn", "limit_", "gone"),
+    "a silent rank that is awaited": (
+        "if (!inTime && missed_.empty()) {", "if (false) {", "gone",
+    ),
 }  # fmt: skip
 SEEDS = {"moments": ["200"], "returns": ["40"]}
 MAY_HANG = {
     "other jobs first", "nobody is told", "a rank that gives up in silence",
-    "a rank that gives up and takes no part", "calls counted from its own",
+    "a last warning that is not passed on", "a last warning that is one more",
+    "no warning after the first", "a warning in a return that is forgotten",
+    "half of a message that is awaited", "half of a message that is being sent",
+    "a late message that is awaited", "calls counted from its own",
     "a return before all sums", "a return alone", "memory of the old session",
     "a second failure that nobody hears", "a silent rank that is awaited",
 }  # fmt: skip
@@ -79,7 +96,8 @@ ALL = {**MUTANTS, "as it is": ("kResults = kWindow;", "kResults = kWindow;", "")
 def mutants(tmp_path_factory: pytest.TempPathFactory) -> Path:
     changes = {name: mutant[:2] for name, mutant in ALL.items()}
     directory = tmp_path_factory.mktemp("mutants")
-    return compile_mutants("failover", HEADER, changes, directory, "SwitchMLRing.hpp", "wires.hpp")
+    included = ("SwitchMLAgreement.hpp", "wires.hpp")
+    return compile_mutants("failover", HEADERS, changes, directory, *included)
 
 
 def run(program: Path, *words: str, limit: float = 300) -> subprocess.CompletedProcess[str]:

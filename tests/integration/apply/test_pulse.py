@@ -9,7 +9,7 @@ import pytest
 from support.delegate import compile_alone, render
 from support.simulator import SANITIZERS
 
-HEADER = "SwitchMLPulse.hpp"
+HEADERS = ("SwitchMLPulse.hpp", "SwitchMLRing.hpp")
 CASES = ("closed", "silent", "back", "alive", "stopped", "left")
 MUTANTS = {
     "a beat that names nobody": ("Beat{closed, 1}", "Beat{}", "closed"),
@@ -21,7 +21,9 @@ MUTANTS = {
     "beats that are not counted": ("heardAt_.store(", "static_cast<void>(", "alive"),
     "a closed connection that is no end": ("note(other);", "static_cast<void>(other);", "closed"),
     "a message that outlives its memory": (
-        "    receiving_ = sending_ = {};\n    ring_ = {};\n", "new auto(receiving_);", "left",
+        "const auto ended = std::exchange(transfer_, {});",
+        "new auto(std::exchange(transfer_, {}));",
+        "left",
     ),
 }  # fmt: skip
 
@@ -44,7 +46,8 @@ def test_pulse(sanitizer: str, tmp_path: Path) -> None:
 def test_mutants(name: str, tmp_path: Path) -> None:
     before, after, what = MUTANTS[name]
     render(tmp_path)
-    header = (tmp_path / HEADER).read_text()
-    assert header.count(before) == 1
-    (tmp_path / HEADER).write_text(header.replace(before, after))
+    headers = {path: path.read_text() for path in map(tmp_path.joinpath, HEADERS)}
+    assert sum(text.count(before) for text in headers.values()) == 1
+    for path, text in headers.items():
+        path.write_text(text.replace(before, after))
     assert run(compile_alone("pulse", tmp_path, "address"), what).returncode != 0

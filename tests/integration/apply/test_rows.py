@@ -59,7 +59,7 @@ def test_rows(sanitizer: str, tmp_path: Path) -> None:
 
 def test_mutants(tmp_path: Path) -> None:
     """Each but the first fails."""
-    program = compile_mutants("rows", HEADER, MUTANTS, tmp_path)
+    program = compile_mutants("rows", [HEADER], MUTANTS, tmp_path)
     right = [
         name
         for name in MUTANTS

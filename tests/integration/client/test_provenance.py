@@ -102,11 +102,12 @@ def test_the_simulator_of_another_user() -> None:
             homes.append(scratch / "home")
             environ = {
                 "PATH": os.environ["PATH"],
+                "CXXFLAGS": "-O0",
                 "TMPDIR": str(scratch),
                 "HOME": str(scratch),
                 "TZ": f"UTC{number}",
             }
-            words = ("simulator", "install", "-o", homes[-1], "--cxxflags", "-O0")
+            words = ("simulator", "install", "-o", homes[-1])
             subprocess.run(
                 [python, "-m", "patchgen", *words],
                 cwd=scratch, env=environ, umask=0o077 * number, check=True, **given,
@@ -114,4 +115,4 @@ def test_the_simulator_of_another_user() -> None:
         first, second = map(contents, homes)
     assert first == second
     said: Any = json.loads(first[origin.NAME])["predicate"]["buildDefinition"]
-    assert said["externalParameters"] == {"cxxflags": "-O0", "debug": False, "variables": {}}
+    assert said["externalParameters"] == {"debug": False, "variables": {"CXXFLAGS": "-O0"}}

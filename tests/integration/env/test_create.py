@@ -77,7 +77,7 @@ def test_a_prefix_holds_the_packages_with_its_own_path_in_them(
     assert record(site, "tool")["url"] == channel.path(TOOL).as_uri()
     assert record(site, "lib")["sha256"] == site.locked()["lib"].sha256
     assert state(site).whole
-    site.verify("--contents")
+    site.compare()
 
 
 MAKE = """\
@@ -88,7 +88,7 @@ lock, there, cache = sys.argv[1:]
 seen = os.path.join(enclosure.PATH, os.path.basename(there))
 enclosure.show(os.path.dirname(there))
 prefix.create_prefix(
-    lockfile.read(lock), there, cache, os.environ, link_scripts=True, named=seen
+    lockfile.read(lock), there, cache, os.environ, seen
 )
 subprocess.run([f"{seen}/lib/link"])
 os._exit(0)
@@ -108,7 +108,7 @@ def test_a_prefix_that_a_build_sees_elsewhere_has_that_path_in_it(
     assert (site.prefix / "bin/tool").read_text() == f"#!/bin/sh\necho {seen}\n"
     assert (site.prefix / "ran").exists()
     assert state(site).named == seen
-    site.verify("--contents")
+    site.compare()
     assert "was made for a build" in site.create(code=3)
 
 
@@ -120,7 +120,7 @@ def test_a_noarch_python_package_goes_to_where_its_python_looks(
     site.create()
     assert site.files() == {"bin/python3.7", "lib/python3.7/site-packages/pure.py"}
     assert record(site, "pure")["noarch"] == "python"
-    site.verify("--contents")
+    site.compare()
 
 
 def test_over_http_it_is_the_same(site: Site, channel: Channel) -> None:
@@ -274,13 +274,10 @@ def test_a_link_script_runs_only_where_the_environment_says_so(
     assert "ran" not in site.files()
     site.ask([channel.url], ["tool"], link_scripts=["tool"])
     site.lock()
-    assert "not run" in site.create("--no-link-scripts")
-    assert "ran" not in site.files()
-    assert "the post-link script of tool has not run" in site.verify(code=6)
     site.create()
     site.create()
     assert (site.prefix / "ran").read_text() == "tool 1.0 3\n"
-    site.verify("--contents")
+    site.compare()
 
 
 @pytest.mark.parametrize(
@@ -302,11 +299,10 @@ def test_a_link_script_that_fails_is_told_and_tried_again(
     assert "the post-link script of tool failed" in said
     assert told in said
     assert not state(site).whole
-    assert "half made" in site.verify(code=6)
     (site.prefix / "repaired").touch()
     site.create()
     assert state(site).whole
-    site.verify()
+    site.compare()
 
 
 def test_link_scripts_run_in_the_order_of_dependencies(site: Site, channel: Channel) -> None:
@@ -365,11 +361,8 @@ def test_a_kill_at_any_step_is_seen_and_mended(site: Site, channel: Channel) -> 
             break
         assert done.returncode == -signal.SIGKILL, done.stderr
         seen.add("nothing" if found is None else "whole" if found.whole else "half")
-        if found is not None and not found.whole:
-            said = site.run("verify", prefix, "--lock", site.lock_file, code=6)
-            assert "half made" in said
         site.run(*arguments)
-        site.run("verify", prefix, "--lock", site.lock_file, "--contents")
+        site.compare(prefix)
         assert set((prefix / "ran").read_text().splitlines()) == {"tool 1.0 3"}
     assert seen == {"nothing", "half", "whole"}
 
@@ -388,10 +381,10 @@ def test_a_kill_while_files_are_linked_is_mended(site: Site, channel: Channel) -
         shutil.rmtree(site.prefix)
     else:
         pytest.fail("was never killed while it linked")
-    assert "half made" in site.verify(code=6)
+    assert not state(site).whole
     (site.prefix / next(path.name for path in site.prefix.glob("big*")) / "0").write_text("torn")
     site.create()
-    site.verify("--contents")
+    site.compare()
 
 
 def test_what_a_cut_short_run_had_linked_is_linked_again(site: Site) -> None:
@@ -402,7 +395,7 @@ def test_what_a_cut_short_run_had_linked_is_linked_again(site: Site) -> None:
     (site.prefix / "bin/tool").unlink()
     site.create()
     assert state(site) == whole
-    site.verify("--contents")
+    site.compare()
 
 
 def test_ctrl_c_ends_a_link_script_and_the_next_run_finishes(site: Site, channel: Channel) -> None:
@@ -422,10 +415,10 @@ fi
         assert "interrupted" in read_rest(process)
         assert process.returncode == 130
     assert has_ended((site.prefix / "here").read_text().strip())
-    assert "half made" in site.verify(code=6)
+    assert not state(site).whole
     (site.prefix / "go").touch()
     site.create()
-    site.verify("--contents")
+    site.compare()
 
 
 def test_a_half_made_prefix_is_not_finished_from_another_lock(site: Site, channel: Channel) -> None:
@@ -447,7 +440,16 @@ def test_the_second_of_two_runs_says_so_and_stops(site: Site, channel: Channel) 
         (site.prefix / "go").touch()
         told = read_rest(first)
     assert first.returncode == 0, told
-    site.verify("--contents")
+    site.compare()
+
+
+def test_a_changed_environment_file_makes_the_lock_stale(site: Site, channel: Channel) -> None:
+    site.file.write_text(site.file.read_text() + "\n# a comment\n")
+    assert "warning: " not in site.create()
+    site.ask([channel.url], ["tool", "lib"])
+    assert f"warning: {site.file} has changed since" in site.create()
+    site.file.unlink()
+    assert "warning: " not in site.create()
 
 
 def test_two_runs_share_a_cache_at_the_same_time(site: Site) -> None:
@@ -458,7 +460,7 @@ def test_two_runs_share_a_cache_at_the_same_time(site: Site) -> None:
             told = read_rest(run)
         assert run.returncode == 0, told
     for prefix in prefixes:
-        site.run("verify", prefix, "--lock", site.lock_file, "--contents")
+        site.compare(prefix)
 
 
 def test_a_prefix_that_cannot_be_written_is_named(site: Site) -> None:

@@ -90,7 +90,9 @@ def test_a_changed_hook_is_one_command(copy: Copy) -> None:
         copy.run("generate", "--pytorch", pin.name, "-o", "x.patch")
         assert "+    // another line of the hook\n" in (copy.root / "x.patch").read_text()
         git(copy.clone, "checkout", "-q", made.commit)
-        copy.run("pins", "check", str(copy.clone), "--pytorch", pin.name)
+        like = ("--layout", str(copy.file(pin.name)), "--name", pin.name, "--commit", made.commit)
+        copy.run("pins", "make", str(copy.clone), *like, "-o", "made.json")
+        assert pins.load(str(copy.root / "made.json"))._replace(recipe=made.recipe) == made
 
 
 def test_a_drifted_anchor_is_shown_before_and_now(copy: Copy) -> None:

@@ -202,7 +202,7 @@ def test_filters_without_single_objects(served: Served, tmp_path: Path) -> None:
         assert served.read(f"{server.url}/o/gloo.git") == WANTED
 
 
-@pytest.mark.parametrize("way", ["insteadOf", "mirror", "base", "reference", "bundle"])
+@pytest.mark.parametrize("way", ["insteadOf", "mirror", "base", "reference"])
 def test_every_way_to_a_repository(served: Served, isolated: Path, way: str) -> None:
     url = "https://github.com/facebookincubator/gloo.git"
     mirror = served.root.parent
@@ -215,14 +215,10 @@ def test_every_way_to_a_repository(served: Served, isolated: Path, way: str) -> 
     elif way == "base":
         git(mirror, "clone", "-q", "--bare", str(served.root), "gloo.git")
         found = served.read(url, mirrors=[f"file://{mirror}"])
-    elif way == "reference":
+    else:
         (mirror / "pytorch" / "third_party").mkdir(parents=True)
         served.root.rename(mirror / "pytorch" / "third_party" / "gloo")
         found = served.read(url, references=[str(mirror / "pytorch")])
-    else:
-        git(served.root, "bundle", "create", "-q", str(mirror / "gloo.bundle"), "--all")
-        shutil.rmtree(served.root)
-        found = served.read(url, mirrors=[str(mirror)])
     assert found == WANTED
 
 

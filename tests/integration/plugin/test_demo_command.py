@@ -124,7 +124,7 @@ def test_a_rank_that_fails(light: Plugin, cache: Path, tmp_path: Path) -> None:
     assert done.returncode == 4, done.stderr
     error = done.stderr[done.stderr.index("error: ") + len("error: ") :].splitlines()
     assert error == [
-        "the training with stock Gloo failed: rank 1 ended with exit code 3; its last lines:",
+        "the training with stock Gloo failed: rank 1 failed with exit code 3; its last lines:",
         "  no luck today",
         f"all that was written is in {tmp_path}/out/gloo/output.txt",
     ]

@@ -262,6 +262,4 @@ def test_install_writes_the_address(tmp_path: Path) -> None:
 
     told = "the address of the aggregator: nowhere: not HOST:PORT with a port from 1 to 65535"
     assert told in said("--aggregator", "nowhere")
-    both = said("--aggregator", "10.0.0.1:50099", "--controller-port", "1")
-    assert "leave out --controller-port" in both
     assert not (tmp_path / "home").exists()

@@ -250,19 +250,17 @@ def test_a_full_disk(world: World, tmp_path: Path) -> None:
 
 def layouts(world: World, base: Path) -> dict[str, str]:
     """Names of clones by the forms that a mirror may have."""
-    plus, plain, bundles = base / "plus", base / "plain", base / "bundles"
-    for directory in (plus, plain, bundles):
+    plus, plain = base / "plus", base / "plain"
+    for directory in (plus, plain):
         directory.mkdir(parents=True)
     for path in world.served.glob("*/*.git"):
         (plus / f"{path.parent.name}+{path.stem}").symlink_to(path)
         (plain / path.name).symlink_to(path)
-        bundle = bundles / f"{path.stem}.bundle"
-        git(path, "bundle", "create", "-q", str(bundle), "--all")
-    return {"owner+name": str(plus), "name.git": str(plain), "bundles": str(bundles),
+    return {"owner+name": str(plus), "name.git": str(plain),
             "owner/name.git": str(world.served), "url": f"file://{world.served}"}  # fmt: skip
 
 
-@pytest.mark.parametrize("form", ["owner+name", "name.git", "bundles", "owner/name.git", "url"])
+@pytest.mark.parametrize("form", ["owner+name", "name.git", "owner/name.git", "url"])
 def test_mirrors(world: World, tmp_path: Path, form: str) -> None:
     mirror = layouts(world, tmp_path / "mirrors")[form]
     world.offline()
@@ -460,4 +458,4 @@ def test_a_mirror_that_has_nothing_of_the_name_is_told(world: World, tmp_path: P
     mirror = tmp_path / "mirror"
     (mirror / "another").mkdir(parents=True)
     done = world.run(tmp_path / "t", "--mirror", str(mirror), code=4)
-    assert f"{mirror}: --mirror has no clone or bundle named pytorch" in done.stderr
+    assert f"{mirror}: --mirror has no clone named pytorch" in done.stderr

@@ -180,8 +180,7 @@ def test_a_step_that_asks_for_the_network_is_named(built: Site, tmp_path: Path) 
     project = torch_project.make(tmp_path / "project", torch_project.debian_source(), changes)
     place = Site(tmp_path / "place", project, built.lock, built.client)
     said = place.run(code=4).stderr
-    assert (
-        "compile: CMake Error at third_party/tiny/CMakeLists.txt:2 asked for "
-        "http://192.0.2.7/asset.tgz, and a build reaches no network" in said
-    )
+    assert "compile: CMake Error at third_party/tiny/CMakeLists.txt:2" in said
+    assert "http://192.0.2.7/asset.tgz: " in said
+    assert "\na build reaches no network: " in said
     assert os.fspath(place.work / "logs" / "build.log") in said

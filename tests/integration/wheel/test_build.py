@@ -227,8 +227,8 @@ def test_another_path_compiles_what_sees_it(built: Site, tmp_path: Path) -> None
     (wheel,) = built.wheels
     before = digest(wheel)
     ended = built.run("--switchml-home", moved)
-    assert f"built from other inputs, to {built.output}/{before[:12]}\n" in ended.stderr
-    assert digest(built.output / before[:12] / wheel.name) == before != digest(wheel)
+    assert built.wheels == [wheel]
+    assert digest(wheel) != before
     said = ended.stderr
     assert done(said) == ["lock", "source", "env"]
     assert sorted(compiled(built.log)) == ["SwitchMLJoining.cpp", "SwitchMLLibrary.cpp"]

@@ -81,7 +81,7 @@ def rebuilt_by_another_user(stranger: Path, *words: str | Path) -> tuple[str, Pa
 @pytest.fixture(scope="module")
 def installed(place: Path) -> Path:
     installed = place / "a home"
-    tool("simulator", "install", "-o", installed, "--workers", "2", CXXFLAGS="-O0 -Werror")
+    tool("simulator", "install", "-o", installed, CXXFLAGS="-O0 -Werror")
     return installed
 
 

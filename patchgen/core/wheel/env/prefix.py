@@ -29,14 +29,8 @@ _MESSAGES = ".messages.txt"
 _TAIL = 20  # lines of what a failed script said
 
 
-def create_prefix(  # noqa: PLR0913  # each is a part of how it is made
-    lock: Lock,
-    prefix: str,
-    cache: str,
-    environ: Mapping[str, str],
-    *,
-    link_scripts: bool,
-    named: str | None = None,
+def create_prefix(
+    lock: Lock, prefix: str, cache: str, environ: Mapping[str, str], named: str | None = None
 ) -> None:
     """Makes a prefix, or finishes one that an earlier run left half made. Logs each step.
 
@@ -44,8 +38,7 @@ def create_prefix(  # noqa: PLR0913  # each is a part of how it is made
         lock: what the prefix is to hold.
         prefix: a directory that is not there, empty, or was begun from the same lock.
         cache: a directory for archives and unpacked packages, shared by all runs.
-        environ: of the user, for these scripts.
-        link_scripts: run the post-link scripts that the lock allows; none else ever runs.
+        environ: of the user, for the post-link scripts that the lock allows; no other ever runs.
         named: path of the prefix for its files and scripts, which see it there; its own without.
 
     Raises:
@@ -58,13 +51,11 @@ def create_prefix(  # noqa: PLR0913  # each is a part of how it is made
         os.makedirs(prefix, exist_ok=True)
         with locking.held(prefix):
             state = _state(lock, prefix, named or prefix)
-            _create(lock, prefix, cache, environ if link_scripts else None, state)
+            _create(lock, prefix, cache, environ, state)
 
 
-def _create(
-    lock: Lock, prefix: str, cache: str, environ: Mapping[str, str] | None, state: Marker
-) -> None:
-    """Fills a prefix. No link script runs where `environ` is None."""
+def _create(lock: Lock, prefix: str, cache: str, environ: Mapping[str, str], state: Marker) -> None:
+    """Fills a prefix."""
     named = state.named or prefix
     if not state.linked:
         for path in Path(prefix, "conda-meta").glob("*.json"):
@@ -80,7 +71,7 @@ def _create(
     for package in lock.packages:
         if find_script(prefix, package) is None or package.name in state.scripts:
             continue
-        if environ is None or package.name not in lock.link_scripts:
+        if package.name not in lock.link_scripts:
             _LOGGER.info("not run: the post-link script of %s", package.name)
             continue
         _LOGGER.info("running the post-link script of %s", package.name)

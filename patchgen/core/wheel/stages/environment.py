@@ -52,9 +52,7 @@ def _make_prefix(session: Session, lock: Lock) -> None:
         _LOGGER.info("removing %s, which was made %s", request.prefix, why)
         shutil.rmtree(request.prefix)
     session.place.show()
-    prefix.create_prefix(
-        lock, request.prefix, request.cache, request.environ, named=named, link_scripts=True
-    )
+    prefix.create_prefix(lock, request.prefix, request.cache, request.environ, named)
 
 
 def _describe(session: Session, lock: Lock | None) -> Environment:

@@ -74,8 +74,7 @@ def obtain(directory: str, origin: CommitOrigin) -> str | None:
                 problem = find_obstacle(repository)
                 if problem:
                     raise TreeError(f"{problem}; give a new directory")
-                place = bring(git, origin.places, repository)
-                source = place.address if place else None
+                source = bring(git, origin.places, repository)
                 repository = _repository(native, origin)
             _verify(git, repository)
     return source

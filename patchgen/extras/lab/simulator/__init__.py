@@ -9,7 +9,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen.core.library import config, homes, origin, settings
+from patchgen.core.library import config, homes, origin
 from patchgen.system import files, paths, statement
 from patchgen.system.native import cache, cmake
 
@@ -28,28 +28,19 @@ def digest_source() -> str:
     return cache.digest(str(_SOURCE), only=_COMPILED)
 
 
-def install(  # noqa: PLR0913  # each is an option of the command
+def install(
     prefix: Path,
     *,
-    workers: int | None = None,
-    controller_port: int = config.DEFAULT_PORT,
-    prepostprocessor: str = settings.PREPOSTPROCESSORS[0],
     aggregator: str | None = None,
     debug: bool = False,
-    cxxflags: str = "",
     environ: Mapping[str, str] | None = None,
 ) -> list[Path]:
     """Builds the simulator and installs it; the prefix is touched only once it is built.
 
     Args:
         prefix: where include, lib and switchml.cfg go.
-        workers: num_workers, with ranks/RANK/switchml.cfg for each rank if there are several;
-            without, one file serves any number of ranks.
-        controller_port: TCP port of the aggregator.
-        prepostprocessor: one of `settings.PREPOSTPROCESSORS`.
         aggregator: HOST:PORT of a process that is the switch instead of rank 0.
         debug: no optimization, and debug symbols.
-        cxxflags: flags for the compiler instead of those in the environment's CXXFLAGS.
         environ: environment with the compiler and its flags, for the provenance; without, none is
             written.
 
@@ -61,19 +52,9 @@ def install(  # noqa: PLR0913  # each is an option of the command
         ToolError: a program or library is missing, or the build failed.
         FileError: the prefix cannot be written.
     """
-
-    def text(rank: int | None) -> bytes:
-        return config.compose_simulated(
-            rank=rank,
-            workers=workers,
-            controller_port=controller_port,
-            prepostprocessor=prepostprocessor,
-            aggregator=aggregator,
-        ).encode()
-
-    shared = text(None)
+    text = config.compose_simulated(aggregator=aggregator)
     with files.scratch("simulator") as directory:
-        archive = _build(Path(directory), environ, debug=debug, cxxflags=cxxflags)
+        archive = _build(Path(directory), environ, debug=debug)
         contents = {
             f"include/switchml/{header.name}": header.read_bytes()
             for header in sorted(_SOURCE.glob("include/switchml/*.h"))
@@ -84,28 +65,20 @@ def install(  # noqa: PLR0913  # each is an option of the command
             origin.SIMULATOR,
             contents,
             environ,
-            request={"debug": debug, "cxxflags": cxxflags},
+            request={"debug": debug},
             resolved={},
             materials=[statement.describe_file(NAME, digest_source())],
         )
         contents = {origin.NAME: described.content(), **contents}
-    contents[config.NAME] = shared
-    if workers is not None and workers > 1:
-        for rank in range(workers):
-            contents[f"ranks/{rank}/{config.NAME}"] = text(rank)
-
+    contents[config.NAME] = text.encode()
     _LOGGER.info("installing into %s", prefix)
     origin.install(paths.from_native(str(prefix)), contents)
     return [prefix / name for name in contents]
 
 
-def _build(
-    directory: Path, environ: Mapping[str, str] | None, *, debug: bool, cxxflags: str
-) -> Path:
+def _build(directory: Path, environ: Mapping[str, str] | None, *, debug: bool) -> Path:
     """Configures and builds; returns the archive."""
     build_type = "Debug" if debug else "Release"
     options = [f"-DCMAKE_BUILD_TYPE={build_type}"]
-    if cxxflags:  # without: CXXFLAGS of the environment
-        options.append(f"-DCMAKE_CXX_FLAGS={cxxflags}")
     cmake.build_source(str(_SOURCE), str(directory), options, "the simulator", environ)
     return directory / homes.ARCHIVE

@@ -20,11 +20,10 @@ def read(original: Original, means: Means) -> Rebuildable:
     Raises:
         OptionsError: the record has a value that cannot be used.
     """
-    debug, flags = original.truth("request.debug"), original.text("request.cxxflags")
-    environ = means.make_environ(original)
+    debug, environ = original.truth("request.debug"), means.make_environ(original)
 
     def build(directory: str, _: str) -> str:
-        simulator.install(Path(directory), debug=debug, cxxflags=flags, environ=environ)
+        simulator.install(Path(directory), debug=debug, environ=environ)
         return os.path.join(directory, homes.ARCHIVE)
 
     source = {simulator.NAME: original.provenance.find_digest(simulator.NAME) or ""}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from patchgen.errors import FileError, ToolError, file_errors
+from patchgen.extras.train.result_text import failures
 from patchgen.extras.train.start import run_job
 from patchgen.system.progress import log_count
 
@@ -100,17 +101,13 @@ def run_training(job: Job, setup: Setup, name: str, directory: str) -> Training:
             watch = Watch(file)
             result = run_job(job, setup, watch)
     seconds = time.monotonic() - begun
-    for rank, code in result.failed.items():
+    for rank, failure in zip(result.failed, failures(result)):
         raise ToolError("\n".join([
-            f"the training with {name} failed: rank {rank} {_describe_end(code)}; its last lines:",
+            f"the training with {name} failed: {failure}; its last lines:",
             *(f"  {line}" for line in watch.last[rank]),
             f"all that was written is in {log}",
         ]))  # fmt: skip
     return read_training(directory, job.workers, result, seconds, log)
-
-
-def _describe_end(code: int) -> str:
-    return f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
 
 
 def read_training(directory: str, ranks: int, result: Result, seconds: float, log: str) -> Training:

@@ -1,9 +1,10 @@
 """Hook of a rank: what it does before and beside the script. Named switchml_run.py.
 
 Runs under Python 3.6 and newer with any torch since 1.7, and imports nothing of this package.
-Nothing happens until torch.distributed is imported. Then the functions that make and end process
-groups do a little more: variables get the rank's own values before its group is made, the plugin
-takes Gloo's place where that is the way, and what SwitchML counted is written to a file.
+It leaves a mark, a file, and nothing else happens until torch.distributed is imported. Then the
+functions that make and end process groups do a little more: variables get the rank's own values
+before its group is made, the plugin takes Gloo's place where that is the way, and what SwitchML
+counted is written to a file.
 """
 
 import atexit
@@ -15,6 +16,7 @@ import inspect
 import json
 import os
 import re
+import resource
 import sys
 from typing import Any, Callable
 from urllib.parse import parse_qs, urlsplit
@@ -189,6 +191,13 @@ class HookedRank:
             data = dict(self.told, pid=self.pid, final=final, report=self.report())
             self.write("{}-{}.json".format(data["rank"], self.pid), data)
 
+    def mark(self, *, ended: bool = False) -> None:
+        """Writes that this process has loaded the hook, or that it has come to its end with it."""
+        rank = os.environ.get("RANK", "")
+        started = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0
+        data = {"hook": rank, "ended": ended, "started": started}
+        self.write(f"hook-{rank}-{os.getpid()}.json", data)
+
     def write(self, name: str, data: "dict[str, Any]") -> None:
         """Writes a file whole or not at all; the rank goes on without."""
         path = os.path.join(self.job["directory"], REPORTS, name)
@@ -229,10 +238,13 @@ def activate() -> None:
     with open(path, encoding="ascii") as file:
         rank = HookedRank(json.load(file))
     sys.meta_path.insert(0, Finder(rank))
+    rank.mark()
+    atexit.register(rank.mark, ended=True)
     leave = os._exit
 
     def leaving(status: int) -> None:
         rank.tell(final=True)
+        rank.mark(ended=True)
         leave(status)
 
     os._exit = leaving  # type: ignore[assignment]

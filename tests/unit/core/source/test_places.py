@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from patchgen.core.source import places
-from patchgen.core.source.places import Places, Remote
+from patchgen.core.source.places import Places
 from patchgen.errors import OptionsError
 
 TBB = "https://github.com/01org/tbb"
 
 
-def find_places(*mirrors: str, path: str = "third_party/tbb", url: str = TBB) -> list[Remote]:
+def find_places(*mirrors: str, path: str = "third_party/tbb", url: str = TBB) -> list[str]:
     return [*Places(mirrors).find(url, path, (path,))]
 
 
@@ -24,14 +24,8 @@ def clone(path: Path) -> Path:
     return path
 
 
-def bundle(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"# v2 git bundle\n")
-    return path
-
-
 def test_a_base_url_is_tried_with_all_names_before_the_network() -> None:
-    tried = [place.address for place in find_places("https://m/git")]
+    tried = find_places("https://m/git")
     assert tried[:2] == ["https://m/git/01org/tbb.git", "https://m/git/tbb.git"]
     assert "https://m/git/uxlfoundation/oneTBB.git" in tried
     assert tried.index(TBB) > tried.index("https://m/git/oneTBB.git")
@@ -49,12 +43,7 @@ def test_a_clone_in_a_directory(tmp_path: Path, name: str) -> None:
     place = clone(tmp_path / name)
     clone(tmp_path / "another+one")
     clone(tmp_path / "tbb-of-another-name")
-    pack = bundle(tmp_path / f"{name}.bundle")
-    assert {*find_places(str(tmp_path))[:2]} == {
-        Remote(str(place)),
-        Remote(str(pack), bundle=True),
-    }
-    assert find_places(str(tmp_path))[2] == Remote(TBB)
+    assert find_places(str(tmp_path))[:2] == [str(place), TBB]
 
 
 def test_a_clone_may_have_the_name_of_the_submodule(tmp_path: Path) -> None:
@@ -62,28 +51,21 @@ def test_a_clone_may_have_the_name_of_the_submodule(tmp_path: Path) -> None:
     places = find_places(
         str(tmp_path), path="third_party/python-six", url="https://h/benjaminp/six"
     )
-    assert places[0] == Remote(str(six))
+    assert places[0] == str(six)
 
 
 def test_the_right_owner_comes_first(tmp_path: Path) -> None:
     for name in ("aaa+tbb", "tbb", "01org+tbb", "uxlfoundation/oneTBB"):
         clone(tmp_path / name)
-    names = [place.address[len(f"{tmp_path}/") :] for place in find_places(str(tmp_path))[:4]]
+    names = [place[len(f"{tmp_path}/") :] for place in find_places(str(tmp_path))[:4]]
     assert names == ["01org+tbb", "uxlfoundation/oneTBB", "tbb", "aaa+tbb"]
 
 
 def test_what_is_no_clone_is_none(tmp_path: Path) -> None:
     (tmp_path / "tbb").mkdir()
-    (tmp_path / "tbb.bundle").write_text("text")
+    (tmp_path / "tbb.git").write_text("text")
     (tmp_path / "01org+tbb").symlink_to(tmp_path / "nothing")
-    assert find_places(str(tmp_path))[0] == Remote(TBB)
-
-
-def test_a_bundle_is_for_the_repository_of_its_name(tmp_path: Path) -> None:
-    for name, wanted in (("tbb.bundle", True), ("01org+tbb.bundle", True), ("x.bundle", False)):
-        pack = str(bundle(tmp_path / name))
-        assert (Remote(pack, bundle=True) in find_places(pack)) == wanted
-        assert Remote(pack, bundle=True) in find_places(pack, path="")
+    assert find_places(str(tmp_path))[0] == TBB
 
 
 def test_a_reference_is_a_tree_or_what_git_keeps_of_one(tmp_path: Path) -> None:
@@ -93,7 +75,7 @@ def test_a_reference_is_a_tree_or_what_git_keeps_of_one(tmp_path: Path) -> None:
     clone(tmp_path / "c/.git/modules/third_party/tbb")
     references = [str(tmp_path / name) for name in "abc"]
     of = Places(references=references).find(TBB, "third_party/tbb", ("third_party/tbb",))
-    assert [place.address for place in of][:3] == [str(kept), str(bare), str(there)]
+    assert [*of][:3] == [str(kept), str(bare), str(there)]
 
 
 def test_mirrors_without_the_repository(tmp_path: Path) -> None:
@@ -103,7 +85,7 @@ def test_mirrors_without_the_repository(tmp_path: Path) -> None:
     clone(tmp_path / "lacks" / "six")
     mirrors = [str(tmp_path / "has"), str(tmp_path / "lacks"), "https://m/git"]
     told = [*Places(mirrors=mirrors).list_lacking(TBB, "third_party/tbb")]
-    assert told == [f"{tmp_path}/lacks: --mirror has no clone or bundle named onetbb or tbb"]
+    assert told == [f"{tmp_path}/lacks: --mirror has no clone named onetbb or tbb"]
 
 
 def test_what_cannot_be_a_mirror_is_refused(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def home(tmp_path: Path) -> Path:
         subjects=(
             replace(measure(str(home / "lib" / origin.ARCHIVE)), name="lib/" + origin.ARCHIVE),
         ),
-        request={"debug": True, "cxxflags": "-O0", "variables": {"CXXFLAGS": "-g"}},
+        request={"debug": True, "variables": {"CXXFLAGS": "-g"}},
         resolved={"toolchain": TOOLCHAIN},
         materials=(statement.describe_file(simulator.NAME, simulator.digest_source()),),
     )
@@ -107,12 +107,11 @@ def test_what_is_refused_by_its_provenance(home: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "name", "value"),
     [
-        ("externalParameters", "cxxflags", 1),
         ("externalParameters", "debug", None),
         ("externalParameters", "variables", {"A": 1}),
-        ("externalParameters", "cxxflags", "-DA=\0"),
-        ("externalParameters", "cxxflags", "\ud800"),
-        ("externalParameters", "cxxflags", "\x1b]0;title\a"),
+        ("externalParameters", "variables", {"CXXFLAGS": "-DA=\0"}),
+        ("externalParameters", "variables", {"CXXFLAGS": "\ud800"}),
+        ("externalParameters", "variables", {"CXXFLAGS": "\x1b]0;title\a"}),
         ("externalParameters", "variables", {"LD_PRELOAD": "/library.so"}),
         ("externalParameters", "variables", {"CXX": "g++\0"}),
         ("internalParameters", "toolchain", "gcc"),
@@ -164,7 +163,7 @@ def complete() -> dict[str, Provenance]:
         statement.describe_commit("p4app-switchML", "", "2" * 40),
     )
     given: dict[str, dict[str, object]] = {
-        "simulator": {"debug": True, "cxxflags": "-g"},
+        "simulator": {"debug": True},
         "client": {"mends": ["stop"], "cxx11_abi": None},
         "plugin": {"bundle": False},
         "graft": {"pin": pin},

@@ -10,15 +10,15 @@ import pytest
 from patchgen.extras.accuracy import methods
 from patchgen.extras.accuracy.deviation import Binade, Deviation, exact_sum
 from patchgen.extras.accuracy.methods import Block, Float32
-from patchgen.extras.accuracy.tensors import DISTRIBUTIONS, Random
+from patchgen.extras.accuracy.tensors import Random
 
 F = np.float32
 
 
 def test_cuts_keep_units_whole() -> None:
     found = list(methods.cut([range(10), range(10, 10), range(10, 17)], 3, 7))
-    assert found == [Block(0, 6, 0), Block(6, 10, 0), Block(10, 16, 2), Block(16, 17, 2)]
-    assert list(methods.cut([range(5)], 3, 1)) == [Block(0, 3, 0), Block(3, 5, 0)]
+    assert found == [Block(0, 6), Block(6, 10), Block(10, 16), Block(16, 17)]
+    assert list(methods.cut([range(5)], 3, 1)) == [Block(0, 3), Block(3, 5)]
 
 
 @pytest.mark.parametrize(("numel", "parts"), [(0, 2), (1, 4), (10, 4), (12, 3)])
@@ -100,38 +100,25 @@ def test_binades_reach_over_all_sums_of_float32() -> None:
 def test_float32_is_added_in_rank_order() -> None:
     values = np.array([[1, 1e8], [2.0**-24, -1e8], [2.0**-24, 1]], F)
     plain = Float32(3)
-    assert plain.sum(values, Block(0, 2, 0)).tolist() == [1, 1]
-    assert list(plain.blocks(5, 2)) == [Block(0, 2, 0), Block(2, 4, 0), Block(4, 5, 0)]
+    assert plain.sum(values, Block(0, 2)).tolist() == [1, 1]
+    assert list(plain.blocks(5, 2)) == [Block(0, 2), Block(2, 4), Block(4, 5)]
     assert plain.bits(5) == 32
     assert plain.sent(5) == pytest.approx(32 * 4 / 3)
 
 
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_values_do_not_depend_on_the_cuts(name: str) -> None:
-    tensors = Random(name, 2.0, 7, 3, 1000)
-    (whole,) = tensors.read([Block(0, 1000, 0)])
+def test_values_do_not_depend_on_the_cuts() -> None:
+    tensors = Random(7, 3, 1000)
+    (whole,) = tensors.read([Block(0, 1000)])
     parts = list(tensors.read(methods.cut([range(1000)], 1, 33)))
     assert np.array_equal(np.concatenate(parts, axis=1), whole)
     assert whole.dtype == F
     assert whole.shape == (3, 1000)
     assert not np.array_equal(whole[0], whole[1])
-    (other,) = Random(name, 2.0, 8, 3, 1000).read([Block(0, 1000, 0)])
+    (other,) = Random(8, 3, 1000).read([Block(0, 1000)])
     assert not np.array_equal(whole, other)
 
 
-@pytest.mark.parametrize(
-    ("name", "low", "high"),
-    [("normal", 1.9, 2.1), ("uniform", 1.1, 1.2), ("laplace", 2.7, 3.0)],
-)
-def test_spread(name: str, low: float, high: float) -> None:
-    (values,) = Random(name, 2.0, 0, 2, 20_000).read([Block(0, 20_000, 0)])
+def test_spread() -> None:
+    (values,) = Random(0, 2, 20_000).read([Block(0, 20_000)])
     assert abs(values.mean()) < 0.1
-    assert low < values.std() < high
-
-
-def test_lognormal_spans_decades_with_both_signs() -> None:
-    (values,) = Random("lognormal", 1.0, 0, 1, 20_000).read([Block(0, 20_000, 0)])
-    assert 0.45 < (values > 0).mean() < 0.55
-    spread = np.log(np.abs(values.astype(np.float64)))
-    assert abs(spread.mean()) < 0.2
-    assert 2.8 < spread.std() < 3.2
+    assert 0.95 < values.std() < 1.05

@@ -71,10 +71,11 @@ class Script:
         assert done.stderr == ""
         return done.stdout
 
-    def told(self) -> list[dict[str, Any]]:
+    def told(self, *, marks: bool = False) -> list[dict[str, Any]]:
         paths = sorted((self.root / "ranks").iterdir())
         assert all(path.suffix == ".json" for path in paths)
-        return [json.loads(path.read_text()) for path in paths]
+        told = [json.loads(path.read_text()) for path in paths]
+        return [one for one in told if ("hook" in one) == marks]
 
 
 @pytest.fixture
@@ -200,6 +201,19 @@ def test_forks_tell_of_their_own_group_only(script: Script) -> None:
         "os.wait()"
     )
     assert [(told["rank"], told["final"]) for told in script.told()] == [(0, True), (1, True)]
+
+
+def test_processes_leave_marks_that_say_how_they_ended(script: Script) -> None:
+    script(
+        "import os, subprocess, sys\n"
+        "if os.fork() == 0: os._exit(0)\n"
+        "os.wait()\n"
+        'code = \'import os; os.execv("/bin/true", ["true"])\'\n'
+        "subprocess.run([sys.executable, '-c', code])"
+    )
+    marks = [(mark["ended"], mark["started"]) for mark in script.told(marks=True)]
+    assert sorted(marks) == [(False, False), (True, False), (True, True)]
+    assert {mark["hook"] for mark in script.told(marks=True)} == {"1"}
 
 
 def test_every_rank_has_its_variables(script: Script) -> None:

@@ -260,6 +260,7 @@ def test_why_a_rank_crashed_at_its_end(code: int, python: str) -> None:
         ([rank(0, calls=1)], {}, ""),
         ([dataclasses.replace(rank(0, calls=9), world=1)], {}, "1 rank, which has nobody to sum"),
         ([], {"way": "stock"}, ""),
+        ([], {"unhooked": ["rank 0"], "elsewhere": ["/b/torch"]}, "another torch was imported"),
     ],
 )
 def test_why_nothing_was_delegated(

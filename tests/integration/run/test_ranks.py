@@ -1,0 +1,311 @@
+"""Ranks as users start them: away from the hook, with signals and with input."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import quick_torch
+from support.waiting import ENOUGH, has_ended, until
+
+REPORT = """
+def report():
+    return {"simulator": True, "flags": "", "calls": 2, "bytes": 8, "group": "agreed", "reason": "",
+            "failure": "", "fallbacks": {"dtype": 0, "group": 0}}
+"""
+GROUP = """
+import os, sys
+sys.path.insert(0, {site!r})
+import torch.distributed as dist
+dist.init_process_group({backend!r})
+"""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs programs with a patched torch that is imported in no time; nothing is left of them."""
+
+    directory: Path
+    site: Path
+
+    @property
+    def scratch(self) -> Path:
+        return self.directory / "scratch"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if "SWITCHML_" not in name}
+        return {**kept, "TMPDIR": str(self.scratch), "PYTHONPATH": str(self.site)}
+
+    def command(self, options: str, words: str) -> list[str]:
+        """Words of a command in which `python` is the interpreter, and of its options."""
+        run = [sys.executable, "-m", "patchgen", "run", "--report", "report.json"]
+        given = words.replace("python", sys.executable)
+        return [*run, "--cache", "cache", *options.split(), "--", *shlex.split(given)]
+
+    def __call__(
+        self, options: str, words: str, **given: Any
+    ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+        (self.directory / "report.json").unlink(missing_ok=True)
+        done = subprocess.run(
+            self.command(options, words), cwd=self.directory, env=self.environ,
+            capture_output=True, text=True, check=False, timeout=ENOUGH, **given,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr
+        report = self.directory / "report.json"
+        return done, json.loads(report.read_text()) if report.exists() else {}
+
+    def write(self, name: str, text: str) -> None:
+        path = self.directory / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Runner]:
+    runner = Runner(tmp_path, quick_torch.make(tmp_path))
+    (runner.site / "torch" / "distributed" / "switchml.py").write_text(REPORT)
+    runner.scratch.mkdir()
+    runner.write("train.py", GROUP.format(site=str(runner.site), backend="gloo"))
+    yield runner
+    assert [*runner.scratch.iterdir()] == []
+
+
+# As opentelemetry-instrument: it puts a directory of its own before ours, and becomes the script.
+INSTRUMENT = """#!{python}
+import os, sys
+path = os.path.abspath("other") + ":" + os.environ["PYTHONPATH"]
+os.execve(sys.argv[1], sys.argv[1:], dict(os.environ, PYTHONPATH=path))
+"""
+# As `conda run`: it starts the script, and waits for it.
+WRAP = """#!{python}
+import subprocess, sys
+sys.exit(subprocess.Popen(sys.argv[1:]).wait())
+"""
+HIDDEN = [
+    "python -I train.py",
+    "python -E train.py",
+    "python -S train.py",
+    "env -i RANK=0 WORLD_SIZE=2 python train.py",
+    "env PYTHONPATH=other python train.py",
+    "env SWITCHML_RUN=/gone/job.json python train.py",
+    "sh -c 'python -I train.py; exit $?'",
+    "./instrument python train.py",
+    "./wrap python -I train.py",
+]
+REACHED = ["python train.py", "sh -c 'python train.py'", "./wrap python train.py"]
+
+
+def write_launchers(run: Runner) -> None:
+    run.write("other/sitecustomize.py", "")
+    run.write("instrument", INSTRUMENT.format(python=sys.executable))
+    run.write("wrap", WRAP.format(python=sys.executable))
+
+
+@pytest.mark.parametrize("command", HIDDEN)
+def test_ranks_that_the_hook_does_not_reach_are_told_and_refused(run: Runner, command: str) -> None:
+    write_launchers(run)
+    done, report = run("", command)
+    why = "nothing was reported: the hook of run was not reached in rank 0, rank 1; "
+    assert (done.returncode, report["code"]) == (0, 0), done.stderr
+    assert f"warning: {why}" in done.stderr
+    for word in ("-I", "-E", "-S", "env -i", "sudo", "container", "sitecustomize", "TMPDIR"):
+        assert word in done.stderr
+    done, report = run("--require", command)
+    assert (done.returncode, report["code"]) == (6, 6), done.stderr
+    assert done.stderr.splitlines()[-1].startswith(f"error: --require: {why}")
+
+
+@pytest.mark.parametrize("command", REACHED)
+def test_ranks_that_the_hook_reaches(run: Runner, command: str) -> None:
+    write_launchers(run)
+    done, report = run("--require", command)
+    assert (done.returncode, report["delegated"]) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["python -c 'import torch.distributed'", "python -c 'import os; os._exit(0)'", "./wrap true"],
+)
+def test_a_program_without_a_group_is_no_failure(run: Runner, command: str) -> None:
+    run.write("wrap", f"#!{sys.executable}\n")
+    done, _ = run("--require", command)
+    assert done.returncode == 0, done.stderr
+    assert "warning: nothing was delegated: no process group was made" in done.stderr
+
+
+@pytest.mark.parametrize("options", ["", "--require"])
+@pytest.mark.parametrize("script", ["-I train.py", "train.py"])
+def test_a_command_that_starts_its_ranks_itself(run: Runner, script: str, options: str) -> None:
+    launcher = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, *sys.argv[1:]]))"
+    done, _ = run(f"--once {options}", f"env RANK=0 WORLD_SIZE=2 python -c '{launcher}' {script}")
+    told = "nothing was reported: the hook of run was not reached in the ranks"
+    assert (told in done.stderr) == (script != "train.py")
+    assert done.returncode == (6 if options and script != "train.py" else 0)
+
+
+def test_a_group_of_another_backend_does_not_do_where_switchml_is_required(run: Runner) -> None:
+    report = REPORT.replace("agreed", "")
+    (run.site / "torch" / "distributed" / "switchml.py").write_text(report.replace("2", "0"))
+    run.write("train.py", GROUP.format(site=str(run.site), backend="mpi"))
+    done, _ = run("--require", "python train.py")
+    assert done.returncode == 6
+    assert "error: --require: nothing was delegated: the process group's backend" in done.stderr
+
+
+def test_switchml_is_not_required_of_ranks_without_it(run: Runner) -> None:
+    done, _ = run("--require --way stock", "python train.py")
+    assert done.returncode == 2
+    assert "--require: --way stock is without SwitchML; drop one of them" in done.stderr
+
+
+# A rank that saves, in a second, what it has been told, and then ends where that was to end it.
+SAVES = """
+import os, signal, time
+rank = os.environ["RANK"]
+def save(number, _):
+    if number in (signal.SIGINT, signal.SIGTERM):
+        time.sleep(1)
+    open(f"{rank}.{number}", "a").write("x")
+    if number in (signal.SIGINT, signal.SIGTERM):
+        raise SystemExit
+for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
+    signal.signal(number, save)
+open(f"{rank}.ready", "w").write(str(os.getpid()))
+while not os.path.exists("end"):
+    time.sleep(0.01)
+"""
+FORWARDED = [
+    signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGQUIT, signal.SIGABRT, signal.SIGCONT,
+    signal.SIGXCPU, signal.SIGRTMIN + 1,
+]  # fmt: skip
+BELOW = ["python saves.py", "sh -c 'python saves.py; exit $?'", "./wrap python saves.py"]
+
+
+@contextlib.contextmanager
+def saving(run: Runner, command: str) -> Iterator[subprocess.Popen[str]]:
+    """A run whose ranks are ready to save."""
+    write_launchers(run)
+    run.write("saves.py", SAVES)
+    with subprocess.Popen(
+        run.command("--way stock", command), cwd=run.directory, env=run.environ, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    ) as running:  # fmt: skip
+        ready = [run.directory / f"{rank}.ready" for rank in range(2)]
+        until(lambda: all(path.exists() and path.read_text() for path in ready), running)
+        yield running
+        said, _ = running.communicate(timeout=ENOUGH)
+        assert "\nTraceback" not in said
+    assert all(has_ended(path.read_text()) for path in ready)
+
+
+def saved(run: Runner, number: int) -> bool:
+    """Tells whether each rank has saved once."""
+    paths = [run.directory / f"{rank}.{number}" for rank in range(2)]
+    return all(path.exists() and path.read_text() == "x" for path in paths)
+
+
+def test_signals_that_do_not_end_a_run_go_on_to_its_ranks(run: Runner) -> None:
+    with saving(run, "python saves.py") as running:
+        for number in FORWARDED:
+            running.send_signal(number)
+            until(functools.partial(saved, run, number), running)
+        run.write("end", "")
+    assert running.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("command", BELOW)
+def test_ranks_have_time_to_end_below_a_shell(
+    run: Runner, command: str, number: signal.Signals
+) -> None:
+    with saving(run, command) as running:
+        running.send_signal(number)
+    assert running.returncode == (130 if number == signal.SIGINT else -number)
+    assert saved(run, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
+
+
+def test_a_signal_that_ends_the_shell_goes_on_to_what_it_has_started(run: Runner) -> None:
+    with saving(run, BELOW[1]) as running:
+        running.send_signal(signal.SIGUSR1)
+        until(lambda: saved(run, signal.SIGUSR1), running)
+        run.write("end", "")
+    assert running.returncode == 128 + signal.SIGUSR1
+
+
+READS = "import os, sys; print(os.environ['RANK'], sys.stdin.read().split())"
+
+
+@pytest.mark.parametrize(
+    ("given", "read"), [({"input": "a\nb"}, "['a', 'b']"), ({"stdin": subprocess.DEVNULL}, "[]")]
+)
+def test_the_first_rank_reads_the_input(run: Runner, given: dict[str, Any], read: str) -> None:
+    done, _ = run("--way stock", f'python -c "{READS}"', **given)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"[0] 0 {read}", "[1] 1 []"]
+
+
+def test_the_first_rank_reads_from_a_terminal(run: Runner) -> None:
+    words = 'python -c "import sys; print(sys.stdin.isatty(), sys.stdin.readline())"'
+    command = shlex.join(run.command("--way stock --workers 1", words))
+    done = subprocess.run(
+        ["script", "-qec", command, "/dev/null"], cwd=run.directory, env=run.environ, text=True,
+        input="typed\n", capture_output=True, check=True, timeout=ENOUGH,
+    )  # fmt: skip
+    assert "True typed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("streams", "code"), [("<&-", 0), ("2>&-", 0), (">&-", 5), ("<&- >&- 2>&-", 5)]
+)
+def test_closed_streams(run: Runner, streams: str, code: int) -> None:
+    command = shlex.join(run.command("--way stock", f'python -c "{READS}"'))
+    done = subprocess.run(
+        ["sh", "-c", f"exec {command} {streams}"], cwd=run.directory, env=run.environ, text=True,
+        capture_output=True, check=False, timeout=ENOUGH,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert ("error: the output cannot be written: Bad file" in done.stderr) == (streams == ">&-")
+
+
+REMOVES = """
+import os, shutil
+directory = os.path.dirname(os.environ["SWITCHML_RUN"])
+import torch.distributed as dist
+dist.init_process_group("gloo")
+open(os.environ["RANK"] + ".up", "w").close()
+while not (os.path.exists("0.up") and os.path.exists("1.up")): pass
+if os.environ["RANK"] == "1":
+    {removes}
+    raise SystemExit({code})
+"""
+
+
+@pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.parametrize("options", ["", "--require", "--metrics"])
+def test_reports_that_are_lost_do_not_make_a_training_fail(
+    run: Runner, options: str, code: int
+) -> None:
+    """As tmpreaper and the epilog of a job remove them; the first leaves directories."""
+    removes = "shutil.rmtree(directory, ignore_errors=True)"
+    if options:
+        removes = "[os.remove(one.path) for one in os.scandir(directory) if one.is_file()]"
+    run.write("train.py", REMOVES.format(removes=removes, code=code))
+    done, report = run(options, "python train.py")
+    assert (done.returncode, report["code"]) == (code, code), done.stderr
+    (told,) = [line for line in done.stderr.splitlines() if "reports are lost" in line]
+    assert told.startswith("warning: nothing was reported: the reports are lost, since /")
+    assert told.endswith(" was removed while the ranks ran")
