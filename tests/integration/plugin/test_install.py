@@ -15,16 +15,18 @@ from support.graft import make, python_run, site_of, venv
 from support.torch import UNOPTIMIZED, Plugin, checked, located, switchml_patch
 from support.waiting import alive, until
 
+from patchgen.core.torch import probe_torch
 from patchgen.errors import ToolError
 from patchgen.extras.install.plugin import installing, wheel
+from patchgen.extras.install.plugin.target import PluginTarget
 
 BUILD_ENVIRON = {"CXXFLAGS": "-Werror", **UNOPTIMIZED}  # that of the plugin of the fixture
 SHOWN = "import torch_switchml; print(torch_switchml.build)"
 
 
-def write_wheel(directory: Path, build: int) -> str:
+def write_wheel(directory: Path, build: int, requirement: str = "torch==1.2.3") -> str:
     contents = {f"{wheel.PACKAGE}/__init__.py": f"build = {build}\n".encode()}
-    metadata = wheel.Metadata("1.2.3", "switchml", "py3-none-any")
+    metadata = wheel.Metadata("1.2.3", "switchml", "py3-none-any", requirement)
     return wheel.write(str(directory), contents, metadata)
 
 
@@ -54,6 +56,33 @@ UV = """\
 echo "$@" >>{log}
 case "$*" in *.whl*) {python} -m zipfile -e "$7" {site};; esac
 """
+
+
+@pytest.mark.parametrize(
+    ("there", "package", "met"),
+    [
+        ("1.2.3+cu126", "1.2.3+cu124", False),
+        ("1.2.3+cu126", "1.2.3", False),  # PyPI's, whose torch.__version__ is 1.2.3+cu124
+        ("1.2.3", "1.2.3", True),
+        ("1.2.3+cu126", "1.2.3+cu126", True),
+    ],
+)
+def test_pip_refuses_the_wheel_of_another_build(
+    python: Path, tmp_path: Path, there: str, package: str, *, met: bool
+) -> None:
+    built = venv(tmp_path / "built")
+    make(site_of(built), "1.2.3+cu124")
+    for site, version in ((site_of(built), package), (site_of(python), there)):
+        known = site / f"torch-{version}.dist-info"
+        known.mkdir()
+        text = f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n"
+        (known / "METADATA").write_text(text)
+    torch = probe_torch(str(built), os.environ).require_gloo()
+    wanted = PluginTarget(torch, "Backend", (), 17, (), "", "")
+    made = write_wheel(tmp_path, 1, wanted.requirement)
+    done = python_run(python, "-m", "pip", "install", "--no-index", made)
+    assert (done.returncode == 0) == met, done.stderr
+    assert met or f"torch-switchml 1.2.3+switchml depends on torch==={package}" in done.stdout
 
 
 def test_an_interpreter_without_pip(tmp_path: Path) -> None:

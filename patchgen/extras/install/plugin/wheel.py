@@ -48,11 +48,13 @@ class Metadata:
     """Metadata of a wheel."""
 
     release: str
-    """Version of the torch that it requires, which its own version begins with."""
+    """Version of its torch without the local part, which its own version begins with."""
     local: str
     """Local part of its version."""
     tag: str
     """Interpreter, ABI and platform."""
+    requirement: str
+    """Requirement of its torch."""
     group: str | None = None
     """Group of entry points in which torch finds the backend; None where it looks at none."""
 
@@ -66,8 +68,7 @@ class Metadata:
         """Files of the metadata but RECORD: path in the wheel to content."""
         version = f"{self.release}+{self.local}"
         texts = {
-            "METADATA": METADATA.format(version=version)
-            + f"Requires-Dist: torch=={self.release}\n",
+            "METADATA": METADATA.format(version=version) + f"Requires-Dist: {self.requirement}\n",
             "WHEEL": _WHEEL.format(tag=self.tag),
         }
         if self.group is not None:
