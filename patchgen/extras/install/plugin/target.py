@@ -43,6 +43,13 @@ class PluginTarget:
         """The version without its local part, as a requirement names it."""
         return self.torch.version.partition("+")[0]
 
+    @property
+    def requirement(self) -> str:
+        """Requirement of the torch, which pip holds met by its own build only where it knows it."""
+        known = self.torch.package
+        own = known.partition("+")[0] == self.release
+        return f"torch==={known}" if own else f"torch=={self.release}"
+
 
 def inspect(torch: Torch) -> PluginTarget:
     """Looks at the headers of a torch, and at what its interpreter has said.

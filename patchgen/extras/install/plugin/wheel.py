@@ -46,11 +46,13 @@ class Metadata:
     """Metadata of a wheel."""
 
     release: str
-    """Version of the torch that it requires, which its own version begins with."""
+    """Version of its torch without the local part, which its own version begins with."""
     local: str
     """Local part of its version."""
     tag: str
     """Interpreter, ABI and platform."""
+    requirement: str
+    """Requirement of its torch."""
     groups: Sequence[str] = ()
     """Groups of entry points in which torch finds the backend."""
 
@@ -64,8 +66,7 @@ class Metadata:
         """Files of the metadata but RECORD: path in the wheel to content."""
         version = f"{self.release}+{self.local}"
         texts = {
-            "METADATA": METADATA.format(version=version)
-            + f"Requires-Dist: torch=={self.release}\n",
+            "METADATA": METADATA.format(version=version) + f"Requires-Dist: {self.requirement}\n",
             "WHEEL": _WHEEL.format(tag=self.tag),
         }
         if self.groups:

@@ -22,7 +22,7 @@ TAG = "cp311-cp311-linux_x86_64"
 
 
 def write(directory: Path, contents: dict[str, bytes], *groups: str) -> Path:
-    metadata = wheel.Metadata("2.13.0", "switchml.dpdk", TAG, groups)
+    metadata = wheel.Metadata("2.13.0", "switchml.dpdk", TAG, "torch===2.13.0+cpu", groups)
     return Path(wheel.write(str(directory), contents, metadata))
 
 
@@ -47,7 +47,7 @@ def test_record_and_metadata(tmp_path: Path) -> None:
     said = contents[f"{metadata}/METADATA"].decode().splitlines()
     assert "Name: torch-switchml" in said
     assert f"Version: {VERSION}" in said
-    assert "Requires-Dist: torch==2.13.0" in said
+    assert "Requires-Dist: torch===2.13.0+cpu" in said
     assert f"Tag: {TAG}" in contents[f"{metadata}/WHEEL"].decode().splitlines()
 
 
