@@ -280,7 +280,7 @@ def place_options(command: Command) -> Command:
 
 
 def known_pins(pytorch: str | None) -> tuple[tuple[Pin, ...], Pin | None]:
-    """Lists the pins, and the one that the user named.
+    """Lists the pins, first a file that the user named, and the one that the user named.
 
     Raises:
         OptionsError: there is no such pin.
@@ -289,7 +289,7 @@ def known_pins(pytorch: str | None) -> tuple[tuple[Pin, ...], Pin | None]:
     if pytorch is None:
         return shipped, None
     wanted = pins.find(pytorch, shipped)
-    return (shipped if wanted in shipped else (*shipped, wanted)), wanted
+    return (shipped if wanted in shipped else (wanted, *shipped)), wanted
 
 
 def chosen_pin(pytorch: str | None) -> Pin:

@@ -33,6 +33,8 @@ class Forwarding : public Group {
 
 #include "Methods.inc"
 
+  const c10::intrusive_ptr<Group>& wrapped() const { return wrapped_; }
+
  protected:
   /// A work of the wrapped group, which gets its description first: it has its name by then.
   template <typename Call>

@@ -13,6 +13,7 @@ import warnings
 import torch
 import torch.distributed as dist
 import torch_switchml_backend
+import torch_switchml_launch
 from torch_switchml._built import HAS_SEQUENCE, TORCH
 
 _PRESENT = (torch.__version__, torch.version.git_version, torch.version.cuda)
@@ -23,7 +24,7 @@ if _PRESENT != TORCH:
         f"build it again with: switchml-patch plugin build --torch {sys.executable}"
     )
 
-from torch_switchml import _C, _guards, _launch, _patch  # of another torch they could crash
+from torch_switchml import _C, _guards, _patch  # of another torch they could crash
 from torch_switchml._hierarchical import HierarchicalState, hierarchical_hook
 from torch_switchml._quantized import QuantizedState, quantized_hook
 
@@ -96,13 +97,19 @@ def _gloo(options, given):
 def _create(options, gloo_options):
     """A process group of the backend: what torch calls for init_process_group("switchml")."""
     gloo, timeout = _gloo(options, gloo_options)
+    return _stand_before(gloo, options.store, options, timeout=timeout)
+
+
+def _stand_before(gloo, store, options=None, *, timeout=None, enable_reconfigure=False):
+    """The process group before one of Gloo, which was made with these arguments."""
     if _PATCHED:
         return gloo
-    has_ranks = not getattr(options, "enable_reconfigure", False)
-    return _C.group(options.store, gloo, round(timeout.total_seconds() * 1000), has_ranks)
+    milliseconds = round((timeout or options._timeout).total_seconds() * 1000)
+    has_ranks = not (enable_reconfigure or getattr(options, "enable_reconfigure", False))
+    return _C.group(store, gloo, milliseconds, has_ranks)
 
 
-_launch.activate()
+torch_switchml_launch.activate()
 torch_switchml_backend.register()
 if _PATCHED:
     warnings.warn(

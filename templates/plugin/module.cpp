@@ -76,6 +76,11 @@ PYBIND11_MODULE(_C, module) {
       module, "ProcessGroupSwitchML",
       pybind11::module_::import("torch._C._distributed_c10d").attr(switchml_torch::kGroup));
   defineTimeout(wrapper, 0);
+  // torch tells Gloo there which ranks a group has.
+  wrapper.def_property_readonly("options",
+                                [](const ProcessGroupSwitchML& before) -> pybind11::object {
+                                  return pybind11::cast(before.wrapped()).attr("options");
+                                });
   // Where a group is split, torch calls it in ranks that get no part. Gloo needs nothing there.
   wrapper.def("perform_nocolor_split", [](const Group& /*group*/, const at::Device& /*device*/) {});
   pybind11::class_<QuantizedLayer>(module, "QuantizedLayer")

@@ -1,23 +1,34 @@
-"""The name "switchml" in torch.distributed, without what it takes to make such a process group.
+"""The names "switchml" and, on request, "gloo" in torch.distributed, without what a group takes.
 
 torch finds `register` by an entry point, some releases of it at their own import: no more is
 imported here than they have imported by then.
 """
 
+import functools
 import inspect
+import os
+import sys
 
 import torch.distributed as dist
+import torch_switchml_launch
 
 _DEVICES = ["cpu", "cuda"]
+_HELPER = "_new_process_group_helper"  # which makes the groups of torch.distributed
+FOR_GLOO = "SWITCHML_FOR_GLOO"
 
 
 def register():
-    """Lets init_process_group know the backend, where it does not yet."""
-    if not dist.is_available() or hasattr(dist.Backend, "SWITCHML"):
+    """Lets init_process_group know the backend, where it does not yet, and takes Gloo's place."""
+    if not dist.is_available():
         return
-    known = inspect.signature(dist.Backend.register_backend).parameters
-    more = {"devices": _DEVICES} if "devices" in known else {}
-    dist.Backend.register_backend("switchml", create, extended_api=True, **more)
+    if not hasattr(dist.Backend, "SWITCHML"):
+        known = inspect.signature(dist.Backend.register_backend).parameters
+        more = {"devices": _DEVICES} if "devices" in known else {}
+        dist.Backend.register_backend("switchml", create, extended_api=True, **more)
+    gloo = getattr(dist.distributed_c10d, "ProcessGroupGloo", None)
+    if _is_set(FOR_GLOO) and gloo is not None and not isinstance(gloo, _GlooPlace):
+        torch_switchml_launch.activate()
+        dist.distributed_c10d.ProcessGroupGloo = _GlooPlace(gloo)
 
 
 def create(options, gloo_options):
@@ -25,3 +36,42 @@ def create(options, gloo_options):
     import torch_switchml  # noqa: PLC0415
 
     return torch_switchml._create(options, gloo_options)
+
+
+class _GlooPlace:
+    """ProcessGroupGloo as the module that makes groups sees it: they keep the name of Gloo."""
+
+    def __init__(self, gloo):
+        self._gloo = gloo
+
+    def __getattr__(self, name):
+        return getattr(self._gloo, name)
+
+    def __instancecheck__(self, group):
+        module = type(group).__module__
+        return isinstance(group, self._gloo) or module.startswith("torch_switchml")
+
+    def __call__(self, store, *place, **named):
+        # The checks of TORCH_DISTRIBUTED_DEBUG=DETAIL have a Gloo of their own.
+        is_group = sys._getframe(1).f_code.co_name == _HELPER
+        plugin = _load() if is_group else None
+        gloo = self._gloo(store, *place, **named)
+        return gloo if plugin is None else plugin._stand_before(gloo, store, *place[2:], **named)
+
+
+@functools.lru_cache(maxsize=None)  # noqa: UP033  # Python 3.7 has no cache
+def _load():
+    """The plugin, or None, which is told once, where this torch cannot load it."""
+    try:
+        import torch_switchml  # noqa: PLC0415
+    except (ImportError, OSError) as error:
+        if _is_set("SWITCHML_REQUIRE"):
+            raise RuntimeError(f"SWITCHML_REQUIRE is set, but {error}") from error
+        if sys.stderr is not None:
+            sys.stderr.write(f"switchml: warning: {FOR_GLOO} is set, but {error}; Gloo sums\n")
+        return None
+    return torch_switchml
+
+
+def _is_set(name):
+    return os.environ.get(name, "0") not in {"", "0"}

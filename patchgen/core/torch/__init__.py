@@ -49,6 +49,8 @@ class Torch:
     """Suffix of the files of extension modules."""
     pybind11: Mapping[str, str] = field(default_factory=dict)
     """Macros that its extension modules must define, since pybind11 compares them."""
+    package: str = ""
+    """Version that pip knows, which may tell builds of one release apart; empty without one."""
 
     @property
     def lib_dir(self) -> str:
@@ -175,6 +177,7 @@ def _read_torch(asked: Interpreter) -> Torch | None:
         abi_tag=f"{asked.tag}{asked.abi_flags}",
         platform=asked.platform,
         suffix=asked.suffix or "",
+        package=asked.packages.get(TORCH, ""),
         **asked.found[probe.TORCH],
     )
 
@@ -196,9 +199,10 @@ def probe_torch(
     """
     interpreter.ask(python, environ, limit=min(limit, LIMIT))
     program = _call("look_at_torch")
-    return read_answers(
-        interpreter.ask(python, environ, program=program, flags=("-B",), limit=limit)
+    asked = interpreter.ask(
+        python, environ, packages=[TORCH], program=program, flags=("-B",), limit=limit
     )
+    return read_answers(asked)
 
 
 def has_hook(python: str, environ: Mapping[str, str]) -> bool:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from patchgen.core.torch import PLUGIN
 from patchgen.core.verify.start import ALONE, RankJob, number_ranks, start_ranks
 from patchgen.errors import InterruptedRun, file_errors
 from patchgen.extras.install.payload import sitecustomize
@@ -119,6 +120,7 @@ def _prepare_ranks(job: Job, setup: Setup, lab: Lab | None, directory: str) -> d
     environ = {**setup.access.extend({**own, **job.environ}, access)}
     environ["PYTHONPATH"] = interpreter.search_path(site, environ)
     environ[rank_hook.JOB] = os.path.join(directory, JOB)
+    environ["SWITCHML_FOR_GLOO"] = str(int(setup.way == PLUGIN))
     if job.require:
         environ["SWITCHML_REQUIRE"] = "1"
     by_rank = {**(lab.variables if lab is not None else {})}

@@ -15,7 +15,7 @@ from patchgen.extras.install.plugin import bundle
 from patchgen.extras.install.plugin import wheel as plugin_wheel
 
 pytest.importorskip("auditwheel", reason="needs the extra `bundle`")
-METADATA = plugin_wheel.Metadata("1", "switchml", "cp311-cp311-linux_x86_64")
+METADATA = plugin_wheel.Metadata("1", "switchml", "cp311-cp311-linux_x86_64", "torch==1")
 
 
 def library(directory: Path, name: str, *needed: str) -> Path:

@@ -15,16 +15,18 @@ from support.graft import make, python_run, site_of, venv
 from support.torch import UNOPTIMIZED, Plugin, checked, located, switchml_patch
 from support.waiting import alive, until
 
+from patchgen.core.torch import probe_torch
 from patchgen.errors import ToolError
 from patchgen.extras.install.plugin import installing, wheel
+from patchgen.extras.install.plugin.target import PluginTarget
 
 BUILD_ENVIRON = {"CXXFLAGS": "-Werror", **UNOPTIMIZED}  # that of the plugin of the fixture
 SHOWN = "import torch_switchml; print(torch_switchml.build)"
 
 
-def write_wheel(directory: Path, build: int) -> str:
+def write_wheel(directory: Path, build: int, requirement: str = "torch==1.2.3") -> str:
     contents = {f"{wheel.PACKAGE}/__init__.py": f"build = {build}\n".encode()}
-    metadata = wheel.Metadata("1.2.3", "switchml", "py3-none-any")
+    metadata = wheel.Metadata("1.2.3", "switchml", "py3-none-any", requirement)
     return wheel.write(str(directory), contents, metadata)
 
 
@@ -48,10 +50,66 @@ def test_a_wheel_replaces_another_of_its_version(python: Path, tmp_path: Path) -
         assert python_run(python, "-c", SHOWN).stdout == f"{build}\n"
 
 
+UV = """\
+#!/bin/sh
+[ -z "$REFUSED" ] || exec {python} -c 'exit("error: The interpreter is externally managed")'
+echo "$@" >>{log}
+case "$*" in *.whl*) {python} -m zipfile -e "$7" {site};; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("there", "package", "met"),
+    [
+        ("1.2.3+cu126", "1.2.3+cu124", False),
+        ("1.2.3+cu126", "1.2.3", False),  # PyPI's, whose torch.__version__ is 1.2.3+cu124
+        ("1.2.3", "1.2.3", True),
+        ("1.2.3+cu126", "1.2.3+cu126", True),
+    ],
+)
+def test_pip_refuses_the_wheel_of_another_build(
+    python: Path, tmp_path: Path, there: str, package: str, *, met: bool
+) -> None:
+    built = venv(tmp_path / "built")
+    make(site_of(built), "1.2.3+cu124")
+    for site, version in ((site_of(built), package), (site_of(python), there)):
+        known = site / f"torch-{version}.dist-info"
+        known.mkdir()
+        text = f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n"
+        (known / "METADATA").write_text(text)
+    torch = probe_torch(str(built), os.environ).require_gloo()
+    wanted = PluginTarget(torch, "Backend", (), 17, (), "", "")
+    made = write_wheel(tmp_path, 1, wanted.requirement)
+    done = python_run(python, "-m", "pip", "install", "--no-index", made)
+    assert (done.returncode == 0) == met, done.stderr
+    assert met or f"torch-switchml 1.2.3+switchml depends on torch==={package}" in done.stdout
+
+
 def test_an_interpreter_without_pip(tmp_path: Path) -> None:
     python = venv(tmp_path / "venv")
+    environ = {**os.environ, "PATH": "/nowhere"}
     with pytest.raises(ToolError, match=rf"{python}: has no pip; install it"):
-        installing.check(str(python), os.environ)
+        installing.check(str(python), environ)
+
+
+def test_uv_installs_where_there_is_no_pip(tmp_path: Path) -> None:
+    """A stand-in, which keeps to the arguments that uv 0.13 took."""
+    python, uv, log = venv(tmp_path / "venv"), tmp_path / "bin" / "uv", tmp_path / "log"
+    uv.parent.mkdir()
+    uv.write_text(UV.format(log=log, python=sys.executable, site=site_of(python)))
+    uv.chmod(0o755)
+    environ = {**os.environ, "PATH": f"{uv.parent}:{os.environ['PATH']}"}
+    installing.check(str(python), environ)
+    wheel_file = write_wheel(tmp_path, 1)
+    installing.install(str(python), wheel_file, environ)
+    assert python_run(python, "-c", SHOWN).stdout == "1\n"
+    asked = "pip install --quiet --no-index {} --python " + str(python)
+    assert log.read_text().splitlines() == [
+        asked.format("--requirement /dev/null"),
+        asked.format(f"--force-reinstall --no-deps {wheel_file}"),
+    ]
+    with pytest.raises(ToolError, match="its uv installs nothing, because the system manages"):
+        installing.check(str(python), {**environ, "REFUSED": "1"})
 
 
 def test_an_environment_that_the_system_manages() -> None:

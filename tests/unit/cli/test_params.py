@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
+from support import miniature
 
 from patchgen.cli import main, params
+from patchgen.core.patch import pins
 from patchgen.errors import OptionsError
+
+
+def test_a_tree_is_of_the_pin_that_was_made_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files may be those of a shipped pin, byte for byte: two releases can have the same."""
+    tree, file = tmp_path / "tree", str(tmp_path / "pin.json")
+    shipped = (miniature.write(tree, "torch-csrc-2"),)
+    monkeypatch.setattr(pins, "shipped", lambda: shipped)
+    made = [str(tree), "--layout", "torch-csrc-2", "--name", "v0.0.2", "--commit", "1" * 40]
+    for arguments in (
+        ["pins", "make", *made, "-o", file],
+        ["apply", str(tree), "--pytorch", file],
+        ["revert", str(tree), "--pytorch", file],
+    ):
+        done = CliRunner().invoke(main, arguments)
+        assert done.exit_code == 0, done.output
+    assert "v0.0.2" in done.output
+    assert pins.load(file).files == shipped[0].files
 
 
 def test_without_a_home_the_cache_has_to_be_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from patchgen.errors import OptionsError, file_errors
 _DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 DEFAULT = "57bffc3"
 _SHORTEST = 7  # digits of a commit prefix
+_NO_LAYOUT = (2, 8)  # the first release whose layout has no pin
 
 
 class Hook(NamedTuple):
@@ -183,6 +185,13 @@ def find(text: str, pins: Iterable[Pin]) -> Pin:
         if len(wanted) >= _SHORTEST and pin.commit.startswith(wanted):
             return pin
         others.append(f"{pin.name} ({pin.commit[:_SHORTEST]})")
+    release = re.match(r"v?(\d+)\.(\d+)", wanted)
+    if release and tuple(map(int, release.groups())) >= _NO_LAYOUT:
+        raise OptionsError(
+            f"{text!r}: there is no pin for PyTorch 2.8 and newer, whose AsyncAllreduceWork is in "
+            "ProcessGroupGlooDetail.hpp; use the plugin (switchml-patch plugin install), with "
+            "SWITCHML_FOR_GLOO=1 for scripts that name gloo"
+        )
     raise OptionsError(
         f"{text!r}: no pin for this PyTorch; known by version or {_SHORTEST} digits of the commit: "
         f"{', '.join(others)}"

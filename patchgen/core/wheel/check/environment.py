@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from patchgen.core.wheel import env, place
 from patchgen.core.wheel.check.request import CheckRequest
-from patchgen.core.wheel.env.lockfile import Lock
 from patchgen.errors import FileError, OptionsError, ToolError, TreeError
 from patchgen.system import extras
 from patchgen.system.paths import describe
+
+if TYPE_CHECKING:
+    from patchgen.core.wheel.env.lockfile import Lock  # imports yaml
 
 _OTHERWISE = "or --python PYTHON builds without an environment"
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+from typing import TYPE_CHECKING
 
 from patchgen.core.wheel import toolchain, variables
-from patchgen.core.wheel.env.lockfile import Lock
 from patchgen.core.wheel.place import Place
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.session import Session
 from patchgen.core.wheel.values import Environment
 from patchgen.system.files import sha256
+
+if TYPE_CHECKING:
+    from patchgen.core.wheel.env.lockfile import Lock  # imports yaml
 
 _LOGGER = logging.getLogger(__name__)
 _CUDA = "cudatoolkit-dev"

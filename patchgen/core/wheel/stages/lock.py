@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from patchgen.core.wheel import env
-from patchgen.core.wheel.env.lockfile import Lock
 from patchgen.core.wheel.session import Session
 from patchgen.errors import ToolError
+
+if TYPE_CHECKING:
+    from patchgen.core.wheel.env.lockfile import Lock  # imports yaml
 
 
 def make_lock(session: Session) -> Lock:

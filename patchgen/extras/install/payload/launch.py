@@ -1,7 +1,7 @@
 """Variables of torch for a rank of srun or of an mpirun, which name them in another way.
 
-Named _launch.py in the plugin, and switchml_launch.py beside sitecustomize.py. Runs under Python
-3.6 and newer, and imports nothing of this package.
+Named torch_switchml_launch.py in the plugin, and switchml_launch.py beside sitecustomize.py. Runs
+under Python 3.6 and newer, and imports nothing of this package.
 """
 
 import os

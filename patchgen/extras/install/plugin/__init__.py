@@ -74,7 +74,7 @@ def compile_package(request: PluginRequest) -> Package:
         f"{wheel.PACKAGE}/{project.library(wanted)}": library,
     }
     metadata = wheel.Metadata(
-        wanted.release, local_version(options), wanted.tag, wanted.entry_points
+        wanted.release, local_version(options), wanted.tag, wanted.requirement, wanted.entry_points
     )
     return Package(metadata, contents, product)
 

@@ -1,29 +1,30 @@
-"""Installs the plugin's wheel with the pip of an interpreter."""
+"""Installs the plugin's wheel with the pip of an interpreter, or with uv where it has none."""
 
 from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 
 from patchgen.errors import ToolError
 from patchgen.extras.install.plugin.wheel import DISTRIBUTION
 from patchgen.system import interpreter, paths
-from patchgen.system.process import Program, capture
+from patchgen.system.process import CompletedRun, Program, capture
 
 _LOGGER = logging.getLogger(__name__)
 
-_EXTERNAL = "externally-managed-environment"
+_EXTERNAL = ("externally-managed-environment", "is externally managed")  # pip, uv
 _NO_PIP = "No module named pip"
-_QUIET = ("--disable-pip-version-check", "--quiet", "--no-input", "--no-index")
-_GRACE = 60.0  # seconds that pip has to finish where this command is told to end
-_PIP = """
-import runpy, signal
+_QUIET = ("--disable-pip-version-check", "--no-input")
+_GRACE = 60.0  # seconds that it has to finish where this command is told to end
+_FINISHED = """
+import os, signal, sys
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-runpy.run_module("pip", run_name="__main__", alter_sys=True)
+os.execv(sys.argv[1], sys.argv[1:])
 """
-"""pip, which finishes what it has begun."""
-_LINES = 5  # of what pip wrote last
+"""Starts a program that finishes what it has begun."""
+_LINES = 5  # of what was written last
 
 
 def check(python: str, environ: Mapping[str, str]) -> None:
@@ -34,7 +35,7 @@ def check(python: str, environ: Mapping[str, str]) -> None:
         environ: environment of pip.
 
     Raises:
-        ToolError: it is no interpreter, has no pip, or its pip does not install there.
+        ToolError: it is no interpreter, there is no pip or uv, or it does not install there.
     """
     interpreter.ask(python, environ)
     _run(python, ["--requirement", os.devnull], environ)
@@ -62,21 +63,28 @@ def install(python: str, wheel: str, environ: Mapping[str, str]) -> None:
 
 
 def _run(python: str, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-    command = [python, "-c", _PIP, "install", *_QUIET, *arguments]
-    program = Program(command, "/", environ, supervised=True, grace=_GRACE)
-    ended = capture(program, limit=None)
+    asked = ["install", "--quiet", "--no-index", *arguments]
+    tool, ended = "pip", _finish([python, "-m", "pip", *asked, *_QUIET], python, environ)
+    uv = shutil.which("uv", path=environ.get("PATH"))
+    if ended.code != 0 and uv and _NO_PIP in ended.err.decode(errors="replace"):
+        tool, ended = "uv", _finish([uv, "pip", *asked, "--python", python], python, environ)
     if ended.code == 0:
         return
     text, name = ended.err.decode(errors="replace"), paths.describe(python)
     if _NO_PIP in text:
         raise ToolError(
-            f"{name}: has no pip; install it ({name} -m ensurepip; Debian: python3-pip), or name a "
-            "virtual environment that has the torch with --torch"
+            f"{name}: has no pip; install it ({name} -m ensurepip; Debian: python3-pip) or uv, or "
+            "name a virtual environment that has the torch with --torch"
         )
-    if _EXTERNAL in text:
+    if any(words in text for words in _EXTERNAL):
         raise ToolError(
-            f"{name}: its pip installs nothing, because the system manages its packages; make a "
+            f"{name}: its {tool} installs nothing, because the system manages its packages; make a "
             f"virtual environment with {name} -m venv --system-site-packages DIR, and name it with "
             "--torch DIR/bin/python"
         )
-    raise ToolError("\n".join([f"{name}: pip {ended.how}", *ended.last_lines(_LINES)]))
+    raise ToolError("\n".join([f"{name}: {tool} {ended.how}", *ended.last_lines(_LINES)]))
+
+
+def _finish(command: Sequence[str], python: str, environ: Mapping[str, str]) -> CompletedRun:
+    shielded = [python, "-c", _FINISHED, *command]
+    return capture(Program(shielded, "/", environ, supervised=True, grace=_GRACE), limit=None)

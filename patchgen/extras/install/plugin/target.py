@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from patchgen.core.torch import Torch
@@ -35,13 +35,20 @@ class PluginTarget:
     """True: a library can reach the flight recorder in which Gloo records its calls."""
     sequence: bool = False
     """True: the sequence numbers of a Gloo group have to be set."""
-    entry_points: str | None = None
-    """The group of entry points by which torch finds a backend that is not imported."""
+    entry_points: tuple[str, ...] = ()
+    """Groups of entry points by which torch finds a backend that is not imported."""
 
     @property
     def release(self) -> str:
         """The version without its local part, as a requirement names it."""
         return self.torch.version.partition("+")[0]
+
+    @property
+    def requirement(self) -> str:
+        """Requirement of the torch, which pip holds met by its own build only where it knows it."""
+        known = self.torch.package
+        own = known.partition("+")[0] == self.release
+        return f"torch==={known}" if own else f"torch=={self.release}"
 
 
 def inspect(torch: Torch) -> PluginTarget:
@@ -78,7 +85,7 @@ def inspect(torch: Torch) -> PluginTarget:
         tag=f"{torch.tag}-{torch.abi_tag}-{_platform(torch.platform)}",
         flight_recorder=_has(distributed, "FlightRecorder.hpp", "getFlightRecorder("),
         sequence=_has(distributed, "ProcessGroupGloo.hpp", "setSequenceNumberForGroup"),
-        entry_points=_entry_points(torch.root),
+        entry_points=tuple(_entry_points(torch.root)),
     )
 
 
@@ -111,15 +118,14 @@ def _has(directory: str, name: str, word: str) -> bool:
         return word in file.read()
 
 
-def _entry_points(root: str) -> str | None:
-    """The group whose entry point torch loads when the backend is asked for, else at its import."""
+def _entry_points(root: str) -> Iterator[str]:
+    """Groups whose entry points torch loads: at its import, and when the backend is asked for."""
     for name, group in (
-        ("distributed/distributed_c10d.py", "torch.distributed.backends"),
         ("__init__.py", "torch.backends"),
+        ("distributed/distributed_c10d.py", "torch.distributed.backends"),
     ):
         if _has(root, name, f'"{group}"'):
-            return group
-    return None
+            yield group
 
 
 def _standard(torch: Torch) -> int:

@@ -7,7 +7,7 @@ interpreter than the one that runs this program, and that one may have no packag
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen import __version__
@@ -37,6 +37,7 @@ Tag: {{tag}}
 _ENTRY_POINTS = f"""\
 [{{group}}]
 switchml = {BACKEND}:register
+
 """
 
 
@@ -45,13 +46,15 @@ class Metadata:
     """Metadata of a wheel."""
 
     release: str
-    """Version of the torch that it requires, which its own version begins with."""
+    """Version of its torch without the local part, which its own version begins with."""
     local: str
     """Local part of its version."""
     tag: str
     """Interpreter, ABI and platform."""
-    group: str | None = None
-    """Group of entry points in which torch finds the backend; None where it looks at none."""
+    requirement: str
+    """Requirement of its torch."""
+    groups: Sequence[str] = ()
+    """Groups of entry points in which torch finds the backend."""
 
     @property
     def stem(self) -> str:
@@ -63,12 +66,13 @@ class Metadata:
         """Files of the metadata but RECORD: path in the wheel to content."""
         version = f"{self.release}+{self.local}"
         texts = {
-            "METADATA": METADATA.format(version=version)
-            + f"Requires-Dist: torch=={self.release}\n",
+            "METADATA": METADATA.format(version=version) + f"Requires-Dist: {self.requirement}\n",
             "WHEEL": _WHEEL.format(tag=self.tag),
         }
-        if self.group is not None:
-            texts["entry_points.txt"] = _ENTRY_POINTS.format(group=self.group)
+        if self.groups:
+            texts["entry_points.txt"] = "".join(
+                _ENTRY_POINTS.format(group=group) for group in self.groups
+            )
         return {f"{self.stem}.dist-info/{name}": text.encode() for name, text in texts.items()}
 
 

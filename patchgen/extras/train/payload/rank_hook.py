@@ -3,8 +3,8 @@
 Runs under Python 3.6 and newer with any torch since 1.7, and imports nothing of this package.
 It leaves a mark, a file, and nothing else happens until torch.distributed is imported. Then the
 functions that make and end process groups do a little more: variables get the rank's own values
-before its group is made, the plugin takes Gloo's place where that is the way, and what SwitchML
-counted is written to a file.
+before its group is made, the plugin is there where that is the way, and what SwitchML counted is
+written to a file.
 """
 
 import atexit
@@ -15,7 +15,6 @@ import importlib.util
 import inspect
 import json
 import os
-import re
 import resource
 import sys
 from typing import Any, Callable
@@ -25,13 +24,6 @@ JOB = "SWITCHML_RUN"  # the variable that names the file of the job
 CONFIG = "SWITCHML_CONFIG"
 C10D = "torch.distributed.distributed_c10d"
 REPORTS = "ranks"  # the directory of what the ranks tell, in that of the job
-GLOO, PLUGIN = "gloo", "switchml"
-
-
-def translated(backend: str) -> str:
-    """A backend as a script names it, with the plugin for Gloo."""
-    names = backend.lower().split(",")
-    return ",".join(re.sub(f"(^|:){GLOO}$", rf"\g<1>{PLUGIN}", name.strip()) for name in names)
 
 
 def place(arguments: "dict[str, Any]", environ: "dict[str, str]") -> int:
@@ -51,7 +43,6 @@ class HookedRank:
         self.job = job
         self.pid = 0  # of the process that made a group: its forks tell nothing
         self.told = {}  # type: dict[str, Any]
-        self.took_over = False
         self.inherited = {name: os.environ.get(name) for name in job["by_rank"]}
         self.c10d = None  # type: Any
 
@@ -67,9 +58,6 @@ class HookedRank:
         self.surround("destroy_process_group", self.destroy)
         if hasattr(getattr(c10d, "ProcessGroup", None), "_register_backend"):
             self.surround("_register_backend", self.register, c10d.ProcessGroup)
-        if self.job["way"] == "plugin":
-            self.surround("new_group", self.make_group)
-            self.surround("get_backend", self.backend)
 
     def surround(self, name: str, ours: "Callable[..., Any]", of: Any = None) -> None:
         """Our function is called with the module's, or the one of a class, and its arguments."""
@@ -100,12 +88,10 @@ class HookedRank:
             # ever, so that Gloo's threads outlive the interpreter and abort the process.
             with contextlib.suppress(ImportError):
                 importlib.import_module("torch.distributed.nn")
-        if self.job["way"] == "plugin":
-            asked = given.get("backend") or self.default()
-            if asked is not None:
-                args, named = self.replaced(args, named, str(asked), 0)
+        if self.job["way"] == "plugin":  # which torch may not load by itself
+            importlib.import_module("torch_switchml_backend").register()
         answer = original(*args, **named)
-        if self.job["way"] != "plugin" and getattr(self.c10d, "_use_torchcomms_enabled", bool)():
+        if getattr(self.c10d, "_use_torchcomms_enabled", bool)():
             self.write(f"maker-{os.getpid()}.json", {"maker": "torchcomms"})
         if self.pid != os.getpid():
             self.pid = os.getpid()
@@ -121,53 +107,11 @@ class HookedRank:
         self.tell()
         return answer
 
-    def make_group(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
-        """new_group; where it names no backend it takes that of the default group."""
-        signature = inspect.signature(original)
-        try:
-            asked = signature.bind(*args, **named).arguments.get("backend")
-        except TypeError:
-            return original(*args, **named)
-        if asked:
-            position = [*signature.parameters].index("backend")
-            args, named = self.replaced(args, named, str(asked), position)
-        return original(*args, **named)
-
     def destroy(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
         """destroy_process_group."""
         answer = original(*args, **named)
         self.tell()
         return answer
-
-    def backend(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
-        """get_backend: what the script has asked for, since programs compare it."""
-        answer = original(*args, **named)
-        asked = type(answer)(re.sub(rf"\b{PLUGIN}\b", GLOO, str(answer)))
-        return asked if self.took_over else answer
-
-    def replaced(
-        self, args: "tuple[Any, ...]", named: "dict[str, Any]", asked: str, position: int
-    ) -> "tuple[tuple[Any, ...], dict[str, Any]]":
-        """The arguments with the plugin for Gloo; it is imported where that makes a difference."""
-        backend = translated(asked)
-        if backend == asked.lower():
-            return args, named
-        importlib.import_module("torch_switchml")
-        self.took_over = True
-        if len(args) > position:
-            return (*args[:position], backend, *args[position + 1 :]), named
-        return args, dict(named, backend=backend)
-
-    def default(self) -> "str | None":
-        """The backend of a script that names none, as this torch chooses it; before 2.0 it must."""
-        c10d = self.c10d
-        if not hasattr(c10d, "BackendConfig"):
-            return None
-        devices = c10d.BackendConfig(c10d.Backend.UNDEFINED).get_device_backend_map()
-        if not (c10d.is_nccl_available() and sys.modules["torch"].cuda.is_available()):
-            devices = {device: name for device, name in devices.items() if device != "cuda"}
-        each = ",".join(f"{device}:{name}" for device, name in devices.items())
-        return GLOO if set(devices.values()) == {GLOO} else each
 
     def configure(self, rank: int) -> None:
         """Gives variables the values of this rank, but for those that the script has set."""

@@ -38,6 +38,14 @@ def test_an_unknown_pin_is_refused_with_the_known_ones(text: str) -> None:
         pins.find(text, SHIPPED)
 
 
+@pytest.mark.parametrize("text", ["2.8", "v2.8.0", "V2.15.1", "3.0"])
+def test_a_release_of_a_newer_layout_has_the_plugin(text: str) -> None:
+    with pytest.raises(OptionsError, match=r"use the plugin .* with SWITCHML_FOR_GLOO=1"):
+        pins.find(text, SHIPPED)
+    with pytest.raises(OptionsError, match="known by version"):
+        pins.find("2.7.1", SHIPPED)
+
+
 def test_shipped_pins_are_in_the_order_of_their_releases() -> None:
     names = "v1.7.1", "v1.8.1", "v1.9.1", "v1.10.0", "v1.13.1", "v2.6.0"
     assert tuple(pin.name for pin in SHIPPED) == names

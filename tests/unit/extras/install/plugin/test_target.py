@@ -49,14 +49,14 @@ def test_all_is_there(torch: Torch) -> None:
 
 def test_what_this_torch_has(torch: Torch, tmp_path: Path) -> None:
     found = target.inspect(torch)
-    assert (found.flight_recorder, found.sequence, found.entry_points) == (False, False, None)
+    assert (found.flight_recorder, found.sequence, found.entry_points) == (False, False, ())
     headers = tmp_path / HEADERS
     (headers / "FlightRecorder.hpp").write_text("dump_fr_trace();\n")
     (headers / "ProcessGroupGloo.hpp").write_text("void setSequenceNumberForGroup() override;\n")
     (tmp_path / "torch" / "__init__.py").write_text('group_name = "torch.backends"\n')
     found = target.inspect(torch)
     assert (found.flight_recorder, found.sequence) == (False, True)
-    assert found.entry_points == "torch.backends"
+    assert found.entry_points == ("torch.backends",)
     (headers / "FlightRecorder.hpp").write_text("TORCH_API A* getFlightRecorder(\n")
     (tmp_path / "torch" / "distributed").mkdir()
     (tmp_path / "torch" / "distributed" / "distributed_c10d.py").write_text(
@@ -64,7 +64,7 @@ def test_what_this_torch_has(torch: Torch, tmp_path: Path) -> None:
     )
     found = target.inspect(torch)
     assert found.flight_recorder
-    assert found.entry_points == "torch.distributed.backends"
+    assert found.entry_points == ("torch.backends", "torch.distributed.backends")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import configparser
 import csv
 import hashlib
 import io
@@ -20,8 +21,8 @@ VERSION = "2.13.0+switchml.dpdk"
 TAG = "cp311-cp311-linux_x86_64"
 
 
-def write(directory: Path, contents: dict[str, bytes], group: str | None = None) -> Path:
-    metadata = wheel.Metadata("2.13.0", "switchml.dpdk", TAG, group)
+def write(directory: Path, contents: dict[str, bytes], *groups: str) -> Path:
+    metadata = wheel.Metadata("2.13.0", "switchml.dpdk", TAG, "torch===2.13.0+cpu", groups)
     return Path(wheel.write(str(directory), contents, metadata))
 
 
@@ -46,18 +47,21 @@ def test_record_and_metadata(tmp_path: Path) -> None:
     said = contents[f"{metadata}/METADATA"].decode().splitlines()
     assert "Name: torch-switchml" in said
     assert f"Version: {VERSION}" in said
-    assert "Requires-Dist: torch==2.13.0" in said
+    assert "Requires-Dist: torch===2.13.0+cpu" in said
     assert f"Tag: {TAG}" in contents[f"{metadata}/WHEEL"].decode().splitlines()
 
 
 def test_entry_point(tmp_path: Path) -> None:
     name = f"torch_switchml-{VERSION}.dist-info/entry_points.txt"
     assert name not in read(write(tmp_path, CONTENTS))
-    content = read(write(tmp_path, CONTENTS, "torch.distributed.backends"))[name]
-    assert content.decode().splitlines() == [
-        "[torch.distributed.backends]",
-        "switchml = torch_switchml_backend:register",
-    ]
+    content = read(write(tmp_path, CONTENTS, "torch.backends", "torch.other"))[name]
+    found = configparser.ConfigParser()
+    found.read_string(content.decode())
+    entry = {"switchml": "torch_switchml_backend:register"}
+    assert {name: dict(found[name]) for name in found.sections()} == {
+        "torch.backends": entry,
+        "torch.other": entry,
+    }
 
 
 def test_same_contents_same_bytes(tmp_path: Path) -> None:

@@ -1,0 +1,119 @@
+"""Gloo's name for the plugin: scripts that know nothing of SwitchML, by torch's own launcher."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from packaging.version import Version
+from support import programs
+from support.launcher import Launcher
+from support.torch import Plugin, version_of
+
+from patchgen.system.ports import free_port
+
+ON = {"SWITCHML_FOR_GLOO": "1"}
+STOCK = ["no delegated as gloo,gloo,gloo,gloo"] * 2
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Two ranks of a script."""
+
+    launch: Launcher
+    plugin: Plugin
+
+    def __call__(self, *arguments: str, **environ: str) -> tuple[list[str], str]:
+        run = self.launch.prepare(2, config={"rank": "auto", "num_workers": "auto"})
+        (run / "script.py").write_text(programs.read("names_gloo"))
+        config = str(run / "1" / "switchml.cfg")
+        environ = self.launch.environment({"SWITCHML_CONFIG": config, **environ}, preload=False)
+        port = f"--master_port={free_port()}"
+        torchrun = ["-m", "torch.distributed.run", "--nproc_per_node=2", port, "--no_python"]
+        command = [*torchrun, str(self.plugin.python), "-I", "script.py", *arguments]
+        started = self.launch.start([str(self.plugin.python), *command], run, environ)
+        (done,) = self.launch.collect([started], 240)
+        assert done.code == 0 or "SWITCHML_REQUIRE" in environ, done.err
+        return re.findall(r"rank \d: (.*)", done.out), done.err
+
+
+@pytest.fixture
+def ranks(launch: Launcher, plugin: Plugin, torch: Path) -> Ranks:
+    if Version(version_of(torch)) < Version("2.5"):
+        pytest.skip("torch loads backends of others since 2.5: name another one by TORCH")
+    return Ranks(launch, plugin)
+
+
+@pytest.mark.parametrize("backend", ["gloo", "cpu:gloo", ""])
+def test_an_isolated_script_that_names_gloo(ranks: Ranks, backend: str) -> None:
+    stock, _ = ranks(*backend.split())
+    told, err = ranks(*backend.split(), **ON)
+    assert told == [line.replace("no", "2") for line in stock]
+    assert err.count("goes to SwitchML") == 1
+
+
+def test_the_checks_of_torch_have_a_gloo_of_their_own(ranks: Ranks) -> None:
+    told, err = ranks("gloo", **ON, TORCH_DISTRIBUTED_DEBUG="DETAIL")
+    assert told == ["2 delegated as gloo,gloo,gloo,gloo"] * 2
+    assert len(re.findall("process group of 2 ranks", err)) == 3, "one for each group"
+
+
+@pytest.mark.parametrize("environ", [{}, {"SWITCHML_FOR_GLOO": "0"}])
+def test_an_installed_plugin_changes_nothing(ranks: Ranks, environ: dict[str, str]) -> None:
+    told, err = ranks("gloo", **environ, SWITCHML_REQUIRE="")
+    assert told == STOCK
+    assert "switchml" not in err
+
+
+@pytest.fixture
+def stale(plugin: Plugin, tmp_path: Path) -> Plugin:
+    """The plugin, in an environment where torch is not the one that it was built for."""
+    python = tmp_path / "venv" / "bin" / "python"
+    shutil.copytree(plugin.python.parents[1], tmp_path / "venv", symlinks=True)
+    (package,) = python.parents[1].glob("lib/python*/site-packages/torch_switchml")
+    built = (package / "_built.py").read_text()
+    (package / "_built.py").write_text(re.sub(r"TORCH = \('", "TORCH = ('0.", built))
+    return Plugin(plugin.wheel, plugin.torch, python)
+
+
+def test_a_plugin_that_is_for_another_torch(ranks: Ranks, stale: Plugin) -> None:
+    told, err = Ranks(ranks.launch, stale)("gloo", **ON)
+    assert told == STOCK
+    lines = [line for line in err.splitlines() if "switchml" in line]
+    assert len(lines) == 2, "one line a rank"
+    for line in lines:
+        assert "switchml: warning: SWITCHML_FOR_GLOO is set, but torch_switchml was built" in line
+
+
+def test_a_plugin_that_is_required_and_for_another_torch(ranks: Ranks, stale: Plugin) -> None:
+    told, err = Ranks(ranks.launch, stale)("gloo", **ON, SWITCHML_REQUIRE="1")
+    assert told == []
+    assert "RuntimeError: SWITCHML_REQUIRE is set, but torch_switchml was built for" in err
+
+
+@pytest.mark.usefixtures("ranks")
+def test_an_import_where_torch_loads_no_backends(plugin: Plugin) -> None:
+    code = (
+        "import torch, torch.distributed as dist\n"
+        "assert dist.distributed_c10d.ProcessGroupGloo is dist.ProcessGroupGloo\n"
+        "import torch_switchml\n"
+        "assert dist.distributed_c10d.ProcessGroupGloo is not dist.ProcessGroupGloo\n"
+    )
+    environ = {**ON, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    done = subprocess.run(
+        [plugin.python, "-c", code], env=environ, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.usefixtures("ranks")
+def test_srun_is_understood_before_there_is_a_group(plugin: Plugin) -> None:
+    code = "import os, torch; print(os.environ.get('RANK'), os.environ.get('WORLD_SIZE'))"
+    srun = {"SLURM_PROCID": "1", "SLURM_NTASKS": "4"}
+    for environ, told in (({**srun, **ON}, "1 4\n"), (srun, "None None\n")):
+        out = subprocess.check_output([plugin.python, "-I", "-c", code], env=environ, text=True)
+        assert out == told
