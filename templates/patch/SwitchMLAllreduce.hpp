@@ -59,6 +59,7 @@ struct Transfer {
 struct Ring {
   std::function<Transfer(unsigned channel, const void* data, std::size_t bytes)> send;
   std::function<Transfer(unsigned channel, void* data, std::size_t bytes)> receive;
+  std::function<void()> close{};  // the connections, whatever is under way, if it is set
 };
 
 /// The process group's Store. `get` waits for `key`, and throws when it does not appear within
@@ -141,6 +142,7 @@ Ring ringOf(const std::shared_ptr<Context>& context, int rank, int size) {
     return Transfer{[buffer](std::chrono::milliseconds limit) { return buffer->waitRecv(limit); },
                     [buffer] { buffer->abortWaitRecv(); }};
   };
+  ring.close = [context] { context->closeConnections(); };
   return ring;
 }
 

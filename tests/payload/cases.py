@@ -720,6 +720,10 @@ def halves(switchml, victim, numel, command):
     if "CONT" in command:
         tell(breaking.wait()) if victim == RANK else wait_for(victim)
         check_same(torch.ones(1000))
+        time.sleep(3)
+        begun = time.process_time()
+        time.sleep(2)
+        assert BACKEND == "switchml" or time.process_time() - begun < 1, "a thread of Gloo spins"
     return finish(switchml, why=why, elapsed=elapsed)
 
 

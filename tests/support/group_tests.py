@@ -239,6 +239,8 @@ class GroupTests:
         env |= {"SWITCHML_CHUNK_NUMEL": str(LARGE)}
         arguments = {"victim": 1, "numel": LARGE, "command": command}
         ranks = launch("halves", world, arguments=arguments, env=env, timeout=timeout)
+        if "CONT" in command:
+            results(ranks)
         for rank in (*ranks[:1], *ranks[2:]):
             assert "the ranks cannot go on over Gloo: rank 1 is gone" in rank.result["why"]
             assert rank.result["elapsed"] < 40
