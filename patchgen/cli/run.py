@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -20,15 +19,11 @@ from patchgen.extras.train.ways import AUTO, WAYS
 from patchgen.system import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from patchgen.cli.lab_options import LabRequest
     from patchgen.cli.params import Variables
     from patchgen.extras.train.job import Job
     from patchgen.extras.train.results import Result
     from patchgen.extras.train.start import Line
-
-    Output = Callable[[Line], None]
 
 
 @dataclass(frozen=True)
@@ -44,7 +39,6 @@ class _Run:
     graft: str | None
     configs: tuple[str, ...]
     require: bool
-    metrics: bool
     lab: LabRequest
     cache: str | None
     report: str | None
@@ -92,11 +86,6 @@ class _Run:
     f"in. [env: {CONFIG}; default with the simulator: made; else where the library looks]",
 )
 @click.option("--require", is_flag=True, help="Fail if a process group cannot delegate.")
-@click.option(
-    "--metrics",
-    is_flag=True,
-    help="Show the counters of the ranks while they run.",
-)
 @lab_options
 @params.cache_option
 @click.option(
@@ -124,8 +113,7 @@ def run(asked: _Run) -> None:
     say_all(setup.notes)
     interrupted = None
     try:
-        with _printing(job, asked) as (watched, output):
-            result = run_job(watched, setup, output)
+        result = run_job(job, setup, _Printer(job.workers, quiet=asked.as_json))
     except Interrupted as error:
         result, interrupted = error.result, error
     _show_result(result, asked)
@@ -181,19 +169,6 @@ def _show_result(result: Result, asked: _Run) -> None:
             files.replace(os.fsencode(asked.report), (json.dumps(data, indent=2) + "\n").encode())
     if asked.as_json:
         print_json(data)
-
-
-@contextlib.contextmanager
-def _printing(job: Job, asked: _Run) -> Iterator[tuple[Job, Output]]:
-    """The job, and what writes the lines of its ranks while the block lasts."""
-    printer = _Printer(job.workers, quiet=asked.as_json)
-    if not asked.metrics:
-        yield job, printer
-        return
-    from patchgen.cli.watching import watched
-
-    with watched(job, printer) as watching:
-        yield watching
 
 
 class _Printer:

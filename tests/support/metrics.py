@@ -83,28 +83,3 @@ def read(directory: Path) -> list[Metrics]:
     assert {path.suffix for path in paths} <= {".prom"}
     found = [parse(path.read_text()) for path in paths]
     return sorted(found, key=lambda metrics: int(metrics.labels["rank"]))
-
-
-def page(calls: int, *, state: str = "delegating", seconds: float = 0, timeouts: int = -1) -> str:
-    """File of a rank, for those who read it; without packets where there are no timeouts."""
-    labels = 'host="a",rank="0",world_size="2",group="b"'
-    samples = {
-        "allreduces_total": calls,
-        "bytes_total": 400 * calls,
-        'gloo_allreduces_total{reason="op"}': 3,
-        'gloo_allreduces_total{reason="dtype"}': 4,
-        'allreduce_seconds_bucket{le="1"}': calls,
-        'allreduce_seconds_bucket{le="+Inf"}': calls,
-        "allreduce_seconds_sum": seconds,
-        "allreduce_seconds_count": calls,
-        "waited_seconds_total": 0.5,
-        "failovers_total": int(state == "failover"),
-        "returns_total": int(state == "failover"),
-        **({"packets_sent_total": 10 * calls, "timeouts_total": timeouts} if timeouts >= 0 else {}),
-        **{f'state{{state="{one}"}}': int(one == state) for one in ("delegating", state)},
-    }
-    lines = ["# HELP switchml_state A gauge.", "# TYPE switchml_state gauge"]
-    for sample, value in samples.items():
-        name, _, own = sample.rstrip("}").partition("{")
-        lines.append(f"switchml_{name}{{{labels}{',' if own else ''}{own}}} {value}")
-    return "\n".join([*lines, ""])

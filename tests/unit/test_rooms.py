@@ -215,7 +215,7 @@ def test_a_command_is_in_the_file_of_its_name() -> None:
     files = {path.stem for path in (PACKAGE / "cli").glob("*.py")}
     shared = [
         *("__init__", "console", "lab_options"),
-        *("params", "path_types", "serving", "steps", "watching"),
+        *("params", "path_types", "serving", "steps"),
     ]
     assert sorted([*names, *shared]) == sorted(files)
 

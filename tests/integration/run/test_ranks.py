@@ -295,7 +295,7 @@ if os.environ["RANK"] == "1":
 
 
 @pytest.mark.parametrize("code", [0, 3])
-@pytest.mark.parametrize("options", ["", "--require", "--metrics"])
+@pytest.mark.parametrize("options", ["", "--require"])
 def test_reports_that_are_lost_do_not_make_a_training_fail(
     run: Runner, options: str, code: int
 ) -> None:

@@ -125,13 +125,6 @@ def run(torch_python: Path, graft: Path, tmp_path: Path, monkeypatch: pytest.Mon
     return Runner(torch_python, graft, directory, scratch)
 
 
-def test_metrics_of_the_ranks(run: Runner) -> None:
-    ran = run.grafted(ALLREDUCE, options=["--metrics"])
-    assert ran.code == 0, ran.err
-    for rank in range(2):
-        assert f"metrics: rank {rank}: ended, 1 allreduce, 16 bytes, 0 by Gloo, " in ran.err
-
-
 def test_ranks_that_fail_over(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWITCHML_FAILOVER", "1")
     monkeypatch.setenv("SWITCHML_TIMEOUT_MS", "500")
