@@ -31,9 +31,6 @@ class _Request:
     seed: int
     packet_numel: int
     threads: int
-    bits: tuple[int, ...]
-    bucket_numel: int
-    stochastic: bool
     as_json: bool
 
     def read(self) -> Tensors:
@@ -58,17 +55,9 @@ class _Request:
     def methods(self, workers: int) -> list[Method]:
         """Lists the ways to sum that are compared."""
         from patchgen.extras.accuracy.fixed_point import FixedPoint  # imports numpy
-        from patchgen.extras.accuracy.lanes import Lanes
         from patchgen.extras.accuracy.methods import Float32
 
-        return [
-            FixedPoint(workers, self.packet_numel, self.threads),
-            Float32(workers),
-            *(
-                Lanes(workers, bits, self.bucket_numel, self.stochastic, self.seed)
-                for bits in dict.fromkeys(self.bits)
-            ),
-        ]
+        return [FixedPoint(workers, self.packet_numel, self.threads), Float32(workers)]
 
 
 @click.command(cls=Command)
@@ -119,32 +108,13 @@ class _Request:
     metavar="N",
     help="Threads, as num_worker_threads of switchml.cfg. [default: 4]",
 )
-@option(
-    "--bits",
-    group="Buckets",
-    type=click.IntRange(1, 8),
-    multiple=True,
-    default=(8, 4, 2),
-    metavar="N",
-    help="Bits of a value; may be repeated. [default: 8, 4 and 2]",
-)
-@option(
-    "--bucket-numel",
-    group="Buckets",
-    type=click.IntRange(min=1),
-    default=512,
-    metavar="N",
-    help="Elements of a bucket. [default: 512]",
-)
-@option("--stochastic", group="Buckets", is_flag=True, help="Round up or down at random.")
 @json_option
 @into(_Request)
 def accuracy(request: _Request) -> None:
-    """Measures how far SwitchML's sums are from exact ones.
+    """Measures how far SwitchML's sums are from exact ones, beside float32 as Gloo adds it.
 
-    Beside it: float32 as Gloo adds it, and the plugin's sums in fewer bits. FILE is a .npy of
-    floats whose first axis counts the workers, or one for each worker. Without it, random values
-    are summed.
+    FILE is a .npy of floats whose first axis counts the workers, or one for each worker. Without
+    it, random values are summed.
     """
     from patchgen.system import extras  # few commands need them
 

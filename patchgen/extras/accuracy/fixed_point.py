@@ -36,19 +36,21 @@ class FixedPoint:
 
     name = "SwitchML"
 
-    def bits(self, numel: int) -> float:  # noqa: ARG002  # as of all methods
+    @property
+    def bits(self) -> float:
         """Bits of an element as it is sent, with its share of the exponents."""
         return 32 + _EXPONENT_BITS / self.packet_numel
 
-    def sent(self, numel: int) -> float:
+    @property
+    def sent(self) -> float:
         """Bits that a worker sends for each element: once, to the switch."""
-        return self.bits(numel)
+        return self.bits
 
     def blocks(self, numel: int, most: int) -> Iterator[Block]:
         """Whole packets: each thread has a contiguous share, and cuts it from its begin."""
         return methods.cut(methods.shares(numel, self.threads), self.packet_numel, most)
 
-    def sum(self, values: NDArray[np.float32], block: Block) -> NDArray[np.float32]:  # noqa: ARG002
+    def sum(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """Packet by packet."""
         numel = values.shape[1]
         whole = numel - numel % self.packet_numel

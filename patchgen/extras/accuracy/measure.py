@@ -21,10 +21,6 @@ class Measured:
     """Result of one method on some tensors."""
 
     method: Method
-    bits: float
-    """Bits of an element as it is sent."""
-    sent: float
-    """Bits that a worker sends for each element in the whole allreduce."""
     deviation: Deviation
 
 
@@ -39,9 +35,8 @@ def measure(tensors: Tensors, methods: Sequence[Method]) -> list[Measured]:
         deviation = Deviation()
         cuts, same = itertools.tee(method.blocks(tensors.numel, limit(tensors.workers)))
         for values, block in zip(tensors.read(cuts), same):
-            deviation.add(exact_sum(values), method.sum(values, block))
+            deviation.add(exact_sum(values), method.sum(values))
             if long:
                 log_count(_LOGGER, block.end, tensors.numel)
-        numel = tensors.numel
-        measured.append(Measured(method, method.bits(numel), method.sent(numel), deviation))
+        measured.append(Measured(method, deviation))
     return measured

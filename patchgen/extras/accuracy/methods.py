@@ -60,16 +60,18 @@ class Method(Protocol):
     def name(self) -> str:
         """Name of the method in tables."""
 
-    def bits(self, numel: int) -> float:
-        """Bits of an element as it is sent, in a tensor of `numel`, without packet headers."""
+    @property
+    def bits(self) -> float:
+        """Bits of an element as it is sent, without packet headers."""
 
-    def sent(self, numel: int) -> float:
+    @property
+    def sent(self) -> float:
         """Bits that a worker sends for each element in the whole allreduce."""
 
     def blocks(self, numel: int, most: int) -> Iterator[Block]:
         """Ascending blocks without a gap, of at most `most` elements where the method allows."""
 
-    def sum(self, values: NDArray[np.float32], block: Block) -> NDArray[np.float32]:
+    def sum(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """The sums of one block over the workers, from float32 [workers, numel] to [numel]."""
 
 
@@ -80,20 +82,18 @@ class Float32:
     workers: int
 
     name = "float32"
+    bits = 32.0
 
-    def bits(self, numel: int) -> float:  # noqa: ARG002  # as of all methods
-        """Bits of a float32."""
-        return 32
-
-    def sent(self, numel: int) -> float:
+    @property
+    def sent(self) -> float:
         """Bits that a worker sends for each element in a ring: all but one part twice."""
-        return self.bits(numel) * 2 * (self.workers - 1) / self.workers
+        return self.bits * 2 * (self.workers - 1) / self.workers
 
     def blocks(self, numel: int, most: int) -> Iterator[Block]:
         """Yields blocks of any size up to `most`."""
         return cut([range(numel)], 1, most)
 
-    def sum(self, values: NDArray[np.float32], block: Block) -> NDArray[np.float32]:  # noqa: ARG002
+    def sum(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """Rank by rank."""
         with np.errstate(invalid="ignore", over="ignore"):
             total: NDArray[np.float32] = values[0].copy()

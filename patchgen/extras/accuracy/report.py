@@ -36,8 +36,8 @@ def _row(one: Measured) -> list[str]:
     found = one.deviation
     return [
         one.method.name,
-        f"{one.bits:.2f}",
-        f"{one.sent:.2f}",
+        f"{one.method.bits:.2f}",
+        f"{one.method.sent:.2f}",
         _figure(found.largest),
         _figure(found.rms),
         "-" if found.relative is None else _figure(found.relative),
@@ -63,8 +63,8 @@ def data(tensors: Tensors, measured: Sequence[Measured]) -> dict[str, Any]:
             {
                 "name": one.method.name,
                 "settings": dict(vars(one.method)),
-                "bits_per_element": one.bits,
-                "sent_per_element": one.sent,
+                "bits_per_element": one.method.bits,
+                "sent_per_element": one.method.sent,
                 "max_error": one.deviation.largest,
                 "rms_error": one.deviation.rms,
                 "relative_error": one.deviation.relative,
