@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchgen.cli import params, path_types
+from patchgen.cli import params
 from patchgen.cli.console import Command, end, print_json, progress, say_all
 from patchgen.cli.lab_options import CONFIG, lab_options
 from patchgen.cli.params import json_option, simulating_options
-from patchgen.errors import CheckError, OptionsError
+from patchgen.errors import CheckError
 from patchgen.extras.train.ways import AUTO, STOCK, WAYS
 from patchgen.system import interpreter
 
@@ -32,7 +32,6 @@ class _Request:
     lab: LabRequest
     timeout: float
     times: bool
-    plot: str | None
     cache: str | None
     as_json: bool
     variables: Variables
@@ -68,9 +67,6 @@ class _Request:
     help="How long ranks may be apart, and a step may take. [default: 30]",
 )
 @click.option("--times/--no-times", default=True, help="Measure SwitchML beside Gloo, by size.")
-@click.option(
-    "--plot", type=path_types.OUTPUT_FILE, metavar="FILE.png", help="Draw what was measured."
-)
 @lab_options
 @params.cache_option
 @json_option
@@ -86,14 +82,9 @@ def doctor(request: _Request) -> None:
     from patchgen.extras.install.payload.doctor import table
     from patchgen.extras.train import doctor as examining
     from patchgen.extras.train.job import Job
-    from patchgen.extras.train.setup import prepare
-    from patchgen.system import plots  # no other command needs them
+    from patchgen.extras.train.setup import prepare  # few commands need them
 
-    plot, lab = request.plot, request.lab
-    if plot is not None:
-        plots.check(plot)
-        if not request.times:
-            raise OptionsError("--plot: draws what is measured; drop --no-times")
+    lab = request.lab
     job = Job(
         command=(),
         python=interpreter.locate(request.torch),
@@ -111,8 +102,6 @@ def doctor(request: _Request) -> None:
         setup = prepare(job)
     say_all(setup.notes)
     report = examining.examine(job, setup, timeout=request.timeout, measures=request.times)
-    if plot is not None and report["times"]:
-        examining.write_picture(plot, report["times"])
     if request.as_json:
         print_json(report)
     else:

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from patchgen.errors import OptionsError, file_errors
+from patchgen.errors import file_errors
 from patchgen.system import extras, files
 
 if TYPE_CHECKING:
@@ -38,18 +38,6 @@ def require() -> None:
         ToolError: it is not.
     """
     extras.require({"matplotlib": "matplotlib", "numpy": "numpy"})
-
-
-def check(path: str) -> None:
-    """Checks before a long run the name of the file of its plot.
-
-    Raises:
-        OptionsError: it does not end with .png.
-        ToolError: what draws is not installed.
-    """
-    require()
-    if not path.endswith(".png"):
-        raise OptionsError(f"{path}: plots are written as PNG; give a name that ends with .png")
 
 
 def style(index: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.errors import FileError, OptionsError, ToolError
+from patchgen.errors import FileError, ToolError
 from patchgen.system import plots
 
 
@@ -61,14 +61,8 @@ def test_a_failure_leaves_the_old_plot(tmp_path: Path) -> None:
         draw(tmp_path / "none" / "plot.png")
 
 
-def test_what_can_be_known_before_a_long_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plots.check(str(tmp_path / "plot.png"))
-    monkeypatch.chdir(tmp_path)
-    plots.check("plot.png")
-    with pytest.raises(OptionsError, match=r"ends with \.png"):
-        plots.check("plot.svg")
+def test_what_draws_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    plots.require()
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ToolError, match=r"matplotlib: not installed; .*install 'matplotlib>="):
-        plots.check("plot.png")
+        plots.require()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
 from typing import Any
 
 from patchgen.errors import ToolError, file_errors
@@ -13,7 +12,7 @@ from patchgen.extras.install.payload import doctor
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.setup import Setup
 from patchgen.extras.train.start import Line, run_job
-from patchgen.system import files, interpreter, plots
+from patchgen.system import files, interpreter
 
 _PACKAGE = "switchml_doctor"
 _SHOWN = 3  # last lines of the ranks where they end without a report
@@ -60,23 +59,3 @@ def examine(job: Job, setup: Setup, *, timeout: float, measures: bool) -> dict[s
         with open(path, encoding="utf-8") as file:
             report: dict[str, Any] = json.load(file)
     return report
-
-
-def write_picture(path: str, times: Mapping[str, Any]) -> None:
-    """Draws the times of allreduce by size.
-
-    Raises:
-        ToolError: matplotlib is not installed.
-        FileError: the file cannot be written.
-    """
-    sizes = times["sizes"]
-    with plots.png(path, title="Allreduce through SwitchML and Gloo") as (axes,):
-        axes.set_xlabel("float32 elements")
-        axes.set_ylabel("milliseconds, median of the slowest rank")
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        for index, (name, label) in enumerate((("switchml", "SwitchML"), ("gloo", "Gloo"))):
-            values = [1e3 * one[name] for one in sizes]
-            drawn = {**plots.style(index), "markevery": 1}
-            axes.plot([one["numel"] for one in sizes], values, label=label, **drawn)
-        plots.legend(axes)
