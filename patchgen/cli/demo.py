@@ -76,9 +76,9 @@ def demo(asked: _Request) -> None:
     an earlier run. Fails where nothing was delegated, or the weights differ by more than rounding
     explains.
     """
-    from patchgen.system import plots  # no other command needs them
+    from patchgen.system import extras  # few commands need them
 
-    plots.require()
+    extras.require({"matplotlib": "matplotlib", "numpy": "numpy"})
     from patchgen.extras.train.demo import (  # imports numpy
         DemoRequest,
         demo_text,

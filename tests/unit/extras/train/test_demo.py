@@ -127,6 +127,20 @@ def test_curves_that_coincide_are_both_seen(tmp_path: Path, off: float) -> None:
     assert orange.sum() > 1000
 
 
+def test_the_picture_is_the_same_whatever_the_user_has_set(tmp_path: Path) -> None:
+    mpl = pytest.importorskip("matplotlib", reason="comes with the extra `plots`")
+    path = tmp_path / "loss.png"
+    picture.write(str(path), made.outcome())
+    expected = path.read_bytes()
+    with mpl.rc_context({"lines.linewidth": 9, "font.size": 30, "axes.grid": False}):
+        picture.write(str(path), made.outcome())
+        assert mpl.rcParams["lines.linewidth"] == 9
+    assert path.read_bytes() == expected
+    assert [one.name for one in tmp_path.iterdir()] == ["loss.png"]
+    with pytest.raises(FileError, match="No such file or directory"):
+        picture.write(str(tmp_path / "none" / "loss.png"), made.outcome())
+
+
 def write(directory: Path, rank: int, weights: list[float], **measured: Any) -> None:
     figures = {
         "losses": [2.0, 1.0],
