@@ -64,9 +64,10 @@ def usage(name: str, command: click.Command, shared: Collection[tuple[str, str]]
     mine = rows(command)
     own = [row for row in mine if row not in shared]
     also = [f"`{spelled}`" for row, spelled in mine.items() if row in shared]
-    if {*mine.values()} >= NAMED:
+    absent = NAMED - {*mine.values()}
+    if absent <= {"--builddir"}:
         also = [one for one in also if one.strip("`") not in NAMED]
-        also.insert(0, "the [variables](#variables)")
+        also.insert(0, "the [variables](#variables)" + (" but `BUILDDIR`" if absent else ""))
     lines = ["", f"### {name}", "", " ".join((command.help or "").split())]
     if own:
         lines += ["", *table("option | meaning", own)]

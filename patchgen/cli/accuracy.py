@@ -111,10 +111,10 @@ class _Request:
 @json_option
 @into(_Request)
 def accuracy(request: _Request) -> None:
-    """Measures how far SwitchML's sums are from exact ones, beside float32 as Gloo adds it.
+    """Measures how far SwitchML's sums are from exact ones.
 
-    FILE is a .npy of floats whose first axis counts the workers, or one for each worker. Without
-    it, random values are summed.
+    Beside it: float32 as Gloo adds it. FILE is a .npy of floats whose first axis counts the
+    workers, or one for each worker. Without it, random values are summed.
     """
     from patchgen.system import extras  # few commands need them
 

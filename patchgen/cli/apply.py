@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import click
 
 from patchgen.cli.console import Command, say_all
-from patchgen.cli.params import Variables, into, known_pins, pytorch_option, variable_options
+from patchgen.cli.params import Variables, into, known_pins, library_options, pytorch_option
 from patchgen.core.patch import patchfile, report
 from patchgen.core.patch import tree as trees
 from patchgen.errors import OptionsError, file_errors
@@ -26,7 +26,7 @@ class _Request:
 
 @click.command(cls=Command)
 @click.argument("tree", type=click.Path())
-@variable_options
+@library_options
 @pytorch_option
 @click.option(
     "--patch",

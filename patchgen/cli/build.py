@@ -11,7 +11,7 @@ import click
 
 from patchgen.cli import params
 from patchgen.cli.console import Command, data, print_json, progress, say_all
-from patchgen.cli.params import chosen_pin, json_option, only_variable_options, pytorch_option
+from patchgen.cli.params import chosen_pin, json_option, pytorch_option, variable_options
 from patchgen.core.patch.report import options_data, options_line
 from patchgen.system import paths
 from patchgen.system.interpreter import locate
@@ -45,7 +45,7 @@ class _Build:
 
 
 @click.command(cls=Command)
-@only_variable_options
+@variable_options
 @pytorch_option
 @params.work_option
 @params.python_option

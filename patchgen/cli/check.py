@@ -10,7 +10,7 @@ import click
 
 from patchgen.cli import params
 from patchgen.cli.console import Command, say, show_checks
-from patchgen.cli.params import chosen_pin, json_option, only_variable_options, pytorch_option
+from patchgen.cli.params import chosen_pin, json_option, pytorch_option, variable_options
 from patchgen.core.patch.report import options_data, options_line
 from patchgen.system.checks import hold
 
@@ -32,7 +32,7 @@ class _Request:
 
 
 @click.command(cls=Command)
-@only_variable_options
+@variable_options
 @pytorch_option
 @params.python_option
 @params.lock_option

@@ -146,7 +146,7 @@ def build(request: _Build) -> None:
 
 
 @graft.command(cls=Command)
-@params.variable_options
+@params.library_options
 @params.torch_option
 @click.option(
     "--library",

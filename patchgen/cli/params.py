@@ -29,6 +29,7 @@ LOCK = "conda-lock.yml"
 ENVIRONMENT = "environment.yml"
 LIBRARY = "Client library"
 """Heading of the options about the client library."""
+_ABOUT_LIBRARY = [variable for variable in VARIABLES if variable.name != "BUILDDIR"]
 
 T = TypeVar("T")
 
@@ -160,7 +161,6 @@ class Variables(NamedTuple):
 
     given: Mapping[str, bool | str | None]
     """Values by name in `Options`, and of the dev root; None where the command line has none."""
-    strict: bool = False
 
     @property
     def spelled(self) -> list[str]:
@@ -191,40 +191,28 @@ class Variables(NamedTuple):
         if any(self.given[one.field] or os.environ.get(one.name) for one in (*named, DEV_ROOT)):
             return self.read()
         for variable in VARIABLES:
-            if self.given[variable.field] is not None:
+            if self.given.get(variable.field) is not None:
                 raise OptionsError(
                     f"{variable.flag} is of a client library; name that with --switchml-home"
                 )
         return None
 
     def warn(self, options: Options) -> list[str]:
-        """Tells what is missing in the homes, and returns these lines.
-
-        Raises:
-            OptionsError: something is missing, and --strict was given.
-        """
+        """Tells what is missing in the homes, and returns these lines."""
         missing = [str(one) for one in homes.find_missing(options)]
-        if self.strict and missing:
-            raise OptionsError("\n".join([*missing, "install what is missing, or drop --strict"]))
         for line in missing:
             say(f"warning: {line}")
         return missing
 
 
 def variable_options(command: Command) -> Command:
-    """Adds the variables, the dev root and --strict, handed on as `variables`."""
-    strict = option(
-        "--strict",
-        group=LIBRARY,
-        is_flag=True,
-        help="Treat what is missing in a home as an error.",
-    )
-    return these_variables(strict(command), VARIABLES, "strict")
-
-
-def only_variable_options(command: Command) -> Command:
-    """Adds the variables and the dev root, for a command that tells otherwise what is missing."""
+    """Adds the variables and the dev root, handed on as `variables`."""
     return these_variables(command, VARIABLES)
+
+
+def library_options(command: Command) -> Command:
+    """Adds those about the client library, for a command that writes nothing to BUILDDIR."""
+    return these_variables(command, _ABOUT_LIBRARY)
 
 
 def flag_options(command: Command) -> Command:
@@ -235,26 +223,15 @@ def flag_options(command: Command) -> Command:
 def simulating_options(command: Command) -> Command:
     """Adds the variables and the dev root, for a command that simulates without a home."""
     default = "the simulator"
-    own = [v._replace(default=default) if v.name == "SWITCHML_HOME" else v for v in VARIABLES]
+    own = [v._replace(default=default) if v.name == "SWITCHML_HOME" else v for v in _ABOUT_LIBRARY]
     return these_variables(command, own)
 
 
-def these_variables(command: Command, variables: Sequence[Variable], *others: str) -> Command:
-    """Adds some of the variables and the dev root, handed on as `variables`.
-
-    Args:
-        command: the command.
-        variables: those variables.
-        others: names of options that the command has, and that are a part of the value.
-    """
-    names = tuple(variable.field for variable in (*variables, DEV_ROOT))
-
-    def pack(given: Mapping[str, Any]) -> Variables:
-        parts = {name: given[name] for name in others}
-        return Variables({name: given[name] for name in names}, **parts)
-
-    command = gather("variables", pack, (*names, *others))(command)
-    for variable in (DEV_ROOT, *reversed(variables)):
+def these_variables(command: Command, variables: Sequence[Variable]) -> Command:
+    """Adds some of the variables and the dev root, handed on as `variables`."""
+    added = (DEV_ROOT, *reversed(variables))
+    command = gather("variables", Variables, [variable.field for variable in added])(command)
+    for variable in added:
         command = _option(variable)(command)
     return command
 

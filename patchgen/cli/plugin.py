@@ -101,7 +101,7 @@ def build(request: _Build) -> None:
 
 
 @plugin.command(cls=Command)
-@params.variable_options
+@params.library_options
 @params.torch_option
 @params.cache_option
 @params.into(_Install)

@@ -28,7 +28,6 @@ def test_generate_writes_where_it_is_told(tmp_path: Path) -> None:
     assert data["patch"] == str(tmp_path / "b" / "switchml_pytorch.patch")
     assert Path(data["patch"]).read_bytes() == default.read_bytes()
     assert len(data["warnings"]) == 2
-    tool("generate", "--strict", cwd=tmp_path, code=2)
     tool("generate", "-o", str(tmp_path), cwd=tmp_path, code=5)
     tool("generate", "-o", "/nowhere/x", cwd=tmp_path, code=5)
     tool("generate", "--json", "-o", "-", cwd=tmp_path, code=2)
@@ -153,13 +152,6 @@ def test_what_is_built_needs_a_current_directory(tmp_path: Path, command: str) -
 def test_what_needs_a_current_directory_says_so(tmp_path: Path, command: str) -> None:
     done = in_a_directory_that_is_gone(tmp_path / "gone", *command.split())
     assert (done.returncode, done.stderr) == (2, GONE)
-
-
-@pytest.mark.parametrize("command", ["check", "build", "run"])
-def test_where_what_is_missing_always_counts_it_cannot_be_asked_for(command: str) -> None:
-    told = tool(command, "--strict", code=2).stderr
-    assert "No such option" in told
-    assert "--strict" in told
 
 
 def test_pins_are_made_and_listed(tree: Tree, tmp_path: Path) -> None:
