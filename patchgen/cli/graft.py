@@ -11,7 +11,7 @@ import click
 from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, option, progress, say
 from patchgen.errors import TreeError
-from patchgen.system import files, interpreter, paths
+from patchgen.system import interpreter, paths
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Sources, Variables
@@ -29,8 +29,8 @@ def graft() -> None:
 
 
 @dataclass(frozen=True)
-class _Source:
-    """Choices of how a graft is compiled."""
+class _Build:
+    """Request of `graft build`."""
 
     variables: Variables
     torch_python: str
@@ -39,20 +39,15 @@ class _Source:
     cuda_home: str | None
     cache: str | None
     places: Sources
-
-
-@dataclass(frozen=True)
-class _Build(_Source):
-    """Request of `graft build`."""
-
     output: str | None
 
 
 @dataclass(frozen=True)
-class _Install(_Source):
+class _Install:
     """Request of `graft install`."""
 
-    library: str | None
+    library: str
+    torch_python: str
     user: bool
 
 
@@ -64,8 +59,44 @@ class _Uninstall:
     user: bool
 
 
-def _build_graft(request: _Source, output: str | None) -> str:
-    """Builds the graft into a file, or into BUILDDIR; returns its path."""
+@graft.command(cls=Command)
+@params.variable_options
+@params.torch_option
+@click.option(
+    "-o",
+    "--output",
+    type=path_types.OUTPUT_FILE,
+    metavar="LIB.so",
+    help=f"File to write. [default: BUILDDIR/{_NAME}]",
+)
+@option(
+    "--source",
+    "tree",
+    group="Source",
+    type=click.Path(),
+    metavar="TREE",
+    help="Source of that torch, patched or not. [default: fetch the files that are needed]",
+)
+@option(
+    "--pytorch",
+    group="Source",
+    metavar="PIN",
+    help="Pin of the torch if it is not a shipped one. [default: the one of the torch's commit]",
+)
+@params.place_options
+@option(
+    "--cuda-home",
+    group="Places",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    envvar="CUDA_HOME",
+    help="CUDA's headers, for CUDA tensors: a toolkit, or where NVIDIA's packages for Python are. "
+    "[env: CUDA_HOME; default: /usr/local/cuda, or beside torch]",
+)
+@params.cache_option
+@params.into(_Build)
+def build(request: _Build) -> None:
+    """Compiles a graft and tries it in its torch."""
     from patchgen.extras.install import graft as grafts
 
     options = request.variables.read()
@@ -81,100 +112,32 @@ def _build_graft(request: _Source, output: str | None) -> str:
         cuda_home=request.cuda_home,
         known=tuple(known) if wanted is None else (wanted,),
     )
-    if output is None:
-        output = os.fsdecode(paths.encode(os.path.join(options.builddir, _NAME)))
+    named = request.output or os.fsdecode(paths.encode(os.path.join(options.builddir, _NAME)))
+    target = os.path.join(os.getcwd(), named)
     with progress():
-        grafts.build(made, output)
-    return output
-
-
-def _source_options(command: params.Command) -> params.Command:
-    """Adds the options of a graft's compilation."""
-    for add in (
-        params.cache_option,
-        option(
-            "--cuda-home",
-            group="Places",
-            type=click.Path(exists=True, file_okay=False),
-            metavar="DIR",
-            envvar="CUDA_HOME",
-            help="CUDA's headers, for CUDA tensors: a toolkit, or where NVIDIA's packages for "
-            "Python are. [env: CUDA_HOME; default: /usr/local/cuda, or beside torch]",
-        ),
-        params.place_options,
-        option(
-            "--pytorch",
-            group="Source",
-            metavar="PIN",
-            help="Pin of the torch if it is not a shipped one. "
-            "[default: the one of the torch's commit]",
-        ),
-        option(
-            "--source",
-            "tree",
-            group="Source",
-            type=click.Path(),
-            metavar="TREE",
-            help="Source of that torch, patched or not. [default: fetch the files that are needed]",
-        ),
-    ):
-        command = add(command)
-    return command
-
-
-@graft.command(cls=Command)
-@params.variable_options
-@params.torch_option
-@click.option(
-    "-o",
-    "--output",
-    type=path_types.OUTPUT_FILE,
-    metavar="LIB.so",
-    help=f"File to write. [default: BUILDDIR/{_NAME}]",
-)
-@_source_options
-@params.into(_Build)
-def build(request: _Build) -> None:
-    """Compiles a graft and tries it in its torch."""
-    output = request.output
-    target = _build_graft(request, None if output is None else os.path.join(os.getcwd(), output))
+        grafts.build(made, target)
     shown = paths.printable(paths.from_native(target))
-    say(
-        f"{shown}: load it with: switchml-patch graft install --library, "
-        "or switchml-patch run --graft"
-    )
+    say(f"{shown}: load it with: switchml-patch graft install, or switchml-patch run --graft")
 
 
 @graft.command(cls=Command)
-@params.library_options
+@click.argument("library", metavar="LIB.so", type=click.Path())
 @params.torch_option
-@click.option(
-    "--library",
-    type=click.Path(),
-    metavar="LIB.so",
-    help="A graft that was built for the same torch. [default: build one]",
-)
 @click.option("--user", is_flag=True, help="Install for this user only.")
-@_source_options
 @params.into(_Install)
 def install(request: _Install) -> None:
     """Makes an interpreter load a graft whenever it imports torch.
 
-    Builds the graft first unless --library names one.
+    LIB.so is one that `graft build` has written for the same torch.
     """
     from patchgen.extras.install import graft as grafts
-    from patchgen.extras.install.graft import installing
 
     python, library = interpreter.locate(request.torch_python), request.library
-    with files.scratch("graft") as directory:
-        if library is None:
-            installing.check(python, os.environ, user=request.user)
-            library = _build_graft(request, os.path.join(directory, _NAME))
-        else:
-            why = grafts.misfit(grafts.read(library), params.torch_of(python).root)
-            if why:
-                raise TreeError(f"the graft {library}: {why}")
-        package = grafts.install(python, library, os.environ, user=request.user)
+    torch = params.torch_of(python)
+    why = grafts.misfit(grafts.read(library), torch.root)
+    if why:
+        raise TreeError(f"the graft {library}: {why}")
+    package = grafts.install(python, library, os.environ, user=request.user)
     say(f"installed in {package}: {python} loads it whenever it imports torch")
 
 

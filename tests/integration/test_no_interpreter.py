@@ -40,7 +40,7 @@ class Case(NamedTuple):
 CASES = {
     "demo": Case(("demo", "-o", "demo", "--torch", "PYTHON")),
     "graft": Case(("graft", "build", "--switchml-home", "/", "--torch", "PYTHON")),
-    "graft install": Case(("graft", "install", "--switchml-home", "/", "--torch", "PYTHON")),
+    "graft install": Case(("graft", "install", "x.so", "--torch", "PYTHON")),
     "graft uninstall": Case(("graft", "uninstall", "--torch", "PYTHON")),
     "plugin": Case(("plugin", "build", "--switchml-home", "/", "--torch", "PYTHON")),
     "plugin install": Case(("plugin", "install", "--switchml-home", "/", "--torch", "PYTHON")),

@@ -22,7 +22,7 @@ from patchgen.extras.lab.client import building, checkout
 from patchgen.options import OptionsError, resolve
 
 HOME, REPOSITORY, EMPTY = sys.argv[1:]
-COMMANDS = ("generate", "graft install", "plugin install", "client build", "run", "check")
+COMMANDS = ("generate", "graft build", "plugin install", "client build", "run", "check")
 
 
 def refusal(**given: bool) -> str:

@@ -138,7 +138,7 @@ class Site:
 
     def install(self, *arguments: str, code: int = 0) -> str:
         base = ["graft", "install", "--torch", str(self.python)]
-        return tool(*base, "--library", str(self.library), *arguments, code=code).stderr
+        return tool(*base, str(self.library), *arguments, code=code).stderr
 
     def uninstall(self, code: int = 0) -> str:
         return tool("graft", "uninstall", "--torch", str(self.python), code=code).stderr

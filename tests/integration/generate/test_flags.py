@@ -64,7 +64,7 @@ def test_options_take_it_and_its_contradictions(known: dict[str, Any]) -> None:
 
 def test_help_and_reference_have_it(known: dict[str, Any]) -> None:
     assert known["help"] == [
-        "generate", "graft install", "plugin install", "client build", "run", "check"
+        "generate", "graft build", "plugin install", "client build", "run", "check"
     ]  # fmt: skip
     assert known["heading"] == 1
     assert known["reference"] == 3, "the variables, and two spellings in the options of commands"

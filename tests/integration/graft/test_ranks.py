@@ -29,7 +29,7 @@ def python(torch_python: Path, graft: Path, tmp_path_factory: pytest.TempPathFac
     where = subprocess.check_output([torch_python, "-c", code], text=True)
     (site,) = directory.glob("lib/python*/site-packages")
     (site / "torch-in-use.pth").write_text(where)
-    told = checked("graft", "install", "--torch", found, "--library", graft)
+    told = checked("graft", "install", "--torch", found, graft)
     assert f"{found} loads it whenever it imports torch" in told
     return found
 
@@ -90,7 +90,7 @@ def test_a_graft_of_another_torch(installed: Launcher, graft: Path, tmp_path: Pa
     assert done.stderr.count("\n") == 1
     assert "(commit other" in done.stderr
     assert ", this is torch " in done.stderr
-    arguments = ["graft", "install", "--torch", str(installed.python), "--library", str(other)]
+    arguments = ["graft", "install", "--torch", str(installed.python), str(other)]
     refused = switchml_patch(*arguments)
     assert refused.returncode == 3
     assert "it is for torch" in refused.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import shutil
@@ -72,23 +71,6 @@ def launching(library: str, directory: str, environ: Mapping[str, str]) -> dict[
         "PYTHONPATH": interpreter.search_path(directory, environ),
         graft_hook.VARIABLE: os.path.abspath(library),
     }
-
-
-def check(python: str, environ: Mapping[str, str], *, user: bool = False) -> None:
-    """Tells before a graft is compiled whether it could be installed.
-
-    Raises:
-        OptionsError: the interpreter has no directory for users.
-        FileError: the directory cannot be written.
-    """
-    directory = _directory(interpreter.ask(python, environ), user=user)
-    present = directory
-    while not os.path.lexists(present):
-        present = os.path.dirname(present)
-    with _advised(directory):
-        effective = os.access in os.supports_effective_ids
-        if not os.access(present, os.W_OK | os.X_OK, effective_ids=effective):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), present)
 
 
 def install(python: str, library: str, environ: Mapping[str, str], *, user: bool = False) -> str:
@@ -188,7 +170,7 @@ def _advised(directory: str) -> Iterator[None]:
     except FileError as error:
         raise FileError(
             f"{error}\n{paths.printable(directory)} cannot be changed: give --user, or a virtual "
-            "environment of yours, or -o FILE and start programs with: switchml-patch run"
+            "environment of yours, or start programs with: switchml-patch run --graft LIB.so"
         ) from error
 
 
