@@ -26,7 +26,6 @@ class _Request:
 
     files: tuple[str, ...]
     workers: int | None
-    copies: int | None
     numel: int | None
     seed: int
     packet_numel: int
@@ -47,9 +46,7 @@ class _Request:
                     raise OptionsError(
                         f"--{name} is for random values, and there is a file; drop one"
                     )
-            return tensors.load(self.files, self.copies)
-        if self.copies is not None:
-            raise OptionsError("--copies is for a file, and there is none; give --workers")
+            return tensors.load(self.files)
         return tensors.Random(self.seed, self.workers or _WORKERS, self.numel or _NUMEL)
 
     def methods(self, workers: int) -> list[Method]:
@@ -67,13 +64,6 @@ class _Request:
     type=click.IntRange(1, _MOST),
     metavar="N",
     help=f"Workers that sum random values. [default: {_WORKERS}]",
-)
-@option(
-    "--copies",
-    group="Values",
-    type=click.IntRange(1, _MOST),
-    metavar="N",
-    help="Take FILE as the tensor of one worker, and give it to N workers.",
 )
 @option(
     "--numel",

@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-# Binades of |exact|: from the least float32 to 2^16 times the largest one.
-_LOWEST = -149
-_BINADES = 2 + 127 + 16 - _LOWEST
-
-
-@dataclass(frozen=True)
-class Binade:
-    """The elements whose exact sum is between 2^exponent and 2^(exponent + 1)."""
-
-    exponent: int
-    count: int
-    rms: float
-    """Root mean square of their errors."""
 
 
 @dataclass
@@ -41,8 +27,6 @@ class Deviation:
     """Error, absolute."""
     _squares: float = 0.0
     _power: float = 0.0
-    _counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(_BINADES, np.int64))
-    _binades: NDArray[np.float64] = field(default_factory=lambda: np.zeros(_BINADES))
 
     def add(
         self,
@@ -63,16 +47,11 @@ class Deviation:
         if not kept.all():
             high, low, result = high[kept], low[kept], result[kept]
         error = np.abs((result.astype(np.float64) - high) - low)
-        squares = error * error
         self.count += len(error)
         self.zeroed += int(np.count_nonzero((result == 0) & (high != 0)))
         self.largest = max(self.largest, float(error.max(initial=0.0)))
-        self._squares += float(squares.sum())
+        self._squares += float((error * error).sum())
         self._power += float((high * high).sum())
-        binade = np.frexp(high)[1] - 1 - _LOWEST
-        binade = np.where(high == 0, _BINADES - 1, np.clip(binade, 0, _BINADES - 2))
-        self._counts += np.bincount(binade, minlength=_BINADES)
-        self._binades += np.bincount(binade, squares, minlength=_BINADES)
 
     @property
     def rms(self) -> float:
@@ -88,15 +67,6 @@ class Deviation:
     def decibel(self) -> float | None:
         """Signal to noise ratio; None where there is no noise or no signal."""
         return -20 * math.log10(self.relative) if self.relative else None
-
-    @property
-    def binades(self) -> list[Binade]:
-        """Errors by the magnitude of the exact sum; those with elements, without 0."""
-        return [
-            Binade(index + _LOWEST, int(count), math.sqrt(squares / count))
-            for index, (count, squares) in enumerate(zip(self._counts[:-1], self._binades))
-            if count
-        ]
 
 
 def exact_sum(values: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from patchgen.extras.accuracy.fixed_point import may_overflow
@@ -71,7 +70,6 @@ def data(tensors: Tensors, measured: Sequence[Measured]) -> dict[str, Any]:
                 "snr_db": one.deviation.decibel,
                 "to_zero": one.deviation.zeroed,
                 "not_finite": one.deviation.lost,
-                "by_magnitude": [asdict(binade) for binade in one.deviation.binades],
             }
             for one in measured
         ],

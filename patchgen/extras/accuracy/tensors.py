@@ -67,12 +67,11 @@ class Stored:
             yield values
 
 
-def load(files: Sequence[str], copies: int | None = None) -> Stored:
+def load(files: Sequence[str]) -> Stored:
     """Tensors of all workers.
 
     Args:
         files: one of which the first axis counts the workers; or one for each worker.
-        copies: one file is the tensor of one worker, and so many workers have it.
 
     Raises:
         OptionsError: a file is no array of floats, or they do not fit together.
@@ -81,10 +80,6 @@ def load(files: Sequence[str], copies: int | None = None) -> Stored:
     origin = ", ".join(map(describe, files[:3]))
     if len(files) > len(files[:3]):
         origin += f" and {len(files) - 3} more"
-    if copies is not None:
-        if len(files) > 1:
-            raise OptionsError(f"--copies is for one file, and there are {len(files)}")
-        return Stored(f"{origin}, the same on all", [_read(files[0]).reshape(-1)] * copies)
     if len(files) == 1:
         return Stored(origin, _by_axis(files[0]))
     parts = [_read(file).reshape(-1) for file in files]
@@ -102,7 +97,7 @@ def _by_axis(file: str) -> list[NDArray[Any]]:
     if array.ndim < 2:  # noqa: PLR2004  # workers and elements
         raise OptionsError(
             f"{describe(file)}: an array of shape {array.shape}; its first axis has to count "
-            "the workers. For the tensor of one worker, give a file for each, or --copies"
+            "the workers. For the tensor of one worker, give a file for each"
         )
     return [tensor.reshape(-1) for tensor in array]
 

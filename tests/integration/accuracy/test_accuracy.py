@@ -130,8 +130,7 @@ def test_data_for_scripts(tmp_path: Path) -> None:
     assert switchml["relative_error"] < 1e-7
     assert (plain["name"], plain["bits_per_element"]) == ("float32", 32)
     assert plain["sent_per_element"] == 48
-    counts = [sum(each["count"] for each in one["by_magnitude"]) for one in data["methods"]]
-    assert counts == [3000 - 64, 3000 - 1]
+    assert plain["not_finite"] == 0
 
 
 def test_a_group_that_stays_with_gloo_is_told() -> None:
@@ -146,7 +145,6 @@ def test_a_group_that_stays_with_gloo_is_told() -> None:
     [
         (["none.npy"], 5, "none.npy: No such file"),
         (["weights.pt"], 2, "numpy.save"),
-        (["--copies", "2"], 2, "--copies is for a file"),
         (["none.npy", "--numel", "5"], 2, "--numel is for random values"),
         (["--workers", "65536"], 2, "65536 is not in the range"),
     ],

@@ -15,9 +15,9 @@ from patchgen.extras.accuracy.methods import Block, cut
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 7.5
 
 
-def read(*files: Path, copies: int | None = None) -> NDArray[np.float32]:
+def read(*files: Path) -> NDArray[np.float32]:
     """All values, read in blocks."""
-    found = tensors.load([str(file) for file in files], copies)
+    found = tensors.load([str(file) for file in files])
     parts = list(found.read(cut([range(found.numel)], 1, 5)))
     assert all(part.dtype == np.float32 for part in parts)
     assert all(part.shape[0] == found.workers for part in parts)
@@ -29,9 +29,9 @@ def saved(path: Path, values: NDArray[np.generic]) -> Path:
     return path
 
 
-def refusal(*files: Path, copies: int | None = None) -> str:
+def refusal(*files: Path) -> str:
     with pytest.raises(OptionsError) as caught:
-        tensors.load([str(file) for file in files], copies)
+        tensors.load([str(file) for file in files])
     return str(caught.value)
 
 
@@ -64,10 +64,9 @@ def test_a_file_for_each_worker(tmp_path: Path) -> None:
     assert f"{longer}: 13 elements, {files[0]} has 12" in refusal(files[0], longer)
 
 
-def test_copies_of_one_tensor(tmp_path: Path) -> None:
+def test_one_tensor_on_all_workers(tmp_path: Path) -> None:
     file = saved(tmp_path / "a.npy", VALUES[0])
-    assert np.array_equal(read(file, copies=3), np.stack([VALUES[0].reshape(12)] * 3))
-    assert "--copies is for one file, and there are 2" in refusal(file, file, copies=3)
+    assert np.array_equal(read(file, file, file), np.stack([VALUES[0].reshape(12)] * 3))
 
 
 def test_one_axis_needs_to_be_told_apart(tmp_path: Path) -> None:
@@ -109,6 +108,5 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_many_files_are_not_all_named(tmp_path: Path) -> None:
     files = [str(saved(tmp_path / f"{rank}.npy", VALUES[0])) for rank in range(5)]
     assert tensors.load(files).origin == ", ".join(files[:3]) + " and 2 more"
-    assert tensors.load(files[:1], copies=2).origin == f"{files[0]}, the same on all"
     (values,) = tensors.load(files).read([Block(0, 12)])
     assert values.shape == (5, 12)
