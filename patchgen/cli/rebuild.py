@@ -148,12 +148,11 @@ def _list_kinds() -> dict[str, Reader]:
     from patchgen.core.wheel.rebuild import pytorch
     from patchgen.extras.install import provenance as installed
     from patchgen.extras.install import rebuilding
-    from patchgen.extras.lab.client import rebuilding as client
-    from patchgen.extras.lab.simulator import rebuilding as simulator
+    from patchgen.extras.lab import rebuilding as lab
 
     return {
-        origin.CLIENT: client.read,
-        origin.SIMULATOR: simulator.read,
+        origin.CLIENT: lab.read_client,
+        origin.SIMULATOR: lab.read_simulator,
         installed.PLUGIN: rebuilding.read_plugin,
         installed.GRAFT: rebuilding.read_graft,
         provenance.KIND: pytorch.read,

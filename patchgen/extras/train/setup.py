@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from patchgen.core.library import homes
+from patchgen.core.library import config, homes
 from patchgen.core.torch import GRAFT, PLUGIN, TORCH, Installed, Report, Torch, probe_torch
 from patchgen.errors import OptionsError, ToolError, TreeError
 from patchgen.extras.install import graft, plugin
 from patchgen.extras.lab import simulator, switch
 from patchgen.extras.lab.lab import MOST, NO_DPDK
-from patchgen.extras.train.configs import describe_switch
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.ways import STOCK, choose_way
 from patchgen.options import Options
@@ -35,6 +34,7 @@ _INSTALLED = {
 _SIMULATOR: Mapping[str, Any] = {"simulator": True, "flags": ""}
 """Report of a plugin or a graft that links the simulator."""
 _NO_REPORT: Mapping[str, Any] = {"simulator": False, "flags": ""}
+_TRUE = {"true", "yes", "on", "1"}  # for boost::program_options
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,28 @@ def prepare(job: Job) -> Setup:
 def stock_setup(torch: Torch) -> Setup:
     """Setup with Gloo alone, whatever the torch has of SwitchML."""
     return Setup(torch, STOCK, _STOCK)
+
+
+def describe_switch(job: Job) -> str:
+    """Describes a simulated switch: which process adds.
+
+    Raises:
+        OptionsError: a configuration cannot be read.
+    """
+    adder = "rank 0's process adds"
+    if not job.configs:
+        # The command may name another file for its ranks, which is not known before.
+        unless = "" if job.workers else ", unless the command has its own switchml.cfg"
+        return f"the switch is simulated: {adder}, over TCP on this machine{unless}"
+    try:
+        values = config.parse(config.load(job.configs[0]))
+    except ValueError:  # the ranks say what is wrong with it
+        return "the switch is simulated"
+    if values.get("backend.simulator.external_aggregator", "").lower() in _TRUE:
+        adder = "an aggregator of its own adds"
+    host = values.get("general.controller_ip", "127.0.0.1")
+    port = values.get("general.controller_port", config.DEFAULT_PORT)
+    return f"the switch is simulated: {adder}, at {host}:{port}"
 
 
 def _first_access(job: Job) -> Access:

@@ -9,19 +9,20 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from patchgen.core.library import config
 from patchgen.core.torch import PLUGIN
 from patchgen.core.verify.start import ALONE, RankJob, number_ranks, start_ranks
 from patchgen.errors import InterruptedRun, file_errors
 from patchgen.extras.install.payload import sitecustomize
 from patchgen.extras.lab import lab as labs
 from patchgen.extras.lab.lab import Lab
-from patchgen.extras.train.configs import choose_configs
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.payload import rank_hook
 from patchgen.extras.train.results import JOB, Interrupted, Result, collect_result
 from patchgen.extras.train.setup import Setup
 from patchgen.extras.train.ways import STOCK
 from patchgen.system import files, interpreter
+from patchgen.system.ports import free_port
 from patchgen.system.process import ERR, shell_code
 
 Output = Callable[["Line"], None]
@@ -140,3 +141,28 @@ def _prepare_ranks(job: Job, setup: Setup, lab: Lab | None, directory: str) -> d
     }
     files.write(environ[rank_hook.JOB], json.dumps(data).encode("ascii"))
     return environ
+
+
+def choose_configs(job: Job, lab: Lab | None, directory: str, *, simulated: bool) -> list[str]:
+    """Chooses the configurations of ranks: one for each, one for all, or none.
+
+    Args:
+        job: job of the ranks.
+        lab: software switch that they are around; None: there is none.
+        directory: where one that has to be made is written.
+        simulated: the switch is the simulator.
+
+    Raises:
+        OptionsError: a configuration cannot be read.
+    """
+    if lab is not None:
+        text = lab.config
+    elif len(job.configs) == 1 and job.workers != 1:
+        text = config.without_numbers(config.load(job.configs[0]))
+    elif job.configs or not simulated:
+        return [*job.configs]
+    else:
+        text = config.compose_simulated(controller_port=free_port())
+    path = os.path.join(directory, config.NAME)
+    config.save(path, text)
+    return [path]

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
+from patchgen.core.library import archive, homes
+from patchgen.core.library.archive import Archive
 from patchgen.core.patch.limits import BLAS, EXIT, Limits
 from patchgen.core.wheel.check import configure
-from patchgen.core.wheel.check.client import Client, find_client
+from patchgen.core.wheel.check.advice import reason
 from patchgen.core.wheel.check.configure import Configuration
 from patchgen.core.wheel.check.environment import LockedEnvironment
 from patchgen.core.wheel.check.request import CheckRequest
 from patchgen.core.wheel.check.tools import Answer, Tools, uses_cuda
 from patchgen.errors import ToolError
+from patchgen.options import Options
 from patchgen.system import threads
 from patchgen.system.checks import Check
 from patchgen.system.interpreter import Interpreter
+from patchgen.system.paths import describe, native
 from patchgen.system.process import LIMIT
 
 CRASH = "crash-at-exit"
@@ -30,6 +35,24 @@ ACCEPTABLE = {
 _ALWAYS = ("setuptools", "wheel")
 _PROGRAMS = {"python", EXIT, "gcc", "gcc with CUDA", "cuda", "cmake", BLAS}
 _IF_LOCKED = "mkl"  # a library: a build can do without, and finds only that of its environment
+
+
+_MAKE = (
+    "make one with switchml-patch client build, name another place with --switchml-home, "
+    "or take the simulator: switchml-patch simulator install -o DIR"
+)
+
+
+@dataclass(frozen=True)
+class Client:
+    """The client library of SWITCHML_HOME."""
+
+    archive: Archive | None
+    """The archive; None where it cannot be used."""
+    headers: bool
+    """True where the home has them."""
+    problems: tuple[str, ...] = ()
+    """Problems of the home, and what to do about them, a line each."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +148,25 @@ def find_facts(request: CheckRequest, limit: float = LIMIT) -> Facts:
             ended.result()
         found: dict[str, Any] = {name: answer.result() for name, answer in running.items()}
     return Facts(request, **found)
+
+
+def find_client(options: Options) -> Client:
+    """Reads SWITCHML_HOME."""
+    path = archive.path(options.switchml_home)
+    header = f"{native(options.switchml_home)}/{homes.HEADER}"
+    wrong = []
+    if not os.path.isfile(header):
+        wrong.append(f"no {describe(header)}; {_MAKE}")
+    found = None
+    try:
+        found = archive.read(options.switchml_home)
+    except FileNotFoundError:
+        wrong.append(f"no {describe(path)}" + ("" if wrong else f"; {_MAKE}"))
+    except OSError as error:
+        wrong.append(f"{describe(path)}: {reason(error)}; it has to be a file that can be read")
+    except archive.ArchiveError as error:
+        wrong.append(f"{describe(path)}: {error.reason}; build the client library again")
+    return Client(found, os.path.isfile(header), tuple(wrong))
 
 
 def _ask_python(tools: Tools) -> Interpreter | ToolError | None:

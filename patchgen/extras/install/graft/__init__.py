@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Mapping
@@ -11,8 +12,9 @@ from patchgen.core.library import homes
 from patchgen.core.patch import pins
 from patchgen.core.patch.pins import Pin
 from patchgen.core.source.addresses import PYTORCH, SOURCE
-from patchgen.core.torch import Torch
-from patchgen.errors import file_errors
+from patchgen.core.torch import IMPORT_LIMIT, Torch
+from patchgen.core.verify.start import ALONE, RankJob, start_ranks
+from patchgen.errors import ToolError, file_errors
 from patchgen.extras.install import provenance
 from patchgen.extras.install.graft import cuda as cudas
 from patchgen.extras.install.graft import identity as identities
@@ -20,7 +22,7 @@ from patchgen.extras.install.graft import project
 from patchgen.extras.install.graft.identity import Identity, misfit, read
 from patchgen.extras.install.graft.installing import install, launching, place, uninstall
 from patchgen.extras.install.graft.sources import GraftOrigin, gather
-from patchgen.extras.install.graft.trying import attempt
+from patchgen.extras.install.payload import graft_trial
 from patchgen.options import Options
 from patchgen.system import files, native, outputs, statement
 from patchgen.system.native import Product
@@ -97,7 +99,7 @@ def compile_graft(request: GraftRequest) -> Compiled:
 
     def try_graft(library: str) -> None:
         _LOGGER.info("trying it: a process group in torch %s", torch.version)
-        attempt(library, torch, request.environ)
+        _attempt(library, torch, request.environ)
 
     product = native.get_or_build(
         native.Project(
@@ -109,6 +111,45 @@ def compile_graft(request: GraftRequest) -> Compiled:
         request.origin.cache, request.environ, try_graft,
     )  # fmt: skip
     return Compiled(made, pin, product)
+
+
+def _attempt(library: str, torch: Torch, environ: Mapping[str, str]) -> None:
+    """Loads the graft, imports torch, and sums in a group of one rank that uses Gloo.
+
+    Args:
+        library: the graft.
+        torch: that it was made for.
+        environ: of the process that loads it.
+
+    Raises:
+        ToolError: torch does not take the graft, or not its process group.
+    """
+    with files.scratch("try") as directory:
+        place(directory)
+        own = {
+            **{name: value for name, value in environ.items() if not name.startswith("GLOO_")},
+            **ALONE,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "SWITCHML_DISABLE": "1",
+            "SWITCHML_GRAFT": library,
+            "SWITCHML_REQUIRE": "1",
+        }
+        command = [torch.python, "-", os.path.join(directory, "store")]
+        with open(graft_trial.__file__, "rb") as file:
+            program = file.read()
+        job = RankJob(command, [own], [directory], [program], limit=IMPORT_LIMIT)
+        (ended,) = start_ranks(job).runs
+    if ended.how:
+        why = "".join(ended.last_lines(1)) or ended.how
+        raise ToolError(f"{torch.python} does not take the graft: {why}", reason=why)
+    mark = graft_trial.MARK.encode("ascii")
+    said = [line for line in ended.out.splitlines() if line.startswith(mark)]
+    group, value = json.loads(said[-1][len(mark) :])
+    if not group or value != [1.0, 1.0, 1.0]:
+        raise ToolError(
+            f"the torch in {torch.root} goes on using its own process group, though the graft is "
+            "loaded: its libraries were linked so that nothing can take their place (-Bsymbolic)"
+        )
 
 
 def build(request: GraftRequest, output: str) -> Identity:

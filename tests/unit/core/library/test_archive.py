@@ -10,7 +10,7 @@ from patchgen.core.library import archive
 from patchgen.core.library.archive import Archive, ArchiveError, Mark, examine
 from patchgen.core.library.homes import MODULE
 from patchgen.core.wheel.check import homes
-from patchgen.core.wheel.check.client import find_client
+from patchgen.core.wheel.check.facts import find_client
 from patchgen.options import resolve
 
 ENTRY = b"_ZN8switchml7Context11GetInstanceEv\0"

@@ -10,9 +10,8 @@ import pytest
 from patchgen.core.patch import pins
 from patchgen.core.wheel import env
 from patchgen.core.wheel.check import ACCEPTABLE, CheckRequest, link, programs, python
-from patchgen.core.wheel.check.client import Client
 from patchgen.core.wheel.check.environment import LockedEnvironment, find_environment
-from patchgen.core.wheel.check.facts import Facts
+from patchgen.core.wheel.check.facts import Client, Facts
 from patchgen.errors import ToolError
 from patchgen.options import resolve
 from patchgen.system.checks import Check

@@ -5,9 +5,8 @@ import pytest
 from patchgen.core.library.archive import Archive
 from patchgen.core.patch import pins
 from patchgen.core.wheel.check import CheckRequest, advice, link
-from patchgen.core.wheel.check.client import Client
 from patchgen.core.wheel.check.environment import LockedEnvironment
-from patchgen.core.wheel.check.facts import Facts
+from patchgen.core.wheel.check.facts import Client, Facts
 from patchgen.options import resolve
 from patchgen.system.checks import Check
 

@@ -18,10 +18,10 @@ from patchgen.core.library import config
 from patchgen.errors import OptionsError
 from patchgen.extras.train import command
 from patchgen.extras.train import result_text as telling
-from patchgen.extras.train.configs import choose_configs, describe_switch
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.results import RankReport, Result
-from patchgen.extras.train.setup import Access, Setup
+from patchgen.extras.train.setup import Access, Setup, describe_switch
+from patchgen.extras.train.start import choose_configs
 
 GROUP = (
     "process group of 2 ranks: allreduce(SUM, AVG) of float32, int32, bfloat16, float16 goes to "

@@ -1,19 +1,21 @@
-"""Client library of SwitchML, made again from its original."""
+"""Client library and simulator, made again from their records."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from patchgen.core.library import homes
 from patchgen.core.wheel.rebuild import Means, Original
 from patchgen.core.wheel.rebuild.needs import Need, Rebuildable, need_compiler
 from patchgen.errors import OptionsError
+from patchgen.extras.lab import simulator
 from patchgen.extras.lab.client import building, checkout, mends
 from patchgen.system import paths
 
 
-def read(original: Original, means: Means) -> Rebuildable:
+def read_client(original: Original, means: Means) -> Rebuildable:
     """Reads what `client build` gets from the command line.
 
     Raises:
@@ -46,3 +48,25 @@ def read(original: Original, means: Means) -> Rebuildable:
         return os.path.join(directory, homes.ARCHIVE)
 
     return Rebuildable((need_compiler(original, environ), Need("mends", {}, find_mends)), build)
+
+
+def read_simulator(original: Original, means: Means) -> Rebuildable:
+    """Reads what `simulator install` gets from the command line.
+
+    Raises:
+        OptionsError: the record has a value that cannot be used.
+    """
+    debug, environ = original.truth("request.debug"), means.make_environ(original)
+
+    def build(directory: str, _: str) -> str:
+        simulator.install(Path(directory), debug=debug, environ=environ)
+        return os.path.join(directory, homes.ARCHIVE)
+
+    source = {simulator.NAME: original.provenance.find_digest(simulator.NAME) or ""}
+    return Rebuildable(
+        (
+            need_compiler(original, environ),
+            Need("source", source, lambda: {simulator.NAME: simulator.digest_source()}),
+        ),
+        build,
+    )
