@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import click
 
 from patchgen.cli import params, path_types
-from patchgen.cli.console import Command, print_json, progress
-from patchgen.cli.params import json_option
+from patchgen.cli.console import Command, progress
 from patchgen.errors import file_errors
 from patchgen.system import files, interpreter
 
@@ -32,7 +31,6 @@ class _Request:
     epochs: int
     torch: str | None
     cache: str | None
-    as_json: bool
 
 
 @click.command(cls=Command)
@@ -67,7 +65,6 @@ class _Request:
     "python3]",
 )
 @params.cache_option
-@json_option
 @params.into(_Request)
 def demo(asked: _Request) -> None:
     """Trains a small network with stock Gloo and through SwitchML, and compares.
@@ -99,12 +96,9 @@ def demo(asked: _Request) -> None:
         outcome = run_demo(request)
         _LOGGER.info("drawing")
         picture.write(plot, outcome)
-    measured = demo_text.data(outcome, plot, request.script)
+    measured = json.dumps(demo_text.data(outcome, plot, request.script), indent=2)
     with file_errors():
-        files.replace(os.fsencode(data), (json.dumps(measured, indent=2) + "\n").encode())
-    if asked.as_json:
-        print_json(measured)
-        return
+        files.replace(os.fsencode(data), f"{measured}\n".encode())
     again = [_program(), "run", "--", near(request.python), near(request.script)]
     for line in demo_text.lines(outcome, near(plot), shlex.join(again)):
         click.echo(line)
