@@ -109,14 +109,13 @@ def accuracy(request: _Request) -> None:
     from patchgen.system import extras  # few commands need them
 
     extras.require({"numpy": "numpy"})
-    from patchgen.extras.accuracy import report  # imports numpy
-    from patchgen.extras.accuracy.measure import measure
+    from patchgen.extras.accuracy import measure  # imports numpy
 
     tensors = request.read()
     with progress():
-        measured = measure(tensors, request.methods(tensors.workers))
+        measured = measure.measure(tensors, request.methods(tensors.workers))
     if request.as_json:
-        print_json(report.data(tensors, measured))
+        print_json(measure.data(tensors, measured))
     else:
-        for line in report.lines(tensors, measured):
+        for line in measure.lines(tensors, measured):
             click.echo(line)

@@ -1,19 +1,26 @@
-"""Sums tensors in several ways, and keeps how far each is from the exact sums."""
+"""Tensors summed in several ways: how far each is from the exact sums, as lines and as data."""
 
 from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from patchgen.extras.accuracy.deviation import Deviation, exact_sum
+from patchgen.extras.accuracy.fixed_point import may_overflow
 from patchgen.extras.accuracy.methods import Method, limit
 from patchgen.extras.accuracy.tensors import Tensors
+from patchgen.system import tables
 from patchgen.system.progress import log_count
 
 _LOGGER = logging.getLogger(__name__)
 _LONG = 2**28  # values of all workers: beyond, it is shown how many are done
+_HEADER = (
+    *("summed by", "bits/elem", "sent/elem", "max error", "RMS error"),
+    *("relative", "SNR dB", "to 0", "inf/NaN"),
+)
 
 
 @dataclass(frozen=True)
@@ -40,3 +47,63 @@ def measure(tensors: Tensors, methods: Sequence[Method]) -> list[Measured]:
                 log_count(_LOGGER, block.end, tensors.numel)
         measured.append(Measured(method, deviation))
     return measured
+
+
+def lines(tensors: Tensors, measured: Sequence[Measured]) -> Iterator[str]:
+    """Lines for people: a table, and notes below it."""
+    yield f"{tensors.numel} elements on {tensors.workers} workers: {tensors.origin}"
+    yield ""
+    yield from tables.lines(_HEADER, [_row(one) for one in measured])
+    undefined = measured[0].deviation.undefined
+    if undefined:
+        yield f"{undefined} elements are inf or NaN on some worker; they count nowhere above"
+    if may_overflow(tensors.workers):
+        yield (
+            f"the real client library may overflow with {tensors.workers} workers, so a group of "
+            "that size stays with Gloo"
+        )
+
+
+def _row(one: Measured) -> list[str]:
+    found = one.deviation
+    return [
+        one.method.name,
+        f"{one.method.bits:.2f}",
+        f"{one.method.sent:.2f}",
+        _figure(found.largest),
+        _figure(found.rms),
+        "-" if found.relative is None else _figure(found.relative),
+        "-" if found.decibel is None else f"{found.decibel:.1f}",
+        str(found.zeroed),
+        str(found.lost),
+    ]
+
+
+def _figure(value: float) -> str:
+    return f"{value:.2e}" if value else "0"
+
+
+def data(tensors: Tensors, measured: Sequence[Measured]) -> dict[str, Any]:
+    """Plain data for scripts; None where a ratio has no value."""
+    return {
+        "values": tensors.origin,
+        "workers": tensors.workers,
+        "numel": tensors.numel,
+        "undefined": measured[0].deviation.undefined,
+        "may_overflow": may_overflow(tensors.workers),
+        "methods": [
+            {
+                "name": one.method.name,
+                "settings": dict(vars(one.method)),
+                "bits_per_element": one.method.bits,
+                "sent_per_element": one.method.sent,
+                "max_error": one.deviation.largest,
+                "rms_error": one.deviation.rms,
+                "relative_error": one.deviation.relative,
+                "snr_db": one.deviation.decibel,
+                "to_zero": one.deviation.zeroed,
+                "not_finite": one.deviation.lost,
+            }
+            for one in measured
+        ],
+    }

@@ -42,13 +42,13 @@ _LOOPBACK = "127.0.0.1"
 class Faults:
     """Faults that the switch injects, in both directions."""
 
-    loss: float = 0.0
+    loss: float | None = None
     """Share of packets that are lost."""
-    duplicate: float = 0.0
+    duplicate: float | None = None
     """Share of packets that are delivered twice."""
-    reorder: float = 0.0
+    reorder: float | None = None
     """Share of packets that are delivered after later ones."""
-    delay: float = 0.0
+    delay: float | None = None
     """Milliseconds that each packet is held."""
     seed: int | None = None
     """Seed of the choice; None: another in each run."""
@@ -60,11 +60,9 @@ class Faults:
     @property
     def arguments(self) -> list[str]:
         """Arguments of the switch."""
-        shares = {"loss": self.loss, "duplicate": self.duplicate, "reorder": self.reorder}
-        given = {name: value for name, value in {**shares, "delay": self.delay}.items() if value}
-        numbers = {"seed": self.seed, "lose-from": self.lose_from, "lose-to": self.lose_to}
-        given.update({name: value for name, value in numbers.items() if value is not None})
-        return [word for name, value in given.items() for word in (f"--{name}", repr(value))]
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        pairs = [(f"--{name.replace('_', '-')}", repr(value)) for name, value in given.items()]
+        return [word for pair in pairs for word in pair]
 
 
 @dataclass
@@ -121,15 +119,13 @@ def running(switch: str, workers: int, faults: Faults) -> Iterator[Lab]:
 
     Args:
         switch: path of the program.
-        workers: ranks; 0 where it is not known: as many as there is room for.
+        workers: ranks, `MOST` at most; 0 where it is not known: as many as there is room for.
         faults: faults that it injects.
 
     Raises:
-        OptionsError: there is no room for so many.
+        OptionsError: there is no directory whose path DPDK takes.
         ToolError: it does not start.
     """
-    if workers > MOST:
-        raise OptionsError(f"{workers} ranks: the switch has room for {MOST}; take fewer")
     with _directory() as directory:
         counters = os.path.join(directory, "counters.json")
         command = [switch, "--listen", f"{_LOOPBACK}:0", "--json", counters, *faults.arguments]

@@ -13,7 +13,7 @@ from patchgen.core.wheel import compare, place
 from patchgen.core.wheel.compare import Aspect, Difference
 from patchgen.core.wheel.rebuild import needs
 from patchgen.core.wheel.rebuild.means import Means
-from patchgen.core.wheel.rebuild.needs import Need, Reader, Rebuildable
+from patchgen.core.wheel.rebuild.needs import Reader
 from patchgen.core.wheel.rebuild.original import LIBRARIES, Original, find
 from patchgen.errors import OptionsError, file_errors
 from patchgen.system import files, outputs, statement
@@ -21,18 +21,7 @@ from patchgen.system.checks import Check
 from patchgen.system.native import cache as caches
 from patchgen.system.statement import Provenance
 
-__all__ = [
-    "Means",
-    "Need",
-    "Original",
-    "Reader",
-    "Rebuildable",
-    "Rebuilt",
-    "check_output",
-    "find",
-    "find_lacks",
-    "rebuild",
-]  # fmt: skip
+__all__ = ["Means", "Original", "Reader", "check_output", "find", "find_lacks", "rebuild"]
 
 ATTESTATION = ".reproduced.json"
 _PREDICATE = f"{statement.BUILDER}:reproduced:v1"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.waiting import ENOUGH, has_ended
 
-from patchgen.errors import OptionsError, ToolError
+from patchgen.errors import ToolError
 from patchgen.extras.lab import lab
 from patchgen.extras.lab.switch import counters
 
@@ -64,14 +64,6 @@ def test_a_number_of_ranks_that_is_not_known(tmp_path: Path) -> None:
     with lab.running(program(tmp_path, SERVER), 0, lab.Faults()) as running:
         pass
     assert running.counters["arguments"].count("--port") == lab.MOST
-
-
-def test_too_many_ranks() -> None:
-    with (
-        pytest.raises(OptionsError, match="33 ranks: the switch has room for 32"),
-        lab.running("none", 33, lab.Faults()),
-    ):
-        raise AssertionError
 
 
 def test_a_switch_that_ends_before_the_ranks(tmp_path: Path) -> None:
