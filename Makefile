@@ -78,6 +78,10 @@ verify: $(VENV)/build ## Verify the wheels in BUILDDIR with the interpreter of W
 	@for wheel in $(BUILDDIR)/torch-*.whl; do \
 	  $(BIN)/switchml-patch verify "$$wheel" --python $(WORK)/env/bin/python || exit; done
 
+.PHONY: image
+image: ## Build an image with what the wheel is built with; ARGS are more options of the engine
+	@ci/image $(ARGS)
+
 .PHONY: packages
 packages: ## Install the system packages that the tests need (Debian, as root)
 	@ci/packages
