@@ -111,6 +111,10 @@ test-pythons: $(VENV)/dev ## Run the unit tests on each supported Python that is
 test-rebuild: packages $(VENV)/dev ## Compile again as another user, without namespaces, with caches
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-rebuild
 
+.PHONY: test-image
+test-image: packages $(VENV)/dev ## Test the image with buildah, on a Debian 11 of debootstrap; as root
+	@PATH="$(abspath $(BIN)):$$PATH" ci/test-image
+
 .PHONY: test-cluster
 test-cluster: packages $(VENV)/dev ## Test with SLURM, MPI and torchrun over two hosts; as root
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-cluster
