@@ -79,7 +79,7 @@ verify: $(VENV)/build ## Verify the wheels in BUILDDIR with the interpreter of W
 	  $(BIN)/switchml-patch verify "$$wheel" --python $(WORK)/env/bin/python || exit; done
 
 .PHONY: image
-image: ## Build an image with what the wheel is built with; ARGS are more options of the engine
+image: ## Build an image that can build the wheel; ARGS are more options of the engine
 	@ci/image $(ARGS)
 
 .PHONY: packages
