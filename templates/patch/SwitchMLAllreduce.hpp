@@ -59,6 +59,7 @@ struct Transfer {
 struct Ring {
   std::function<Transfer(unsigned channel, const void* data, std::size_t bytes)> send;
   std::function<Transfer(unsigned channel, void* data, std::size_t bytes)> receive;
+  std::function<void()> close{};  // the connections, whatever is under way, if it is set
 };
 
 /// The process group's Store. `get` waits for `key`, and throws when it does not appear within
@@ -123,32 +124,29 @@ std::vector<const void*> keysOf(const std::vector<std::shared_ptr<Context>>& con
   return keys;
 }
 
-/// Ring over the connections that Gloo's context has.
+/// Ring over the connections of a Gloo context that nothing else uses: where a message is late Gloo
+/// closes all of them, and one that was aborted holds up those behind it.
 template <typename Context>
-auto ringOf(std::shared_ptr<Context> context, int rank, int size)
-    -> decltype(context->createUnboundBuffer(nullptr, 0), Ring()) {
-  // The slots of torch's own messages begin with another byte.
-  const auto slotOf = [](unsigned channel) {
-    return std::uint64_t{0x5A} << 56U | std::uint64_t{channel} << 24U;
-  };
+Ring ringOf(const std::shared_ptr<Context>& context, int rank, int size) {
   using Buffer = typename std::decay<decltype(*context->createUnboundBuffer(nullptr, 0))>::type;
   Ring ring;
   ring.send = [=](unsigned channel, const void* data, std::size_t bytes) {
     std::shared_ptr<Buffer> buffer = context->createUnboundBuffer(const_cast<void*>(data), bytes);
-    buffer->send((rank + 1) % size, slotOf(channel));
+    buffer->send((rank + 1) % size, channel);
     return Transfer{[buffer](std::chrono::milliseconds limit) { return buffer->waitSend(limit); },
                     [buffer] { buffer->abortWaitSend(); }};
   };
   ring.receive = [=](unsigned channel, void* data, std::size_t bytes) {
     std::shared_ptr<Buffer> buffer = context->createUnboundBuffer(data, bytes);
-    buffer->recv((rank + size - 1) % size, slotOf(channel));
+    buffer->recv((rank + size - 1) % size, channel);
     return Transfer{[buffer](std::chrono::milliseconds limit) { return buffer->waitRecv(limit); },
                     [buffer] { buffer->abortWaitRecv(); }};
   };
+  ring.close = [context] { context->closeConnections(); };
   return ring;
 }
 
-/// `connect`: makes the ring of the ranks, where that is not over the contexts.
+/// `connect`: makes the ring of the ranks.
 template <typename Store, typename Context>
 void join(Store& store, const std::vector<std::shared_ptr<Context>>& contexts, int rank, int size,
           std::chrono::milliseconds timeout, std::function<Ring()> connect) {
@@ -164,13 +162,6 @@ void join(Store& store, const std::vector<std::shared_ptr<Context>>& contexts, i
   exchange.has = [&store](const char* key) { return store.check({key}); };
   exchange.remove = [&store](const char* key) { store.deleteKey(key); };
   join(keysOf(contexts), rank, size, timeout, exchange);
-}
-
-template <typename Store, typename Context>
-void join(Store& store, const std::vector<std::shared_ptr<Context>>& contexts, int rank, int size,
-          std::chrono::milliseconds timeout) {
-  join(store, contexts, rank, size, timeout,
-       [&contexts, rank, size] { return ringOf(contexts.at(0), rank, size); });
 }
 
 template <typename Context>

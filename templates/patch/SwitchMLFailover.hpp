@@ -231,6 +231,9 @@ class Failover {
   void close(const std::string& why) noexcept {
     finish(why, "");
     hearing_.abort();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    left_ = true;
+    changed_.notify_all();
   }
 
   /// Closes it, and lets go of the connections.
@@ -412,10 +415,15 @@ class Failover {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
       changed_.wait(lock, [this] {
-        return state_ == State::kClosed ||
+        return (state_ == State::kClosed && !finishes_) ||
                (state_ == State::kSuspended && warned_ && (news_ || !missed_.empty()));
       });
       if (state_ == State::kClosed) {
+        // Gloo's thread spins on the rest of a message that was aborted.
+        if (!changed_.wait_for(lock, kPassedOn, [this] { return left_; }) && ring_.close) {
+          lock.unlock();
+          ring_.close();
+        }
         return;
       }
       const auto missed = std::exchange(missed_, {});
@@ -579,6 +587,7 @@ class Failover {
   std::unique_ptr<const Warning> news_;  // of the rank before, from which this has yet to recover
   std::string missed_;                   // why no more come
   bool finishes_ = false;
+  bool left_ = false;
   std::string why_;
   std::array<Slot, kWindow + kResults> slots_;
   std::uint64_t admitted_ = 0;

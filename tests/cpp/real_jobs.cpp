@@ -112,7 +112,7 @@ bool Ended(switchml::Job& job, double limit) {
   const auto deadline = Clock::now() + std::chrono::duration<double>(limit);
   while (job.GetJobStatus() != switchml::JobStatus::FINISHED) {
     if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return true;
 }

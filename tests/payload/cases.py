@@ -673,15 +673,20 @@ def late(switchml, victim):
     return tell(failing_allreduce(switchml))
 
 
-def tardy(switchml, victim, seconds, more=0, pages=""):
+def tardy(switchml, victim, seconds, more=0, pages="", *, impatient=False):
     """A rank is later than the others wait for it. Then the ranks have gone on over Gloo.
 
     Args:
+        impatient: a receive of ours has been late before, so Gloo has closed its connections.
         more: sums after which they have returned. Then as many again, whose packets are counted.
         pages: directory of the ranks' metrics, of which the result has this rank's of that time.
     """
     start()
     allreduce_and_check(1000, torch.float32)
+    if impatient:
+        receive = dist.irecv(torch.ones(1), (RANK + 1) % WORLD)
+        assert raised(receive.wait, dt.timedelta(seconds=1))
+        assert raised(dist.barrier)
     if victim == RANK:
         time.sleep(seconds)
     for seed in range(3):
@@ -693,13 +698,14 @@ def tardy(switchml, victim, seconds, more=0, pages=""):
     for seed in range(more):
         allreduce_and_check(1000, torch.float32, seed)
     after = switchml.report()["packets"]
-    dist.barrier()
+    if not impatient:
+        dist.barrier()
     packets = {name: after[name] - before[name] for name in after}
     return dict(finish(switchml), packets=packets, page=page)
 
 
-def halves(switchml, victim, numel):
-    """The ranks go on over Gloo, and one is killed while its messages are half done."""
+def halves(switchml, victim, numel, command):
+    """The ranks go on over Gloo, and one ends or stops while its messages are half done."""
     start()
     allreduce_and_check(1000, torch.float32)
     if victim == RANK:
@@ -707,10 +713,18 @@ def halves(switchml, victim, numel):
     allreduce_and_check(1000, torch.int32)
     tensors = [torch.ones(numel) for _ in range(20)]
     if victim == RANK:
-        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        breaking = subprocess.Popen(["sh", "-c", f"sleep 0.5; {command}"])
     begun = time.monotonic()
     why = next(filter(None, (raised(dist.all_reduce, tensor) for tensor in tensors)), None)
-    return finish(switchml, why=why, elapsed=time.monotonic() - begun)
+    elapsed = time.monotonic() - begun
+    if "CONT" in command:
+        tell(breaking.wait()) if victim == RANK else wait_for(victim)
+        check_same(torch.ones(1000))
+        time.sleep(3)
+        begun = time.process_time()
+        time.sleep(2)
+        assert BACKEND == "switchml" or time.process_time() - begun < 1, "a thread of Gloo spins"
+    return finish(switchml, why=why, elapsed=elapsed)
 
 
 def page_over_gloo(directory, calls):

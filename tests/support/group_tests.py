@@ -225,13 +225,22 @@ class GroupTests:
         check_rank_killed(launch, 1, SWITCHML_FAILOVER="1")
 
     @staticmethod
-    @pytest.mark.parametrize("world", [2, 3])
-    def test_rank_killed_in_a_message(launch: Launcher, world: int) -> None:
-        """Gloo tells nobody of it, yet nobody waits until a time is over."""
+    @pytest.mark.parametrize(
+        ("world", "command", "timeout"),
+        [
+            (2, "kill -KILL $PPID", 60),
+            (3, "kill -KILL $PPID", 60),
+            (2, "kill -STOP $PPID; sleep 12; kill -CONT $PPID", 4),
+        ],
+    )
+    def test_rank_in_a_message(launch: Launcher, world: int, command: str, timeout: int) -> None:
+        """Gloo tells nobody of it, yet nobody waits until a time is over; Gloo goes on."""
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
         env |= {"SWITCHML_CHUNK_NUMEL": str(LARGE)}
-        arguments = {"victim": 1, "numel": LARGE}
-        ranks = launch("halves", world, arguments=arguments, env=env, timeout=60)
+        arguments = {"victim": 1, "numel": LARGE, "command": command}
+        ranks = launch("halves", world, arguments=arguments, env=env, timeout=timeout)
+        if "CONT" in command:
+            results(ranks)
         for rank in (*ranks[:1], *ranks[2:]):
             assert "the ranks cannot go on over Gloo: rank 1 is gone" in rank.result["why"]
             assert rank.result["elapsed"] < 40
@@ -260,10 +269,12 @@ class GroupTests:
         assert "rank 1: SWITCHML_MIN_NUMEL=auto where rank 0 has 1\n" in ranks[0].err
 
     @staticmethod
-    def test_rank_that_is_late_with_failover(launch: Launcher) -> None:
-        """The ranks go on over Gloo, though nothing is broken."""
+    @pytest.mark.parametrize("impatient", [False, True])
+    def test_rank_that_is_late_with_failover(launch: Launcher, *, impatient: bool) -> None:
+        """The ranks go on over Gloo, though nothing is broken, or all connections of the user's."""
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
-        ranks = launch("tardy", 2, arguments={"victim": 1, "seconds": 3}, env=env)
+        arguments = {"victim": 1, "seconds": 3, "impatient": impatient}
+        ranks = launch("tardy", 2, arguments=arguments, env=env)
         for result in results(ranks):
             over = result["report"]["failover"]
             assert result["report"]["failure"] == ""
