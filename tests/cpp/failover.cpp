@@ -1110,7 +1110,9 @@ int main(int argc, char** argv) {
   if (what == "states") {
     prepareBehindTheRing();
     visitStates(2, 4);
-    visitStates(3, 3);
+    if (argv[2] == std::string("3")) {
+      visitStates(3, 3);
+    }
   } else if (what == "window") {
     keepWindow();
   } else if (what == "moments") {
@@ -1149,7 +1151,7 @@ int main(int argc, char** argv) {
     giveUpSum();
     endEarly();
   } else {
-    check(false, "usage: failover states|window|moments SEEDS|returns SEEDS|gone");
+    check(false, "usage: failover states RANKS|window|moments SEEDS|returns SEEDS|gone");
   }
   std::puts("ok");
   return 0;
