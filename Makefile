@@ -78,6 +78,10 @@ verify: $(VENV)/build ## Verify the wheels in BUILDDIR with the interpreter of W
 	@for wheel in $(BUILDDIR)/torch-*.whl; do \
 	  $(BIN)/switchml-patch verify "$$wheel" --python $(WORK)/env/bin/python || exit; done
 
+.PHONY: image
+image: ## Build an image that can build the wheel; ARGS are more options of the engine
+	@ci/image $(ARGS)
+
 .PHONY: packages
 packages: ## Install the system packages that the tests need (Debian, as root)
 	@ci/packages
@@ -106,6 +110,10 @@ test-pythons: $(VENV)/dev ## Run the unit tests on each supported Python that is
 .PHONY: test-rebuild
 test-rebuild: packages $(VENV)/dev ## Compile again as another user, without namespaces, with caches
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-rebuild
+
+.PHONY: test-image
+test-image: packages $(VENV)/dev ## Test the image with buildah, on a Debian 11 of debootstrap; as root
+	@PATH="$(abspath $(BIN)):$$PATH" ci/test-image
 
 .PHONY: test-cluster
 test-cluster: packages $(VENV)/dev ## Test with SLURM, MPI and torchrun over two hosts; as root

@@ -47,6 +47,7 @@ TARGETS = {
         "SWITCHML_TEST_CLUSTER",
         "needs SLURM, Open MPI and two hosts: make test-cluster makes them",
     ),
+    "image": ("SWITCHML_TEST_IMAGE", "needs buildah and a Debian 11: make test-image makes it"),
     "rebuild": ("SWITCHML_TEST_REBUILD", "compiles for a minute: make test-rebuild runs it"),
 }
 """Marks of tests that `make test` leaves out: the variable that is set by their target, and why."""

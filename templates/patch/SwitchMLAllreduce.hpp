@@ -59,7 +59,7 @@ struct Transfer {
 struct Ring {
   std::function<Transfer(unsigned channel, const void* data, std::size_t bytes)> send;
   std::function<Transfer(unsigned channel, void* data, std::size_t bytes)> receive;
-  std::function<void()> close{};  // the connections, whatever is under way, if it is set
+  std::function<void()> close{};  // ends all connections at once; may be empty
 };
 
 /// The process group's Store. `get` waits for `key`, and throws when it does not appear within

@@ -237,8 +237,22 @@ class RingCollectives {
     if (out.bytes != 0) {
       out_.passage.begin([&] { return ring_.send(channel_, out.data, out.bytes); });
     }
-    await(in_, before(), end);
+    try {
+      await(in_, before(), end);
+    } catch (const std::exception&) {
+      finishSending();
+      throw;
+    }
     await(out_, next(), end);
+  }
+
+  /// Gloo sends nothing to a rank after a message that was ended half-way, so the next rank would
+  /// not hear why this one is gone.
+  void finishSending() noexcept {
+    try {
+      await(out_, next(), Clock::now() + kPassedOn);
+    } catch (const std::exception&) {  // that rank is gone as well
+    }
   }
 
   /// Waits for the message to or from a rank.

@@ -27,6 +27,8 @@ namespace {
 using std::chrono::milliseconds;
 using switchml_torch::Element;
 using switchml_torch::Failover;
+using switchml_torch::Ring;
+using switchml_torch::Transfer;
 using wires::check;
 using wires::Wires;
 
@@ -997,6 +999,27 @@ void endInMessage() {
   closing.join();
 }
 
+/// A rank whose neighbour has gone sends the rest of its message before it says so.
+void loseInMessage() {
+  std::atomic<bool> sent{false};
+  Ring wires;
+  wires.send = [&sent](unsigned /*channel*/, const void* /*data*/, std::size_t /*bytes*/) {
+    return Transfer{[&sent](milliseconds /*limit*/) {
+                      std::this_thread::sleep_for(milliseconds(20));
+                      return sent = true;
+                    },
+                    [] {}};
+  };
+  wires.receive = [](unsigned /*channel*/, void* /*data*/, std::size_t /*bytes*/) {
+    return Transfer{[](milliseconds /*limit*/) -> bool { throw std::runtime_error("closed"); },
+                    [] {}};
+  };
+  switchml_torch::RingCollectives ring(wires, switchml_torch::kRecoveries, 0, 3);
+  const auto error = raised([&] { ring.gather(7, kLimit); });
+  check(error == "rank 2 is gone (closed)", error);
+  check(sent, "the message to the next rank is sent");
+}
+
 /// A rank that ends with its last message spoils no message of the others: neither that message,
 /// which is looked at late, nor the one that passes it on.
 void endAfterLastMessage() {
@@ -1146,6 +1169,7 @@ int main(int argc, char** argv) {
       one.join();
     }
     endInMessage();
+    loseInMessage();
     endAfterLastMessage();
     abortGroup();
     giveUpSum();

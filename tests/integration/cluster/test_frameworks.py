@@ -1,4 +1,4 @@
-"""Trainings of Accelerate and Lightning by `run`, and of Ray over two hosts."""
+"""Trainings that use Gloo: of Accelerate, Lightning, transformers and FSDP2; and of Ray."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import contextlib
 import json
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from support import cluster
+from support import cluster, metrics
 from support.hosts import INTERFACE
 from support.pages import ROOT, blocks
 from support.serving import serving
@@ -27,19 +26,23 @@ PROGRAMS = REPOSITORY / "tests" / "payload"
 STEPS = 16 * 4 // 4  # of each rank: batches, epochs, and ranks that share a data set
 
 
-@pytest.mark.parametrize("framework", ["accelerate", "lightning"])
+@pytest.mark.parametrize("framework", ["accelerate", "lightning", "transformers", "fsdp"])
 def test_an_ordinary_training_delegates(
-    frameworks: Path, plugin: Plugin, tmp_path: Path, framework: str
+    frameworks: Path, plugin: Plugin, cache: Path, tmp_path: Path, framework: str
 ) -> None:
+    config, counted = tmp_path / "switchml.cfg", tmp_path / "metrics"
+    counted.mkdir()
     env = cluster.environment(
-        TMPDIR=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"),
-        PYTHONPATH=str(plugin.package.parent),
+        SWITCHML_CONFIG=str(config), SWITCHML_FOR_GLOO="1", SWITCHML_METRICS=str(counted),
+        PYTHONPATH=str(plugin.package.parent), GLOO_SOCKET_IFNAME="lo",
     )  # fmt: skip
-    run = [sys.executable, "-m", "patchgen", "run", "--workers=4", "--require", "--report=report"]
-    done = subprocess.run(
-        [*run, "--", frameworks, PROGRAMS / f"{framework}_train.py", tmp_path],
-        cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=ENOUGH,
-    )  # fmt: skip
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"]
+    with serving(cache, tmp_path / "counters", 4) as switch:
+        config.write_text(compose_simulated(aggregator=switch.address))
+        done = subprocess.run(
+            [frameworks, *torchrun, PROGRAMS / f"{framework}_train.py", tmp_path],
+            cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=ENOUGH,
+        )  # fmt: skip
     assert done.returncode == 0, done.stderr
     ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(4)]
     for rank in ranks:
@@ -47,9 +50,11 @@ def test_an_ordinary_training_delegates(
         assert rank["losses"][-1] < rank["losses"][0] / 2
         assert rank["size"] == 4
         assert len(rank["losses"]) == STEPS
-    for told in json.loads((tmp_path / "report").read_text())["ranks"]:
-        assert told["report"]["calls"] >= STEPS
-        assert told["report"]["fallbacks"]["group"] == 0
+    told = metrics.read(counted)
+    assert len(told) == 4
+    for one in told:
+        assert one.value("switchml_allreduces_total") >= STEPS
+        assert one.value("switchml_gloo_allreduces_total", reason="group") == 0
 
 
 @contextlib.contextmanager

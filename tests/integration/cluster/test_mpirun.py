@@ -26,8 +26,8 @@ def test_mpirun_in_a_job_of_slurm(
     config, script = tmp_path / "switchml.cfg", tmp_path / "script"
     first = nodes.hosts[0]
     env = cluster.environment(
-        SWITCHML_CONFIG=str(config), GLOO_SOCKET_IFNAME=INTERFACE, MASTER_PORT="29500",
-        OMPI_MCA_btl="^openib", **mpirun.ROOT,
+        SWITCHML_CONFIG=str(config), SWITCHML_FOR_GLOO="1", GLOO_SOCKET_IFNAME=INTERFACE,
+        MASTER_PORT="29500", OMPI_MCA_btl="^openib", **mpirun.ROOT,
     )  # fmt: skip
     command = ["mpirun", "-np", "4", plugin.python, cluster.PROGRAM, tmp_path]
     script.write_text(f"#!/bin/sh\n{shlex.join(map(str, command))}\n")
@@ -47,8 +47,8 @@ def test_mpiexec_of_mpich(
     """The rank, the size and the same on the host are what Hydra says."""
     config, (first, second) = tmp_path / "switchml.cfg", two_hosts
     env = cluster.environment(
-        SWITCHML_CONFIG=str(config), GLOO_SOCKET_IFNAME=INTERFACE, MASTER_PORT="29500",
-        MASTER_ADDR=first.address,
+        SWITCHML_CONFIG=str(config), SWITCHML_FOR_GLOO="1", GLOO_SOCKET_IFNAME=INTERFACE,
+        MASTER_ADDR=first.address, MASTER_PORT="29500",
     )  # fmt: skip
     agent = mpirun.make_agent(second, tmp_path)
     command = ["mpiexec.hydra", "-n", "4", "-ppn", "2", "-hosts", f"{first.name},{second.name}"]

@@ -16,14 +16,25 @@ from support import cluster, mpirun, slurm
 from support.page_hosts import ADDRESSES, INTERFACE, PageHosts, make_environment, own_blocks
 from support.pages import Block
 from support.torch import Plugin
+from support.waiting import until
 
 OWN = own_blocks(__file__)
 RANKS, EACH = 4, 2
+# Training whose first attempt does not end.
+INTERRUPTED = """\
+import os, pathlib, runpy, time
+if "SLURM_RESTART_COUNT" not in os.environ:
+    pathlib.Path("waiting-" + os.environ["SLURM_PROCID"]).touch()
+    time.sleep(600)
+runpy.run_path("training.py", run_name="__main__")
+"""
 
 
 def program(block: Block) -> str:
     """Program that a block starts, with the command where it is the tool."""
     words = block.commands[-1].split()
+    if "#SBATCH" in block.text:
+        return "sbatch"
     return " ".join(words[: 2 if words[0] == "switchml-patch" else 1])
 
 
@@ -43,6 +54,26 @@ def run_in_slurm(site: Site, block: Block, directory: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def run_as_batch_job(site: Site, block: Block, directory: Path) -> None:
+    """The job is told that its time ends, waits in the queue, and trains when it is back."""
+    (directory / "train.py").rename(directory / "training.py")
+    (directory / "train.py").write_text(INTERRUPTED)
+    (directory / "train.sh").write_text(block.text)
+
+    def run(*command: str) -> str:
+        done = site.nodes.run(*command, cwd=directory, env=site.env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    job = run("sbatch", "--parsable", "--time=10", "--output=output", "train.sh").strip()
+    until(lambda: len([*directory.glob("waiting-*")]) == RANKS)
+    run("scancel", "--batch", "--signal=USR1", job)
+    until(lambda: "Restarts=1 " in run("scontrol", "show", "job", job))
+    until(lambda: "JobState=PENDING" in run("scontrol", "show", "job", job))
+    run("scontrol", "update", f"JobId={job}", "StartTime=now")
+    until(lambda: "JobState=COMPLETED" in run("scontrol", "show", "job", job))
+
+
 def run_by_mpirun(site: Site, block: Block, directory: Path) -> None:
     """Here, no ssh leads to the other host, and the user is root."""
     agent = mpirun.make_agent(site.hosts[1], directory)
@@ -53,6 +84,7 @@ def run_by_mpirun(site: Site, block: Block, directory: Path) -> None:
 STARTERS: Mapping[str, Callable[[Site, Block, Path], None]] = {
     "torchrun": run_on_each,
     "srun": run_in_slurm,
+    "sbatch": run_as_batch_job,
     "mpirun": run_by_mpirun,
 }
 SWITCH = "switchml-patch simulator"

@@ -32,7 +32,9 @@ def test_ranks_of_torchrun_delegate(
 ) -> None:
     """The first host is zeus, and the second apollo, which c10d numbers first."""
     config = tmp_path / "switchml.cfg"
-    env = cluster.environment(SWITCHML_CONFIG=str(config), GLOO_SOCKET_IFNAME="cable")
+    env = cluster.environment(
+        SWITCHML_CONFIG=str(config), SWITCHML_FOR_GLOO="1", GLOO_SOCKET_IFNAME="cable"
+    )
     first = two_hosts[0]
     hosts = list(enumerate(two_hosts))
     with serving(cache, tmp_path / "counters", 4, *first.command(), host=first.address) as switch:

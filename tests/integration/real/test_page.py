@@ -31,7 +31,10 @@ def test_a_switch_on_a_machine_of_its_own(env: dict[str, str], home: Path, tmp_p
     config = tmp_path / "switchml.cfg"
     values = dict(line.split(" = ", 1) for line in CONFIG.splitlines())
     config.write_text(with_values((home / "switchml.cfg").read_text(), values))
-    env = {**env, "SWITCHML_CONFIG": str(config), "GLOO_SOCKET_IFNAME": INTERFACE}
+    env = {
+        **env, "SWITCHML_CONFIG": str(config), "SWITCHML_FOR_GLOO": "1",
+        "GLOO_SOCKET_IFNAME": INTERFACE,
+    }  # fmt: skip
     with joined(INTERFACE, [*addresses.values()]) as sites:
         hosts = cluster.give_names(sites, addresses, tmp_path)
         page = PageHosts(hosts[:2], env)
