@@ -24,6 +24,9 @@
 /// the order of the jobs. They take one step after another, and each is begun when all ranks have
 /// ended the one before: the context has stopped; it starts anew; a pattern is summed rightly.
 /// Where a rank cannot, all go on over the ring until the next try.
+///
+/// tests/support/failover_model.py, return_model.py and warning_model.py search all states of two
+/// and three ranks.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // Failover with a library, and connections of the ranks, that are made up. `states`: each state of
-// the ranks in which a failure can find them. `window`: jobs under way. `moments`: threads, and a
-// library that dies at a random moment. `returns`: one that is started again, and dies again.
-// `gone`: a rank ends with the library, or later.
+// the ranks in which a failure can find them, as in tests/support/failover_model.py. `window`: jobs
+// under way. `moments`: threads, and a library that dies at a random moment. `returns`: one that is
+// started again, and dies again. `gone`: a rank ends with the library, or later.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>

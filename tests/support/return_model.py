@@ -1,0 +1,215 @@
+"""A model of return: ranks that go over Gloo try their switch again, in the middle of their jobs.
+
+A rank does its jobs with the library or, after a failure, over Gloo with all others. At a job that
+it derives from the failure it takes three steps with all others, each of which ends when all have
+taken it: its context has stopped, it starts anew, the sums of a pattern are right. If every rank
+has passed them, all use the library again from that job on, in a session of its own. Any session
+may fail at any moment, any context may refuse to start, and a context stops some time after its
+failure.
+
+What the ranks do over Gloo is one operation of all at a time, so ranks that are not at the same one
+mix what they send. The state is explored whole, so what is shown holds for every order of events.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from support.states import visit
+
+LIBRARY, SUSPENDED, GLOO = "library", "suspended", "gloo"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Sizes of the model, and what its ranks agree on."""
+
+    ranks: int = 2
+    jobs: int = 4
+    window: int = 2
+    failures: int = 2
+    """Sessions that fail."""
+    tried: tuple[int, ...] = (1, 2)
+    """Jobs after a failure at which the ranks try to return."""
+    counts_from_all: bool = True
+    """True where jobs are counted from the first one that no rank has finished."""
+    waits_for_stop: bool = True
+    """True where no context starts before those of all ranks have stopped."""
+    waits_for_sums: bool = True
+    """True where no rank tries before its callers have the sums of all earlier jobs."""
+    agrees: bool = True
+    """True where a rank returns only if all can."""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Rank of the model."""
+
+    mode: str = LIBRARY
+    session: int = 0
+    submitted: int = 0
+    """Jobs that it has submitted to the library, or has done over Gloo."""
+    sums: tuple[str, ...] = ()
+    """Way in which each job was summed whose sum the rank has."""
+    owed: int = 0
+    """Sums, the last of these, that its callers have not taken yet."""
+    alive: bool = True
+    """True until the context of its session has stopped."""
+    since: int = 0
+    """First job after the failure."""
+    tries: int = 0
+    """Tries since then."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Ranks at one moment."""
+
+    ranks: tuple[Rank, ...]
+    failed: int = 0
+    """Sessions that have failed; the newest one has if it is not larger."""
+    wrong: str = ""
+
+    def with_rank(self, number: int, **changes: object) -> State:
+        """The state with other values of one rank."""
+        rank = replace(self.ranks[number], **changes)  # type: ignore[arg-type]
+        return replace(self, ranks=(*self.ranks[:number], rank, *self.ranks[number + 1 :]))
+
+
+@dataclass
+class Outcome:
+    """Result of a search."""
+
+    states: int = 0
+    returns: int = 0
+    """States in which all ranks have just returned."""
+    wrong: set[str] = field(default_factory=set)
+
+
+def search(rules: Rules) -> Outcome:
+    """Visits every state that can be reached."""
+
+    def follow(state: State) -> Iterator[State]:
+        return iter(()) if state.wrong else steps(rules, state)
+
+    found = Outcome()
+    for state, after in visit(State((Rank(),) * rules.ranks), follow):
+        found.states += 1
+        found.returns += all(rank.session and rank.mode == LIBRARY for rank in state.ranks)
+        if state.wrong:
+            found.wrong.add(state.wrong)
+        elif not after:
+            found.wrong.update(objections(rules, state))
+    return found
+
+
+def objections(rules: Rules, state: State) -> Iterator[str]:
+    """Yields all that is wrong where nothing happens any more."""
+    if any(len(rank.sums) < rules.jobs for rank in state.ranks):
+        yield "ranks wait for ever"
+    elif len({rank.sums for rank in state.ranks}) > 1:
+        yield "ranks have other sums"
+
+
+def steps(rules: Rules, state: State) -> Iterator[State]:
+    """States after one more event."""
+    newest = max(rank.session for rank in state.ranks)
+    if state.failed <= newest < rules.failures:
+        yield replace(state, failed=newest + 1)
+    for number, rank in enumerate(state.ranks):
+        if rank.owed:
+            yield state.with_rank(number, owed=rank.owed - 1)
+        if rank.mode == LIBRARY:
+            yield from use_library(rules, state, number)
+        elif rank.alive:
+            yield state.with_rank(number, alive=False)
+        if not rules.waits_for_stop and starts_early(rules, rank):
+            yield from start(rules, state, [number])
+    modes = {rank.mode for rank in state.ranks}
+    if modes == {SUSPENDED}:
+        yield recover(rules, state)
+    elif modes == {GLOO}:
+        yield from go_over_gloo(rules, state)
+
+
+def use_library(rules: Rules, state: State, number: int) -> Iterator[State]:
+    """A rank submits a job, has the sum of one, or learns that its session has failed."""
+    rank = state.ranks[number]
+    if rank.submitted < rules.jobs and rank.submitted - len(rank.sums) < rules.window:
+        yield state.with_rank(number, submitted=rank.submitted + 1)
+    job = len(rank.sums)
+    there = all(
+        one.session > rank.session or (one.session == rank.session and one.submitted > job)
+        for one in state.ranks
+    )
+    if job < rank.submitted and there:
+        yield state.with_rank(number, sums=(*rank.sums, f"session {rank.session}"))
+    if state.failed > rank.session:
+        if rank.owed:  # a caller that still waits for a sum of Gloo takes this for a failure of its
+            yield replace(state, wrong="a job of the old session ends the new one")
+        yield state.with_rank(number, mode=SUSPENDED)
+
+
+def recover(rules: Rules, state: State) -> State:
+    """Sums that a rank has go to all; the other jobs go over Gloo."""
+    longest = max((rank.sums for rank in state.ranks), key=len)
+    ranks = tuple(
+        replace(
+            rank, mode=GLOO, sums=longest, submitted=len(longest), tries=0,
+            owed=rank.owed + len(longest) - len(rank.sums),
+            since=len(longest if rules.counts_from_all else rank.sums),
+        )
+        for rank in state.ranks
+    )  # fmt: skip
+    return replace(state, ranks=ranks)
+
+
+def tries(rules: Rules, rank: Rank) -> bool:
+    """True where the next operation of a rank over Gloo is a try to return."""
+    number = rank.tries
+    return number < len(rules.tried) and len(rank.sums) >= rank.since + rules.tried[number]
+
+
+def starts_early(rules: Rules, rank: Rank) -> bool:
+    return rank.mode == GLOO and tries(rules, rank) and not rank.alive
+
+
+def go_over_gloo(rules: Rules, state: State) -> Iterator[State]:
+    """Does the next operation of all ranks together, if it is the same one."""
+    places = {(tries(rules, rank), len(rank.sums)) for rank in state.ranks}
+    if len(places) > 1:
+        yield replace(state, wrong="ranks mix operations")
+        return
+    ((trying, job),) = places
+    if not trying:
+        if job < rules.jobs:
+            ranks = (
+                replace(rank, sums=(*rank.sums, "gloo"), submitted=job + 1) for rank in state.ranks
+            )
+            yield replace(state, ranks=tuple(ranks))
+    elif not rules.waits_for_sums or not any(rank.owed for rank in state.ranks):
+        if rules.waits_for_stop and any(rank.alive for rank in state.ranks):
+            ranks = (replace(rank, tries=rank.tries + 1) for rank in state.ranks)
+            yield replace(state, ranks=tuple(ranks))
+        else:
+            yield from start(rules, state, range(len(state.ranks)))
+
+
+def start(rules: Rules, state: State, numbers: range | list[int]) -> Iterator[State]:
+    """Contexts of these ranks start anew or refuse to; those that all use have right sums."""
+    others = [rank for i, rank in enumerate(state.ranks) if i not in numbers or rank.alive]
+    if any(rank.alive and rank.mode != LIBRARY for rank in others):
+        yield replace(state, wrong="a packet of the old session reaches the new one")
+        return
+    if len(numbers) < len(state.ranks):
+        return
+    session = state.ranks[0].session + 1
+    for started in itertools.product((True, False), repeat=len(state.ranks)):
+        ranks = []
+        for rank, own in zip(state.ranks, started):
+            returns = all(started) if rules.agrees else own
+            mode, now = (LIBRARY, session) if returns else (GLOO, rank.session)
+            ranks.append(replace(rank, mode=mode, session=now, alive=own, tries=rank.tries + 1))
+        yield replace(state, ranks=tuple(ranks))
