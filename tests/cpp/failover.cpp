@@ -1133,7 +1133,7 @@ int main(int argc, char** argv) {
   if (what == "states") {
     prepareBehindTheRing();
     visitStates(2, 4);
-    if (argv[2] == std::string("3")) {
+    if (argc > 2 && std::string(argv[2]) == "3") {
       visitStates(3, 3);
     }
   } else if (what == "window") {
