@@ -12,7 +12,7 @@ from patchgen.core.patch import pins
 from patchgen.core.patch import render as rendering
 from patchgen.system.ports import free_port
 from support.configs import with_values
-from support.simulator import SANITIZERS
+from support.simulator import SANITIZED, SANITIZERS
 
 CPP = Path(__file__).parents[1] / "cpp"
 STRICT = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror")
@@ -54,7 +54,7 @@ def unite(directory: Path) -> Path:
 def compile_alone(name: str, directory: Path, sanitizer: str) -> Path:
     """A program of one source, without a library, in the directory where the C++ is."""
     out = directory / name
-    flags = ["-g1", SANITIZERS[sanitizer], "-fno-sanitize-recover=all", f"-I{directory}"]
+    flags = [*SANITIZED, SANITIZERS[sanitizer], "-fno-sanitize-recover=all", f"-I{directory}"]
     command = ["g++", *STRICT, *flags, str(CPP / f"{name}.cpp"), "-pthread", "-o", str(out)]
     subprocess.run(command, check=True)
     return out

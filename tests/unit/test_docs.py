@@ -22,7 +22,7 @@ from patchgen.options import VARIABLES
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-RECORD = ROOT / "tests" / "compat" / "record.md"
+RECORD = ROOT / "tests" / "record.md"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", RECORD, *DOCS]
 HELP = {"-h", "--help", "--version"}
 LONGER = [

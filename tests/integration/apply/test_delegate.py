@@ -20,9 +20,8 @@ from support.simulator import SANITIZED, SANITIZERS, plain_prefix, sanitized_pre
 
 from patchgen.system.ports import free_port
 
-# Optimized by g++ it is in the tests with a library that passes for the real one.
+# Without a sanitizer it is in the tests with a library that passes for the real one.
 BUILDS = {
-    "clang": ("clang++", "-O0"),
     "thread": ("g++", SANITIZERS["thread"], *SANITIZED),
     "address": (
         "g++", SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED, "-DOTHER_ABI",
@@ -34,9 +33,7 @@ LIMIT_MS = 2_000
 @pytest.fixture(scope="session", params=list(BUILDS))
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp(f"delegate-{request.param}")
-    prefix = plain_prefix(tmp_path_factory)
-    if request.param in SANITIZERS:
-        prefix = sanitized_prefix(tmp_path_factory, request.param)
+    prefix = sanitized_prefix(tmp_path_factory, request.param)
     shutil.copy(prefix / "switchml.cfg", directory)
     render(directory)
     # The linker takes functions of both from the first, as in a torch.
@@ -131,8 +128,10 @@ def test_minimum_that_the_ranks_measure(program: Path, tmp_path: Path) -> None:
         assert (report["calls"], report["fallbacks"]["numel"]) == (1, 1)
 
 
+@pytest.mark.parametrize("program", ["address"], indirect=True)
 def test_gloo_is_faster_at_all_sizes(program: Path, tmp_path: Path) -> None:
-    """SwitchML takes 80 ms at least. A later group measures again."""
+    """SwitchML takes 80 ms at least. A later group measures again. Under ThreadSanitizer the ranks
+    measure in the test above."""
     with (
         serving(tmp_path / "cache", tmp_path / "counters", 2) as switch,
         delaying(switch.address, 0.02) as port,
@@ -166,13 +165,13 @@ def test_a_new_group_after_a_failure(program: Path, tmp_path: Path) -> None:
     assert "this rank uses SwitchML no more" in said[0]
 
 
-@pytest.mark.parametrize("program", ["clang", "address"], indirect=True)
+@pytest.mark.parametrize("program", ["address"], indirect=True)
 def test_forked_child(program: Path, tmp_path: Path) -> None:
     """Not under ThreadSanitizer, which gives up after a fork of several threads."""
     run(program, "forked", 2, tmp_path)
 
 
-@pytest.mark.parametrize("program", ["clang", "address"], indirect=True)
+@pytest.mark.parametrize("program", ["address"], indirect=True)
 def test_a_child_of_a_process_that_makes_a_group(program: Path, tmp_path: Path) -> None:
     """A lock that a thread of the parent holds is nobody's in the child."""
     said = run(program, "midway", 2, tmp_path)
@@ -184,7 +183,7 @@ RESTARTED = {"TORCHELASTIC_RESTART_COUNT": "1"}
 
 
 @pytest.mark.parametrize("late", [0, 1])
-@pytest.mark.parametrize("program", ["clang"], indirect=True)
+@pytest.mark.parametrize("program", ["address"], indirect=True)
 def test_attempts_over_one_store(program: Path, late: int, tmp_path: Path) -> None:
     """The answers of an attempt are not taken for those of the next, whichever rank is later."""
 
@@ -235,7 +234,7 @@ def linked(directory: Path) -> None:
         (linked, "{here}/shared can be written by others; run `chmod go-w {here}/shared`, or"),
     ],
 )
-@pytest.mark.parametrize("program", ["clang"], indirect=True)
+@pytest.mark.parametrize("program", ["address"], indirect=True)
 def test_a_configuration_that_others_could_have_written(
     program: Path, prepared: Callable[[Path], None], why: str, tmp_path: Path
 ) -> None:
@@ -283,7 +282,7 @@ def test_metrics_of_ranks_that_do_not_delegate(program: Path, tmp_path: Path) ->
         assert metric.value("switchml_allreduce_seconds_count") == 0
 
 
-@pytest.mark.parametrize("program", ["clang", "address"], indirect=True)
+@pytest.mark.parametrize("program", ["address"], indirect=True)
 def test_metrics_are_not_a_forked_childs(program: Path, tmp_path: Path) -> None:
     (tmp_path / "pages").mkdir()
     run(program, "forked", 2, tmp_path, env={-1: {"SWITCHML_METRICS": str(tmp_path / "pages")}})
@@ -384,6 +383,12 @@ def test_threads(program: Path, request: pytest.FixtureRequest) -> None:
         [program, "threads", *arguments], capture_output=True, text=True, timeout=240, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+
+
+def test_clang_warns_of_nothing(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    render(tmp_path)
+    paths = [f"-I{tmp_path}", f"-I{plain_prefix(tmp_path_factory)}/include"]
+    subprocess.run(["clang++", *STRICT, *paths, "-fsyntax-only", unite(tmp_path)], check=True)
 
 
 def test_header_is_cxx14(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_rows(sanitizer: str, tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("ok\n", "")
 
 
+@pytest.mark.rebuild
 def test_mutants(tmp_path: Path) -> None:
     """Each but the first fails."""
     program = compile_mutants("rows", [HEADER], MUTANTS, tmp_path)

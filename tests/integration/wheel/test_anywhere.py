@@ -71,6 +71,7 @@ def library(wheel: Path) -> bytes:
         return archive.read("torch/lib/libtorch_cpu.so")
 
 
+@pytest.mark.rebuild
 def test_another_user_elsewhere_makes_the_same_bytes_again(
     built: Site, tool: Sequence[str]
 ) -> None:
