@@ -860,7 +860,7 @@ void forEach(const std::vector<std::unique_ptr<Rank>>& ranks, const Function& fu
 
 /// The network of the messages is lost, with the switch or later, and no connection closes.
 void loseNetwork(int size, bool later) {
-  constexpr auto kShort = milliseconds(1500);
+  constexpr auto kShort = milliseconds(3000);
   Wires wires(size);
   const auto ranks = makeRanks(wires, size, 2, {}, kShort);
   ranks[0]->failover->suspend("the library died");
@@ -884,12 +884,12 @@ void loseNetwork(int size, bool later) {
                   error.find("rank " + before + " is gone (no answer came)") != std::string::npos,
               error);
       },
-      4 * kShort);
+      5 * kShort);
 }
 
 /// Nothing is heard of one rank, and no connection closes: all others say which one.
 void muteRank(int size, int mute, bool later) {
-  constexpr auto kShort = milliseconds(1500);
+  constexpr auto kShort = milliseconds(3000);
   Wires wires(size);
   const auto ranks = makeRanks(wires, size, 2, {}, kShort);
   if (later) {
@@ -1023,7 +1023,7 @@ void loseInMessage() {
 /// A rank that ends with its last message spoils no message of the others: neither that message,
 /// which is looked at late, nor the one that passes it on.
 void endAfterLastMessage() {
-  constexpr auto kLate = milliseconds(200);
+  constexpr auto kLate = milliseconds(400);
   Wires wires(3);
   std::vector<std::unique_ptr<switchml_torch::RingCollectives>> rings;
   for (int rank = 0; rank < 3; ++rank) {
@@ -1094,6 +1094,9 @@ void keepWindow() {
   });
   std::vector<std::thread> taking;
   std::atomic<int> taken{0};
+  while (admitted < 2) {
+    std::this_thread::yield();
+  }
   std::this_thread::sleep_for(milliseconds(50));
   check(admitted == 2, "two jobs are under way");
   taking.emplace_back([&] {
