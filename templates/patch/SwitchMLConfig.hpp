@@ -19,13 +19,7 @@ constexpr bool kSimulator = false;
 #endif
 
 /// Mark of the client library, which says how it was made; empty where it says nothing.
-inline std::string clientMark() {
-#ifdef SWITCHML_TORCH_CLIENT
-  return SWITCHML_TORCH_CLIENT;
-#else
-  return "";
-#endif
-}
+inline std::string clientMark() { return SWITCHML_TORCH_CLIENT; }
 
 // Room in SwitchML's own P4 program.
 constexpr std::uint16_t kSwitchWorkers = 32;

@@ -71,7 +71,7 @@ struct Entry {
   Offer start(milliseconds limit) const {
     auto offer = delegate().start(config, limit);
     if (offer.able()) {
-      helpers().start(threadsFor(processors(), config.general_.num_worker_threads) - 1);
+      helpers().start(threadsFor(ownCores().size(), config.general_.num_worker_threads) - 1);
     }
     return offer;
   }

@@ -3,10 +3,6 @@
 #include "SwitchMLConfig.hpp"
 #include "SwitchMLThreads.hpp"
 
-#ifndef SWITCHML_TORCH_FLAGS
-#define SWITCHML_TORCH_FLAGS ""
-#endif
-
 namespace switchml_torch {
 namespace {
 
@@ -45,23 +41,16 @@ void limitStart(std::chrono::milliseconds limit) {
   setenv(kName, text(std::min(own, limit).count()).c_str(), /*overwrite=*/1);
 }
 
-/// A library that is built without timeouts does not count them.
-template <typename Stats>
-auto timeoutsOf(const Stats& stats, int /*preferred*/) -> decltype(stats.Timeouts()) {
-  return stats.Timeouts();
-}
-
-template <typename Stats>
-std::uint64_t timeoutsOf(const Stats& /*stats*/, long /*otherwise*/) {
-  return 0;
-}
-
 /// The counters of the simulator, and of the real library with the mend `counts`.
 template <typename Stats>
 auto packetsOf(const Stats& stats, int /*preferred*/)
     -> decltype(static_cast<void>(stats.TotalPktsSent()), Packets()) {
+  std::uint64_t timeouts = 0;
+#if defined(TIMEOUTS) || defined(SWITCHML_SIMULATOR)
+  timeouts = stats.Timeouts();
+#endif
   return {true, stats.TotalPktsSent(), stats.CorrectPktsReceived(), stats.WrongPktsReceived(),
-          timeoutsOf(stats, 0)};
+          timeouts};
 }
 
 template <typename Stats>
@@ -232,13 +221,19 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
   // Whoever comes second, the start or the end of its time, ends what was started: a context that
   // starts says that it runs before it does, and one that is stopped then ends the process.
   const auto answer = resultWithin(limit, [this, jobs, own = config]() mutable {
-    detach([jobs] { jobs->run(); });
+    std::thread([jobs] { jobs->run(); }).detach();
     if (!context().Start(&own)) {
       return "see its messages";
     }
-    if (!begin(jobs)) {
-      stopContext(/*idle=*/true);
+    std::unique_lock<std::mutex> mine(mutex_);
+    if (state_ == State::kStarting) {
+      state_ = State::kRunning;
+      jobs_ = jobs;
+      counts_ = true;
+      return "";
     }
+    mine.unlock();
+    stopContext(/*idle=*/true);
     return "";
   });
   const auto why = !answer
@@ -256,18 +251,6 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
   return why;
 }
 
-/// False where its time has ended.
-bool Library::begin(const std::shared_ptr<Jobs>& jobs) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const bool inTime = state_ == State::kStarting;
-  if (inTime) {
-    state_ = State::kRunning;
-    jobs_ = jobs;
-    counts_ = true;
-  }
-  return inTime;
-}
-
 void Library::stop(std::uint64_t epoch) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (jobs_->epoch != epoch) {
@@ -277,11 +260,11 @@ void Library::stop(std::uint64_t epoch) {
   if (state_ == State::kRunning) {
     state_ = State::kStopping;
     try {
-      detach([this, epoch, idle = jobs_->unfinished == 0] {
+      std::thread([this, epoch, idle = jobs_->unfinished == 0] {
         if (this->epoch() == epoch) {
           stopContext(idle);
         }
-      });
+      }).detach();
     } catch (const std::system_error&) {  // no thread can be had: the process ends without the stop
     }
   }
@@ -332,12 +315,7 @@ void Library::release() {
 }
 
 Packets Library::packets() const {
-  if (counts_) {
-    return packetsOf(context().GetStats(), 0);
-  }
-  Packets none;
-  none.known = packetsOf(switchml::Stats(), 0).known;
-  return none;
+  return counts_ ? packetsOf(context().GetStats(), 0) : packetsOf(switchml::Stats(), 0);
 }
 
 }  // namespace switchml_torch

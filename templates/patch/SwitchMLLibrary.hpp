@@ -113,8 +113,6 @@ class Library {
   Packets packets() const;
 
  private:
-  bool begin(const std::shared_ptr<Jobs>& jobs);
-
   std::mutex mutex_;
   std::atomic<State> state_;
   std::atomic<bool> counts_{false};  // it was started once

@@ -2,7 +2,6 @@
 /// left alone.
 #pragma once
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,55 +9,36 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <exception>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 namespace switchml_torch {
 
-/// Processors that this thread may run on.
-inline unsigned processors() noexcept {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : 1;
-}
-
 /// Threads for one row, the caller's among them. The library's own have a processor each, which
 /// they may poll on. Of what they leave, four are enough for what memory has to give.
-inline unsigned threadsFor(unsigned processors, unsigned library) noexcept {
-  constexpr unsigned kMost = 4;
+inline std::size_t threadsFor(std::size_t processors, std::size_t library) noexcept {
+  constexpr std::size_t kMost = 4;
   return processors > library ? std::min(processors - library, kMost) : 1;
 }
 
-/// Runs where it may block for ever: a backend's start and stop have no timeout.
-template <typename Function>
-void detach(Function function) {
-  std::thread(std::move(function)).detach();
-}
-
-/// Result or error of `function`, or null where it takes longer than `limit`. It goes on then.
+/// Result or error of `function`, or null where it takes longer than `limit`. It goes on then, for
+/// ever perhaps.
 template <typename Function>
 std::unique_ptr<std::string> resultWithin(std::chrono::milliseconds limit, Function function) {
-  const auto promise = std::make_shared<std::promise<std::string>>();
-  auto answer = promise->get_future();
+  std::packaged_task<std::string()> task(std::move(function));
+  auto answer = task.get_future();
   try {
-    detach([promise, own = std::move(function)]() mutable {
-      try {
-        promise->set_value(own());
-      } catch (const std::exception& error) {
-        promise->set_value(error.what());
-      }
-    });
-  } catch (const std::system_error& error) {
+    std::thread(std::move(task)).detach();
+    return answer.wait_for(limit) == std::future_status::ready
+               ? std::make_unique<std::string>(answer.get())
+               : nullptr;
+  } catch (const std::exception& error) {
     return std::make_unique<std::string>(error.what());
   }
-  return answer.wait_for(limit) == std::future_status::ready
-             ? std::make_unique<std::string>(answer.get())
-             : nullptr;
 }
 
 /// Never destroyed: the end of a process does not wait for the threads.
@@ -66,7 +46,7 @@ class Threads {
  public:
   /// Called before the first share(); does nothing later. Where no more threads can be had, there
   /// are fewer.
-  void start(unsigned count) noexcept {
+  void start(std::size_t count) noexcept {
     if (pid_ != 0) {
       return;
     }
@@ -152,7 +132,7 @@ class Threads {
     }
   }
 
-  unsigned count_ = 0;
+  std::size_t count_ = 0;
   pid_t pid_ = 0;
   std::mutex mutex_;
   std::condition_variable added_;

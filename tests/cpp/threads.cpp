@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "SwitchMLHost.hpp"
 #include "SwitchMLSaturation.hpp"
 
 namespace {
@@ -157,7 +158,7 @@ void rule() {
   CPU_ZERO(&one);
   CPU_SET(sched_getcpu(), &one);
   std::thread([&one] {
-    check(sched_setaffinity(0, sizeof one, &one) == 0 && processors() == 1, "its own processors");
+    check(sched_setaffinity(0, sizeof one, &one) == 0 && ownCores().size() == 1, "its own");
   }).join();
 }
 

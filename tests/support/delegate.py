@@ -17,6 +17,12 @@ from support.simulator import SANITIZED, SANITIZERS
 CPP = Path(__file__).parents[1] / "cpp"
 STRICT = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror")
 LINK = ("-lswitchml-client", "-lglog", "-lboost_program_options", "-pthread")
+MARKS = """\
+#ifndef SWITCHML_TORCH_CLIENT
+#define SWITCHML_TORCH_CLIENT ""
+#endif
+#define SWITCHML_TORCH_FLAGS ""
+"""
 GROUP_MS = 60_000  # the timeout of a group, which no test waits for
 TERMS = {"timeout": 1, "timeout_threshold": 100, "timeout_threshold_increment": 600}
 
@@ -47,7 +53,7 @@ def compiled(
 def unite(directory: Path) -> Path:
     """Source that includes all of the delegate, and compiles in half the time of them apart."""
     unit = directory / "unit.cpp"
-    unit.write_text("".join(f'#include "{name}"\n' for name in rendering.DELEGATE))
+    unit.write_text(MARKS + "".join(f'#include "{name}"\n' for name in rendering.DELEGATE))
     return unit
 
 
