@@ -1,6 +1,5 @@
 #include "SwitchMLAllreduce.hpp"
 
-#include "SwitchMLDelegate.hpp"
 #include "SwitchMLReduction.hpp"
 
 namespace switchml_torch {

@@ -153,11 +153,10 @@ inline std::string beyondSwitch(const switchml::Config& config) {
 constexpr double kLeastRdmaTimeoutMs = 1000;
 
 /// True where the RDMA backend sends messages again that are only late.
-inline bool resendsEarly(const switchml::GeneralConfig& config) {
+inline bool resendsEarly([[maybe_unused]] const switchml::GeneralConfig& config) {
 #ifdef TIMEOUTS
   return !kSimulator && config.backend == "rdma" && !(config.timeout >= kLeastRdmaTimeoutMs);
 #else
-  static_cast<void>(config);
   return false;  // it sends none again
 #endif
 }
@@ -364,8 +363,8 @@ struct Loaded {
   ReservedCores cores;
 };
 
+inline void fillInDpdk([[maybe_unused]] Loaded& loaded) {
 #if defined(DPDK) || defined(SWITCHML_SIMULATOR)
-inline void fillInDpdk(Loaded& loaded) {
   const auto& general = loaded.config.general_;
   auto& dpdk = loaded.config.backend_.dpdk;
   const auto known = interfaces();
@@ -393,22 +392,18 @@ inline void fillInDpdk(Loaded& loaded) {
     dpdk.extra_eal_options = options;
     loaded.filled.add("extra_eal_options", options);
   }
-}
 #endif
+}
 
 /// Fills in what depends on this host, or refuses.
 inline Offer fillInHost(Loaded& loaded) {
-#if defined(DPDK) || defined(SWITCHML_SIMULATOR)
-  if (loaded.config.general_.backend == "dpdk") {
-    try {
+  try {
+    if (loaded.config.general_.backend == "dpdk") {
       fillInDpdk(loaded);
-    } catch (const std::exception& error) {
-      return Offer::refuse(text("unusable switchml.cfg: ", error.what()), loaded.place);
     }
+  } catch (const std::exception& error) {
+    return Offer::refuse(text("unusable switchml.cfg: ", error.what()), loaded.place);
   }
-#else
-  static_cast<void>(loaded);
-#endif
   return {};
 }
 

@@ -29,10 +29,6 @@
 /// and three ranks.
 #pragma once
 
-#include <atomic>
-
-#include "SwitchMLAgreement.hpp"
-#include "SwitchMLAllreduce.hpp"
 #include "SwitchMLRing.hpp"
 
 namespace switchml_torch {
@@ -107,9 +103,9 @@ class Failover {
         callsBefore_(counters.calls),
         secondsBefore_(counters.seconds()) {
     hear();
-    listener_ = std::thread([this] { listen(); });
     try {
-      watcher_ = std::thread([this] { watch(); });
+      threads_.emplace_back([this] { listen(); });
+      threads_.emplace_back([this] { watch(); });
     } catch (...) {
       leave();
       throw;
@@ -242,11 +238,10 @@ class Failover {
   /// Closes it, and lets go of the connections.
   void leave() {
     close("the process group has ended");
-    for (auto* thread : {&listener_, &watcher_}) {
-      if (thread->joinable()) {
-        thread->join();
-      }
+    for (auto& thread : threads_) {
+      thread.join();
     }
+    threads_.clear();
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return !finishes_; });
     slots_ = {};
@@ -342,7 +337,10 @@ class Failover {
     counters_.since = now();
     ++counters_.failovers;
     delegate_.stop(reason());
-    warnNext();
+    warning_.begin([this] { return ring_.send(kWarnings, &told_, sizeof told_); });
+    lock.lock();
+    warned_ = true;
+    changed_.notify_all();
   }
 
   Warning warningOf(const std::string& why) const {
@@ -350,13 +348,6 @@ class Failover {
     warning.rank = rank_;
     why.copy(warning.why, sizeof warning.why - 1);
     return warning;
-  }
-
-  void warnNext() {
-    warning_.begin([this] { return ring_.send(kWarnings, &told_, sizeof told_); });
-    const std::lock_guard<std::mutex> lock(mutex_);
-    warned_ = true;
-    changed_.notify_all();
   }
 
   void warnLast(const std::string& why) noexcept {
@@ -605,8 +596,7 @@ class Failover {
   Warning told_;
   Passage hearing_;
   Passage warning_;
-  std::thread listener_;
-  std::thread watcher_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace switchml_torch

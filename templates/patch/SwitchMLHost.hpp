@@ -252,29 +252,27 @@ inline std::string workerAddress(const std::string& value, const Interfaces& kno
   }
   const auto name = given ? value.substr(std::strlen(kInterface)) : card.interface;
   const auto found = known.find(name);
-  if (found != known.end() && !found->second.empty()) {
-    return found->second;
-  }
+  std::string why;
   if (found != known.end()) {
-    throw std::invalid_argument(
-        text("worker_ip = ", value, ": ", name, " has no IPv4 address; give it one"));
-  }
-  if (given || !name.empty()) {
+    if (!found->second.empty()) {
+      return found->second;
+    }
+    why = text(name, " has no IPv4 address; give it one");
+  } else if (given || !name.empty()) {
     std::string names;
     for (const auto& one : known) {
       names += (names.empty() ? "" : ", ") + one.first;
     }
-    throw std::invalid_argument(text("worker_ip = ", shortened(value), ": there is no interface ",
-                                     shortened(name), "; there are ",
-                                     names.empty() ? "none" : names));
+    why = text("there is no interface ", shortened(name), "; there are ",
+               names.empty() ? "none" : names);
+  } else if (!other.empty() && other.rfind("127.", 0) != 0) {
+    return other;
+  } else {
+    why =
+        "the interface of the card is not known, and no other leads to the controller; set it to "
+        "an address or to interface:NAME";
   }
-  if (other.empty() || other.rfind("127.", 0) == 0) {
-    throw std::invalid_argument(
-        text("worker_ip = ", value,
-             ": the interface of the card is not known, and no other leads "
-             "to the controller; set it to an address or to interface:NAME"));
-  }
-  return other;
+  throw std::invalid_argument(text("worker_ip = ", shortened(value), ": ", why));
 }
 
 /// The `own` cores in the order in which they are taken: those near the card come first.

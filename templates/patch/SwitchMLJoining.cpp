@@ -1,7 +1,6 @@
 #include "SwitchMLJoining.hpp"
 
 #include "SwitchMLConfig.hpp"
-#include "SwitchMLDelegate.hpp"
 #include "SwitchMLProbe.hpp"
 #include "SwitchMLReduction.hpp"
 #include "SwitchMLSaturation.hpp"

@@ -122,10 +122,8 @@ class Library::Jobs {
 
   /// Nobody waits any more.
   void giveUp() noexcept {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      givenUp_ = true;
-    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    givenUp_ = true;
     added_.notify_all();
     changed_.notify_all();
   }

@@ -15,7 +15,6 @@
 #include <mutex>
 #include <thread>
 
-#include "SwitchMLAgreement.hpp"
 #include "SwitchMLHost.hpp"
 
 namespace switchml_torch {
@@ -42,18 +41,17 @@ struct Target {
     }
     const std::unique_ptr<char, decltype(&std::free)> real(realpath(given, nullptr), std::free);
     struct stat found {};
+    std::string why;
     if (!real || stat(real.get(), &found) != 0) {
-      return text(kDirectory, " is '", given, "': ", std::strerror(errno));
+      why = text(": ", std::strerror(errno));
+    } else if (!S_ISDIR(found.st_mode)) {
+      why = ", not a directory";
+    } else if (faccessat(AT_FDCWD, real.get(), W_OK | X_OK, AT_EACCESS) != 0) {
+      why = text(", where no file can be made: ", std::strerror(errno));
+    } else {
+      directory = real.get();
     }
-    if (!S_ISDIR(found.st_mode)) {
-      return text(kDirectory, " is '", given, "', not a directory");
-    }
-    if (faccessat(AT_FDCWD, real.get(), W_OK | X_OK, AT_EACCESS) != 0) {
-      return text(kDirectory, " is '", given,
-                  "', where no file can be made: ", std::strerror(errno));
-    }
-    directory = real.get();
-    return "";
+    return why.empty() ? "" : text(kDirectory, " is '", given, "'", why);
   }
 };
 
@@ -200,19 +198,15 @@ inline int replaceFile(const std::string& path, const std::string& content) {
 
 /// Process of this host that wrote, or began to write, the file of this name; 0 for other names.
 inline pid_t writerOf(const std::string& name) {
-  constexpr const char* kDigits = "0123456789";
-  constexpr std::size_t kMost = 9;  // digits of a number that is no larger than any process's
   const auto prefix = filePrefix();
-  const auto dash = name.find_first_not_of(kDigits, prefix.size());
-  if (name.compare(0, prefix.size(), prefix) != 0 || dash == prefix.size() ||
-      dash == std::string::npos || name[dash] != '-') {
+  std::array<char, 10> pid{};  // nine digits: a number that is no larger than any process's
+  int end = 0;
+  if (name.compare(0, prefix.size(), prefix) != 0 ||
+      std::sscanf(name.c_str() + prefix.size(), "%*[0-9]-%9[0-9]%n", pid.data(), &end) != 1) {
     return 0;
   }
-  const auto pid = dash + 1;
-  const auto end = std::min(name.find_first_not_of(kDigits, pid), name.size());
-  const auto rest = name.substr(end);
-  const bool ours = rest == kSuffix || rest == std::string(kSuffix) + kStaged;
-  return ours && end > pid && end - pid <= kMost ? std::stoi(name.substr(pid, end - pid)) : 0;
+  const auto rest = name.substr(prefix.size() + static_cast<std::size_t>(end));
+  return rest == kSuffix || rest == std::string(kSuffix) + kStaged ? std::stoi(pid.data()) : 0;
 }
 
 /// Removes what processes of this host that have ended had written some time ago: the collector
@@ -241,12 +235,13 @@ class Writer {
 
   /// Throws std::system_error where no thread can be had.
   Writer(std::string path, std::chrono::milliseconds every, Content content, Complain complain)
-      : shared_(std::make_shared<Shared>()) {
-    shared_->path = std::move(path);
-    shared_->every = every;
-    shared_->content = std::move(content);
-    shared_->complain = std::move(complain);
-    const NoSignals none;  // they are for the program's own threads
+      : shared_(new Shared{std::move(path), every, std::move(content), std::move(complain)}) {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's own threads
+    const auto restore = [](const sigset_t* mask) { pthread_sigmask(SIG_SETMASK, mask, nullptr); };
+    const std::unique_ptr<const sigset_t, decltype(restore)> masked(&before, restore);
     std::thread([shared = shared_] { shared->run(); }).detach();
   }
 
@@ -263,10 +258,8 @@ class Writer {
 
   /// Has the file written soon.
   void wake() noexcept {
-    {
-      const std::lock_guard<std::mutex> lock(shared_->mutex);
-      shared_->woken = true;
-    }
+    const std::lock_guard<std::mutex> lock(shared_->mutex);
+    shared_->woken = true;
     shared_->changed.notify_all();
   }
 
@@ -274,28 +267,13 @@ class Writer {
   static constexpr std::chrono::seconds kLongest{2};
   static constexpr std::time_t kOld = 60;  // seconds
 
-  class NoSignals {
-   public:
-    NoSignals() noexcept {
-      sigset_t all;
-      sigfillset(&all);
-      pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    NoSignals(const NoSignals&) = delete;
-    NoSignals& operator=(const NoSignals&) = delete;
-
-   private:
-    sigset_t before_;
-  };
-
   struct Shared {
     std::string path;
     std::chrono::milliseconds every;
     Content content;
     Complain complain;
-    std::mutex mutex;
-    std::condition_variable changed;
+    std::mutex mutex{};
+    std::condition_variable changed{};
     bool woken = false;
     bool ends = false;
     bool ended = false;

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <thread>
 
-#include "SwitchMLAgreement.hpp"
 #include "SwitchMLHost.hpp"
 
 namespace switchml_torch {
@@ -38,78 +37,63 @@ class Probe {
     }
   }
 
-  std::int32_t int32(std::uint64_t i) const {
-    return static_cast<std::int32_t>(mixed(i) * factor(i));
-  }
-
-  std::int32_t int32Sum(std::uint64_t i) const {
+  /// The sum that is right, and of floats the one that is right but for the tolerance.
+  std::int32_t sum(std::uint64_t i, std::int32_t /*type*/) const {
     return static_cast<std::int32_t>(mixed(i) * static_cast<std::uint32_t>(factors()));
   }
-
-  /// Less than 1, and no digit of it is lost in a float.
-  float float32(std::uint64_t i) const {
-    return static_cast<float>(weight(i) * static_cast<double>(factor(i)));
+  double sum(std::uint64_t i, float /*type*/) const {
+    return weight(i) * static_cast<double>(factors());
   }
 
-  double float32Sum(std::uint64_t i) const { return weight(i) * static_cast<double>(factors()); }
-
-  /// Largest error of a right sum to float32Sum(). The largest value of every packet is below 1, so
+  /// Largest error of a right sum of floats. The largest value of every packet is below 1, so
   /// SwitchML's factor is at least INT32_MAX / ranks. Each rank rounds its value times the factor
   /// to a float (2^-24 of it) and that to an integer (half a unit of 1 / factor). The sum of the
   /// integers is exact. It is rounded to a float and divided by the factor: 2^-24 of it twice.
   /// Sums of floats, as the simulator's bypass makes them, round once for each rank.
   double tolerance(std::uint64_t i) const {
     constexpr double kHalf = 0x1p-24;  // the largest relative error of one rounding to float
-    const double sum = std::fabs(float32Sum(i));
+    const double sum = std::fabs(this->sum(i, float{}));
     const double integers = 0.5 * ranks_ * (ranks_ / static_cast<double>(INT32_MAX));
     const double fixed = sum * kHalf + integers + 2 * sum * kHalf;
     const double floats = (ranks_ - 1) * kHalf * sum;
     return std::max(fixed, floats) * (1 + 0x1p-20);  // products of errors
   }
 
-  void fill(std::vector<std::int32_t>& values) const {
+  template <typename Value>
+  void fill(std::vector<Value>& values) const {
     for (std::uint64_t i = 0; i < values.size(); ++i) {
-      values[i] = int32(i);
-    }
-  }
-
-  void fill(std::vector<float>& values) const {
-    for (std::uint64_t i = 0; i < values.size(); ++i) {
-      values[i] = float32(i);
+      set(i, values[i]);
     }
   }
 
   /// Empty where these are the sums over all ranks.
-  std::string objection(const std::vector<std::int32_t>& sums) const {
-    return objection(
-        sums, "int32", [this](auto i) { return int32Sum(i); },
-        [this](auto i, auto sum) { return sum == int32Sum(i); });
-  }
-
-  std::string objection(const std::vector<float>& sums) const {
-    return objection(
-        sums, "float32", [this](auto i) { return float32Sum(i); },
-        [this](auto i, auto sum) { return std::fabs(sum - float32Sum(i)) <= tolerance(i); });
-  }
-
- private:
-  static constexpr unsigned kMantissa = 24;
-
-  template <typename Value, typename Expected, typename Right>
-  static std::string objection(const std::vector<Value>& sums, const char* type,
-                               const Expected& expected, const Right& right) {
+  template <typename Value>
+  std::string objection(const std::vector<Value>& sums) const {
+    constexpr bool kFloat = std::is_same<Value, float>::value;
     std::uint64_t wrong = 0;
     std::uint64_t first = 0;
     for (std::uint64_t i = 0; i < sums.size(); ++i) {
-      if (!right(i, sums[i])) {
+      const auto error = static_cast<double>(sums[i]) - static_cast<double>(sum(i, Value{}));
+      if (!(std::fabs(error) <= (kFloat ? tolerance(i) : 0))) {
         first = wrong == 0 ? i : first;
         ++wrong;
       }
     }
     return wrong == 0 ? ""
-                      : text("SwitchML summed the probe wrongly: ", wrong, " of ", sums.size(), " ",
-                             type, " elements, the first is number ", first, " with ", sums[first],
-                             " instead of ", expected(first));
+                      : text("SwitchML summed the probe wrongly: ", wrong, " of ", sums.size(),
+                             kFloat ? " float32" : " int32", " elements, the first is number ",
+                             first, " with ", sums[first], " instead of ", sum(first, Value{}));
+  }
+
+ private:
+  static constexpr unsigned kMantissa = 24;
+
+  void set(std::uint64_t i, std::int32_t& value) const {
+    value = static_cast<std::int32_t>(mixed(i) * factor(i));
+  }
+  /// Less than 1, and no digit of it is lost in a float.
+  void set(std::uint64_t i, float& value) const {
+    value = static_cast<float>(weight(i) * static_cast<double>(factor(i)));
   }
 
   /// SplitMix64: all bits of the result depend on all bits of the seed and of `i`.

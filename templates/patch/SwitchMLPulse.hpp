@@ -10,9 +10,6 @@
 /// A rank may also end because it has all its sums. So this alone is no failure.
 #pragma once
 
-#include <atomic>
-
-#include "SwitchMLAllreduce.hpp"
 #include "SwitchMLRing.hpp"
 
 namespace switchml_torch {
@@ -36,9 +33,9 @@ class Pulse {
         before_((rank + size - 1) % size),
         times_(times),
         ring_(std::move(ring)) {
-    listening_ = std::thread([this] { listen(); });
     try {
-      beating_ = std::thread([this] { beat(); });
+      threads_.emplace_back([this] { listen(); });
+      threads_.emplace_back([this] { beat(); });
     } catch (...) {
       leave();
       throw;
@@ -51,11 +48,9 @@ class Pulse {
 
   /// Starts the beats, when all ranks have a Pulse.
   void begin() noexcept {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      heardAt_ = now();
-      begun_ = true;
-    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    heardAt_ = now();
+    begun_ = true;
     changed_.notify_all();
   }
 
@@ -79,11 +74,10 @@ class Pulse {
   /// Ends the beats, and lets go of the connections.
   void leave() {
     close();
-    for (auto* thread : {&listening_, &beating_}) {
-      if (thread->joinable()) {
-        thread->join();
-      }
+    for (auto& thread : threads_) {
+      thread.join();
     }
+    threads_.clear();
     receiving_.end();
     sending_.end();
     ring_ = {};
@@ -169,7 +163,7 @@ class Pulse {
   }
 
   void beatNow() {
-    { const std::lock_guard<std::mutex> lock(mutex_); }
+    const std::lock_guard<std::mutex> lock(mutex_);
     changed_.notify_all();
   }
 
@@ -191,8 +185,7 @@ class Pulse {
   Beat said_;
   Passage receiving_;
   Passage sending_;
-  std::thread listening_;
-  std::thread beating_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace switchml_torch

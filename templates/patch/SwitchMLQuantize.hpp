@@ -299,17 +299,11 @@ inline void largest(const Format& format, const float* values, std::size_t numel
 template <typename Value>
 void encode(const Format& format, Value* values, std::size_t numel, const std::int32_t* scales,
             std::uint64_t key, std::uint32_t* words, Range range) {
-  if (format.bits == 1) {
-    if (format.stochastic) {
-      detail::encode<true, true>(format, values, numel, scales, key, words, range);
-    } else {
-      detail::encode<true, false>(format, values, numel, scales, key, words, range);
-    }
-  } else if (format.stochastic) {
-    detail::encode<false, true>(format, values, numel, scales, key, words, range);
-  } else {
-    detail::encode<false, false>(format, values, numel, scales, key, words, range);
-  }
+  auto* const one =
+      format.stochastic ? detail::encode<true, true, Value> : detail::encode<true, false, Value>;
+  auto* const several =
+      format.stochastic ? detail::encode<false, true, Value> : detail::encode<false, false, Value>;
+  (format.bits == 1 ? one : several)(format, values, numel, scales, key, words, range);
 }
 
 /// Unpacks the buckets of `range` from the sums of the ranks' words, and divides by `divisor`: 1

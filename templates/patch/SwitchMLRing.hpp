@@ -14,7 +14,6 @@
 #include <thread>
 
 #include "SwitchMLAgreement.hpp"
-#include "SwitchMLAllreduce.hpp"
 
 namespace switchml_torch {
 
@@ -116,9 +115,7 @@ class RingCollectives {
   void connect(Milliseconds limit) {
     char out = 0;
     char in = 0;
-    if (size_ > 1) {
-      exchange({&out, sizeof out}, {&in, sizeof in}, limit, 0);
-    }
+    exchange({&out, sizeof out}, {&in, sizeof in}, limit, 0);
   }
 
   /// Replaces the values by their sums over all ranks.
@@ -240,19 +237,15 @@ class RingCollectives {
     try {
       await(in_, before(), end);
     } catch (const std::exception&) {
-      finishSending();
+      // Gloo sends nothing to a rank after a message that was ended half-way, so the next rank
+      // would not hear why this one is gone.
+      try {
+        await(out_, next(), Clock::now() + kPassedOn);
+      } catch (const std::exception&) {  // that rank is gone as well
+      }
       throw;
     }
     await(out_, next(), end);
-  }
-
-  /// Gloo sends nothing to a rank after a message that was ended half-way, so the next rank would
-  /// not hear why this one is gone.
-  void finishSending() noexcept {
-    try {
-      await(out_, next(), Clock::now() + kPassedOn);
-    } catch (const std::exception&) {  // that rank is gone as well
-    }
   }
 
   /// Waits for the message to or from a rank.

@@ -47,7 +47,9 @@ MUTANTS = {
     "a warning in a return that is forgotten": ("if (news) {", "if (false) {", "returns"),
     "half of a message that is awaited": ("collectives_.lose();", "", "gone"),
     "half of a message that is being sent": ("look();\n      }", "}", "gone"),
-    "half of a message that is given up": ("      finishSending();\n", "", "gone"),
+    "half of a message that is given up": (
+        "        await(out_, next(), Clock::now() + kPassedOn);\n", "", "gone",
+    ),
     "a message that came too early": (
         "if (aborted_ || now >= end) {",
         "if (aborted_ || now >= end || direction.closed) {",
