@@ -72,8 +72,8 @@ void abandon(std::uint64_t ticket) noexcept {
   }
 }
 
-void leave(const std::vector<const void*>& contexts) noexcept {
-  const auto* group = contexts.empty() ? nullptr : groupOf(contexts[0]);
+void leave(const void* context) noexcept {
+  const auto* group = groupOf(context);
   if (group == nullptr || !board.delegation.compare_exchange_strong(group, nullptr)) {
     return;
   }
@@ -91,8 +91,8 @@ void leave(const std::vector<const void*>& contexts) noexcept {
   delegate.report.wake();
 }
 
-void abort(const std::vector<const void*>& contexts) noexcept {
-  if (!contexts.empty() && delegates(contexts[0])) {
+void abort(const void* context) noexcept {
+  if (delegates(context)) {
     Delegate::get().fail("the process group was aborted");
   }
 }

@@ -109,20 +109,11 @@ void abandon(std::uint64_t ticket) noexcept;
 void join(const std::vector<const void*>& contexts, int rank, int size,
           std::chrono::milliseconds timeout, const Exchange& exchange);
 
-void leave(const std::vector<const void*>& contexts) noexcept;
+/// `context` is any of the group's.
+void leave(const void* context) noexcept;
 
 /// Fails what the group has in flight. It uses SwitchML no more.
-void abort(const std::vector<const void*>& contexts) noexcept;
-
-template <typename Context>
-std::vector<const void*> keysOf(const std::vector<std::shared_ptr<Context>>& contexts) {
-  std::vector<const void*> keys;
-  keys.reserve(contexts.size());
-  for (const auto& context : contexts) {
-    keys.push_back(context.get());
-  }
-  return keys;
-}
+void abort(const void* context) noexcept;
 
 /// Ring over the connections of a Gloo context that nothing else uses: where a message is late Gloo
 /// closes all of them, and one that was aborted holds up those behind it.
@@ -161,17 +152,21 @@ void join(Store& store, const std::vector<std::shared_ptr<Context>>& contexts, i
   };
   exchange.has = [&store](const char* key) { return store.check({key}); };
   exchange.remove = [&store](const char* key) { store.deleteKey(key); };
-  join(keysOf(contexts), rank, size, timeout, exchange);
+  std::vector<const void*> keys;
+  for (const auto& context : contexts) {
+    keys.push_back(context.get());
+  }
+  join(keys, rank, size, timeout, exchange);
 }
 
 template <typename Context>
 void leave(const std::vector<std::shared_ptr<Context>>& contexts) {
-  leave(keysOf(contexts));
+  leave(contexts.empty() ? nullptr : contexts[0].get());
 }
 
 template <typename Context>
 void abort(const std::vector<std::shared_ptr<Context>>& contexts) {
-  abort(keysOf(contexts));
+  abort(contexts.empty() ? nullptr : contexts[0].get());
 }
 
 /// ReduceOp::AVG, which not every torch has.

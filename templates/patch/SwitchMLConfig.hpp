@@ -333,33 +333,25 @@ inline std::string termsOf(const switchml::Config& whole, const Settings& settin
       settings.quantization.terms(), allowed);
 }
 
-/// A file in memory, which has a path as long as this lives.
-class MemoryFile {
- public:
-  explicit MemoryFile(const std::string& content)
-      : descriptor_(static_cast<int>(syscall(kCreate, "switchml.cfg", /*MFD_CLOEXEC*/ 1U))) {
-    if (const int error = descriptor_.get() < 0 ? errno : writeAll(descriptor_, content);
-        error != 0) {
-      throw std::runtime_error(text("no file in memory can be had: ", std::strerror(error)));
-    }
-  }
-
-  std::string path() const { return text("/proc/self/fd/", descriptor_.get()); }
-
- private:
+/// A file in memory.
+inline Descriptor memoryFile(const std::string& content) {
 #ifdef SYS_memfd_create
-  static constexpr long kCreate = SYS_memfd_create;
+  constexpr long kCreate = SYS_memfd_create;
 #else  // the headers are those of a kernel before 3.17
-  static constexpr long kCreate = 319;  // of x86-64
+  constexpr long kCreate = 319;  // of x86-64
 #endif
-  const Descriptor descriptor_;
-};
+  Descriptor file(static_cast<int>(syscall(kCreate, "switchml.cfg", /*MFD_CLOEXEC*/ 1U)));
+  if (const int error = file.get() < 0 ? errno : writeAll(file, content); error != 0) {
+    throw std::runtime_error(text("no file in memory can be had: ", std::strerror(error)));
+  }
+  return file;
+}
 
 /// The configuration of this rank.
 struct Loaded {
   switchml::Config config;
   std::string place = "the configuration in use";
-  FilledIn filled;
+  std::string filled;  // values that this rank has filled in, as `key=value`, for a message
   ReservedCores cores;
 };
 
@@ -378,19 +370,19 @@ inline void fillInDpdk([[maybe_unused]] Loaded& loaded) {
   }
   if (address != dpdk.worker_ip_str) {
     dpdk.worker_ip_str = address;
-    loaded.filled.add("worker_ip", address);
+    noteFilled(loaded.filled, "worker_ip", address);
   }
   if (dpdk.cores_str == kAuto) {
     const auto near = parseCores(firstLine(card.directory + "/local_cpulist"));
     const auto job = text(general.controller_port, "/", general.controller_ip_str);
     dpdk.cores_str = coresText(
         loaded.cores.take(job, nearestFirst(ownCores(), near), general.num_worker_threads));
-    loaded.filled.add("cores", dpdk.cores_str);
+    noteFilled(loaded.filled, "cores", dpdk.cores_str);
   }
   if (const auto options = withFilePrefix(dpdk.extra_eal_options, localRank(std::getenv));
       options != dpdk.extra_eal_options) {
     dpdk.extra_eal_options = options;
-    loaded.filled.add("extra_eal_options", options);
+    noteFilled(loaded.filled, "extra_eal_options", options);
   }
 #endif
 }
@@ -427,9 +419,10 @@ inline Offer loadConfig(Loaded& loaded, int rank, int size) {
   try {
     std::ifstream file(place, std::ios::binary);
     const std::string whole{std::istreambuf_iterator<char>(file), {}};
-    const MemoryFile filled(fillIn(whole, {{"general.rank", rank}, {"general.num_workers", size}},
-                                   std::getenv, loaded.filled));
-    if (!file || !loaded.config.LoadFromFile(filled.path())) {
+    const auto filled =
+        memoryFile(fillIn(whole, {{"general.rank", rank}, {"general.num_workers", size}},
+                          std::getenv, loaded.filled));
+    if (!file || !loaded.config.LoadFromFile(text("/proc/self/fd/", filled.get()))) {
       return Offer::refuse("unreadable switchml.cfg", place);
     }
   } catch (const std::exception& error) {

@@ -322,23 +322,14 @@ class ReservedCores {
 
   /// Keeps them until the process ends. A child that is forked has none of them.
   void keep() {
-    if (sockets_.empty()) {
-      return;
+    using Sockets = std::vector<Descriptor>;
+    static std::atomic<Sockets*> kept{nullptr};
+    if (const std::unique_ptr<Sockets> earlier(kept.exchange(nullptr)); earlier) {
+      std::move(earlier->begin(), earlier->end(), std::back_inserter(sockets_));
     }
-    struct Kept {
-      std::vector<Descriptor> sockets;
-      std::unique_ptr<const Kept> earlier;
-    };
-    static std::atomic<const Kept*> kept{nullptr};
-    auto added = std::make_unique<Kept>();
-    added->sockets = std::move(sockets_);
-    sockets_.clear();
-    added->earlier.reset(kept.exchange(nullptr));
-    kept = added.release();
-    static const int registered = pthread_atfork(nullptr, nullptr, [] {
-      const std::unique_ptr<const Kept> inherited(kept.exchange(nullptr));
-    });
-    static_cast<void>(registered);
+    kept = new Sockets(std::exchange(sockets_, {}));
+    [[maybe_unused]] static const int registered =
+        pthread_atfork(nullptr, nullptr, [] { delete kept.exchange(nullptr); });
   }
 
  private:

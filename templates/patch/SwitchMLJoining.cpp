@@ -297,9 +297,7 @@ class Joining {
   Offer start() {
     if (first_) {
       loaded_.cores.keep();
-      if (!loaded_.filled.words().empty()) {
-        board.filled.set(loaded_.filled.words());
-      }
+      board.filled.set(loaded_.filled);
     }
     group_.longest =
         milliseconds(std::min(static_cast<std::uint64_t>(kForever.count()), settings_.timeoutMs));

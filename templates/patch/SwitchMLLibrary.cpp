@@ -21,15 +21,6 @@ void stopContext(bool idle) {
   context().Stop();
 }
 
-/// Memory that is registered with the card must not part from it in a process that forks.
-void makeForksSafe(const switchml::GeneralConfig& config) {
-  if (usesSwitch(config) && config.backend == "rdma") {
-    for (const char* name : {"RDMAV_FORK_SAFE", "RDMAV_HUGEPAGES_SAFE"}) {
-      setenv(name, "1", /*overwrite=*/0);
-    }
-  }
-}
-
 /// No start outlasts its limit: what is still under way keeps the context from being started again.
 void limitStart(std::chrono::milliseconds limit) {
   constexpr const char* kName = "SWITCHML_START_TIMEOUT_MS";
@@ -214,7 +205,11 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
   }
   const auto jobs = std::make_shared<Jobs>(jobs_->epoch + 1);
   lock.unlock();
-  makeForksSafe(config.general_);
+  if (usesSwitch(config.general_) && config.general_.backend == "rdma") {
+    // Memory that is registered with the card must not part from it in a process that forks.
+    setenv("RDMAV_FORK_SAFE", "1", /*overwrite=*/0);
+    setenv("RDMAV_HUGEPAGES_SAFE", "1", /*overwrite=*/0);
+  }
   limitStart(limit);
   // Whoever comes second, the start or the end of its time, ends what was started: a context that
   // starts says that it runs before it does, and one that is stopped then ends the process.

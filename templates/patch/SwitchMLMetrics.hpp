@@ -92,6 +92,19 @@ class Times {
   std::atomic<std::uint64_t> sum_{0};  // nanoseconds
 };
 
+/// `value` in quotes, with `other` in the place of control characters and of those beyond `last`.
+inline std::string quoted(const std::string& value, unsigned char last = 0xff, char other = ' ') {
+  std::string out = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+    }
+    const auto number = static_cast<unsigned char>(c);
+    out += number < ' ' || number > last ? other : c;
+  }
+  return out + '"';
+}
+
 /// Text in Prometheus' format. Each sample has the labels of the page before its own.
 class Page {
  public:
@@ -117,7 +130,7 @@ class Page {
     const char* before = "{";
     for (const auto* const labels : {&labels_, &more}) {
       for (const auto& label : *labels) {
-        out_ << before << label.first << "=\"" << escaped(label.second) << '"';
+        out_ << before << label.first << '=' << quoted(label.second, '~', '?');  // else no UTF-8
         before = ",";
       }
     }
@@ -144,18 +157,6 @@ class Page {
     out.imbue(std::locale::classic());
     out << Times::kBounds[i];
     return out.str();
-  }
-
-  /// A value of a label. What may not be UTF-8 becomes a question mark.
-  static std::string escaped(const std::string& value) {
-    std::string out;
-    for (const char c : value) {
-      if (c == '"' || c == '\\') {
-        out += '\\';
-      }
-      out += c < ' ' || c > '~' ? '?' : c;
-    }
-    return out;
   }
 
   const Labels labels_;

@@ -53,9 +53,7 @@ struct Format {
     return bits + more;
   }
   constexpr unsigned lanes() const { return 32 / laneBits(); }
-  constexpr std::uint32_t mask() const {
-    return static_cast<std::uint32_t>((std::uint64_t{1} << laneBits()) - 1);
-  }
+  constexpr std::uint32_t mask() const { return UINT32_MAX >> (32 - laneBits()); }
   constexpr std::int32_t highest() const { return bits == 1 ? 1 : (1 << (bits - 1)) - 1; }
   /// Distance of two levels, in multiples of the unit.
   constexpr std::int32_t step() const { return bits == 1 ? 2 : 1; }

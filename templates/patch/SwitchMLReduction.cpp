@@ -176,7 +176,7 @@ class Flight {
     try {
       failover_->redo(numberOf(job), sum.element, sum.data, sum.numel, limits_.patience, [&sum] {
         if (sum.saturated) {
-          Saturation(static_cast<float*>(sum.data)).undo(sum.numel);
+          Saturation{static_cast<float*>(sum.data)}.undo(sum.numel);
         }
       });
     } catch (const std::exception& error) {
@@ -302,7 +302,7 @@ class Reduction {
     }
     Part part{first, last, steps_.place(from, to), false};
     if (saturates) {
-      part.lost = Saturation(part.values()).apply(part.numel(), first, steps_.fill);
+      part.lost = Saturation{part.values()}.apply(part.numel(), first, steps_.fill);
     } else if (steps_.fill) {
       steps_.fill(from, to);
     }

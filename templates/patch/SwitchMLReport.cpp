@@ -7,16 +7,7 @@
 namespace switchml_torch {
 namespace {
 
-std::string quoted(const std::string& value) {
-  std::string out = "\"";
-  for (const char c : value) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-    }
-    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return out + '"';
-}
+using metrics::quoted;
 
 std::string termsJson(const std::string& agreed) {
   std::string out;

@@ -30,9 +30,9 @@ bool Saturation::apply(std::uint64_t numel, std::uint64_t first, const Steps::St
     inParts(end - begin, 1, [&](std::uint64_t least, std::uint64_t most) noexcept {
       for (auto from = begin + least; from < begin + most; from += kBlock) {
         const auto to = std::min(from + kBlock, begin + most);
-        if (!(quantize::largest(values_ + from, to - from) < kMost)) {
+        if (!(quantize::largest(values + from, to - from) < kMost)) {
           found.store(true, std::memory_order_relaxed);
-          std::replace_if(values_ + from, values_ + to, hasNoPlace, kMost);
+          std::replace_if(values + from, values + to, hasNoPlace, kMost);
         }
       }
     });
@@ -42,7 +42,7 @@ bool Saturation::apply(std::uint64_t numel, std::uint64_t first, const Steps::St
 
 void Saturation::undo(std::uint64_t numel) const {
   inParts(numel, 1, [&](std::uint64_t first, std::uint64_t last) noexcept {
-    std::replace_if(values_ + first, values_ + last, hasNoPlace,
+    std::replace_if(values + first, values + last, hasNoPlace,
                     std::numeric_limits<float>::quiet_NaN());
   });
 }

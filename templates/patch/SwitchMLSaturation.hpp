@@ -24,10 +24,7 @@ void inParts(std::uint64_t numel, std::uint64_t weight, const Function& function
 }
 
 /// Saturation of a row of floats.
-class Saturation {
- public:
-  explicit Saturation(float* values) noexcept : values_(values) {}
-
+struct Saturation {
   /// Replaces what has no place by 2^126. Values that `fill` has to copy there, from element
   /// `first` of its row on, are looked at while they are in the cache. True where there was such a
   /// value.
@@ -36,8 +33,7 @@ class Saturation {
   /// What the library would have made NaN is NaN in a sum of floats as well.
   void undo(std::uint64_t numel) const;
 
- private:
-  float* values_;
+  float* values;
 };
 
 }  // namespace switchml_torch

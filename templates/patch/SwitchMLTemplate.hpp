@@ -26,17 +26,10 @@ inline std::string shortened(const std::string& value) {
   return value.size() <= kMost ? value : value.substr(0, kMost) + "...";
 }
 
-/// Values that a rank has filled in, as `key=value`, for a message.
-class FilledIn {
- public:
-  void add(const std::string& key, const std::string& value) {
-    text_ += text(text_.empty() ? "" : " ", key, "=", shortened(value));
-  }
-  const std::string& words() const noexcept { return text_; }
-
- private:
-  std::string text_;
-};
+/// Adds a value that a rank has filled in, for a message.
+inline void noteFilled(std::string& filled, const std::string& key, const std::string& value) {
+  filled += text(filled.empty() ? "" : " ", key, "=", shortened(value));
+}
 
 /// `value` with the values of the environment in the place of each `${NAME}`.
 /// Throws std::invalid_argument where that is not possible.
@@ -84,7 +77,7 @@ std::string substituted(const std::string& key, const std::string& value,
 /// the library to refuse. Throws std::invalid_argument.
 template <typename Environment>
 std::string fillIn(const std::string& whole, const std::map<std::string, int>& numbers,
-                   const Environment& environment, FilledIn& filled) {
+                   const Environment& environment, std::string& filled) {
   auto absent = numbers;
   std::string out;
   std::string section;
@@ -106,7 +99,7 @@ std::string fillIn(const std::string& whole, const std::map<std::string, int>& n
         value = text(number->second);
       }
       if (value != given) {
-        filled.add(name, value);
+        noteFilled(filled, name, value);
         out += text(name, " = ", value);
         continue;
       }
@@ -117,7 +110,7 @@ std::string fillIn(const std::string& whole, const std::map<std::string, int>& n
   std::string missing;
   for (const auto& [key, number] : absent) {
     missing += text(key, " = ", number, "\n");
-    filled.add(key.substr(key.rfind('.') + 1), text(number));
+    noteFilled(filled, key.substr(key.rfind('.') + 1), text(number));
   }
   return missing + out;
 }

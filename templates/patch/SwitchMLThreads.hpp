@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace switchml_torch {
 
@@ -73,16 +74,12 @@ class Threads {
               (*static_cast<const Function*>(call))(first, last);
             }};
     std::unique_lock<std::mutex> lock(mutex_);
-    row.behind = std::exchange(rows_, &row);
+    rows_.push_back(&row);
     lock.unlock();
     added_.notify_all();
     row.work();
     lock.lock();
-    auto** place = &rows_;
-    while (*place != &row) {
-      place = &(*place)->behind;
-    }
-    *place = row.behind;
+    rows_.erase(std::find(rows_.begin(), rows_.end(), &row));
     left_.wait(lock, [&row] { return row.helpers == 0; });
   }
 
@@ -94,7 +91,6 @@ class Threads {
     void (*call)(const void* function, std::uint64_t first, std::uint64_t last);
     std::atomic<std::uint64_t> next{0};
     unsigned helpers = 0;
-    Row* behind = nullptr;
 
     void work() {
       for (;;) {
@@ -110,11 +106,10 @@ class Threads {
   /// Called with the mutex held. A row of which parts are left, or null. The parts are taken
   /// without the mutex, so the next call may find none.
   Row* open() const {
-    auto* row = rows_;
-    while (row != nullptr && row->next.load(std::memory_order_relaxed) >= row->numel) {
-      row = row->behind;
-    }
-    return row;
+    const auto found = std::find_if(rows_.rbegin(), rows_.rend(), [](const Row* row) {
+      return row->next.load(std::memory_order_relaxed) < row->numel;
+    });
+    return found == rows_.rend() ? nullptr : *found;
   }
 
   [[noreturn]] void help() {
@@ -137,7 +132,7 @@ class Threads {
   std::mutex mutex_;
   std::condition_variable added_;
   std::condition_variable left_;
-  Row* rows_ = nullptr;  // on the stacks of those who share them
+  std::vector<Row*> rows_;  // on the stacks of those who share them
 };
 
 }  // namespace switchml_torch

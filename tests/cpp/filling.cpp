@@ -49,7 +49,7 @@ struct Result {
 };
 
 Result fill(const std::string& whole, const Environment& environment = {}) {
-  FilledIn filled;
+  std::string filled;
   const auto out = fillIn(
       whole, {{"general.rank", 3}, {"general.num_workers", 8}},
       [&environment](const char* name) {
@@ -57,7 +57,7 @@ Result fill(const std::string& whole, const Environment& environment = {}) {
         return found == environment.end() ? nullptr : found->second.c_str();
       },
       filled);
-  return {out, filled.words()};
+  return {out, filled};
 }
 
 void fillsInNumbers() {

@@ -109,7 +109,7 @@ void leaves() {
       ++arrived;
       while (arrived < 2 * round) {
       }
-      leave({&group});
+      leave(&group);
     }
   };
   auto other = std::async(std::launch::async, leaveAll, false);
