@@ -355,6 +355,7 @@ struct Loaded {
   ReservedCores cores;
 };
 
+/// Fills in what depends on this host. Throws where that is not possible.
 inline void fillInDpdk([[maybe_unused]] Loaded& loaded) {
 #if defined(DPDK) || defined(SWITCHML_SIMULATOR)
   const auto& general = loaded.config.general_;
@@ -387,19 +388,8 @@ inline void fillInDpdk([[maybe_unused]] Loaded& loaded) {
 #endif
 }
 
-/// Fills in what depends on this host, or refuses.
-inline Offer fillInHost(Loaded& loaded) {
-  try {
-    if (loaded.config.general_.backend == "dpdk") {
-      fillInDpdk(loaded);
-    }
-  } catch (const std::exception& error) {
-    return Offer::refuse(text("unusable switchml.cfg: ", error.what()), loaded.place);
-  }
-  return {};
-}
-
-/// Reads the first place that has a file, for this rank of a group, or refuses.
+/// Reads the first place that has a file, for this rank of a group, or refuses. Throws where its
+/// values cannot be filled in.
 inline Offer loadConfig(Loaded& loaded, int rank, int size) {
   const auto places = configPlaces();
   const auto found = std::find_if(places.begin(), places.end(), [](const Place& known) {
@@ -416,17 +406,12 @@ inline Offer loadConfig(Loaded& loaded, int rank, int size) {
   if (const auto why = found->named ? "" : writableByOthers(place); !why.empty()) {
     return Offer::refuse("a switchml.cfg that others could have written", text(place, ": ", why));
   }
-  try {
-    std::ifstream file(place, std::ios::binary);
-    const std::string whole{std::istreambuf_iterator<char>(file), {}};
-    const auto filled =
-        memoryFile(fillIn(whole, {{"general.rank", rank}, {"general.num_workers", size}},
-                          std::getenv, loaded.filled));
-    if (!file || !loaded.config.LoadFromFile(text("/proc/self/fd/", filled.get()))) {
-      return Offer::refuse("unreadable switchml.cfg", place);
-    }
-  } catch (const std::exception& error) {
-    return Offer::refuse(text("unusable switchml.cfg: ", error.what()), place);
+  std::ifstream file(place, std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(file), {}};
+  const auto filled = memoryFile(fillIn(
+      whole, {{"general.rank", rank}, {"general.num_workers", size}}, std::getenv, loaded.filled));
+  if (!file || !loaded.config.LoadFromFile(text("/proc/self/fd/", filled.get()))) {
+    return Offer::refuse("unreadable switchml.cfg", place);
   }
   return {};
 }

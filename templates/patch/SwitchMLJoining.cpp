@@ -186,7 +186,11 @@ class Joining {
           library.stoppedWithin(between(kStopAfterFailure, timeout_), library.epoch()));
     }
     std::unique_lock<std::mutex> lock(delegate_.offering);
-    offer_ = makeOffer();
+    try {
+      offer_ = makeOffer();
+    } catch (const std::exception& error) {
+      offer_ = Offer::refuse(text("unusable switchml.cfg: ", error.what()), loaded_.place);
+    }
     claims_ = offer_.able();
     if (claims_) {
       delegate_.claimed = true;
@@ -194,17 +198,13 @@ class Joining {
     first_ = library.epoch() == 0;
     const bool starts = claims_ && library.state() != Library::State::kRunning;
     lock.unlock();
-    if (starts && usesSwitch(general())) {
-      if (auto reached = entry().reachController(); !reached.able()) {
-        offer_ = std::move(reached);
-        step_ = Step::kController;
-      }
+    auto ready = starts && usesSwitch(general()) ? entry().reachController() : Offer();
+    if (!ready.able()) {
+      step_ = Step::kController;
+    } else if (starts && !first_) {
+      ready = entry().awaitQuiet();
     }
-    if (starts && !first_ && offer_.able()) {
-      if (auto quiet = entry().awaitQuiet(); !quiet.able()) {
-        offer_ = std::move(quiet);
-      }
-    }
+    offer_ = ready.able() ? offer_ : std::move(ready);
     return offer_;
   }
 
@@ -263,10 +263,8 @@ class Joining {
           text(source, " rank = ", general().rank, ", the process has rank ", rank_),
           loaded_.place);
     }
-    if (!started) {
-      if (auto offer = fillInHost(loaded_); !offer.able()) {
-        return offer;
-      }
+    if (!started && config.general_.backend == "dpdk") {
+      fillInDpdk(loaded_);
     }
     if (const auto wrong = objection(config); !wrong.empty()) {
       return Offer::refuse(wrong, loaded_.place);

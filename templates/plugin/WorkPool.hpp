@@ -29,7 +29,12 @@ class WorkPool {
   /// that for another thread, it may take any time, and wait for jobs after it.
   class Place {
    public:
-    void release() noexcept;
+    void release() noexcept {
+      if (held_) {
+        held_ = false;
+        state_.vacate();
+      }
+    }
 
    private:
     friend class State;
@@ -44,16 +49,42 @@ class WorkPool {
   /// `places`: the jobs that do their own part at a time.
   explicit WorkPool(std::size_t places) : state_(std::make_shared<State>(places)) {}
   /// Drains the pool.
-  ~WorkPool();
+  ~WorkPool() {
+    if (forked()) {
+      // The threads are the parent's, and the mutex may be locked for good.
+      static_cast<void>(new std::shared_ptr<State>(std::move(state_)));
+      return;
+    }
+    state_->drain();
+    for (auto& thread : state_->stop()) {
+      if (thread.get_id() == std::this_thread::get_id()) {
+        thread.detach();
+      } else {
+        thread.join();
+      }
+    }
+  }
   WorkPool(const WorkPool&) = delete;
   WorkPool& operator=(const WorkPool&) = delete;
 
   /// Throws, and does not take the job, in a forked child, or when neither a thread nor memory can
   /// be had.
-  void submit(Job job);
+  void submit(Job job) {
+    if (forked()) {
+      throw std::runtime_error("the threads are those of the process that this was forked from");
+    }
+    state_->push(std::move(job));
+    for (auto& thread : state_->ended()) {
+      thread.join();
+    }
+  }
 
   /// Returns when all jobs have ended, but for the one that calls it.
-  void drain();
+  void drain() {
+    if (!forked()) {
+      state_->drain();
+    }
+  }
 
   /// True in a child of the process that made the pool, which has none of its threads.
   bool forked() const { return state_->forked(); }
@@ -68,16 +99,103 @@ class WorkPool {
    public:
     explicit State(std::size_t places) : places_(places) {}
     bool forked() const { return pid_ != getpid(); }
-    void push(Job job);
-    void vacate() noexcept;
-    void drain();
-    std::list<std::thread> ended();
-    std::list<std::thread> stop();
+
+    void push(Job job) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      queue_.push_back(std::move(job));
+      try {
+        provideThread();
+      } catch (const std::exception&) {  // no thread, or no memory for one
+        if (taken_ == 0) {
+          queue_.pop_back();
+          throw;
+        }
+      }
+    }
+
+    void vacate() noexcept {
+      std::lock_guard<std::mutex> lock(mutex_);
+      --taken_;
+      try {
+        provideThread();
+      } catch (const std::exception&) {
+        // This thread comes back for the queue when it is done.
+      }
+    }
+
+    void drain() {
+      std::unique_lock<std::mutex> lock(mutex_);
+      settled_.wait(lock, [this] {
+        return queue_.empty() && std::all_of(busy_.begin(), busy_.end(), [](std::thread::id id) {
+                 return id == std::this_thread::get_id();
+               });
+      });
+    }
+
+    /// Threads that are about to end, to be joined.
+    std::list<std::thread> ended() {
+      std::lock_guard<std::mutex> lock(mutex_);
+      return std::exchange(ended_, {});
+    }
+
+    /// Stops the pool; returns the threads, to be joined.
+    std::list<std::thread> stop() {
+      std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+      changed_.notify_all();
+      threads_.splice(threads_.end(), ended_);
+      return std::exchange(threads_, {});
+    }
 
    private:
-    void provideThread();
-    void work();
-    void leave();
+    /// Called with the mutex held: sees to it that a thread comes for every job that may run.
+    void provideThread() {
+      if (queue_.size() <= idle_) {
+        changed_.notify_one();
+      } else if (taken_ < places_) {
+        busy_.reserve(threads_.size() + 1);  // a thread must not fail
+        threads_.emplace_back([state = shared_from_this()] { state->work(); });
+        ++taken_;
+      }
+    }
+
+    void work() {
+      std::unique_lock<std::mutex> lock(mutex_);
+      for (bool placed = true; placed;) {
+        ++idle_;
+        changed_.wait(lock, [this] { return !queue_.empty() || stopping_; });
+        --idle_;
+        if (queue_.empty()) {
+          --taken_;
+          break;
+        }
+        Job job = std::move(queue_.front());
+        queue_.pop_front();
+        busy_.push_back(std::this_thread::get_id());
+        lock.unlock();
+        Place place(*this);
+        job(place);
+        job = nullptr;
+        lock.lock();
+        busy_.erase(std::find(busy_.begin(), busy_.end(), std::this_thread::get_id()));
+        settled_.notify_all();
+        if (!place.held_) {
+          placed = taken_ < places_;
+          taken_ += placed ? 1 : 0;
+        }
+      }
+      leave();
+    }
+
+    /// Called with the mutex held by a thread that ends.
+    void leave() {
+      const auto self = std::find_if(
+          threads_.begin(), threads_.end(),
+          [](const std::thread& thread) { return thread.get_id() == std::this_thread::get_id(); });
+      if (self != threads_.end()) {
+        ended_.splice(ended_.end(), threads_, self);
+      }
+    }
 
     const std::size_t places_;
     const pid_t pid_ = getpid();
@@ -95,140 +213,5 @@ class WorkPool {
 
   std::shared_ptr<State> state_;
 };
-
-inline void WorkPool::Place::release() noexcept {
-  if (held_) {
-    held_ = false;
-    state_.vacate();
-  }
-}
-
-inline WorkPool::~WorkPool() {
-  if (forked()) {
-    // The threads are the parent's, and the mutex may be locked for good.
-    static_cast<void>(new std::shared_ptr<State>(std::move(state_)));
-    return;
-  }
-  state_->drain();
-  for (auto& thread : state_->stop()) {
-    if (thread.get_id() == std::this_thread::get_id()) {
-      thread.detach();
-    } else {
-      thread.join();
-    }
-  }
-}
-
-inline void WorkPool::submit(Job job) {
-  if (forked()) {
-    throw std::runtime_error("the threads are those of the process that this was forked from");
-  }
-  state_->push(std::move(job));
-  for (auto& thread : state_->ended()) {
-    thread.join();
-  }
-}
-
-inline void WorkPool::drain() {
-  if (!forked()) {
-    state_->drain();
-  }
-}
-
-inline void WorkPool::State::push(Job job) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  queue_.push_back(std::move(job));
-  try {
-    provideThread();
-  } catch (const std::exception&) {  // no thread, or no memory for one
-    if (taken_ == 0) {
-      queue_.pop_back();
-      throw;
-    }
-  }
-}
-
-inline void WorkPool::State::vacate() noexcept {
-  std::lock_guard<std::mutex> lock(mutex_);
-  --taken_;
-  try {
-    provideThread();
-  } catch (const std::exception&) {
-    // This thread comes back for the queue when it is done.
-  }
-}
-
-inline void WorkPool::State::drain() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  settled_.wait(lock, [this] {
-    return queue_.empty() && std::all_of(busy_.begin(), busy_.end(), [](std::thread::id id) {
-             return id == std::this_thread::get_id();
-           });
-  });
-}
-
-/// Threads that are about to end, to be joined.
-inline std::list<std::thread> WorkPool::State::ended() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return std::exchange(ended_, {});
-}
-
-/// Stops the pool; returns the threads, to be joined.
-inline std::list<std::thread> WorkPool::State::stop() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  stopping_ = true;
-  changed_.notify_all();
-  threads_.splice(threads_.end(), ended_);
-  return std::exchange(threads_, {});
-}
-
-/// Called with the mutex held: sees to it that a thread comes for every job that may run.
-inline void WorkPool::State::provideThread() {
-  if (queue_.size() <= idle_) {
-    changed_.notify_one();
-  } else if (taken_ < places_) {
-    busy_.reserve(threads_.size() + 1);  // a thread must not fail
-    threads_.emplace_back([state = shared_from_this()] { state->work(); });
-    ++taken_;
-  }
-}
-
-inline void WorkPool::State::work() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  for (bool placed = true; placed;) {
-    ++idle_;
-    changed_.wait(lock, [this] { return !queue_.empty() || stopping_; });
-    --idle_;
-    if (queue_.empty()) {
-      --taken_;
-      break;
-    }
-    Job job = std::move(queue_.front());
-    queue_.pop_front();
-    busy_.push_back(std::this_thread::get_id());
-    lock.unlock();
-    Place place(*this);
-    job(place);
-    job = nullptr;
-    lock.lock();
-    busy_.erase(std::find(busy_.begin(), busy_.end(), std::this_thread::get_id()));
-    settled_.notify_all();
-    if (!place.held_) {
-      placed = taken_ < places_;
-      taken_ += placed ? 1 : 0;
-    }
-  }
-  leave();
-}
-
-/// Called with the mutex held by a thread that ends.
-inline void WorkPool::State::leave() {
-  const auto self = std::find_if(threads_.begin(), threads_.end(), [](const std::thread& thread) {
-    return thread.get_id() == std::this_thread::get_id();
-  });
-  if (self != threads_.end()) {
-    ended_.splice(ended_.end(), threads_, self);
-  }
-}
 
 }  // namespace switchml_torch

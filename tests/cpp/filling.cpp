@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "SwitchMLHost.hpp"
-#include "SwitchMLTemplate.hpp"
 
 using namespace switchml_torch;
 

@@ -48,7 +48,6 @@ SOURCES = (
     "SwitchMLSaturation.cpp",
     "SwitchMLSaturation.hpp",
     "SwitchMLSettings.hpp",
-    "SwitchMLTemplate.hpp",
     "SwitchMLThreads.hpp",
     "SwitchMLVerdict.cpp",
     "SwitchMLVerdict.hpp",
