@@ -380,7 +380,7 @@ inline void fillInDpdk([[maybe_unused]] Loaded& loaded) {
         loaded.cores.take(job, nearestFirst(ownCores(), near), general.num_worker_threads));
     noteFilled(loaded.filled, "cores", dpdk.cores_str);
   }
-  if (const auto options = withFilePrefix(dpdk.extra_eal_options, localRank(std::getenv));
+  if (const auto options = withFilePrefix(dpdk.extra_eal_options, localRank());
       options != dpdk.extra_eal_options) {
     dpdk.extra_eal_options = options;
     noteFilled(loaded.filled, "extra_eal_options", options);
@@ -408,8 +408,8 @@ inline Offer loadConfig(Loaded& loaded, int rank, int size) {
   }
   std::ifstream file(place, std::ios::binary);
   const std::string whole{std::istreambuf_iterator<char>(file), {}};
-  const auto filled = memoryFile(fillIn(
-      whole, {{"general.rank", rank}, {"general.num_workers", size}}, std::getenv, loaded.filled));
+  const auto filled = memoryFile(
+      fillIn(whole, {{"general.rank", rank}, {"general.num_workers", size}}, loaded.filled));
   if (!file || !loaded.config.LoadFromFile(text("/proc/self/fd/", filled.get()))) {
     return Offer::refuse("unreadable switchml.cfg", place);
   }

@@ -50,9 +50,7 @@ inline void noteFilled(std::string& filled, const std::string& key, const std::s
 
 /// `value` with the values of the environment in the place of each `${NAME}`.
 /// Throws std::invalid_argument where that is not possible.
-template <typename Environment>
-std::string substituted(const std::string& key, const std::string& value,
-                        const Environment& environment) {
+inline std::string substituted(const std::string& key, const std::string& value) {
   constexpr const char* kOpen = "${";
   std::string out;
   std::size_t end = 0;
@@ -72,7 +70,7 @@ std::string substituted(const std::string& key, const std::string& value,
       throw std::invalid_argument(
           text(key, " has ${", shortened(name), "}, which is no name of a variable"));
     }
-    const char* const found = environment(name.c_str());
+    const char* const found = std::getenv(name.c_str());
     if (found == nullptr) {
       throw std::invalid_argument(
           text(key, " has ${", shortened(name), "}, which is not set in the environment"));
@@ -92,9 +90,8 @@ std::string substituted(const std::string& key, const std::string& value,
 /// The text of a switchml.cfg with all that has to be known before it can be parsed: `${NAME}` in
 /// any value, and the `numbers`, which are "auto" or absent. All else stays as it is, and is for
 /// the library to refuse. Throws std::invalid_argument.
-template <typename Environment>
-std::string fillIn(const std::string& whole, const std::map<std::string, int>& numbers,
-                   const Environment& environment, std::string& filled) {
+inline std::string fillIn(const std::string& whole, const std::map<std::string, int>& numbers,
+                          std::string& filled) {
   auto absent = numbers;
   std::string out;
   std::string section;
@@ -109,7 +106,7 @@ std::string fillIn(const std::string& whole, const std::map<std::string, int>& n
       const auto name = trimmed(content.substr(0, equals));
       const auto key = section + name;
       const auto given = trimmed(content.substr(equals + 1));
-      auto value = substituted(key, given, environment);
+      auto value = substituted(key, given);
       absent.erase(key);
       if (const auto number = numbers.find(key);
           number != numbers.end() && trimmed(value) == kAuto) {
@@ -223,12 +220,11 @@ inline CoreSet ownCores() {
 }
 
 /// Rank of this process among those of its host, as its launcher says it; empty where none does.
-template <typename Environment>
-std::string localRank(const Environment& environment) {
+inline std::string localRank() {
   // mpirun in a job of SLURM also has the variables of the script that calls it.
   for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK",
                            "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
-    const char* const given = environment(name);
+    const char* const given = std::getenv(name);
     const std::string rank = given == nullptr ? "" : given;
     if (!rank.empty() && rank.find_first_not_of("0123456789") == std::string::npos) {
       return rank;

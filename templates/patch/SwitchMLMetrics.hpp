@@ -93,7 +93,7 @@ class Times {
 };
 
 /// `value` in quotes, with `other` in the place of control characters and of those beyond `last`.
-inline std::string quoted(const std::string& value, unsigned char last = 0xff, char other = ' ') {
+inline std::string inQuotes(const std::string& value, unsigned char last = 0xff, char other = ' ') {
   std::string out = "\"";
   for (const char c : value) {
     if (c == '"' || c == '\\') {
@@ -130,7 +130,7 @@ class Page {
     const char* before = "{";
     for (const auto* const labels : {&labels_, &more}) {
       for (const auto& label : *labels) {
-        out_ << before << label.first << '=' << quoted(label.second, '~', '?');  // else no UTF-8
+        out_ << before << label.first << '=' << inQuotes(label.second, '~', '?');  // else no UTF-8
         before = ",";
       }
     }

@@ -7,12 +7,12 @@
 namespace switchml_torch {
 namespace {
 
-using metrics::quoted;
+using metrics::inQuotes;
 
 std::string termsJson(const std::string& agreed) {
   std::string out;
   for (const auto& [name, value] : readTerms(agreed)) {
-    out += text(out.empty() ? "" : ", ", quoted(name), ": ", quoted(value));
+    out += text(out.empty() ? "" : ", ", inQuotes(name), ": ", inQuotes(value));
   }
   return out;
 }
@@ -110,26 +110,27 @@ std::string Report::json() {
   std::string fallbacks;
   for (std::size_t i = 0; i < kFallbacks; ++i) {
     fallbacks +=
-        text(i == 0 ? "" : ", ", quoted(kFallbackNames[i]), ": ", board.fallbacks[i].load());
+        text(i == 0 ? "" : ", ", inQuotes(kFallbackNames[i]), ": ", board.fallbacks[i].load());
   }
   return text(
-      "{\"flags\": ", quoted(build.flags), ", \"simulator\": ", build.simulator ? "true" : "false",
-      ", \"protocol\": ", kProtocol, ", \"client\": ", quoted(build.client),
+      "{\"flags\": ", inQuotes(build.flags),
+      ", \"simulator\": ", build.simulator ? "true" : "false", ", \"protocol\": ", kProtocol,
+      ", \"client\": ", inQuotes(build.client),
       ", \"delegating\": ", !lost && board.delegation.load() != nullptr ? "true" : "false",
       ", \"failure\": ",
-      quoted(verdict.kind == Verdict::Kind::kBroken ? verdict.why
-             : lost                                 ? kForked
-                                                    : ""),
-      ", \"group\": ", quoted(group.line()), ", \"world_size\": ", group.size,
-      ", \"decision\": ", quoted(group.decision), ", \"reason\": ", quoted(group.reason),
-      ", \"step\": ", quoted(nameOf(group.step)), ", \"objection\": ", quoted(group.objection),
+      inQuotes(verdict.kind == Verdict::Kind::kBroken ? verdict.why
+               : lost                                 ? kForked
+                                                      : ""),
+      ", \"group\": ", inQuotes(group.line()), ", \"world_size\": ", group.size,
+      ", \"decision\": ", inQuotes(group.decision), ", \"reason\": ", inQuotes(group.reason),
+      ", \"step\": ", inQuotes(nameOf(group.step)), ", \"objection\": ", inQuotes(group.objection),
       ", \"late\": ", group.late ? "true" : "false",
       ", \"measured\": ", Crossover::json(group.timings), ", \"offer\": {", termsJson(group.offer),
-      "}, \"terms\": {", termsJson(group.terms), "}, \"filled_in\": ", quoted(board.filled.get()),
+      "}, \"terms\": {", termsJson(group.terms), "}, \"filled_in\": ", inQuotes(board.filled.get()),
       ", \"calls\": ", board.calls.load(), ", \"bytes\": ", board.bytes.load(),
       ", \"packets\": ", delegate.library.packets().json(), ", \"fallbacks\": {", fallbacks,
       "}, \"failover\": {\"failovers\": ", failover.failovers.load(),
-      ", \"returns\": ", failover.returns.load(), ", \"reason\": ", quoted(verdict.failure),
+      ", \"returns\": ", failover.returns.load(), ", \"reason\": ", inQuotes(verdict.failure),
       ", \"redone\": ", failover.redone.load(), ", \"calls\": ", failover.calls.load(),
       ", \"seconds\": ", failover.seconds(), "}}");
 }

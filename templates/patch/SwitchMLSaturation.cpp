@@ -12,11 +12,6 @@ bool hasNoPlace(float value) noexcept { return !(std::fabs(value) < kMost); }
 
 }  // namespace
 
-Threads& helpers() {
-  static auto* const threads = new Threads;
-  return *threads;
-}
-
 bool Saturation::apply(std::uint64_t numel, std::uint64_t first, const Steps::Step& fill) const {
   constexpr std::uint64_t kPiece = 1U << 18U;
   constexpr std::uint64_t kBlock = 4096;

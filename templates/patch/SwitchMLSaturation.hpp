@@ -11,7 +11,10 @@
 namespace switchml_torch {
 
 /// Threads of this process that take parts of its rows.
-Threads& helpers();
+inline Threads& helpers() {
+  static auto* const threads = new Threads;
+  return *threads;
+}
 
 /// Calls `function` with the begins and ends of parts of a row, some of them at once where the row
 /// is long. `numel` counts what is `weight` elements each.

@@ -47,15 +47,28 @@ struct Result {
   std::string words;
 };
 
+/// The environment of this process has these as well, as long as this lives.
+class Given {
+ public:
+  explicit Given(const Environment& environment) : environment_(environment) {
+    for (const auto& [name, value] : environment_) {
+      setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
+    }
+  }
+  ~Given() {
+    for (const auto& one : environment_) {
+      unsetenv(one.first.c_str());
+    }
+  }
+
+ private:
+  const Environment& environment_;
+};
+
 Result fill(const std::string& whole, const Environment& environment = {}) {
   std::string filled;
-  const auto out = fillIn(
-      whole, {{"general.rank", 3}, {"general.num_workers", 8}},
-      [&environment](const char* name) {
-        const auto found = environment.find(name);
-        return found == environment.end() ? nullptr : found->second.c_str();
-      },
-      filled);
+  const Given given(environment);
+  const auto out = fillIn(whole, {{"general.rank", 3}, {"general.num_workers", 8}}, filled);
   return {out, filled};
 }
 
@@ -194,10 +207,8 @@ void findsCards(const std::string& sysfs) {
 
 void findsRanks() {
   const auto rank = [](const Environment& environment) {
-    return localRank([&environment](const char* name) {
-      const auto found = environment.find(name);
-      return found == environment.end() ? nullptr : found->second.c_str();
-    });
+    const Given given(environment);
+    return localRank();
   };
   equal(rank({}), "");
   equal(rank({{"SLURM_LOCALID", "2"}}), "2");
