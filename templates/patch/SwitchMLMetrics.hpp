@@ -130,7 +130,7 @@ class Page {
     const char* before = "{";
     for (const auto* const labels : {&labels_, &more}) {
       for (const auto& label : *labels) {
-        out_ << before << label.first << '=' << inQuotes(label.second, '~', '?');  // else no UTF-8
+        out_ << before << label.first << '=' << inQuotes(label.second, '~', '?');  // ASCII alone
         before = ",";
       }
     }
