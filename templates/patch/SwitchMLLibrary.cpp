@@ -34,16 +34,7 @@ void makeForksSafe(const switchml::GeneralConfig& config) {
   }
 }
 
-/// No start outlasts its limit: what is still under way keeps the context from being started again.
-void limitStart(std::chrono::milliseconds limit) {
-  constexpr const char* kName = "SWITCHML_START_TIMEOUT_MS";
-  static const auto own = [] {
-    const char* const given = std::getenv(kName);
-    const std::chrono::milliseconds read(given == nullptr ? 0 : std::atoll(given));
-    return read.count() > 0 ? read : std::chrono::seconds(30);
-  }();
-  setenv(kName, text(std::min(own, limit).count()).c_str(), /*overwrite=*/1);
-}
+constexpr const char* kStartLimit = "SWITCHML_START_TIMEOUT_MS";
 
 /// A library that is built without timeouts does not count them.
 template <typename Stats>
@@ -211,6 +202,15 @@ std::string Library::obstacle() {
   return now == State::kStopped ? "" : "the SwitchML context has not stopped";
 }
 
+std::chrono::milliseconds Library::startLimit() {
+  static const auto own = [] {
+    const char* const given = std::getenv(kStartLimit);
+    const std::chrono::milliseconds read(given == nullptr ? 0 : std::atoll(given));
+    return read.count() > 0 ? read : std::chrono::seconds(30);
+  }();
+  return own;
+}
+
 std::string Library::start(const switchml::Config& config, std::chrono::milliseconds limit) {
   release();
   std::unique_lock<std::mutex> lock(mutex_);
@@ -228,7 +228,8 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
   const auto jobs = std::make_shared<Jobs>(jobs_->epoch + 1);
   lock.unlock();
   makeForksSafe(config.general_);
-  limitStart(limit);
+  // What is still under way when the limit has passed keeps the context from being started again.
+  setenv(kStartLimit, text(std::min(startLimit(), limit).count()).c_str(), /*overwrite=*/1);
   // Whoever comes second, the start or the end of its time, ends what was started: a context that
   // starts says that it runs before it does, and one that is stopped then ends the process.
   const auto answer = resultWithin(limit, [this, jobs, own = config]() mutable {
