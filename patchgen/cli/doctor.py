@@ -76,8 +76,7 @@ def doctor(request: _Request) -> None:
     """Tells which part of the way to the switch fails, and what to do.
 
     Starts ranks on this machine, which go from the launcher to a right sum. On several machines,
-    start `python -m torch_switchml.doctor` as a training is started. Exits with 6 where a part
-    fails.
+    start `python -m switchml_doctor` as a training is started. Exits with 6 where a part fails.
     """
     from patchgen.extras.install.payload.doctor import table
     from patchgen.extras.train import doctor as examining

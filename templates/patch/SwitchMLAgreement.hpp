@@ -3,6 +3,7 @@
 /// SwitchML is not known here.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <iterator>
 #include <map>
 #include <random>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -21,9 +23,10 @@ namespace switchml_torch {
 
 /// Version of what ranks tell each other and of which calls become which jobs. Ranks of different
 /// ones do not delegate, so a change of either takes the next number.
-constexpr unsigned kProtocol = 4;
+constexpr unsigned kProtocol = 5;
 
 constexpr std::size_t kMaxReasons = 4;
+constexpr std::size_t kMaxHosts = 4;  // of a reason
 
 inline bool isSet(const char* name) {
   const char* value = std::getenv(name);
@@ -87,6 +90,7 @@ struct Message {
   bool required = false;            // the rank, or one of them, has SWITCHML_REQUIRE set
   std::string words;                // as of an offer; of all: who is not able, and why
   char context = Offer::kStopped;
+  std::string host = {};  // of the rank, without a space; of all: empty
 
   bool able() const { return kind == 'y'; }
 
@@ -101,7 +105,7 @@ struct Message {
       list += nonce + ",";
     }
     const auto out =
-        text(protocol, ' ', list, " ", kind, required ? 'r' : '-', context, ' ', words);
+        text(protocol, ' ', list, " ", kind, required ? 'r' : '-', context, host, ' ', words);
     return {out.begin(), out.end()};
   }
 
@@ -121,7 +125,7 @@ struct Message {
     if (out.nonces.empty()) {
       throw std::runtime_error("its answer has no nonce");
     }
-    in.get();
+    std::getline(in, out.host, ' ');
     out.words.assign(std::istreambuf_iterator<char>(in), {});
     return out;
   }
@@ -139,6 +143,37 @@ inline std::string ranksText(const std::vector<int>& ranks) {
       out += text("-", ranks[last]);
     }
     i = last;
+  }
+  return out;
+}
+
+/// Name of a host without what would end it, or the line that it is in.
+inline std::string printableHost(const std::string& name) {
+  constexpr std::size_t kMost = 64;
+  std::string out = name.substr(0, kMost);
+  std::replace_if(
+      out.begin(), out.end(), [](char letter) { return letter <= ' ' || letter > '~'; }, '?');
+  return out.empty() ? "?" : out;
+}
+
+/// Names ranks, and their hosts where the group has several.
+inline std::string placesText(const std::vector<int>& ranks, const std::vector<Message>& offers) {
+  auto out = ranksText(ranks);
+  const auto elsewhere = [&](const Message& offer) { return offer.host != offers[0].host; };
+  if (std::none_of(offers.begin(), offers.end(), elsewhere)) {
+    return out;
+  }
+  std::set<std::string> hosts;
+  for (const auto rank : ranks) {
+    hosts.insert(offers[static_cast<std::size_t>(rank)].host);
+  }
+  hosts.erase("");  // before protocol 5 nobody tells it
+  std::size_t shown = 0;
+  for (const auto& host : hosts) {
+    if (shown++ == kMaxHosts) {
+      return out + text(" and ", hosts.size() - kMaxHosts, " more");
+    }
+    out += (shown == 1 ? " on " : ", ") + host;
   }
   return out;
 }
@@ -205,7 +240,7 @@ inline Message verdict(const std::vector<Message>& offers) {
       out.words += text("; and ", reasons.size() - kMaxReasons, " more reasons");
       break;
     }
-    out.words += text(out.words.empty() ? "" : "; ", ranksText(ranks), ": ", reason);
+    out.words += text(out.words.empty() ? "" : "; ", placesText(ranks, offers), ": ", reason);
   }
   return out;
 }
@@ -220,8 +255,14 @@ inline Message verdict(const std::vector<Message>& offers) {
 template <typename Clock>
 class Negotiation {
  public:
-  Negotiation(const Exchange& exchange, int rank, int size, std::chrono::milliseconds timeout)
-      : exchange_(exchange), rank_(rank), size_(size), timeout_(timeout), nonce_(random()) {
+  Negotiation(const Exchange& exchange, int rank, int size, std::chrono::milliseconds timeout,
+              const std::string& host)
+      : exchange_(exchange),
+        rank_(rank),
+        size_(size),
+        timeout_(timeout),
+        host_(printableHost(host)),
+        nonce_(random()) {
     if (rank == 0) {
       begin();
     }
@@ -235,6 +276,7 @@ class Negotiation {
     own.required = isSet("SWITCHML_REQUIRE");
     own.words = offer.words;
     own.context = offer.context;
+    own.host = host_;
     auto all = rank_ == 0 ? gather(name, own) : answer(name, own);
     begun_ = Clock::now();
     if (all.kind == Message::kMissing) {
@@ -415,6 +457,7 @@ class Negotiation {
   const int rank_;
   const int size_;
   const Milliseconds timeout_;
+  const std::string host_;
   const std::string nonce_;
   std::string call_;  // its name is the nonce of rank 0
   bool again_ = false;

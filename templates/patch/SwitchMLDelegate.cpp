@@ -35,6 +35,7 @@ Delegate& Delegate::get() {
 
 Offer Delegate::start(const switchml::Config& config, std::chrono::milliseconds limit) {
   const bool first = library.epoch() == 0;
+  const auto longest = std::min(Library::startLimit(), limit);
   const auto begun = Library::Clock::now();
   const auto why = library.start(config, limit);
   if (first && library.epoch() != 0) {
@@ -45,7 +46,7 @@ Offer Delegate::start(const switchml::Config& config, std::chrono::milliseconds 
     library.stop(library.epoch());  // the group, or the process, has ended meanwhile
   }
   auto offer = why.empty() ? Offer() : Offer::refuse(why);
-  offer.late = Library::Clock::now() - begun >= limit;
+  offer.late = Library::Clock::now() - begun >= longest;
   return offer;
 }
 

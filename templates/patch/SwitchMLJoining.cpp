@@ -136,7 +136,7 @@ class Joining {
         rank_(rank),
         size_(size),
         timeout_(std::min(timeout, kForever)),
-        negotiation_(exchange, rank, size, timeout_) {
+        negotiation_(exchange, rank, size, timeout_, hostName()) {
     group_.contexts = contexts;
     group_.timeout = timeout_;
     group_.rank = static_cast<std::size_t>(rank);

@@ -21,16 +21,7 @@ void stopContext(bool idle) {
   context().Stop();
 }
 
-/// No start outlasts its limit: what is still under way keeps the context from being started again.
-void limitStart(std::chrono::milliseconds limit) {
-  constexpr const char* kName = "SWITCHML_START_TIMEOUT_MS";
-  static const auto own = [] {
-    const char* const given = std::getenv(kName);
-    const std::chrono::milliseconds read(given == nullptr ? 0 : std::atoll(given));
-    return read.count() > 0 ? read : std::chrono::seconds(30);
-  }();
-  setenv(kName, text(std::min(own, limit).count()).c_str(), /*overwrite=*/1);
-}
+constexpr const char* kStartLimit = "SWITCHML_START_TIMEOUT_MS";
 
 /// The counters of the simulator, and of the real library with the mend `counts`.
 template <typename Stats>
@@ -189,6 +180,15 @@ std::string Library::obstacle() {
   return now == State::kStopped ? "" : "the SwitchML context has not stopped";
 }
 
+std::chrono::milliseconds Library::startLimit() {
+  static const auto own = [] {
+    const char* const given = std::getenv(kStartLimit);
+    const std::chrono::milliseconds read(given == nullptr ? 0 : std::atoll(given));
+    return read.count() > 0 ? read : std::chrono::seconds(30);
+  }();
+  return own;
+}
+
 std::string Library::start(const switchml::Config& config, std::chrono::milliseconds limit) {
   release();
   std::unique_lock<std::mutex> lock(mutex_);
@@ -210,7 +210,8 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
     setenv("RDMAV_FORK_SAFE", "1", /*overwrite=*/0);
     setenv("RDMAV_HUGEPAGES_SAFE", "1", /*overwrite=*/0);
   }
-  limitStart(limit);
+  // What is still under way when the limit has passed keeps the context from being started again.
+  setenv(kStartLimit, text(std::min(startLimit(), limit).count()).c_str(), /*overwrite=*/1);
   // Whoever comes second, the start or the end of its time, ends what was started: a context that
   // starts says that it runs before it does, and one that is stopped then ends the process.
   const auto answer = resultWithin(limit, [this, jobs, own = config]() mutable {

@@ -75,6 +75,9 @@ class Library {
   /// Why it cannot be started; empty where it can.
   std::string obstacle();
 
+  /// How long a mended library takes to start at most.
+  static std::chrono::milliseconds startLimit();
+
   /// Starts it unless it runs. Returns why it does not run when the limit has passed; if it starts
   /// later than that, it is stopped.
   std::string start(const switchml::Config& config, std::chrono::milliseconds limit);

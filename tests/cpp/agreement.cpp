@@ -203,10 +203,10 @@ struct Outcome {
 
 /// Joins a group as a rank. It may work for as long as it may before each round.
 Outcome join(const Exchange& exchange, int rank, int size, const std::vector<Offer>& offers,
-             std::uint64_t random) {
+             std::uint64_t random, const std::string& host = "zeus") {
   Outcome out;
   try {
-    Negotiation<Clock> negotiation(exchange, rank, size, kTimeout);
+    Negotiation<Clock> negotiation(exchange, rank, size, kTimeout, host);
     for (std::size_t i = 0; i < offers.size() && out.last.able(); ++i) {
       if ((random >> (3 * static_cast<std::size_t>(rank) + i) % 64U & 1U) != 0) {
         try {
@@ -365,6 +365,35 @@ void otherProtocol() {
   });
 }
 
+/// A reason has the hosts of its ranks, where the group has several.
+void hosts() {
+  const auto said = [](const std::vector<std::string>& names, const std::set<int>& able) {
+    std::map<std::string, Value> store;
+    const auto size = static_cast<int>(names.size());
+    Attempt attempt(store, size, 1);
+    std::string words;
+    attempt.run([&](int rank, const Exchange& exchange) {
+      const auto offer = able.count(rank) == 0 ? Offer::refuse("why") : kAble;
+      const auto out =
+          join(exchange, rank, size, {offer}, 0, names[static_cast<std::size_t>(rank)]);
+      check(out.last.host.empty(), "a verdict is of no host");
+      words = out.last.words;
+    });
+    return words;
+  };
+  check(said({"a", "a", "a"}, {0}) == "ranks 1-2: why", "one host");
+  check(said({"a", "b", "a"}, {0, 2}) == "rank 1 on b: why", "another host");
+  check(said({"a", "a", "b"}, {1, 2}) == "rank 0 on a: why", "the host of rank 0");
+  check(said({"a", "b", "b", "a"}, {0}) == "ranks 1-3 on a, b: why", "two hosts");
+  check(said({"0", "1", "2", "3", "4", "5", "6"}, {0}) == "ranks 1-6 on 1, 2, 3, 4 and 2 more: why",
+        "many hosts");
+  const std::string tail(100, 'x');
+  check(
+      said({"a", "b c\nd\x7f\xff" + tail}, {0}) == "rank 1 on b?c?d??" + tail.substr(43) + ": why",
+      "a name that is none");
+  check(said({"a", ""}, {0}) == "rank 1 on ?: why", "no name");
+}
+
 /// A constant number for all ranks but one.
 void accesses() {
   for (const int size : {2, 8, 64}) {
@@ -394,10 +423,10 @@ void messages() {
   };
   check(context('r', 'r') == 'r' && context('s', 's') == 's', "the contexts of all");
   check(context('r', 's') == 'b' && context('s', 'r') == 'b', "those of some run");
-  const Message made{7, {"a", "-", "b"}, 'n', true, "two\nlines, and  spaces ", 'r'};
+  const Message made{7, {"a", "-", "b"}, 'n', true, "two\nlines, and  spaces ", 'r', "zeus"};
   const auto back = Message::read(made.write());
   check(back.protocol == 7 && back.nonces == made.nonces && back.kind == 'n' && back.required &&
-            back.words == made.words && back.context == 'r',
+            back.words == made.words && back.context == 'r' && back.host == "zeus",
         "a message is read as it was written");
   check(back.answers(2, "b") && !back.answers(1, "b") && !back.answers(3, "b"), "whom it answers");
   for (const std::string cut :
@@ -416,6 +445,7 @@ int main() {
   messages();
   accesses();
   otherProtocol();
+  hosts();
   for (std::uint64_t random = 0; random < 20; ++random) {
     missing(random);
   }

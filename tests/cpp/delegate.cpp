@@ -623,8 +623,7 @@ void measured(const Rank& me) {
 
 /// Neither the group nor one that is made later.
 void refused(const Rank& me) {
-  const char* const fault = std::getenv("FAULT");
-  const bool late = fault != nullptr && std::strncmp(fault, "slow-", 5) == 0;
+  const bool late = std::getenv("FAULT_MS") != nullptr;
   for (const char* name : {"refused", "later"}) {
     auto group = me.group(name);
     me.sum(group, 3, false);

@@ -1,9 +1,10 @@
 // A client library with faults: what the delegate calls of the simulator, wrapped by the linker.
 //
 // FAULT      slow-start (Start() takes FAULT_MS), slow-end (the same, once the context says that it
-//            runs), no-start (Start() fails at once), slow-stop (Stop() takes FAULT_MS), flip (an
-//            element of a job is another one), hang (a job never ends, and Stop() takes FAULT_MS
-//            where that is set), lose (one job is not taken, for want of memory), or nothing
+//            runs), no-start (Start() fails, after FAULT_MS where that is set), slow-stop (Stop()
+//            takes FAULT_MS), flip (an element of a job is another one), hang (a job never ends,
+//            and Stop() takes FAULT_MS where that is set), lose (one job is not taken, for want of
+//            memory), or nothing
 // FAULT_JOB  the first job that has the fault, from 0
 // FAULT_START the start of the context, from 0, that alone has no-start, and whose jobs alone have
 //            the fault; of all if it is not set
@@ -40,7 +41,7 @@ std::string given(const char* name, const char* otherwise = "") {
 }
 
 void pass() {
-  std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(given("FAULT_MS"))));
+  std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(given("FAULT_MS", "0"))));
 }
 
 bool isNow() {
@@ -66,6 +67,7 @@ bool WRAP(START_NAME)(Context* self, switchml::Config* config) {
     pass();
   }
   if (given("FAULT") == "no-start" && isNow()) {
+    pass();
     return starting = false;
   }
   const auto controller = config->general_.controller_port;

@@ -4,8 +4,8 @@ import os
 import sys
 import time
 
-from torch_switchml.doctor import rank
-from torch_switchml.doctor.meeting import Meeting
+from switchml_doctor import rank
+from switchml_doctor.meeting import Meeting
 
 
 def examine(switchml, arguments, others=None, twice=None):

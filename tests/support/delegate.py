@@ -24,6 +24,7 @@ MARKS = """\
 #define SWITCHML_TORCH_FLAGS ""
 """
 GROUP_MS = 60_000  # the timeout of a group, which no test waits for
+RENAMED = ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"')
 TERMS = {"timeout": 1, "timeout_threshold": 100, "timeout_threshold_increment": 600}
 
 
@@ -124,6 +125,7 @@ def run(
     env: Mapping[int, Mapping[str, str]] | None = None,
     config: Mapping[str, object] | None = None,
     store: Path | None = None,
+    hosts: Sequence[str] = (),
     prepared: Callable[[Path], None] | None = None,
 ) -> list[str]:
     """Runs all ranks to a good end, and returns the stderr of each.
@@ -134,6 +136,7 @@ def run(
         env: more for the environment of a rank, by rank; that of rank -1 is for all.
         config: other values for switchml.cfg.
         store: the directory of the Store, which may have been used before.
+        hosts: names of the ranks' hosts; this one's without.
         prepared: called with the directory of each rank, which has its switchml.cfg.
     """
     template = (program.parent / "switchml.cfg").read_text()
@@ -149,9 +152,10 @@ def run(
             prepared(directory)
         kept = str(store or scratch / "store")
         arguments = [scenario, str(rank), str(size), kept, str(timeout_ms)]
+        host = [*RENAMED, hosts[rank]] if hosts else []
         processes.append(
             subprocess.Popen(
-                [program, *arguments],
+                [*host, program, *arguments],
                 cwd=directory,
                 env=environment({**given.get(-1, {}), **given.get(rank, {})}),
                 stdout=subprocess.PIPE,

@@ -14,7 +14,6 @@ from patchgen.extras.train.setup import Setup
 from patchgen.extras.train.start import Line, run_job
 from patchgen.system import files, interpreter
 
-_PACKAGE = "switchml_doctor"
 _SHOWN = 3  # last lines of the ranks where they end without a report
 
 
@@ -32,12 +31,11 @@ def examine(job: Job, setup: Setup, *, timeout: float, measures: bool) -> dict[s
         FileError: the temporary directory cannot be written.
     """
     with files.scratch("doctor") as directory, file_errors():
-        package = os.path.join(directory, _PACKAGE)
-        os.mkdir(package)
+        os.mkdir(os.path.join(directory, doctor.PACKAGE))
         for name, text in doctor.read_sources().items():
-            files.write(os.path.join(package, name), text.encode())
+            files.write(os.path.join(directory, name), text.encode())
         path = os.path.join(directory, "report.json")
-        command = [setup.torch.python, "-m", _PACKAGE, "--report", path]
+        command = [setup.torch.python, "-m", doctor.PACKAGE, "--report", path]
         command += ["--timeout", str(timeout), *([] if measures else ["--no-times"])]
         search = interpreter.search_path(directory, {**job.environ, **setup.access.environ})
         access = dataclasses.replace(

@@ -206,6 +206,13 @@ def test_attempts_over_one_store(program: Path, late: int, tmp_path: Path) -> No
     assert "restart" not in said
 
 
+@pytest.mark.parametrize("program", ["address"], indirect=True)
+def test_a_line_that_names_hosts(program: Path, tmp_path: Path) -> None:
+    env, hosts = {0: {"SWITCHML_MIN_NUMEL": "5"}}, ("zeus", "apollo")
+    said = run(program, "refused", 2, tmp_path, env=env, hosts=hosts)[0]
+    assert "rank 1 on apollo: SWITCHML_MIN_NUMEL=1 where rank 0 has 5\n" in said
+
+
 def all_may_write(name: str) -> Callable[[Path], None]:
     return lambda directory: (directory / name).chmod(0o777)
 

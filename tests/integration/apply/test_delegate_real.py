@@ -314,6 +314,13 @@ def test_a_slow_start_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
     assert "context did not stop" not in ended.result()[1]
 
 
+def test_a_library_that_waits_less_long_than_the_group(built: Path, tmp_path: Path) -> None:
+    """The report of the rank that has waited for the other says so."""
+    env = {-1: {"FAULT": "no-start", "SWITCHML_START_TIMEOUT_MS": "300"}, 0: {"FAULT_MS": "400"}}
+    said = ranks(built, "refused", tmp_path, env)
+    assert f"{GLOO}ranks 0-1: the SwitchML context did not start: see its messages" in said[0]
+
+
 def test_a_slow_stop_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
     """Rank 1 has to stop for a group whose timeout is shorter than a stop may take otherwise."""
     env = {"SWITCHML_TIMEOUT_MS": "500", "MARK": f"{MENDED},restart", "STAYS": "1"}

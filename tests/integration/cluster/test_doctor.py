@@ -41,7 +41,7 @@ def test_ranks_of_torchrun(
                         plugin.python, "-m", "torch.distributed.run", "--nnodes=2",
                         "--nproc-per-node=2", "--rdzv-backend=c10d", "--rdzv-id=1",
                         f"--rdzv-endpoint={first.address}:29400",
-                        "-m", "torch_switchml.doctor", "--no-times", "--report", report,
+                        "-m", "switchml_doctor", "--no-times", "--report", report,
                     ),
                     cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True,
                 )

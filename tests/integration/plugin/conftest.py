@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -30,3 +32,14 @@ def launch(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Launcher:
     return plugin_launcher(plugin, home, tmp_path_factory.mktemp("plugin-ranks"), servers)
+
+
+@pytest.fixture
+def stale(plugin: Plugin, tmp_path: Path) -> Plugin:
+    """The plugin, in an environment where torch is not the one that it was built for."""
+    python = tmp_path / "venv" / "bin" / "python"
+    shutil.copytree(plugin.python.parents[1], tmp_path / "venv", symlinks=True)
+    (package,) = python.parents[1].glob("lib/python*/site-packages/torch_switchml")
+    built = (package / "_built.py").read_text()
+    (package / "_built.py").write_text(re.sub(r"TORCH = \('", "TORCH = ('0.", built))
+    return Plugin(plugin.wheel, plugin.torch, python)

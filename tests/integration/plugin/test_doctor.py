@@ -106,6 +106,28 @@ def test_another_plugin(launch: Launcher, other: object, said: str) -> None:
     assert said in words(report, 1)
 
 
+def test_a_plugin_of_another_torch(launch: Launcher, plugin: Plugin, stale: Plugin) -> None:
+    """Ranks as of srun, whose variables the plugin reads as well."""
+    run, port = launch.prepare(2, config={"rank": "auto", "num_workers": "auto"}), free_port()
+    started = [
+        launch.start(
+            [str(python), "-m", "switchml_doctor", "--report", "report.json", "--timeout", "40"],
+            run / str(rank),
+            launch.environment(
+                {"SLURM_PROCID": str(rank), "SLURM_NTASKS": "2", "SWITCHML_HOST": HOSTS[rank],
+                 "MASTER_PORT": str(port)},
+                preload=False,
+            ),
+        )
+        for rank, python in enumerate([plugin.python, stale.python])
+    ]  # fmt: skip
+    assert [rank.code for rank in launch.collect(started, 240)] == [FAILED] * 2
+    report = json.loads((run / "0" / "report.json").read_text())
+    assert (report["leg"], report["hosts"]) == ("software", ["apollo"])
+    assert words(report, 1).startswith("torch_switchml was built for torch 0.")
+    assert "; build it again with: switchml-patch plugin build --torch " in words(report, 1)
+
+
 def test_no_configuration(launch: Launcher) -> None:
     report = examine(launch, per_rank={1: None})
     assert (report["leg"], report["hosts"]) == ("switchml.cfg", ["apollo"])
@@ -162,7 +184,7 @@ def test_all_packets_are_lost(
 
 def test_what_is_not_started_by_a_launcher(plugin: Plugin) -> None:
     done = subprocess.run(
-        [plugin.python, "-m", "torch_switchml.doctor"],
+        [plugin.python, "-m", "switchml_doctor"],
         capture_output=True, text=True, check=False, env={"PATH": "/usr/bin"},
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
@@ -174,7 +196,7 @@ def test_a_report_that_cannot_be_written(plugin: Plugin, tmp_path: Path) -> None
     place = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
     path = tmp_path / "none" / "report.json"
     done = subprocess.run(
-        [plugin.python, "-m", "torch_switchml.doctor", "--report", path],
+        [plugin.python, "-m", "switchml_doctor", "--report", path],
         capture_output=True, text=True, check=False, env={"PATH": "/usr/bin", **place},
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
@@ -191,7 +213,7 @@ def test_ranks_of_torchrun(plugin: Plugin, home: Path, tmp_path: Path) -> None:
         "--nproc-per-node=2",
     ]
     done = subprocess.run(
-        [*command, "-m", "torch_switchml.doctor", "--no-times"],
+        [*command, "-m", "switchml_doctor", "--no-times"],
         capture_output=True, text=True, check=False, cwd=tmp_path,
         env={"PATH": "/usr/bin", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
              "SWITCHML_CONFIG": str(home / "switchml.cfg")},
@@ -241,7 +263,7 @@ def test_options_that_are_refused(tmp_path: Path, options: list[str], code: int,
 @pytest.mark.parametrize("limit", ["0", "-1", "nan", "x"])
 def test_limits_that_a_rank_refuses(plugin: Plugin, limit: str) -> None:
     done = subprocess.run(
-        [plugin.python, "-m", "torch_switchml.doctor", "--timeout", limit],
+        [plugin.python, "-m", "switchml_doctor", "--timeout", limit],
         capture_output=True, text=True, check=False, env={"PATH": "/usr/bin"},
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,17 +66,6 @@ def test_an_installed_plugin_changes_nothing(ranks: Ranks, environ: dict[str, st
     told, err = ranks("gloo", **environ, SWITCHML_REQUIRE="")
     assert told == STOCK
     assert "switchml" not in err
-
-
-@pytest.fixture
-def stale(plugin: Plugin, tmp_path: Path) -> Plugin:
-    """The plugin, in an environment where torch is not the one that it was built for."""
-    python = tmp_path / "venv" / "bin" / "python"
-    shutil.copytree(plugin.python.parents[1], tmp_path / "venv", symlinks=True)
-    (package,) = python.parents[1].glob("lib/python*/site-packages/torch_switchml")
-    built = (package / "_built.py").read_text()
-    (package / "_built.py").write_text(re.sub(r"TORCH = \('", "TORCH = ('0.", built))
-    return Plugin(plugin.wheel, plugin.torch, python)
 
 
 def test_a_plugin_that_is_for_another_torch(ranks: Ranks, stale: Plugin) -> None:

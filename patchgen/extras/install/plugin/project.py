@@ -137,7 +137,7 @@ def modules(target: PluginTarget) -> dict[str, bytes]:
         f"{PACKAGE}/_built.py": built,
         f"{PACKAGE}/_patch.py": render.text("patch/switchml.py"),
         f"{PACKAGE}_launch.py": inspect.getsource(launch),
-        **{f"{PACKAGE}/doctor/{name}": text for name, text in doctor.read_sources().items()},
+        **doctor.read_sources(),
         **{f"{PACKAGE}/{name}.py": render.text(f"plugin/{name}.py") for name in _MODULES},
     }
     return {name: text.encode() for name, text in texts.items()}

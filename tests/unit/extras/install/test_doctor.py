@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import resource
 import socket
@@ -13,7 +14,15 @@ from typing import Any
 import pytest
 
 from patchgen.core.patch import render
-from patchgen.extras.install.payload.doctor import address, config, legs, machine, measure, table
+from patchgen.extras.install.payload.doctor import (
+    address,
+    config,
+    legs,
+    machine,
+    measure,
+    software,
+    table,
+)
 from patchgen.extras.install.payload.doctor import rank as of_rank
 from patchgen.extras.install.payload.doctor.meeting import find_problem
 
@@ -21,7 +30,7 @@ DOCS = Path(__file__).parents[4] / "docs"
 DPDK = {"general.backend": "dpdk", "backend.dpdk.extra_eal_options": "--no-huge"}
 SOFTWARE = {
     "torch": "2.9.0", "switchml": "torch_switchml", "simulator": "False", "flags": "DPDK",
-    "protocol": "1", "mends": "heap",
+    "protocol": "1", "mends": "heap", "problem": "",
 }  # fmt: skip
 
 
@@ -297,6 +306,31 @@ def test_the_values_of_a_configuration(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path):
         assert config.read_values({"SWITCHML_CONFIG": str(path)}) == {}
     assert socket.gethostname() in config._places({})[-1]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "problem"),
+    [
+        (None, ""),
+        ("raise ImportError('built for torch 0')", "built for torch 0"),
+        ("from torch_switchml import _C", "cannot import name '_C' from "),
+        ("import ctypes; ctypes.CDLL('libgone.so')", "libgone.so: cannot open"),
+    ],
+    ids=["none", "other-torch", "other-python", "other-library"],
+)
+def test_a_plugin_that_cannot_be_imported(tmp_path: Path, plugin: str | None, problem: str) -> None:
+    files = {"torch/__init__.py": "", "torch/distributed/__init__.py": ""}
+    if plugin is not None:
+        files["torch_switchml/__init__.py"] = plugin
+    code = (
+        f"import json; from {software.__name__} import find_library as it; print(json.dumps(it()))"
+    )
+    told = subprocess.check_output(
+        [sys.executable, "-c", code], text=True, env={"PYTHONPATH": write(tmp_path, files)}
+    )
+    module, backend, found = json.loads(told)
+    assert (module, backend) == (None, "gloo")
+    assert found.startswith(problem) if problem else not found
 
 
 def rank(number: int, host: str = "", **attempt: Any) -> dict[str, Any]:

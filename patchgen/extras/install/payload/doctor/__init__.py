@@ -1,19 +1,21 @@
 """Doctor: which part of the way to the switch fails, on which host, and what to do.
 
-Runs in every rank. In the plugin it is `torch_switchml.doctor`, and `switchml-patch doctor` starts
-it as `switchml_doctor`. Runs under Python 3.6 and newer with any torch since 1.7, and imports
-nothing of this package but its own modules.
+Runs in every rank, as the package `switchml_doctor`: beside the plugin, which cannot be imported
+with another torch. Runs under Python 3.6 and newer with any torch since 1.7, and imports nothing of
+this package but its own modules.
 """
 
 import os
 
+PACKAGE = "switchml_doctor"
+
 
 def read_sources() -> "dict[str, str]":
-    """Reads the modules of this package: names of files to their texts."""
+    """Reads the modules of `switchml_doctor`: their paths to their texts."""
     directory = os.path.dirname(__file__)
     found = {}
     for name in sorted(os.listdir(directory)):
         if name.endswith(".py"):
             with open(os.path.join(directory, name), encoding="utf-8") as file:
-                found[name] = file.read()
+                found[f"{PACKAGE}/{name}"] = file.read()
     return found

@@ -57,7 +57,7 @@ def look_at_software(rank: Any, ranks: "list[Any]") -> Finding:
         return Finding(UNKNOWN, "")
     own, first = rank["software"], ranks[0].get("software", {})
     if not own["switchml"]:
-        return Finding(BAD, f"torch {own['torch']} has no SwitchML")
+        return Finding(BAD, own["problem"] or f"torch {own['torch']} has no SwitchML")
     others = [
         f"{name} is {own[name] or 'none'}, rank 0 has {first[name] or 'none'}"
         for name in _DECISIVE

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import datetime as dt
+import importlib
 import json
 import os
 import socket
@@ -18,7 +19,7 @@ from .finding import BAD
 from .machine import look
 from .measure import SIZES, measure, summarize
 from .meeting import Meeting, find_problem, open_store
-from .software import describe, find_library
+from .software import Library, describe, find_library
 
 FAILED = 6
 WRONG_USE = 2
@@ -35,16 +36,18 @@ _FILTERS = ("SWITCHML_MIN_NUMEL", "SWITCHML_DTYPES", "SWITCHML_OPS")  # of what 
 def main(argv: "list[str]") -> int:
     """Runs the doctor; returns the exit code of this rank."""
     given = _parse(argv)
-    module, backend = find_library()
+    with contextlib.suppress(ImportError):  # it comes with the plugin, and takes no torch
+        importlib.import_module("torch_switchml_launch").activate()
+    library = find_library()
     environ = dict(os.environ)
     problem = find_problem(environ) or _check_report(given.report, environ)
     if problem:
         print(f"doctor: {problem}", file=sys.stderr)
         return WRONG_USE
-    attempt = Attempt(lambda job: _try(job, module, backend))
-    alone = Attempt(lambda job: _try_alone(job, module, backend))
+    attempt = Attempt(lambda job: _try(job, library))
+    alone = Attempt(lambda job: _try_alone(job, library))
     try:
-        return _Doctor(given, environ, attempt, alone, module).examine()
+        return _Doctor(given, environ, attempt, alone, library).examine()
     except (RuntimeError, OSError) as error:
         print(
             f"doctor: rank {environ['RANK']} on {_host(environ)}: rank 0 at "
@@ -55,7 +58,7 @@ def main(argv: "list[str]") -> int:
 
 
 def _parse(argv: "list[str]") -> Any:
-    parser = argparse.ArgumentParser(prog="python -m torch_switchml.doctor", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m switchml_doctor", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--report", metavar="FILE", help="write the report as JSON")
     parser.add_argument("--no-times", action="store_true", help="measure nothing")
@@ -87,7 +90,7 @@ def _host(environ: "dict[str, str]") -> str:
     return environ.get("SWITCHML_HOST") or socket.gethostname()
 
 
-def _try(job: "dict[str, Any]", module: Any, backend: str) -> "dict[str, Any]":
+def _try(job: "dict[str, Any]", library: Library) -> "dict[str, Any]":
     """Makes a group as a training does. Runs in the child."""
     import torch.distributed as dist
 
@@ -96,8 +99,8 @@ def _try(job: "dict[str, Any]", module: Any, backend: str) -> "dict[str, Any]":
     limit = dt.timedelta(seconds=job["timeout"])
     store = open_store(environ, job["timeout"], "switchml-doctor-group")
     place = {"rank": int(environ["RANK"]), "world_size": int(environ["WORLD_SIZE"])}
-    dist.init_process_group(backend, store=store, timeout=limit, **place)
-    report = module.report()
+    dist.init_process_group(library.backend, store=store, timeout=limit, **place)
+    report = library.module.report()
     found = {"report": report}
     if job["sizes"] and report.get("measured"):
         found["times"] = report["measured"]
@@ -106,12 +109,12 @@ def _try(job: "dict[str, Any]", module: Any, backend: str) -> "dict[str, Any]":
         sizes = [numel for numel in job["sizes"] if numel >= least]
         with contextlib.suppress(RuntimeError):  # the report tells why
             found["times"] = measure(dist, sizes, job["timeout"])
-        later = module.report()  # of the other group that was measured
+        later = library.module.report()  # of the other group that was measured
         report.update((name, later[name]) for name in _FAILURES if name in later)
     return found
 
 
-def _try_alone(job: "dict[str, Any]", module: Any, backend: str) -> "dict[str, Any]":
+def _try_alone(job: "dict[str, Any]", library: Library) -> "dict[str, Any]":
     """Makes a group of this rank alone, and sums. Runs in the child."""
     import torch
     import torch.distributed as dist
@@ -129,10 +132,10 @@ def _try_alone(job: "dict[str, Any]", module: Any, backend: str) -> "dict[str, A
         )
         store = dist.FileStore(os.path.join(directory, "store"), 1)
         limit = dt.timedelta(seconds=job["timeout"])
-        dist.init_process_group(backend, store=store, rank=0, world_size=1, timeout=limit)
+        dist.init_process_group(library.backend, store=store, rank=0, world_size=1, timeout=limit)
         with contextlib.suppress(RuntimeError):  # the counters tell why
             dist.all_reduce(torch.ones(1 << 14))
-        return {"packets": module.report()["packets"]}
+        return {"packets": library.module.report()["packets"]}
 
 
 class _Doctor:
@@ -144,11 +147,11 @@ class _Doctor:
         environ: "dict[str, str]",
         attempt: Attempt,
         alone: Attempt,
-        module: Any,
+        library: Library,
     ) -> None:
         self._given, self._environ = given, environ
         self._attempt, self._alone = attempt, alone
-        software = describe(module)
+        software = describe(library)
         self._simulated = software["simulator"] == "True"
         ranks = int(environ.get("LOCAL_WORLD_SIZE") or 1)
         self._own = {

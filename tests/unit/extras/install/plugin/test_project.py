@@ -101,8 +101,9 @@ def test_paths_and_definitions_are_quoted_for_cmake() -> None:
 def test_module_is_python_and_knows_its_torch(cuda: str | None) -> None:
     target = dataclasses.replace(TARGET, torch=dataclasses.replace(TORCH, cuda=cuda))
     modules = project.modules(target)
-    assert modules["torch_switchml/doctor/__main__.py"]
-    names = {name.rpartition("/")[2] for name in modules if name.count("/") == 1}
+    assert modules["switchml_doctor/__main__.py"]
+    package = "torch_switchml/"
+    names = {name[len(package) :] for name in modules if name.startswith(package)}
     assert names == {
         "__init__.py", "_built.py", "_guards.py", "_hierarchical.py", "_job.py", "_layers.py",
         "_patch.py", "_plan.py", "_quantized.py", "_settings.py", "cgx.py",
