@@ -399,6 +399,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::delegated(
   }
   auto trace = records_->trace();  // waits for Python's lock
   std::lock_guard<std::mutex> lock(order_);
+  TORCH_CHECK(!*aborted_, "SwitchML allreduce failed: the process group was aborted");
   const auto sequence = getSequenceNumberForGroup() + 1;  // may throw, which would cost a ticket
   auto ticket = std::make_unique<Ticket>(pool_[0].get(), sources, kind.op);
   const auto timeout = limitOf(kind.timeout);
@@ -445,9 +446,16 @@ std::uint64_t ProcessGroupSwitchML::getSequenceNumberForGroup() {
   return wrapped_->getSequenceNumberForGroup() + delegated_;
 }
 
+/// The group leaves SwitchML to the next one, which may be made while this one is there.
 void ProcessGroupSwitchML::giveUp() {
+  if (!delegates(pool_[0].get()) || pool_[0]->forked()) {
+    return;
+  }
+  const Unlocked unlocked;
   *aborted_ = true;
   switchml_torch::abort(pool_);
+  std::unique_lock<std::mutex>(order_).unlock();  // no call is between its ticket and the pool
+  end();
 }
 
 void ProcessGroupSwitchML::end() {

@@ -11,9 +11,9 @@ import sys
 import warnings
 
 import torch
-import torch.distributed as dist
 import torch_switchml_backend
 import torch_switchml_launch
+from torch._C._distributed_c10d import ProcessGroupGloo
 from torch_switchml._built import HAS_SEQUENCE, TORCH
 
 _PRESENT = (torch.__version__, torch.version.git_version, torch.version.cuda)
@@ -57,13 +57,13 @@ def _devices():
     """The network devices that torch itself chooses for Gloo."""
     names = os.environ.get("GLOO_SOCKET_IFNAME")
     if names:
-        return [dist.ProcessGroupGloo.create_device(interface=name) for name in names.split(",")]
-    return [dist.ProcessGroupGloo.create_default_device()]
+        return [ProcessGroupGloo.create_device(interface=name) for name in names.split(",")]
+    return [ProcessGroupGloo.create_default_device()]
 
 
 def _gloo_options(given, timeout):
     """Options of Gloo's process group; what is not given is as torch has it."""
-    own = dist.ProcessGroupGloo._Options()
+    own = ProcessGroupGloo._Options()
     own._timeout = timeout if given._timeout == own._timeout else given._timeout
     own._devices = given._devices or _devices()
     own._threads = given._threads
@@ -71,41 +71,37 @@ def _gloo_options(given, timeout):
 
 
 def _gloo(options, given):
-    """The process group that torch itself makes for the backend "gloo", and its timeout."""
+    """The process group that torch itself makes for the backend "gloo"."""
     place = (options.store, options.group_rank, options.group_size)
     reconfigured = getattr(options, "enable_reconfigure", False)
-    timeout = options.timeout
     # Of several backends each is given what is meant for one of them.
-    if isinstance(given, dist.ProcessGroupGloo._Options):
-        own = _gloo_options(given, timeout)
-        timeout = own._timeout
+    if isinstance(given, ProcessGroupGloo._Options):
+        own = _gloo_options(given, options.timeout)
         if reconfigured:
             own.enable_reconfigure = True
-        gloo = dist.ProcessGroupGloo(*place, own)
+        gloo = ProcessGroupGloo(*place, own)
     else:
         more = {"enable_reconfigure": True} if reconfigured else {}
-        gloo = dist.ProcessGroupGloo(*place, timeout=timeout, **more)
-    own = gloo.options if hasattr(gloo, "options") else None
-    if hasattr(own, "global_ranks_in_group"):
-        own.global_ranks_in_group = options.global_ranks_in_group
-        own.group_name = options.group_id
+        gloo = ProcessGroupGloo(*place, timeout=options.timeout, **more)
+    if hasattr(gloo.options, "global_ranks_in_group"):
+        gloo.options.global_ranks_in_group = options.global_ranks_in_group
+        gloo.options.group_name = options.group_id
     if HAS_SEQUENCE:
         gloo._set_sequence_number_for_group()
-    return gloo, timeout
+    return gloo
 
 
 def _create(options, gloo_options):
     """A process group of the backend: what torch calls for init_process_group("switchml")."""
-    gloo, timeout = _gloo(options, gloo_options)
-    return _stand_before(gloo, options.store, options, timeout=timeout)
+    return _stand_before(_gloo(options, gloo_options), options.store)
 
 
-def _stand_before(gloo, store, options=None, *, timeout=None, enable_reconfigure=False):
-    """The process group before one of Gloo, which was made with these arguments."""
+def _stand_before(gloo, store):
+    """The process group before one of Gloo, which was made with this store."""
     if _PATCHED:
         return gloo
-    milliseconds = round((timeout or options._timeout).total_seconds() * 1000)
-    has_ranks = not (enable_reconfigure or getattr(options, "enable_reconfigure", False))
+    milliseconds = round(gloo.options._timeout.total_seconds() * 1000)
+    has_ranks = not getattr(gloo.options, "enable_reconfigure", False)
     return _C.group(store, gloo, milliseconds, has_ranks)
 
 

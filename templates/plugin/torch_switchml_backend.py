@@ -13,7 +13,7 @@ import torch.distributed as dist
 import torch_switchml_launch
 
 _DEVICES = ["cpu", "cuda"]
-_HELPER = "_new_process_group_helper"  # which makes the groups of torch.distributed
+_CHECKS = "_create_process_group_wrapper"  # which has a Gloo of its own: DEBUG=DETAIL
 FOR_GLOO = "SWITCHML_FOR_GLOO"
 
 
@@ -28,7 +28,7 @@ def register():
     gloo = getattr(dist.distributed_c10d, "ProcessGroupGloo", None)
     if _is_set(FOR_GLOO) and gloo is not None and not isinstance(gloo, _GlooPlace):
         torch_switchml_launch.activate()
-        dist.distributed_c10d.ProcessGroupGloo = _GlooPlace(gloo)
+        dist.ProcessGroupGloo = dist.distributed_c10d.ProcessGroupGloo = _GlooPlace(gloo)
 
 
 def create(options, gloo_options):
@@ -39,7 +39,7 @@ def create(options, gloo_options):
 
 
 class _GlooPlace:
-    """ProcessGroupGloo as the module that makes groups sees it: they keep the name of Gloo."""
+    """ProcessGroupGloo as torch and libraries see it: their groups keep the name of Gloo."""
 
     def __init__(self, gloo):
         self._gloo = gloo
@@ -51,12 +51,13 @@ class _GlooPlace:
         module = type(group).__module__
         return isinstance(group, self._gloo) or module.startswith("torch_switchml")
 
-    def __call__(self, store, *place, **named):
-        # The checks of TORCH_DISTRIBUTED_DEBUG=DETAIL have a Gloo of their own.
-        is_group = sys._getframe(1).f_code.co_name == _HELPER
-        plugin = _load() if is_group else None
-        gloo = self._gloo(store, *place, **named)
-        return gloo if plugin is None else plugin._stand_before(gloo, store, *place[2:], **named)
+    def __mro_entries__(self, bases):
+        return (self._gloo,)
+
+    def __call__(self, store, *more, **named):
+        plugin = None if sys._getframe(1).f_code.co_name == _CHECKS else _load()
+        gloo = self._gloo(store, *more, **named)
+        return gloo if plugin is None else plugin._stand_before(gloo, store)
 
 
 @functools.lru_cache(maxsize=None)  # noqa: UP033  # Python 3.7 has no cache

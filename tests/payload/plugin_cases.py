@@ -19,6 +19,7 @@ from cases import (
     default_group,
     everyone,
     finish,
+    raised,
     start,
     tell,
     wait_for,
@@ -136,12 +137,10 @@ def lonely(switchml, how):
     if how == "abort":
         time.sleep(1)
         default_group().abort()
-    try:
-        work.wait()
-        error = ""
-    except RuntimeError as raised:
-        error = str(raised)
-    return tell({"error": error, "elapsed": time.monotonic() - began})
+    told = {"error": raised(work.wait), "elapsed": time.monotonic() - began}
+    if how == "abort":
+        told["again"] = raised(default_group().allreduce, [torch.ones(10)], options)
+    return tell(told)
 
 
 def barrier_waits(switchml):

@@ -12,30 +12,11 @@ import sys
 from datetime import timedelta
 
 import torch
-import torch.distributed as dist
 import torch_switchml
 import torchft
 
 REPLICAS, STEPS, KILLED = 2, 12, 5
 PATIENCE = timedelta(seconds=60)
-
-
-class ProcessGroup(torchft.ProcessGroupGloo):
-    """Process group of torchft whose backend is "switchml" in place of Gloo."""
-
-    def configure(self, *place, **more):
-        self.abort(errored=False)  # while the old group is there, the new one does not delegate
-        super().configure(*place, **more)
-
-    def _create_pg(self, store, rank, world_size):
-        options = dist.distributed_c10d._DistributedBackendOptions()
-        options.store, options.timeout, options.group_id = store, self._timeout, "torchft"
-        options.group_rank, options.group_size = rank, world_size
-        group = dist.ProcessGroup(store, rank, world_size)
-        kind = dist.ProcessGroup.BackendType.CUSTOM
-        group._set_default_backend(kind)
-        group._register_backend(torch.device("cpu"), kind, torch_switchml._create(options, None))
-        return group
 
 
 def make():
@@ -67,7 +48,7 @@ def train(replica, victim):
         return {"network": network.state_dict(), "optimizer": optimizer.state_dict()}
 
     manager = torchft.Manager(
-        pg=ProcessGroup(PATIENCE), min_replica_size=REPLICAS, load_state_dict=load,
+        pg=torchft.ProcessGroupGloo(PATIENCE), min_replica_size=REPLICAS, load_state_dict=load,
         state_dict=state, replica_id=f"replica_{replica}", hostname="127.0.0.1", init_sync=False,
         timeout=PATIENCE, quorum_timeout=2 * PATIENCE,
     )  # fmt: skip

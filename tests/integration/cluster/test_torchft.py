@@ -53,7 +53,7 @@ def test_a_replica_that_is_killed(
         config.write_text(compose_simulated(aggregator=switch.address))
         env = cluster.environment(
             TORCHFT_LIGHTHOUSE=url, SWITCHML_CONFIG=str(config), SWITCHML_FAILOVER=failover,
-            PYTHONPATH=str(plugin.package.parent), GLOO_SOCKET_IFNAME="lo",
+            PYTHONPATH=str(plugin.package.parent), GLOO_SOCKET_IFNAME="lo", SWITCHML_FOR_GLOO="1",
         )  # fmt: skip
         launchers = [
             subprocess.Popen([*command, str(replica), str(victim)], env=env)

@@ -87,9 +87,9 @@ def test_a_plugin_that_is_required_and_for_another_torch(ranks: Ranks, stale: Pl
 def test_an_import_where_torch_loads_no_backends(plugin: Plugin) -> None:
     code = (
         "import torch, torch.distributed as dist\n"
-        "assert dist.distributed_c10d.ProcessGroupGloo is dist.ProcessGroupGloo\n"
+        "gloo = dist.ProcessGroupGloo\n"
         "import torch_switchml\n"
-        "assert dist.distributed_c10d.ProcessGroupGloo is not dist.ProcessGroupGloo\n"
+        "assert dist.distributed_c10d.ProcessGroupGloo is dist.ProcessGroupGloo is not gloo\n"
     )
     environ = {**ON, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     done = subprocess.run(

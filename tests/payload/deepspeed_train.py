@@ -1,0 +1,32 @@
+"""Training with DeepSpeed on the CPU, which knows nothing of SwitchML; each rank writes its weights.
+
+deepspeed_train.py DIRECTORY
+"""
+
+import json
+import os
+import sys
+
+import deepspeed
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(20, 1)
+config = {
+    "train_micro_batch_size_per_gpu": 16,
+    "optimizer": {"type": "SGD", "params": {"lr": 0.05}},
+    "zero_optimization": {"stage": 0},
+}
+engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
+rank, size = deepspeed.comm.get_rank(), deepspeed.comm.get_world_size()
+torch.manual_seed(rank)
+losses = []
+for batch in torch.randn(16, 16, 20):
+    loss = torch.nn.functional.mse_loss(engine(batch), batch.sum(1, keepdim=True))
+    engine.backward(loss)
+    engine.step()
+    losses.append(loss.item())
+with open(os.path.join(sys.argv[1], f"{rank}.json"), "w") as file:
+    weights = [value for one in engine.module.parameters() for value in one.flatten().tolist()]
+    json.dump({"weights": weights, "losses": losses, "size": size}, file)
+engine.destroy()
