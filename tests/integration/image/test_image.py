@@ -1,21 +1,28 @@
-"""The image of ci/Containerfile: what is in it, and that it writes the same patch."""
+"""The image of ci/Containerfile: it writes the same patch, and builds the same wheel."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from support import torch_project
 from support.pages import ROOT
 
 from patchgen.cli import main
 
 TAG = "switchml-patch:test"
+BASE = "docker.io/library/debian"
 HOME = "/opt/switchml"
+OF_TORCH = ("python3-torch", "libtorch-dev", "libgloo-dev")
+"""Packages that the small project takes the rest of torch from."""
+CHROOT = 'for at in dev proc tmp; do mount --rbind /$at "$0/$at"; done; exec chroot "$0" "$@"'
 
 
 def run(*command: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -24,73 +31,137 @@ def run(*command: str | Path, **variables: str) -> subprocess.CompletedProcess[s
     )
 
 
-def test_no_engine(tmp_path: Path) -> None:
+@pytest.mark.parametrize("script", ["image", "in-image"])
+def test_no_engine(tmp_path: Path, script: str) -> None:
     (tmp_path / "dirname").symlink_to("/usr/bin/dirname")
-    done = run(ROOT / "ci/image", PATH=str(tmp_path))
+    done = run(ROOT / "ci" / script, PATH=str(tmp_path))
     assert done.returncode == 1
-    assert done.stderr == "ci/image: none of podman, buildah and docker is here: install one\n"
+    assert done.stderr == "ci/engine: none of podman, buildah and docker is here: install one\n"
 
 
-class Container:
-    """A container of the image, in a storage of its own."""
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
-    def __init__(self, directory: Path) -> None:
-        settings = directory / "storage.conf"
-        settings.write_text(
-            f'[storage]\ndriver = "vfs"\ngraphroot = "{directory}/store"\n'
-            f'runroot = "{directory}/run"\n'
-        )
-        self.variables = {
-            "CONTAINERS_STORAGE_CONF": str(settings),
+
+@dataclass(frozen=True)
+class Engine:
+    """buildah with a storage of its own."""
+
+    directory: Path
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {
+            "CONTAINERS_STORAGE_CONF": str(self.directory / "storage.conf"),
             "BUILDAH_ISOLATION": "chroot",
+            "IMAGE_ARGS": f"--pull-never {os.environ.get('IMAGE_ARGS', '')}",
         }
-        self.name = ""
 
-    def check(self, *command: str | Path) -> str:
-        done = run(*command, **self.variables)
-        assert done.returncode == 0, done.stdout + done.stderr
+    def check(self, *command: str | Path, **more: str) -> str:
+        done = run(*command, **{**self.variables, **more})
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
         return done.stdout
 
-    def start(self, base: Path) -> None:
-        scratch = self.check("buildah", "from", "scratch").strip()
-        self.check("buildah", "add", "--quiet", scratch, base, "/")
-        self.check("buildah", "commit", "--rm", scratch, "docker.io/library/debian:bullseye")
-        self.variables["IMAGE_TAG"] = TAG
-        more = shlex.split(os.environ.get("IMAGE_ARGS", ""))
-        self.check(ROOT / "ci/image", "--pull-never", *more)
-        self.name = self.check("buildah", "from", "--pull-never", TAG).strip()
+    def add_base(self, tag: str, suite: str, *packages: str) -> None:
+        """Makes the base image of a Debian with more packages, by a tag of FROM's image."""
+        container = self.check("buildah", "from", "scratch").strip()
+        archive = Path(os.environ["SWITCHML_TEST_IMAGE"]) / f"{suite}-base.tar"
+        self.check("buildah", "add", "--quiet", container, archive, "/")
+        if packages:
+            self.run(container, "apt-get", "update")
+            self.run(container, "apt-get", "install", "-y", "--no-install-recommends", *packages)
+        self.check("buildah", "commit", "--rm", container, f"{BASE}:{tag}")
 
-    def run(self, *command: str) -> str:
-        return self.check("buildah", "run", self.name, "--", *command)
+    def container(self, tag: str) -> str:
+        """A container of an image."""
+        return self.check("buildah", "from", "--pull-never", tag).strip()
+
+    def run(self, container: str, *command: str) -> str:
+        return self.check("buildah", "run", container, "--", *command)
 
 
 @pytest.fixture(scope="module")
-def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
-    made = Container(tmp_path_factory.mktemp("image"))
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    made = Engine(tmp_path_factory.mktemp("image"))
+    (made.directory / "storage.conf").write_text(
+        f'[storage]\ndriver = "overlay"\ngraphroot = "{made.directory}/store"\n'
+        f'runroot = "{made.directory}/run"\n'
+    )
     try:
-        made.start(Path(os.environ["SWITCHML_TEST_IMAGE"]))
         yield made
     finally:
         run("buildah", "rm", "--all", **made.variables)
         run("buildah", "rmi", "--all", "--force", **made.variables)
+        shutil.rmtree(made.directory)
+
+
+@pytest.fixture(scope="module")
+def container(engine: Engine) -> str:
+    """A container of the image."""
+    engine.add_base("bullseye", "bullseye")
+    engine.check("make", "-C", ROOT, "image", IMAGE_TAG=TAG)
+    return engine.container(TAG)
 
 
 @pytest.mark.image
-def test_the_image_writes_the_same_patch(container: Container, tmp_path: Path) -> None:
+def test_the_image_writes_the_same_patch(engine: Engine, container: str, tmp_path: Path) -> None:
     version = CliRunner().invoke(main, ["--version"]).output
-    assert container.run("switchml-patch", "--version") == version
+    assert engine.run(container, "switchml-patch", "--version") == version
 
     patch = tmp_path / "here.patch"
     arguments = ["generate", "--switchml-home", HOME, "-o"]
     assert CliRunner().invoke(main, [*arguments, str(patch)]).exit_code == 0
-    container.run("switchml-patch", *arguments, "/opt/there.patch")
-    assert container.run("cat", "/opt/there.patch").encode() == patch.read_bytes()
+    engine.run(container, "switchml-patch", *arguments, "/opt/there.patch")
+    assert engine.run(container, "cat", "/opt/there.patch").encode() == patch.read_bytes()
 
 
 @pytest.mark.image
-def test_a_build_can_start_in_the_image(container: Container) -> None:
-    container.run("switchml-patch", "simulator", "install", "-o", HOME)
-    container.run(
-        *("switchml-patch", "check", "--python", "/usr/bin/python3", "--switchml-home", HOME),
-        *("--accept", "crash-at-exit"),
+def test_a_build_can_start_in_the_image(engine: Engine, container: str, tmp_path: Path) -> None:
+    assert container
+    given = {"IMAGE": "1", "IMAGE_TAG": TAG, "SWITCHML_HOME": str(tmp_path / "home")}
+    given |= {"WORK": str(tmp_path / "work"), "ARGS": "--dry-run"}
+    variables = [f"{name}={value}" for name, value in given.items()]
+    engine.check("make", "-C", ROOT, "simulator", *variables)
+    plan = engine.check("make", "-C", ROOT, "wheel", *variables)
+    assert "PyTorch v1.7.1 (" in plan
+    assert "\n  seen at      /mnt/switchml-patch" in plan
+
+
+@pytest.mark.image
+def test_the_same_wheel_as_without_an_engine(engine: Engine, tmp_path: Path) -> None:
+    """On Debian 12, which has the rest of the small project's torch."""
+    engine.add_base("torch", "bookworm", *OF_TORCH)
+    project = torch_project.make(tmp_path / "project", torch_project.debian_source())
+    home, output = tmp_path / "home", tmp_path / "output"
+    build = ["--pytorch", str(project.pin_file), "--mirror", str(project.mirror)]
+    build += ["--set", "CMAKE_CXX_FLAGS_RELEASE=-O0"]
+    given = {
+        "IMAGE": "1",
+        "IMAGE_TAG": TAG,
+        "IMAGE_ARGS": f"{engine.variables['IMAGE_ARGS']} --build-arg BASE={BASE}:torch",
+        "DEBUG": "1",
+        "SWITCHML_HOME": str(home),
+        "WORK": str(tmp_path / "work"),
+        "BUILDDIR": str(output),
+        "MOUNTS": str(tmp_path / "project"),
+        "ARGS": " ".join(build),
+    }
+    variables = [f"{name}={value}" for name, value in given.items()]
+    alone = {"CCACHE_DISABLE": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    for target in ("simulator", "wheel", "verify"):
+        engine.check("make", "-C", ROOT, target, *variables, **alone)
+    (wheel,) = output.glob("torch-*+switchml.debug-*.whl")
+
+    container = engine.container(TAG)
+    root = engine.check("buildah", "mount", container).strip()
+    elsewhere = tmp_path / "elsewhere"
+    options = ["--debug", "--switchml-home", str(home), "--python", "python3"]
+    places = ["--work", str(elsewhere / "work"), "--builddir", str(elsewhere)]
+    inside = ["env", "-i", "CCACHE_DISABLE=1", "HOME=/root", "PATH=/usr/sbin:/usr/bin:/bin"]
+    engine.check(
+        *("unshare", "--mount", "sh", "-ec", CHROOT, root, *inside),
+        *("switchml-patch", "build", *build, *options, *places),
     )
+    (again,) = elsewhere.glob("*.whl")
+    assert again.name == wheel.name
+    assert digest(again) == digest(wheel)
