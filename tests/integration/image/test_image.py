@@ -17,6 +17,7 @@ from support.pages import ROOT
 
 from patchgen.cli import main
 
+IMAGE = "switchml-patch:1.7.1"
 TAG = "switchml-patch:test"
 BASE = "docker.io/library/debian"
 HOME = "/opt/switchml"
@@ -37,6 +38,35 @@ def test_no_engine(tmp_path: Path, script: str) -> None:
     done = run(ROOT / "ci" / script, PATH=str(tmp_path))
     assert done.returncode == 1
     assert done.stderr == "ci/engine: none of podman, buildah and docker is here: install one\n"
+
+
+@pytest.mark.parametrize("engine", ["podman", "docker"])
+def test_the_command_of_an_engine(tmp_path: Path, engine: str) -> None:
+    """The engine itself is not here: a script in its place prints what it is given."""
+    programs, home, work = (tmp_path / name for name in ("bin", "home", "work"))
+    programs.mkdir()
+    for name in ("dirname", "id", "mkdir", "realpath"):
+        (programs / name).symlink_to(f"/usr/bin/{name}")
+    (programs / engine).write_text('#!/bin/sh\necho "$@"\n')
+    (programs / engine).chmod(0o755)
+    given = {
+        "PATH": str(programs),
+        "WORK": str(work),
+        "BUILDDIR": str(work),
+        "SWITCHML_HOME": str(home),
+        "XDG_CACHE_HOME": str(tmp_path),
+        "RDMA": "1",
+        "IMAGE_ARGS": "--build-arg BASE='a b'",
+    }
+    done = run(ROOT / "ci/in-image", "switchml-patch", "check", **given)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == f"build -f ci/Containerfile -t {IMAGE} --build-arg BASE=a b .\n"
+    assert done.stdout.startswith("run --rm ")
+    assert done.stdout.endswith(f" {IMAGE} switchml-patch check\n")
+    for mount in (f"{work}:/mnt/switchml-patch", f"{home}:{home}", f"{ROOT}:{ROOT}"):
+        assert f" --volume {mount} " in done.stdout
+    assert f" --env SWITCHML_HOME={home} " in done.stdout
+    assert " --env RDMA=1 " in done.stdout
 
 
 def digest(path: Path) -> str:
