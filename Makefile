@@ -65,22 +65,40 @@ $(LOCK):
 lock: $(VENV)/build ## Solve ENVIRONMENT (environment.yml) into LOCK (conda-lock.yml)
 	@$(BIN)/switchml-patch env lock --file $(ENVIRONMENT) --output $(LOCK)
 
+# With IMAGE=1 the tool and the Python are those of the image, where WORK is what each build calls it.
+ifeq ($(IMAGE),1)
+TOOL := WORK='$(WORK)' BUILDDIR='$(BUILDDIR)' ci/in-image switchml-patch
+SIMULATOR := $(TOOL) simulator install -o
+BUILD := $(TOOL) build --work /mnt/switchml-patch --python python3 --accept crash-at-exit
+VERIFY := $(TOOL) verify --python python3
+else
+wheel simulator: $(VENV)/build $(LOCK)
+verify: $(VENV)/build
+SIMULATOR := PATH="$(abspath $(BIN)):$$PATH" LOCK=$(LOCK) WORK=$(WORK) ci/simulator
+BUILD := $(BIN)/switchml-patch build --work $(WORK) --lock $(LOCK)
+VERIFY := $(BIN)/switchml-patch verify --python $(WORK)/env/bin/python
+endif
+
 .PHONY: simulator
-simulator: $(VENV)/build $(LOCK) ## Install the simulator into SWITCHML_HOME, compiled as the wheel will be
-	@PATH="$(abspath $(BIN)):$$PATH" LOCK=$(LOCK) WORK=$(WORK) ci/simulator
+simulator: ## Install the simulator into SWITCHML_HOME, compiled as the wheel will be
+	@$(SIMULATOR) "$${SWITCHML_HOME:?name the directory to install into}"
 
 .PHONY: wheel
-wheel: $(VENV)/build $(LOCK) ## Build and verify a patched PyTorch; ARGS are more options of the build
-	@$(BIN)/switchml-patch build --work $(WORK) --lock $(LOCK) $(ARGS)
+wheel: ## Build and verify a patched PyTorch, with IMAGE=1 in the image; ARGS are more options
+	@$(BUILD) $(ARGS)
 
 .PHONY: verify
-verify: $(VENV)/build ## Verify the wheels in BUILDDIR with the interpreter of WORK's environment
-	@for wheel in $(BUILDDIR)/torch-*.whl; do \
-	  $(BIN)/switchml-patch verify "$$wheel" --python $(WORK)/env/bin/python || exit; done
+verify: ## Verify the wheels in BUILDDIR with the interpreter that they were built for
+	@for wheel in $(BUILDDIR)/torch-*.whl; do $(VERIFY) "$$wheel" || exit; done
 
 .PHONY: image
-image: ## Build an image that can build the wheel; ARGS are more options of the engine
-	@ci/image $(ARGS)
+image: ## Build an image that can build the wheel; IMAGE_ARGS are options of the engine
+	@ci/image $(IMAGE_ARGS)
+
+.PHONY: image-plugin
+image-plugin: ## Build an image of a torch with the plugin; IMAGE_ARGS are options of the engine
+	@IMAGE_FILE=ci/Containerfile.plugin IMAGE_TAG='$(or $(IMAGE_TAG),torch-switchml:2.13.0)' \
+	  ci/image $(IMAGE_ARGS)
 
 .PHONY: packages
 packages: ## Install the system packages that the tests need (Debian, as root)
