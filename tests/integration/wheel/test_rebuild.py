@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -118,13 +117,6 @@ def test_a_changed_byte_of_the_library_is_named(installed: Path, tmp_path: Path)
     assert [one["path"] for one in data["differences"]] == [homes.ARCHIVE]
 
 
-@pytest.mark.rebuild
-def test_another_compiler_is_named(installed: Path, tmp_path: Path) -> None:
-    said = tool("rebuild", installed, "-o", tmp_path / "other", code=6, CXX="clang++")
-    assert re.search(r"\[-\] compiler\n      c\+\+: was c\+\+ .*, here Debian clang version ", said)
-    assert f"\n{homes.ARCHIVE}  contents from byte " in said
-
-
 def test_another_flag_is_named(installed: Path, tmp_path: Path) -> None:
     record: Any = json.loads((installed / origin.NAME).read_text())
     parameters = record["predicate"]["buildDefinition"]["externalParameters"]
@@ -221,14 +213,6 @@ def plugin(
     tool("plugin", "build", *given, "-o", place / "plugin", **PLAIN)
     (wheel,) = (place / "plugin").glob("*.whl")
     return wheel
-
-
-@pytest.mark.rebuild
-def test_a_plugin_by_another_user(plugin: Path, stranger: Path) -> None:
-    said, made = rebuilt_by_another_user(stranger, plugin)
-    assert said.endswith("identical bytes\n")
-    assert contents(made) == contents(plugin.parent)
-    assert (made / f"{plugin.name}{ATTESTED}").exists()
 
 
 @contextlib.contextmanager
