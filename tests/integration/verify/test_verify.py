@@ -355,12 +355,6 @@ def test_a_symbol_that_is_not_there(torch: Patched) -> None:
     assert "built with other flags" in done.failed["torch imports"]
 
 
-def test_a_torch_that_crashes_when_imported(torch: Patched) -> None:
-    with (torch.torch / "__init__.py").open("a") as file:
-        file.write("os.abort()\n")
-    assert "died of SIGABRT" in verify(torch.interpreter).failed["torch imports"]
-
-
 def test_a_report_module_without_the_patched_library(torch: Patched) -> None:
     shim = torch.torch / "__init__.py"
     shim.write_text(shim.read_text().replace("ctypes.CDLL(", "len(str(", 1).replace(
@@ -500,15 +494,6 @@ def test_a_wheel_without_lapack(
     assert "libopenblas-dev" in done.failed["singular values"]
     assert done.code == 0
     assert not list(scratch.iterdir())
-
-
-def test_a_wheel_that_names_other_flags(torch: Patched, torch_python: Path, tmp_path: Path) -> None:
-    wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python, ".dpdk.mlx5"))
-    done = verify(wheel, "--python", without_ranks(torch_python, tmp_path))
-    assert done.code == 6
-    told = done.failed["version and flags as expected"]
-    assert f"the version is {torch.version}, not {torch.version}.dpdk.mlx5" in told
-    assert "patched with no flags, not with the flags DPDK MLX5" in told
 
 
 def test_a_wheel_that_is_damaged(torch: Patched, torch_python: Path, tmp_path: Path) -> None:
