@@ -123,15 +123,6 @@ def test_a_noarch_python_package_goes_to_where_its_python_looks(
     site.compare()
 
 
-def test_over_http_it_is_the_same(site: Site, channel: Channel) -> None:
-    with served(channel.root) as url:
-        site.ask([url], ["tool"])
-        site.lock()
-        site.create()
-        assert record(site, "tool")["url"] == f"{url}/{PLATFORM}/{TOOL.file_name}"
-    assert site.files() == LINKED
-
-
 def test_what_is_in_the_store_needs_no_network(site: Site, channel: Channel) -> None:
     with served(channel.root) as url:
         site.ask([url], ["tool"])
@@ -384,17 +375,6 @@ def test_a_kill_while_files_are_linked_is_mended(site: Site, channel: Channel) -
     assert not state(site).whole
     (site.prefix / next(path.name for path in site.prefix.glob("big*")) / "0").write_text("torn")
     site.create()
-    site.compare()
-
-
-def test_what_a_cut_short_run_had_linked_is_linked_again(site: Site) -> None:
-    site.create()
-    whole = state(site)
-    marker.write(str(site.prefix), marker.Marker(whole.lock))
-    (site.prefix / "lib/lib").write_text("torn")
-    (site.prefix / "bin/tool").unlink()
-    site.create()
-    assert state(site) == whole
     site.compare()
 
 

@@ -88,11 +88,6 @@ def test_programs_side_by_side_share_a_session_and_no_terminal() -> None:
     assert len({group, first, second}) == 3
 
 
-def test_no_shell() -> None:
-    code = "import sys; print(sys.argv[1])"
-    assert run([sys.executable, "-c", code, "$HOME; `x`"], limit=LIMIT) == b"$HOME; `x`\n"
-
-
 @supervised
 def test_without_input_there_is_none_to_wait_for(*, supervised: bool) -> None:
     assert run(["cat"], limit=LIMIT, supervised=supervised) == b""

@@ -91,16 +91,6 @@ def test_no_row_without_a_fallback_and_no_word_of_a_process_with_a_real_switch()
     assert "process on this machine" not in text
 
 
-def test_the_data_is_json() -> None:
-    data = json.loads(json.dumps(demo_text.data(made.outcome(), "/out/loss.png", "/out/train.py")))
-    assert data["delegated"] == {"calls": 40, "bytes": 1_000_000}
-    assert data["fallbacks"] == {"dtype": 4}
-    assert data["simulated"] is True
-    assert len(data["stock"]["losses"]) == data["steps"] == made.STEPS
-    assert data["switchml"]["accuracies"] == [0.25, 0.5, 0.75, 0.9]
-    assert 0 < data["deviation"] < data["allowed"]
-
-
 def test_a_curve_of_few_points() -> None:
     values = np.arange(1000, dtype=np.float64)
     steps, means = picture.means(values)
