@@ -20,6 +20,8 @@ from patchgen.core.library import homes, origin
 
 ATTESTED = ".reproduced.json"
 PLAIN: Any = {"CMAKE_BUILD_TYPE": "None"}  # optimized, it would take a third longer to compile
+# As that of other tests for this torch, whose objects ccache has.
+PLUGIN: Any = {"CXXFLAGS": "-Werror"}
 SMALL_CLIENT = Path(__file__).parents[2] / "payload" / "small_client.py"
 
 
@@ -210,7 +212,7 @@ def plugin(
     """A wheel of the plugin."""
     cache = tmp_path_factory.mktemp("cache")
     given = ("--torch", torch_python, "--switchml-home", installed, "--cache", cache)
-    tool("plugin", "build", *given, "-o", place / "plugin", **PLAIN)
+    tool("plugin", "build", *given, "-o", place / "plugin", **PLUGIN)
     (wheel,) = (place / "plugin").glob("*.whl")
     return wheel
 
@@ -248,7 +250,7 @@ def test_a_plugin_of_a_library_that_is_not_what_it_says(
     with taken_away(installed) as kept:  # at the same path, so that ccache finds the objects
         shutil.copytree(kept, installed)
         damage(installed / homes.ARCHIVE)
-        tool("plugin", "build", *given, "-o", tmp_path / "plugin", **PLAIN)
+        tool("plugin", "build", *given, "-o", tmp_path / "plugin", **PLUGIN)
         wheel = tmp_path / "plugin" / plugin.name
         said = tool("rebuild", wheel, "-o", tmp_path / "rebuilt", code=6)
     assert f"client library: {homes.ARCHIVE}  contents from byte " in said
