@@ -220,11 +220,6 @@ class GroupTests:
         check_failover(launch, summing, tmp_path, world, prepostprocessor, dies, bits=bits)
 
     @staticmethod
-    def test_rank_killed_with_failover(launch: Launcher) -> None:
-        """Ranks that are left raise: none of them waits for ever."""
-        check_rank_killed(launch, 1, SWITCHML_FAILOVER="1")
-
-    @staticmethod
     @pytest.mark.parametrize(
         ("world", "command", "timeout"),
         [
@@ -290,10 +285,6 @@ class GroupTests:
         results(ranks)
         assert "the group has 2 of the 3 workers" in ranks[0].err
         assert "another process group delegates" in ranks[0].err
-
-    @staticmethod
-    def test_destroy_and_init_again(launch: Launcher, tmp_path: Path) -> None:
-        results(launch("again", 2, arguments={"times": 5, "store": str(tmp_path)}))
 
     @staticmethod
     def test_distributed_data_parallel(launch: Launcher) -> None:

@@ -250,17 +250,6 @@ def test_an_empty_home(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("content", [b"", b"!<thin>\n", b"!<arch>\n garbage", b"\x7fELF"])
-def test_an_archive_that_is_none(simulator: Path, tmp_path: Path, content: bytes) -> None:
-    home = tmp_path / "home with space"
-    shutil.copytree(simulator, home)
-    (home / "lib/libswitchml-client.a").write_bytes(content)
-    rows = check("--python", SYSTEM, "--switchml-home", str(home), cwd=tmp_path, code=6)
-    (problem,) = problems(rows, "SWITCHML_HOME")
-    assert problem.startswith(f"{home}/lib/libswitchml-client.a: ")
-    assert problem.endswith("; build the client library again")
-
-
 def test_a_name_that_is_not_utf8(simulator: Path, tmp_path: Path) -> None:
     home = tmp_path / os.fsdecode(b"h\xff")
     shutil.copytree(simulator, home)

@@ -178,13 +178,6 @@ def test_lines_of_the_ranks_become_progress_and_a_log(
     assert said[-1] == "of none"
 
 
-def test_a_log_on_a_full_disk() -> None:
-    with open("/dev/full", "wb", buffering=0) as file:
-        watch = training.Watch(file)
-        with pytest.raises(FileError, match=r"/dev/full: No space left"):
-            watch(Line(0, error=False, text=b"x\n"))
-
-
 def test_paths_are_shown_as_short_as_they_can_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
