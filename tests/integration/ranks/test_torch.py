@@ -32,13 +32,6 @@ def test_sums_are_true_and_delegated(launch: Launcher, world: int, prepostproces
     check_sums(launch, world, prepostprocessor)
 
 
-def test_nothing_finite_comes_of_inf_and_nan(launch: Launcher) -> None:
-    config = {"prepostprocessor": "cpu_exponent_quantizer"}
-    for result in results(launch("nonfinite", 2, config=config)):
-        assert result["finite"][:3] == [False] * 3
-        assert result["report"]["calls"] == 4
-
-
 @pytest.mark.parametrize(
     ("world", "prepostprocessor", "chunk"),
     [(2, "bypass", 700), (3, "cpu_exponent_quantizer", 2**20)],
