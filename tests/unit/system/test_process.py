@@ -377,6 +377,11 @@ def test_where_one_fails_the_others_have_a_moment_left() -> None:
     ]
 
 
+def test_the_limit_is_for_all_of_them() -> None:
+    done = side_by_side([python(WAIT)] * 2, limit=1, patience=600)
+    assert [ended.how for ended in done] == ["did not end within 1 s"] * 2
+
+
 def test_only_the_end_of_much_output_is_kept() -> None:
     code = "print('first'); [print('x' * 99) for _ in range(20000)]; print('last')"
     (ended,) = side_by_side([python(code)], limit=60, patience=1)
