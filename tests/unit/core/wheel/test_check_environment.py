@@ -238,17 +238,6 @@ def able(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("able")
-def test_a_lock_is_read(tmp_path: Path) -> None:
-    found = look(tmp_path, SAMPLE)
-    assert found.problems == ()
-    assert found.found == (
-        f"1 packages of {tmp_path}/lock.yml, will be made in {tmp_path}/work/env"
-    )
-    assert found.packages == {"cmake": "3.26.4"}
-    assert found.prefix is None
-
-
-@pytest.mark.usefixtures("able")
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
