@@ -88,6 +88,9 @@ def test_a_wheel_and_where_it_came_from(first: FirstBuild, built: Site) -> None:
     assert {"ProcessGroupGloo.cpp", "SwitchMLAllreduce.cpp"} <= {*compiled(first.log)}
     assert f"PYTHON_EXECUTABLE : {enclosure.PATH}/env/bin/python\n" in first.log
     assert "torch/distributed/switchml.py" in names(wheel)
+    assert not Path(enclosure.PATH).exists()
+    with zipfile.ZipFile(wheel) as archive:
+        assert str(built.work).encode() not in archive.read("torch/lib/libtorch_cpu.so")
     statement = json.loads(Path(f"{wheel}.provenance.json").read_text())
     assert statement["subject"][0]["digest"]["sha256"] == digest(wheel)
     definition = statement["predicate"]["buildDefinition"]
