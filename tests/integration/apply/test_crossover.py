@@ -26,7 +26,8 @@ SAID = """\
 def test_all_ranks_find_the_same_number(sanitizer: str, tmp_path: Path) -> None:
     render(tmp_path)
     program = tmp_path / "crossover"
-    command = ["g++", *STRICT, "-g1", *FLAGS[sanitizer], f"-I{tmp_path}", CPP / "crossover.cpp"]
-    subprocess.run([*command, "-pthread", "-o", program], check=True)
+    sources = [f"-I{tmp_path}", str(CPP / "crossover.cpp"), "-pthread"]
+    command = ["g++", *STRICT, "-g1", *FLAGS[sanitizer], *sources]
+    subprocess.run([*command, "-o", str(program)], check=True)
     done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=120)
     assert (done.stdout, done.stderr) == (SAID, "")
