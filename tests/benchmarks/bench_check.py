@@ -8,22 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
-import subprocess
 import sys
 import tempfile
 
-from pairs import measure_best, refuse_above
+from pairs import measure_best, measure_cpu, refuse_above
 
 QUESTION = ["pkg-config", "--cflags", "--libs", "--static", "grpc++"]
-
-
-def seconds(command: list[str], cwd: str) -> float:
-    """The CPU time of one run, and of the programs that it starts."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, cwd=cwd, check=False, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> None:
@@ -36,7 +26,9 @@ def main() -> None:
     check = [script, "check", "--dpdk", "--python", arguments.python]
     with tempfile.TemporaryDirectory() as directory:
         best, least = measure_best(
-            lambda: seconds(check, directory), lambda: seconds(QUESTION, directory), arguments.runs
+            lambda: measure_cpu(check, directory, check=False),
+            lambda: measure_cpu(QUESTION, directory, check=False),
+            arguments.runs,
         )
     print(f"check --dpdk {best:.2f} s of CPU, pkg-config {least:.2f} s, ratio {best / least:.2f}")
     refuse_above(arguments.limit, best, least)

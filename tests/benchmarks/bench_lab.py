@@ -18,6 +18,8 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from support.hosts import cabled
+
 from patchgen.system.ports import free_port
 
 RANKS = 2
@@ -69,41 +71,17 @@ def by_gloo(ways: Sequence[Sequence[str]], common: Mapping[str, str]) -> dict[in
 
 
 @contextlib.contextmanager
-def namespaces() -> Iterator[list[list[str]]]:
-    """Prefixes of commands that run where a veth leads to the other."""
-    names = [f"switchml-bench-{os.getpid()}-{rank}" for rank in range(RANKS)]
-
-    def ip(*words: str) -> None:
-        subprocess.run(["ip", *words], check=True, stderr=subprocess.DEVNULL)
-
-    try:
-        for name in names:
-            ip("netns", "add", name)
-        first, second = names
-        ip("link", "add", "bench", "netns", first, "type", "veth", "peer", "name", "bench",
-           "netns", second)  # fmt: skip
-        for rank, name in enumerate(names):
-            ip("-n", name, "addr", "add", f"10.83.78.{rank + 1}/24", "dev", "bench")
-            for interface in ("lo", "bench"):
-                ip("-n", name, "link", "set", interface, "up")
-        yield [["ip", "netns", "exec", name] for name in names]
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "delete", name], check=False, stderr=subprocess.DEVNULL)
-
-
-@contextlib.contextmanager
 def reference() -> Iterator[tuple[str, Sequence[Sequence[str]], Mapping[str, str]]]:
     """Over what Gloo sums, how its ranks are started, and their environment."""
     with contextlib.ExitStack() as stack:
         try:
-            ways = stack.enter_context(namespaces())
+            hosts = stack.enter_context(cabled("bench", ("10.83.78.1", "10.83.78.2")))
         except (OSError, subprocess.CalledProcessError):
             own = {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
             yield "the loopback", [[]] * RANKS, own
         else:
             own = {"MASTER_ADDR": "10.83.78.1", "GLOO_SOCKET_IFNAME": "bench"}
-            yield "veth", ways, own
+            yield "veth", [host.enter for host in hosts], own
 
 
 def find_library(scratch: Path) -> Path | None:

@@ -650,30 +650,22 @@ int main(int argc, char** argv) {
     require(Clock::now() - begin < 60s, "Start() took too long");
     end(0, "the process goes on");
   }
-  if (name == "restart") {
-    restart(run);
-  } else if (name == "duplicates") {
-    duplicates(run);
-  } else if (name == "resent-id") {
-    resentId(run);
-  } else if (name == "stale-timers") {
-    staleTimers(run);
-  } else if (name == "half-batch") {
-    halfBatch(run);
-  } else if (name == "first-timeout") {
-    firstTimeout(run);
-  } else if (name == "foreign-frames") {
-    foreignFrames(run);
-  } else if (name == "foreign-job") {
-    foreignJob(run);
-  } else if (name == "fast-free") {
-    fastFree(run);
-  } else if (name == "job-sizes") {
-    jobSizes(run);
-  } else if (name == "back-off") {
-    backOff(run);
-  } else if (name == "counts") {
-    counts(run);
+  const std::map<std::string, void (*)(DpdkRun&)> cases = {
+      {"back-off", backOff},
+      {"counts", counts},
+      {"duplicates", duplicates},
+      {"fast-free", fastFree},
+      {"first-timeout", firstTimeout},
+      {"foreign-frames", foreignFrames},
+      {"foreign-job", foreignJob},
+      {"half-batch", halfBatch},
+      {"job-sizes", jobSizes},
+      {"resent-id", resentId},
+      {"restart", restart},
+      {"stale-timers", staleTimers},
+  };
+  if (const auto found = cases.find(name); found != cases.end()) {
+    found->second(run);
   } else if (name.rfind("stop-", 0) == 0) {
     stopAt(run, which, name.c_str() + 5);
     end(0, "stopped");

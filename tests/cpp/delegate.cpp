@@ -24,6 +24,7 @@
 #include <future>
 #include <limits>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -1055,75 +1056,43 @@ int main(int argc, char** argv) {
   const Rank me{argv[4], std::atoi(argv[2]), std::atoi(argv[3]), timeout,
                 limit == nullptr ? timeout : milliseconds(std::atoi(limit))};
   const std::string scenario = argv[1];
-  if (scenario == "concurrent") {
-    concurrent(me);
-  } else if (scenario == "again") {
-    again(me);
-  } else if (scenario == "race") {
-    race(me);
-  } else if (scenario == "abandoned") {
-    abandoned(me);
-  } else if (scenario == "dropped") {
-    dropped(me);
-  } else if (scenario == "interrupted") {
-    interrupted(me);
-  } else if (scenario == "untaken") {
-    untaken(me);
-  } else if (scenario == "readers") {
-    readers(me);
-  } else if (scenario == "delegated") {
-    delegated(me);
-  } else if (scenario == "ended") {
-    ended(me);
-  } else if (scenario == "compared") {
-    compared(me);
-  } else if (scenario == "reported") {
-    reported(me);
-  } else if (scenario == "measured") {
-    measured(me);
-  } else if (scenario == "refused") {
-    refused(me);
-  } else if (scenario == "forksafe") {
-    forksafe(me);
-  } else if (scenario == "saturated") {
-    saturated(me);
-  } else if (scenario == "queued") {
-    queued(me);
-  } else if (scenario == "consecutive") {
-    consecutive(me);
-  } else if (scenario == "apart") {
-    apart(me);
-  } else if (scenario == "aborted") {
-    aborted(me);
-  } else if (scenario == "late") {
-    late(me);
-  } else if (scenario == "tardy") {
-    tardy(me);
-  } else if (scenario == "outlived") {
-    outlived(me);
-  } else if (scenario == "returned") {
-    returned(me);
-  } else if (scenario == "retried") {
-    retried(me);
-  } else if (scenario == "renewed") {
-    renewed(me);
-  } else if (scenario == "hung") {
-    hung(me);
-  } else if (scenario == "kept") {
-    kept(me);
-  } else if (scenario == "lost") {
-    lost(me);
-  } else if (scenario == "forked") {
-    forked(me);
-  } else if (scenario == "midway") {
-    midway(me);
-  } else if (scenario == "states") {
-    checkStates();
-  } else if (scenario == "attempt") {
-    attempt(me);
-  } else {
-    check(false, "unknown scenario " + scenario);
-  }
+  const std::map<std::string, void (*)(const Rank&)> scenarios = {
+      {"abandoned", abandoned},
+      {"aborted", aborted},
+      {"again", again},
+      {"apart", apart},
+      {"attempt", attempt},
+      {"compared", compared},
+      {"concurrent", concurrent},
+      {"consecutive", consecutive},
+      {"delegated", delegated},
+      {"dropped", dropped},
+      {"ended", ended},
+      {"forked", forked},
+      {"forksafe", forksafe},
+      {"hung", hung},
+      {"interrupted", interrupted},
+      {"kept", kept},
+      {"late", late},
+      {"lost", lost},
+      {"measured", measured},
+      {"midway", midway},
+      {"outlived", outlived},
+      {"queued", queued},
+      {"race", race},
+      {"readers", readers},
+      {"refused", refused},
+      {"renewed", renewed},
+      {"reported", reported},
+      {"retried", retried},
+      {"returned", returned},
+      {"saturated", saturated},
+      {"tardy", tardy},
+      {"untaken", untaken},
+  };
+  const auto found = scenarios.find(scenario);
+  check(found != scenarios.end() || scenario == "states", "unknown scenario " + scenario);
+  scenario == "states" ? checkStates() : found->second(me);
   std::puts("ok");
   return 0;
 }

@@ -104,22 +104,18 @@ class Progress:
         os.pwrite(self.file, struct.pack("6q", *numbers), 0)
 
 
-def train(switchml, network, steps, checkpoint, wrong=-1):
-    """Trains to the end, or until it is asked to end; says why where it cannot go on.
-
-    Args:
-        wrong: a step of which all ranks spoil a gradient after its sum.
-    """
+def train(switchml, network, steps, checkpoint):
+    """Trains to the end, or until it is asked to end; says why where it cannot go on."""
     progress = Progress(switchml)
     answer = {}
     try:
-        answer["step"] = go_on(network, steps, checkpoint, wrong, progress)
+        answer["step"] = go_on(network, steps, checkpoint, progress)
     except RuntimeError as error:
         answer["failed"] = str(error)
     return cases.finish(switchml, **answer)
 
 
-def go_on(network, steps, checkpoint, wrong, progress):
+def go_on(network, steps, checkpoint, progress):
     model, optimizer = make(network)
     step = 0
     if os.path.exists(checkpoint):
@@ -135,8 +131,6 @@ def go_on(network, steps, checkpoint, wrong, progress):
     for inputs, answers in batches_from(network, RANK, steps, step):
         optimizer.zero_grad()
         functional.cross_entropy(parallel(inputs), answers).backward()
-        if step == wrong:
-            next(model.parameters()).grad += 1e-3
         optimizer.step()
         check_integers(step)
         step += 1

@@ -220,11 +220,6 @@ class GroupTests:
         check_failover(launch, summing, tmp_path, world, prepostprocessor, dies, bits=bits)
 
     @staticmethod
-    def test_rank_killed_with_failover(launch: Launcher) -> None:
-        """Ranks that are left raise: none of them waits for ever."""
-        check_rank_killed(launch, 1, SWITCHML_FAILOVER="1")
-
-    @staticmethod
     @pytest.mark.parametrize(
         ("world", "command", "timeout"),
         [
@@ -244,29 +239,6 @@ class GroupTests:
         for rank in (*ranks[:1], *ranks[2:]):
             assert "the ranks cannot go on over Gloo: rank 1 is gone" in rank.result["why"]
             assert rank.result["elapsed"] < 40
-
-    @staticmethod
-    @pytest.mark.parametrize("failover", ["0", "1"])
-    def test_minimum_that_the_ranks_measure(launch: Launcher, failover: str) -> None:
-        env = {"SWITCHML_MIN_NUMEL": "auto", "SWITCHML_FAILOVER": failover}
-        reports = [result["report"] for result in results(launch("compared", 3, env=env))]
-        for report in reports:
-            same = ("measured", "terms", "decision", "reason", "step")
-            assert [report[name] for name in same] == [reports[0][name] for name in same]
-            first = [one["switchml"] < one["gloo"] for one in report["measured"]]
-            if first[-1]:
-                place = len(first) - first[::-1].index(False) if False in first else 0
-                numel = report["measured"][place]["numel"]
-                assert report["terms"]["SWITCHML_MIN_NUMEL"] == str(numel)
-            else:
-                assert report["step"] == "measure"
-                assert "SWITCHML_MIN_NUMEL=auto: Gloo is faster at" in report["reason"]
-
-    @staticmethod
-    def test_minimum_that_one_rank_would_measure(launch: Launcher) -> None:
-        ranks = launch("outcome", 2, rank_env={1: {"SWITCHML_MIN_NUMEL": "auto"}})
-        check_stays_with_gloo(ranks)
-        assert "rank 1: SWITCHML_MIN_NUMEL=auto where rank 0 has 1\n" in ranks[0].err
 
     @staticmethod
     @pytest.mark.parametrize("impatient", [False, True])
@@ -300,18 +272,6 @@ class GroupTests:
             page.check(result["report"], rank=rank, size=2, state="ended")
 
     @staticmethod
-    def test_rank_that_never_comes_with_failover(launch: Launcher) -> None:
-        """The ranks go on over Gloo, which gives up after the group's timeout."""
-        env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
-        ranks = launch("late", 2, arguments={"victim": 1}, env=env, timeout=8)
-        result = ranks[0].result
-        assert result["report"]["failover"]["failovers"] == 1
-        assert "SwitchML allreduce failed: " in result["first"]
-        assert "SwitchML allreduce failed: " in result["second"]
-        assert 8 < result["elapsed"] < 60
-        assert ranks[0].code == 0
-
-    @staticmethod
     def test_everything_else_falls_back_and_is_right(launch: Launcher) -> None:
         results(launch("fallbacks", 3))
 
@@ -325,10 +285,6 @@ class GroupTests:
         results(ranks)
         assert "the group has 2 of the 3 workers" in ranks[0].err
         assert "another process group delegates" in ranks[0].err
-
-    @staticmethod
-    def test_destroy_and_init_again(launch: Launcher, tmp_path: Path) -> None:
-        results(launch("again", 2, arguments={"times": 5, "store": str(tmp_path)}))
 
     @staticmethod
     def test_distributed_data_parallel(launch: Launcher) -> None:
@@ -361,12 +317,6 @@ class GroupTests:
             )
 
     @staticmethod
-    def test_disabled_on_one_rank(launch: Launcher) -> None:
-        ranks = launch("outcome", 2, rank_env={1: {"SWITCHML_DISABLE": "1"}})
-        check_stays_with_gloo(ranks)
-        assert "rank 1: SWITCHML_DISABLE is set" in ranks[0].err
-
-    @staticmethod
     def test_rank_that_never_comes(launch: Launcher) -> None:
         ranks = launch("late", 2, arguments={"victim": 1}, timeout=4)
         result = ranks[0].result
@@ -375,12 +325,6 @@ class GroupTests:
         assert result["elapsed"] < 8
         assert result["second_elapsed"] < 1
         assert ranks[0].code == 0
-
-    @staticmethod
-    def test_torchs_own_launcher(launch: Launcher, torch_launcher: list[str]) -> None:
-        (log,) = launch.torchrun("sums", 2, torch_launcher, {"sizes": [1, 1000]})
-        assert log.code == 0, log.out + log.err
-        assert log.out.count("RESULT ") == 2
 
     @staticmethod
     def test_debug_detail(launch: Launcher) -> None:

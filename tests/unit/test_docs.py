@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import click
 import pytest
 import yaml
-from support.pages import Block, all_blocks, blocks
+from support.pages import Block, all_blocks
 
 from patchgen.cli import main
 from patchgen.options import VARIABLES
@@ -172,14 +172,6 @@ def test_every_command_line_of_a_block_parses() -> None:
     assert len(lines) > 40
 
 
-@pytest.mark.parametrize(
-    "line", ["generat", "generate --dpkd", "simulator", "compare A.whl", "status A B"]
-)
-def test_a_command_line_that_does_not_parse(line: str) -> None:
-    with pytest.raises((click.UsageError, AssertionError)):
-        check_parses(line.split())
-
-
 def test_every_block_is_run_or_says_why_not() -> None:
     """Of Python, or commands of the program: what else it is has a comment before it."""
     for block in all_blocks():
@@ -206,25 +198,6 @@ def test_manifests_of_kubernetes_fit_together() -> None:
     (card,) = (name for name in container["resources"]["limits"] if "/" in name)
     variable = "PCIDEVICE_" + re.sub(r"[./]", "_", card).upper()
     assert f"-a ${{{variable}}}\n" in block.page.read_text(encoding="utf-8")
-
-
-def test_a_block_is_found_with_its_reason(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(
-        "Text:\n\n    $ one \\\n      --two\n    output\n\n    $ three\n\n"
-        "- item\n    not code\n\n<!-- not run: why -->\n\n    four  # five\n\n"
-        "<!-- not run: how -->\n```python\nsix\n```\n\n```\nseven\n```\n\n"
-        "<!-- run by: x.py -->\n\n    eight\n"
-    )
-    found = [(b.line, b.language, b.reason, b.by, b.commands) for b in blocks(page)]
-    assert found == [
-        (3, "", "", "", ["one    --two", "three"]),
-        (14, "", "why", "", ["four  # five"]),
-        (18, "python", "how", "", []),
-        (22, "", "", "", ["seven"]),
-        (27, "", "", "x.py", ["eight"]),
-    ]
-    assert [b.unmarked for b in blocks(page)] == [True, False, False, True, False]
 
 
 def test_the_checkout_is_installed_as_editable_only() -> None:

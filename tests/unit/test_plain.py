@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -39,20 +37,3 @@ def test_a_name_without_an_object_is_listed(name: str) -> None:
     for kind in ("def {}(): ...", "class {}: ...", "class A:\n    async def {}(self): ..."):
         assert [found for _, found in HITS(kind.format(name))] == [f"def {name}"]
     assert [*HITS(f"def read_{name}(): ...\n{name} = 1")] == []
-
-
-def test_the_program_fails_with_each_place(tmp_path: Path) -> None:
-    (tmp_path / "room").mkdir()
-    module = tmp_path / "room" / "module.py"
-
-    def run(place: Path = tmp_path) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(PROGRAM), str(place)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    module.write_text('"""Reads."""\n')
-    assert (run().returncode, run().stderr) == (0, "")
-    module.write_text('"""Reads."""\n\n\ndef told():\n    """Where it is."""\n')
-    done = run()
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[:2] == [f"{module}:4: def told", f"{module}:5: Where it is."]
-    assert run(module).stderr == done.stderr

@@ -8,15 +8,13 @@ import os
 import platform
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.trees import tool
-from support.waiting import has_ended, read_rest, until
+from support.waiting import has_ended
 
 from patchgen.core.patch import pins
 from patchgen.core.wheel import env
@@ -250,17 +248,6 @@ def test_an_empty_home(tmp_path: Path) -> None:
     assert problems(rows, "DPDK_HOME")[-1] == (
         "build DPDK there, or name another place with --dpdk-home"
     )
-
-
-@pytest.mark.parametrize("content", [b"", b"!<thin>\n", b"!<arch>\n garbage", b"\x7fELF"])
-def test_an_archive_that_is_none(simulator: Path, tmp_path: Path, content: bytes) -> None:
-    home = tmp_path / "home with space"
-    shutil.copytree(simulator, home)
-    (home / "lib/libswitchml-client.a").write_bytes(content)
-    rows = check("--python", SYSTEM, "--switchml-home", str(home), cwd=tmp_path, code=6)
-    (problem,) = problems(rows, "SWITCHML_HOME")
-    assert problem.startswith(f"{home}/lib/libswitchml-client.a: ")
-    assert problem.endswith("; build the client library again")
 
 
 def test_a_name_that_is_not_utf8(simulator: Path, tmp_path: Path) -> None:
@@ -505,28 +492,6 @@ def test_a_program_that_hangs_is_waited_for_and_ended(
     (ninja,) = programs.check_ninja(facts)
     assert ninja.ok
     assert not started.exists() or has_ended(started.read_text().strip())
-
-
-@pytest.mark.parametrize(
-    ("number", "code", "told"), [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGTERM, -15, "")]
-)
-def test_told_to_end_it_ends_the_programs_that_are_asked(
-    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    number: signal.Signals, code: int, told: str,
-) -> None:  # fmt: skip
-    started = [hanging(tmp_path / "bin", name) for name in ("cmake", "ninja", "python3.0")]
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-    command = [sys.executable, "-m", "patchgen", "check", *PIN, "--python", "python3.0",
-               "--switchml-home", str(simulator), "--work", str(tmp_path / "work")]  # fmt: skip
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
-        until(lambda: all(path.exists() for path in started), running)
-        running.send_signal(number)
-        err = read_rest(running)
-        assert running.stdout is not None
-        assert (running.returncode, err, running.stdout.read()) == (code, told, "")
-    assert all(has_ended(path.read_text().strip()) for path in started)
 
 
 # ---- Python

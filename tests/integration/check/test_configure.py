@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from patchgen.core.library import archive, homes
+from patchgen.core.library import homes
 from patchgen.core.patch import pins
 from patchgen.core.wheel.check import CheckRequest, advice, configure
 from patchgen.core.wheel.check.configure import Configuration
@@ -21,14 +20,6 @@ from patchgen.options import resolve
 PIN = pins.find("v1.7.1", pins.shipped())
 ALWAYS = ("glog", "boost_program_options")
 MARKS = {"DPDK": "11DpdkBackend", "RDMA": "11RdmaBackend", "DUMMY": "12DummyBackend"}
-WITH = (
-    "{archive} was built with {flag}=1, but this patch was made without.",
-    "Apply the patch again with --{option} (and the flags of the network card).",
-)
-WITHOUT = (
-    "this patch was made with {flag}=1, but {archive} was built without.",
-    "Build the client library with {flag}=1, or apply the patch again without --{option}.",
-)
 
 
 def home(root: Path, *backends: str, simulator: bool = False) -> Path:
@@ -83,51 +74,6 @@ def test_what_is_linked(tmp_path: Path, flags: dict[str, bool], libraries: tuple
     assert (heard.libraries, heard.archive, heard.missing) == (ALWAYS, (), {})
 
 
-@pytest.mark.parametrize(
-    ("backends", "flags", "problems"),
-    [
-        (["DUMMY"], {}, []),
-        (["DPDK"], {"dpdk": True, "mlx5": True}, []),
-        (["RDMA", "DUMMY"], {"rdma": True}, []),
-        (["DPDK"], {}, [("DPDK", WITH)]),
-        (["RDMA"], {}, [("RDMA", WITH)]),
-        (["DUMMY"], {"dpdk": True}, [("DPDK", WITHOUT)]),
-        (["RDMA"], {"dpdk": True}, [("DPDK", WITHOUT), ("RDMA", WITH)]),
-    ],
-)
-def test_flags_that_are_not_those_of_the_archive(
-    tmp_path: Path,
-    backends: Sequence[str],
-    flags: dict[str, bool],
-    problems: list[tuple[str, tuple[str, ...]]],
-) -> None:
-    root = home(tmp_path / "home", *backends)
-    expected = tuple(
-        line.format(archive=archive.path(str(root)), flag=flag, option=flag.lower())
-        for flag, lines in problems
-        for line in lines
-    )
-    assert configured(tmp_path, **flags, switchml_home=str(root)).archive == expected
-    assert set(archive.read(str(root)).backends) == set(backends)
-
-
-def test_all_that_is_missing_is_heard_at_once(tmp_path: Path) -> None:
-    heard = configured(tmp_path, dpdk=True, mlx5=True)
-    own = f"{tmp_path}/build"
-    assert heard.missing == {
-        "SWITCHML_HOME": (f"{own}/include/switchml/context.h", f"{own}/lib/libswitchml-client.a"),
-        "DPDK_HOME": (
-            f"{tmp_path}/third_party/dpdk/build/include",
-            f"{tmp_path}/third_party/dpdk/build/lib/libdpdk.a",
-        ),
-        "GRPC_HOME": tuple(
-            f"{tmp_path}/third_party/grpc/build/lib/pkgconfig/{name}.pc"
-            for name in ("protobuf", "grpc++")
-        ),
-    }
-    assert heard.libraries[0] == "dpdk"
-
-
 def test_pkg_config_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """About Debian's gRPC it thinks for a second."""
     real, asked = shutil.which("pkg-config"), tmp_path / "asked"
@@ -140,16 +86,6 @@ def test_pkg_config_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert heard.modules == ()
     questions = [line for line in asked.read_text().splitlines() if "grpc++" in line]
     assert len(questions) == 1
-
-
-def test_a_module_that_pkg_config_does_not_find(
-    tmp_path: Path, modules: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "grpc++.pc").write_text((modules / "grpc++.pc").read_text() + "Requires: none\n")
-    (tmp_path / "protobuf.pc").write_text((modules / "protobuf.pc").read_text())
-    monkeypatch.setenv("PKG_CONFIG_PATH", str(tmp_path))
-    (line,) = configured(tmp_path, dpdk=True).modules
-    assert line.startswith("Package 'none'")
 
 
 def test_without_pkg_config() -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support import client_source, unprivileged
+from support import client_source
 
 from patchgen.core.library import origin
 from patchgen.core.library.homes import ARCHIVE
@@ -88,31 +86,3 @@ def test_another_directory_another_time(
         time.sleep(1.1)  # __TIME__ and the times in archives are in seconds
     assert contents(homes[0]) == contents(homes[1])
     assert b"a longer name" not in (homes[1] / ARCHIVE).read_bytes()
-
-
-@pytest.mark.rebuild
-def test_the_simulator_of_another_user() -> None:
-    homes = []
-    with unprivileged.directory() as place:
-        python = unprivileged.interpreter(place / "python")
-        for number, given in enumerate(({}, unprivileged.identity())):
-            scratch = place / f"scratch{number}"
-            scratch.mkdir()
-            scratch.chmod(0o777)
-            homes.append(scratch / "home")
-            environ = {
-                "PATH": os.environ["PATH"],
-                "CXXFLAGS": "-O0",
-                "TMPDIR": str(scratch),
-                "HOME": str(scratch),
-                "TZ": f"UTC{number}",
-            }
-            words = ("simulator", "install", "-o", homes[-1])
-            subprocess.run(
-                [python, "-m", "patchgen", *words],
-                cwd=scratch, env=environ, umask=0o077 * number, check=True, **given,
-            )  # fmt: skip
-        first, second = map(contents, homes)
-    assert first == second
-    said: Any = json.loads(first[origin.NAME])["predicate"]["buildDefinition"]
-    assert said["externalParameters"] == {"debug": False, "variables": {"CXXFLAGS": "-O0"}}

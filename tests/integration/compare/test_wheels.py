@@ -7,7 +7,6 @@ import importlib
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import tracemalloc
@@ -195,42 +194,3 @@ def test_a_large_file_is_never_in_memory(tmp_path: Path) -> None:
     with zipfile.ZipFile(out) as archive:
         assert archive.getinfo("torch/lib/large.so").file_size == SIZE
     assert peak < SIZE / 4
-
-
-KILL = """
-import os, signal, sys
-from patchgen.system import wheel
-def kill(*_): os.kill(os.getpid(), signal.SIGKILL)
-{} = kill
-wheel.normalise(sys.argv[1], sys.argv[2], 0)
-"""
-LIMIT = """
-import resource, sys
-from patchgen.errors import FileError
-from patchgen.system.wheel import normalise
-resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
-try:
-    normalise(sys.argv[1], sys.argv[2], 0)
-except FileError as error:
-    print(error)
-"""
-
-
-@pytest.mark.parametrize("where", ["wheel._listing", "os.replace"])
-def test_a_kill_leaves_what_was_there(tmp_path: Path, where: str) -> None:
-    source, out = large(tmp_path), tmp_path / "out" / "out.whl"
-    out.parent.mkdir()
-    out.write_text("old")
-    command = [sys.executable, "-c", KILL.format(where), str(source), str(out)]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert out.read_text() == "old"
-    normalise(str(source), str(out), 0)
-    assert os.listdir(out.parent) == [out.name]
-
-
-def test_without_room_nothing_is_left(tmp_path: Path) -> None:
-    source, out = large(tmp_path), tmp_path / "out.whl"
-    command = [sys.executable, "-c", LIMIT, str(source), str(out)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.stdout == f"{out}: File too large\n", done.stderr
-    assert os.listdir(tmp_path) == [source.name]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -121,15 +120,6 @@ def test_a_noarch_python_package_goes_to_where_its_python_looks(
     assert site.files() == {"bin/python3.7", "lib/python3.7/site-packages/pure.py"}
     assert record(site, "pure")["noarch"] == "python"
     site.compare()
-
-
-def test_over_http_it_is_the_same(site: Site, channel: Channel) -> None:
-    with served(channel.root) as url:
-        site.ask([url], ["tool"])
-        site.lock()
-        site.create()
-        assert record(site, "tool")["url"] == f"{url}/{PLATFORM}/{TOOL.file_name}"
-    assert site.files() == LINKED
 
 
 def test_what_is_in_the_store_needs_no_network(site: Site, channel: Channel) -> None:
@@ -387,17 +377,6 @@ def test_a_kill_while_files_are_linked_is_mended(site: Site, channel: Channel) -
     site.compare()
 
 
-def test_what_a_cut_short_run_had_linked_is_linked_again(site: Site) -> None:
-    site.create()
-    whole = state(site)
-    marker.write(str(site.prefix), marker.Marker(whole.lock))
-    (site.prefix / "lib/lib").write_text("torn")
-    (site.prefix / "bin/tool").unlink()
-    site.create()
-    assert state(site) == whole
-    site.compare()
-
-
 def test_ctrl_c_ends_a_link_script_and_the_next_run_finishes(site: Site, channel: Channel) -> None:
     script = """\
 if ! test -e "$PREFIX/go"; then
@@ -461,12 +440,6 @@ def test_two_runs_share_a_cache_at_the_same_time(site: Site) -> None:
         assert run.returncode == 0, told
     for prefix in prefixes:
         site.compare(prefix)
-
-
-def test_a_prefix_that_cannot_be_written_is_named(site: Site) -> None:
-    (site.root / "file").write_text("")
-    said = site.create(prefix=site.root / "file/x", code=5)
-    assert re.search(r"file/x: Not a directory", said)
 
 
 def test_a_cache_that_cannot_be_written_is_named_once(site: Site) -> None:

@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from support.torch import switchml_patch
-
-
-def test_interpreter_without_torch(patched: Path, home: Path, tmp_path: Path) -> None:
-    lib = tmp_path / "lib.so"
-    lib.write_text("as before")
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
-    python.chmod(0o755)
-    done = switchml_patch(
-        "graft", "build", "--torch", python, "--source", patched, "-o", lib, "--switchml-home", home
-    )
-    assert done.returncode == 4
-    assert "cannot import torch" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert lib.read_text() == "as before"
 
 
 def test_source_that_is_no_tree(torch_python: Path, home: Path, tmp_path: Path) -> None:

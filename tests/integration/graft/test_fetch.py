@@ -202,26 +202,6 @@ def test_filters_without_single_objects(served: Served, tmp_path: Path) -> None:
         assert served.read(f"{server.url}/o/gloo.git") == WANTED
 
 
-@pytest.mark.parametrize("way", ["insteadOf", "mirror", "base", "reference"])
-def test_every_way_to_a_repository(served: Served, isolated: Path, way: str) -> None:
-    url = "https://github.com/facebookincubator/gloo.git"
-    mirror = served.root.parent
-    if way == "insteadOf":
-        route = f'[url "{served.root}"]\n\tinsteadOf = {url}\n'
-        (isolated / ".gitconfig").write_text(route)
-        found = served.read(url)
-    elif way == "mirror":
-        found = served.read(url, mirrors=[str(mirror)])
-    elif way == "base":
-        git(mirror, "clone", "-q", "--bare", str(served.root), "gloo.git")
-        found = served.read(url, mirrors=[f"file://{mirror}"])
-    else:
-        (mirror / "pytorch" / "third_party").mkdir(parents=True)
-        served.root.rename(mirror / "pytorch" / "third_party" / "gloo")
-        found = served.read(url, references=[str(mirror / "pytorch")])
-    assert found == WANTED
-
-
 def test_what_is_not_there_is_told(served: Served) -> None:
     absent = dataclasses.replace(served, commit="1" * 40)
     with pytest.raises(ToolError, match=r"third_party/gloo 111111111111:\n.*") as told:

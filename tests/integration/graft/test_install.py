@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +10,7 @@ from pathlib import Path
 import pytest
 from support import graft as graft_support
 from support.graft import COMMIT, VERSION, Site, python_run
-from support.trees import Tree, tool
-from support.waiting import alive, until
+from support.trees import tool
 
 SHOWN = "import torch, switchml_graft; print(torch.grafted, switchml_graft.loaded)"
 STOCK = "import torch; print(torch.grafted)"
@@ -104,55 +102,8 @@ def test_for_one_user(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not own.parent.exists()
 
 
-def test_options_that_do_not_go_together(tmp_path: Path) -> None:
-    for arguments, why in (
-        (["uninstall", "-o", "x.so"], "No such option"),
-        (["build", "--user"], "No such option"),
-        (["install"], "Missing argument 'LIB.so'"),
-        (["install", "x.so", "-o", "y.so"], "No such option"),
-        (["build", "--torch", str(tmp_path / "none")], "no such interpreter"),
-    ):
-        assert why in tool("graft", *arguments, code=2).stderr
-
-
 def test_a_torch_that_there_is_no_pin_for(site: Site, tmp_path: Path) -> None:
     output = tmp_path / "x.so"
     told = tool("graft", "build", "--torch", str(site.python), "-o", str(output), code=2).stderr
     assert f"torch {VERSION} (commit {COMMIT[:12]}): no pin for it" in told
     assert not output.exists()
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
-def test_told_to_end(
-    tree: Tree,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    number: signal.Signals,
-    code: int,
-) -> None:
-    """While it is compiled: no process is left, no temporary file, and no graft."""
-    fake = graft_support.make(tmp_path / "site", commit=tree.pin.commit)
-    cmake, pids, scratch = tmp_path / "bin" / "cmake", tmp_path / "pids", tmp_path / "scratch"
-    for directory in (cmake.parent, scratch):
-        directory.mkdir()
-    cmake.write_text(f"#!/bin/sh\nsleep 600 &\necho $$ $! >'{pids}.new'\n"
-                     f"mv '{pids}.new' '{pids}'\nwait\n")  # fmt: skip
-    cmake.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{cmake.parent}:{os.environ['PATH']}")
-    monkeypatch.setenv("TMPDIR", str(scratch))
-    monkeypatch.setenv("PYTHONPATH", str(fake.site))
-    output = tmp_path / "graft.so"
-    output.write_text("as before")
-    command = [sys.executable, "-m", "patchgen", "graft", "build", "--torch", sys.executable,
-               "--source", str(tree.root), "--pytorch", tree.pin_file,
-               "-o", str(output)]  # fmt: skip
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        until(pids.exists, process)
-        process.send_signal(number)
-        err = process.stderr.read()
-    assert process.returncode == code, err
-    assert "Traceback" not in err
-    until(lambda: not any(map(alive, pids.read_text().split())))
-    assert not list(scratch.iterdir())
-    assert output.read_text() == "as before"

@@ -10,12 +10,10 @@ from support.group_tests import (
     GroupTests,
     check_failover,
     check_gradient_types,
-    check_no_config_on_one_rank,
     check_rank_killed,
     check_silent_rank,
     check_sums,
     check_sums_in_fewer_bits,
-    check_two_groups_in_two_threads,
 )
 from support.launcher import Launcher
 
@@ -37,14 +35,6 @@ def test_gradients_of_every_type(launch: Launcher) -> None:
 
 def test_sums_in_fewer_bits(launch: Launcher) -> None:
     check_sums_in_fewer_bits(launch, 3, 4, 512, skip=False)
-
-
-def test_two_groups_in_two_threads(launch: Launcher) -> None:
-    check_two_groups_in_two_threads(launch, "1")
-
-
-def test_no_config_on_one_rank(launch: Launcher) -> None:
-    check_no_config_on_one_rank(launch, 1)
 
 
 def test_switch_stopped(launch: Launcher, summing: Path, tmp_path: Path) -> None:

@@ -79,18 +79,16 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.parametrize(("restarts", "code"), [("0", 3), ("2", 0)])
-def test_ranks_start_again(plugin: Plugin, tmp_path: Path, restarts: str, code: int) -> None:
+def test_ranks_start_again(plugin: Plugin, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(RESTARTED)
-    run = [sys.executable, "-m", "patchgen", "run", "--max-restarts", restarts]
+    run = [sys.executable, "-m", "patchgen", "run", "--max-restarts", "2"]
     done = subprocess.run(
         [*run, "--report=report.json", "--torch", plugin.python, "train.py"],
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=ENOUGH,
     )  # fmt: skip
-    assert done.returncode == code, done.stderr
-    if code == 0:
-        right = [f"[{rank}] [3.0, 3.0, 3.0, 3.0]" for rank in range(2)]
-        assert sorted(done.stdout.splitlines()) == right
-        ranks = json.loads((tmp_path / "report.json").read_text())["ranks"]
-        assert [(rank["rank"], rank["final"]) for rank in ranks] == [(0, True), (1, True)]
-        assert [rank["report"]["calls"] for rank in ranks] == [1, 1]
+    assert done.returncode == 0, done.stderr
+    right = [f"[{rank}] [3.0, 3.0, 3.0, 3.0]" for rank in range(2)]
+    assert sorted(done.stdout.splitlines()) == right
+    ranks = json.loads((tmp_path / "report.json").read_text())["ranks"]
+    assert [(rank["rank"], rank["final"]) for rank in ranks] == [(0, True), (1, True)]
+    assert [rank["report"]["calls"] for rank in ranks] == [1, 1]

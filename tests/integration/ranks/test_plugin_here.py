@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from support.forking import Servers
 from support.group_tests import check_sums
-from support.hosts import ONE_FILE, check_training
 from support.launcher import Launcher
 from support.torch import plugin_here, plugin_launcher, results, switchml_patch, version_of
 
@@ -39,26 +38,6 @@ def test_verify_sums_with_the_plugin(plugged: Launcher) -> None:
     assert checks["counters"]["found"] == "10 calls, 806152 bytes"
     assert checks["2 ranks through SwitchML"]["found"] == "the switch is the simulator"
     assert "destroyed and made again" in checks
-
-
-def test_callbacks_that_wait(plugged: Launcher) -> None:
-    results(plugged("plugin_cases:callbacks", 2, arguments={"number": 30}))
-
-
-def test_communication_hooks(plugged: Launcher) -> None:
-    for result in results(plugged("plugin_cases:hooks", 2)):
-        assert result["report"]["calls"] > 0
-
-
-def test_barrier_waits_for_what_was_delegated(plugged: Launcher) -> None:
-    for result in results(plugged("plugin_cases:barrier_waits", 3)):
-        assert result["report"]["calls"] == 20
-    results(plugged("plugin_cases:barriers_in_callbacks", 2, arguments={"number": 20}))
-
-
-def test_hosts_of_two_ranks(plugged: Launcher) -> None:
-    arguments = {"local_size": 2}
-    check_training(plugged("hierarchies:trains", 4, arguments=arguments, per_rank=ONE_FILE))
 
 
 def test_gloo_that_delegates_itself(plugged: Launcher, graft: Path) -> None:

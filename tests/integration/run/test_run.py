@@ -227,17 +227,6 @@ def test_a_script_without_a_group(run: Runner) -> None:
     assert (ran.report["ranks"], ran.report["code"]) == ([], 5)
 
 
-def test_three_ranks_and_a_configuration_to_fill_in(run: Runner, tmp_path: Path) -> None:
-    config = tmp_path / "a config"
-    config.write_text(compose_simulated(controller_port=free_port(), prepostprocessor="bypass"))
-    options = ("--config", str(config), "--workers", "3", "--require")
-    ran = run.grafted(ALLREDUCE, options=options)
-    assert ran.code == 0, ran.err
-    assert sorted(ran.out.splitlines()) == [f"[{rank}] [6.0, 6.0, 6.0, 6.0]" for rank in range(3)]
-    assert "prepostprocessor=bypass" in ran.err
-    assert [report["calls"] for report in ran.reports] == [1, 1, 1]
-
-
 def test_configurations_that_do_not_fit(run: Runner, tmp_path: Path) -> None:
     files = [tmp_path / f"{rank}.cfg" for rank in range(2)]
     for path in files:

@@ -451,11 +451,3 @@ def test_a_git_that_does_nothing(world: World, tmp_path: Path) -> None:
     done = world.run(tmp_path / "t", code=4, PATH=search)
     assert "git reports no error, but has not checked it out" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_mirror_that_has_nothing_of_the_name_is_told(world: World, tmp_path: Path) -> None:
-    world.offline()
-    mirror = tmp_path / "mirror"
-    (mirror / "another").mkdir(parents=True)
-    done = world.run(tmp_path / "t", "--mirror", str(mirror), code=4)
-    assert f"{mirror}: --mirror has no clone named pytorch" in done.stderr

@@ -83,16 +83,6 @@ def test_answers_wait_for_a_client_that_has_not_polled(start: Switches) -> None:
     assert found == [*range(40)]
 
 
-def test_a_new_session_finds_empty_slots(start: Switches) -> None:
-    switch = start(2)
-    clients = [switch.client(rank) for rank in range(2)]
-    switch.join(1, ADDRESSES[:2])
-    clients[0].send(packet(0))
-    until(lambda: clients[0].idle(0))
-    switch.join(2, ADDRESSES[:2])
-    summed(switch, clients)
-
-
 def test_a_new_session_gets_no_frame_of_an_old_one(start: Switches) -> None:
     """Not on the way to the switch, and not on the way back."""
     delay = 0.4

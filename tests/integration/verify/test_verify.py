@@ -11,16 +11,14 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import real as real_library
-from support.command import START
 from support.torch import checked, located, switchml_patch, version_of
-from support.waiting import ENOUGH, read_rest, until
+from support.waiting import read_rest, until
 
 from patchgen.core.library.config import compose_simulated
 from patchgen.system.ports import free_port
@@ -106,9 +104,6 @@ ALL = [
 ]
 
 
-LIMIT = 40  # seconds, of the command that waits for it
-
-
 @dataclass(frozen=True)
 class Patched:
     """A torch package under `root`, and an interpreter that imports it."""
@@ -153,19 +148,6 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-@dataclass(frozen=True)
-class Hanging:
-    """A command that is running."""
-
-    process: subprocess.Popen[str]
-    scratch: Path
-
-    def ended(self) -> Verified:
-        code = self.process.wait(ENOUGH)
-        out, err = ((self.scratch.parent / name).read_text() for name in ("out", "err"))
-        return read(code, out, err)
-
-
 @pytest.fixture(scope="session")
 def real(torch_python: Path) -> tuple[str, str]:
     """__init__.py and the version of the torch in use."""
@@ -202,36 +184,6 @@ def without_ranks(interpreter: Path, directory: Path) -> Path:
     script.write_text(f'#!/bin/sh\n{ends}\nexec "{interpreter}" "$@"\n')
     script.chmod(0o755)
     return script
-
-
-@pytest.fixture(scope="module", autouse=True)
-def hanging(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Hanging | None]:
-    """The command of `test_a_rank_that_hangs`: while it waits for the time limit, others run."""
-    name = test_a_rank_that_hangs.__name__
-    if all(getattr(item, "originalname", "") != name for item in request.session.items):
-        yield None
-        return
-    directory = tmp_path_factory.mktemp("hanging")
-    tools = ("torch_python", "real", "graft", "patched")
-    python, real, graft, patched = map(request.getfixturevalue, tools)
-    report = patched / "torch" / "distributed" / "switchml.py"
-    torch = make(directory / "site", python, real, graft, report, "+switchml")
-    with (torch.torch / "distributed" / "switchml.py").open("a") as file:
-        file.write('\nimport os\nos.environ["SWITCHML_TIMEOUT_MS"] = "2000"\n')
-    torch.break_(before="delegated and _dist.get_rank() == 0 and time.sleep(600)")
-    scratch = directory / "scratch"
-    scratch.mkdir()
-    environ = {name: value for name, value in os.environ.items() if "SWITCHML_" not in name}
-    with (directory / "out").open("w") as out, (directory / "err").open("w") as err:
-        process = subprocess.Popen(
-            [*START, "verify", torch.interpreter, "--timeout", str(LIMIT), "--json"],
-            env={**environ, "TMPDIR": str(scratch)}, stdout=out, stderr=err, text=True,
-        )  # fmt: skip
-    with process:
-        yield Hanging(process, scratch)
-        process.terminate()
 
 
 def verify(*arguments: str | Path, **env: str) -> Verified:
@@ -355,12 +307,6 @@ def test_a_symbol_that_is_not_there(torch: Patched) -> None:
     assert "built with other flags" in done.failed["torch imports"]
 
 
-def test_a_torch_that_crashes_when_imported(torch: Patched) -> None:
-    with (torch.torch / "__init__.py").open("a") as file:
-        file.write("os.abort()\n")
-    assert "died of SIGABRT" in verify(torch.interpreter).failed["torch imports"]
-
-
 def test_a_report_module_without_the_patched_library(torch: Patched) -> None:
     shim = torch.torch / "__init__.py"
     shim.write_text(shim.read_text().replace("ctypes.CDLL(", "len(str(", 1).replace(
@@ -419,14 +365,6 @@ def test_a_rank_that_dies(torch: Patched) -> None:
     assert "rank 1: died of SIGKILL" in done.failed["sums of float32"]
     assert "rank 0: RuntimeError: SwitchML allreduce failed" in done.failed["sums of float32"]
     assert list(done.checks)[-1] == "sums of float32", "the rest is not looked at"
-
-
-def test_a_rank_that_hangs(hanging: Hanging) -> None:
-    done = hanging.ended()
-    assert done.code == 6
-    assert f"rank 0: did not end within {LIMIT} s" in done.failed["sums of float32"]
-    assert "rank 1: RuntimeError: SwitchML allreduce failed" in done.failed["sums of float32"]
-    assert not list(hanging.scratch.iterdir())
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
@@ -500,15 +438,6 @@ def test_a_wheel_without_lapack(
     assert "libopenblas-dev" in done.failed["singular values"]
     assert done.code == 0
     assert not list(scratch.iterdir())
-
-
-def test_a_wheel_that_names_other_flags(torch: Patched, torch_python: Path, tmp_path: Path) -> None:
-    wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python, ".dpdk.mlx5"))
-    done = verify(wheel, "--python", without_ranks(torch_python, tmp_path))
-    assert done.code == 6
-    told = done.failed["version and flags as expected"]
-    assert f"the version is {torch.version}, not {torch.version}.dpdk.mlx5" in told
-    assert "patched with no flags, not with the flags DPDK MLX5" in told
 
 
 def test_a_wheel_that_is_damaged(torch: Patched, torch_python: Path, tmp_path: Path) -> None:

@@ -88,6 +88,9 @@ def test_a_wheel_and_where_it_came_from(first: FirstBuild, built: Site) -> None:
     assert {"ProcessGroupGloo.cpp", "SwitchMLAllreduce.cpp"} <= {*compiled(first.log)}
     assert f"PYTHON_EXECUTABLE : {enclosure.PATH}/env/bin/python\n" in first.log
     assert "torch/distributed/switchml.py" in names(wheel)
+    assert not Path(enclosure.PATH).exists()
+    with zipfile.ZipFile(wheel) as archive:
+        assert str(built.work).encode() not in archive.read("torch/lib/libtorch_cpu.so")
     statement = json.loads(Path(f"{wheel}.provenance.json").read_text())
     assert statement["subject"][0]["digest"]["sha256"] == digest(wheel)
     definition = statement["predicate"]["buildDefinition"]
@@ -145,18 +148,6 @@ def test_a_rebuild_names_the_library_that_is_another(built: Site, tmp_path: Path
         archive.write_bytes(content)
     assert "[ ] client library\n      not there, and no provenance names its origin; put" in said
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.rebuild
-def test_a_rebuild_names_what_another_flag_changes(built: Site, tmp_path: Path) -> None:
-    (wheel,) = built.wheels
-    record = json.loads(Path(f"{wheel}.provenance.json").read_text())
-    record["predicate"]["buildDefinition"]["externalParameters"]["flags"] = ["DEBUG"]
-    (tmp_path / "record.json").write_text(json.dumps(record))
-    given = ("--provenance", tmp_path / "record.json", "--work", tmp_path / "work")
-    said = rebuild(built, *given, "-o", tmp_path / "out", code=6)
-    assert re.search(r"\ntorch/lib/libtorch_cpu\.so +contents from byte ", said)
-    assert re.search(r"\ntorch-1\.13\.2\+switchml\.dist-info/METADATA +presence ", said)
 
 
 def test_no_room_for_the_wheel_leaves_no_half_of_it(built: Site, tmp_path: Path) -> None:
@@ -223,20 +214,6 @@ def test_another_variable_compiles_what_depends_on_it(first: FirstBuild, built: 
     built.run()
     assert compiled(built.log) == []
     assert digest(wheel) == first.digest
-
-
-@pytest.mark.rebuild
-def test_another_path_compiles_what_sees_it(built: Site, tmp_path: Path) -> None:
-    moved = another_client(built.client, tmp_path / "moved")
-    (wheel,) = built.wheels
-    before = digest(wheel)
-    ended = built.run("--switchml-home", moved)
-    assert built.wheels == [wheel]
-    assert digest(wheel) != before
-    said = ended.stderr
-    assert done(said) == ["lock", "source", "env"]
-    assert sorted(compiled(built.log)) == ["SwitchMLJoining.cpp", "SwitchMLLibrary.cpp"]
-    assert len(built.attempts) > 1  # that of the first build is there as well
 
 
 @pytest.mark.rebuild

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +20,8 @@ from patchgen.core.library import homes, origin
 
 ATTESTED = ".reproduced.json"
 PLAIN: Any = {"CMAKE_BUILD_TYPE": "None"}  # optimized, it would take a third longer to compile
+# As that of other tests for this torch, whose objects ccache has.
+PLUGIN: Any = {"CXXFLAGS": "-Werror"}
 SMALL_CLIENT = Path(__file__).parents[2] / "payload" / "small_client.py"
 
 
@@ -118,13 +119,6 @@ def test_a_changed_byte_of_the_library_is_named(installed: Path, tmp_path: Path)
     assert [one["path"] for one in data["differences"]] == [homes.ARCHIVE]
 
 
-@pytest.mark.rebuild
-def test_another_compiler_is_named(installed: Path, tmp_path: Path) -> None:
-    said = tool("rebuild", installed, "-o", tmp_path / "other", code=6, CXX="clang++")
-    assert re.search(r"\[-\] compiler\n      c\+\+: was c\+\+ .*, here Debian clang version ", said)
-    assert f"\n{homes.ARCHIVE}  contents from byte " in said
-
-
 def test_another_flag_is_named(installed: Path, tmp_path: Path) -> None:
     record: Any = json.loads((installed / origin.NAME).read_text())
     parameters = record["predicate"]["buildDefinition"]["externalParameters"]
@@ -218,17 +212,9 @@ def plugin(
     """A wheel of the plugin."""
     cache = tmp_path_factory.mktemp("cache")
     given = ("--torch", torch_python, "--switchml-home", installed, "--cache", cache)
-    tool("plugin", "build", *given, "-o", place / "plugin", **PLAIN)
+    tool("plugin", "build", *given, "-o", place / "plugin", **PLUGIN)
     (wheel,) = (place / "plugin").glob("*.whl")
     return wheel
-
-
-@pytest.mark.rebuild
-def test_a_plugin_by_another_user(plugin: Path, stranger: Path) -> None:
-    said, made = rebuilt_by_another_user(stranger, plugin)
-    assert said.endswith("identical bytes\n")
-    assert contents(made) == contents(plugin.parent)
-    assert (made / f"{plugin.name}{ATTESTED}").exists()
 
 
 @contextlib.contextmanager
@@ -264,7 +250,7 @@ def test_a_plugin_of_a_library_that_is_not_what_it_says(
     with taken_away(installed) as kept:  # at the same path, so that ccache finds the objects
         shutil.copytree(kept, installed)
         damage(installed / homes.ARCHIVE)
-        tool("plugin", "build", *given, "-o", tmp_path / "plugin", **PLAIN)
+        tool("plugin", "build", *given, "-o", tmp_path / "plugin", **PLUGIN)
         wheel = tmp_path / "plugin" / plugin.name
         said = tool("rebuild", wheel, "-o", tmp_path / "rebuilt", code=6)
     assert f"client library: {homes.ARCHIVE}  contents from byte " in said

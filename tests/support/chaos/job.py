@@ -49,8 +49,6 @@ class Work:
     network: str
     steps: int
     checkpoint: Path
-    wrong: int = -1
-    """Step after whose sums a gradient is spoiled."""
 
     @property
     def arguments(self) -> Mapping[str, Any]:
@@ -59,7 +57,6 @@ class Work:
             "network": self.network,
             "steps": self.steps,
             "checkpoint": str(self.checkpoint),
-            "wrong": self.wrong,
         }
 
 

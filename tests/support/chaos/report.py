@@ -35,7 +35,6 @@ def prepare(
     launch: Launcher,
     switch: Simulated | Wired,
     world: int,
-    wrong: int = -1,
 ) -> Chaos:
     """Prepares trainings, short ones for a run that is part of `make test`.
 
@@ -44,7 +43,6 @@ def prepare(
         launch: of the ranks.
         switch: that they go around.
         world: ranks.
-        wrong: step of the first training after whose sums a gradient is spoiled.
     """
     directory: Path = request.getfixturevalue("tmp_path")
     temporary = directory / "temporary"
@@ -54,7 +52,7 @@ def prepare(
     env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000" if short else "2000"}
     starter = Starter(launch, world, switch.config, {**env, **switch.env}, _TIMEOUT)
     steps = SHORT_STEPS if short else STEPS
-    return Chaos(starter, switch, directory, steps, temporary, say, wrong=wrong)
+    return Chaos(starter, switch, directory, steps, temporary, say)
 
 
 def say(line: str) -> None:

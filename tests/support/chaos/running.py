@@ -76,8 +76,6 @@ class Chaos:
     temporary: Path
     """Directory of all temporary files."""
     say: Callable[[str], object]
-    wrong: int = -1
-    """Step of the first training after whose sums a gradient is spoiled."""
     outcome: Outcome = field(default_factory=Outcome)
 
     def __post_init__(self) -> None:
@@ -145,8 +143,7 @@ class Chaos:
             self._number += 1
             network = next(self._turn)
             checkpoint = self.directory / f"training-{self._number}"
-            wrong = self.wrong if self._number == 1 else -1
-            self._work = Work(network, self.steps[network], checkpoint, wrong)
+            self._work = Work(network, self.steps[network], checkpoint)
         self.outcome.attempts += 1
         self._attempt = self.starter.start(self._work)
         return self._attempt

@@ -88,11 +88,6 @@ def test_programs_side_by_side_share_a_session_and_no_terminal() -> None:
     assert len({group, first, second}) == 3
 
 
-def test_no_shell() -> None:
-    code = "import sys; print(sys.argv[1])"
-    assert run([sys.executable, "-c", code, "$HOME; `x`"], limit=LIMIT) == b"$HOME; `x`\n"
-
-
 @supervised
 def test_without_input_there_is_none_to_wait_for(*, supervised: bool) -> None:
     assert run(["cat"], limit=LIMIT, supervised=supervised) == b""
@@ -380,6 +375,11 @@ def test_where_one_fails_the_others_have_a_moment_left() -> None:
         "still waited for the others",
         "ended with exit code 1",
     ]
+
+
+def test_the_limit_is_for_all_of_them() -> None:
+    done = side_by_side([python(WAIT)] * 2, limit=1, patience=600)
+    assert [ended.how for ended in done] == ["did not end within 1 s"] * 2
 
 
 def test_only_the_end_of_much_output_is_kept() -> None:

@@ -1,31 +1,17 @@
-"""How the program ends, also before there is a command; and what programs of tests inherit."""
+"""How the program ends, also before there is a command."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[2]
 INTERRUPTED = """
 import os, signal, time
 os.kill(os.getpid(), {number})
 time.sleep(600)
-"""
-IGNORED = """
-import signal, subprocess, sys
-numbers = signal.SIGTERM, signal.SIGHUP, signal.SIGINT
-for number in numbers:
-    signal.signal(number, signal.SIG_IGN)
-from conftest import pytest_configure
-pytest_configure()
-for number in numbers:
-    code = f"import os; os.kill(os.getpid(), {int(number)})"
-    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
-    print(done.returncode)
 """
 
 
@@ -80,10 +66,3 @@ main()
     assert done.returncode == code
     assert done.stdout or done.stderr
     assert ("taken apart" in done.stdout) == (loaded != "rattler")
-
-
-def test_programs_of_tests_hear_signals_that_the_tests_ignore() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", IGNORED], cwd=TESTS, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == [f"-{number}" for number in (15, 1, 2)]

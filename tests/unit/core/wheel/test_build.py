@@ -14,7 +14,7 @@ from patchgen.core import wheel as building
 from patchgen.core.patch import pins
 from patchgen.core.wheel.check import ACCEPTABLE, CheckRequest
 from patchgen.core.wheel.session import Session
-from patchgen.errors import CheckError, InterruptedRun
+from patchgen.errors import CheckError
 from patchgen.options import resolve
 from patchgen.system.checks import Check
 
@@ -100,12 +100,6 @@ def test_each_stage_gets_the_results_that_it_needs(
     ]  # fmt: skip
 
 
-def test_what_is_done_is_not_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    notes = build(monkeypatch, tmp_path, NAMES)
-    assert len(notes) == len(NAMES) + 2
-    assert notes[-2:] == ["plan", "deliver wheel"]
-
-
 def test_a_later_stage_that_is_done_is_not_made(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -122,18 +116,6 @@ def test_what_needs_no_check_is_not_checked(
     assert "check" not in build(monkeypatch, tmp_path, ["source", "env", "patch", "compile"])
 
 
-def test_an_interrupted_stage_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    note(monkeypatch, ["source"])
-
-    def interrupt(session: Session) -> None:
-        session.begin("patch")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("patchgen.core.wheel.stages.patch.apply_patch", interrupt)
-    with pytest.raises(InterruptedRun, match="interrupted in stage patch; the same command goes"):
-        building.build(request(tmp_path), lambda _: None)
-
-
 def test_without_a_lock_the_first_stage_makes_one_and_the_check_comes_after(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -144,17 +126,6 @@ def test_without_a_lock_the_first_stage_makes_one_and_the_check_comes_after(
     building.build(asked, plans.append)
     assert [name for name, _ in plans[0].stages] == ["lock", *NAMES]
     assert notes[:5] == ["look lock", "make lock", "look source", "check", "make source"]
-
-
-def test_a_plan_is_whole_though_nothing_is_made(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    notes = note(monkeypatch, [])
-    (tmp_path / "environment.yml").touch()
-    found = building.plan(replace(request(tmp_path), python=None))
-    assert found.stages == [(name, False) for name in ("lock", *NAMES)]
-    assert notes == ["look lock", "check"]
-    assert not (tmp_path / "work").exists()
 
 
 def test_what_the_user_accepts_is_handed_to_check(

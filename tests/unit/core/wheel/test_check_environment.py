@@ -238,31 +238,12 @@ def able(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("able")
-def test_a_lock_is_read(tmp_path: Path) -> None:
-    found = look(tmp_path, SAMPLE)
-    assert found.problems == ()
-    assert found.found == (
-        f"1 packages of {tmp_path}/lock.yml, will be made in {tmp_path}/work/env"
-    )
-    assert found.packages == {"cmake": "3.26.4"}
-    assert found.prefix is None
-
-
-@pytest.mark.usefixtures("able")
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         (None, f"No such file or directory; {MAKE}"),
-        ("", f"no conda-lock.yml: not what conda-lock writes; {MAKE}"),
-        ("- a\n- b\n", f"no conda-lock.yml: not what conda-lock writes; {MAKE}"),
         ("a: [\n", f"no conda-lock.yml: no YAML at line 2; {MAKE}"),
         (SAMPLE.replace("hash:", "hush:"), f"no conda-lock.yml: hash: missing; {MAKE}"),
-        (SAMPLE.replace("3.26.4", "3.10"), f"no conda-lock.yml: version: not of type str; {MAKE}"),
-        (
-            SAMPLE.replace("manager: conda", "manager: pip"),
-            f"cmake: comes from pip, not from conda; {MAKE}",
-        ),
-        (SAMPLE.replace(", sha256: b", ""), f"cmake: has no sha256; lock it again; {MAKE}"),
         (
             SAMPLE.replace(f"platforms: [{PLATFORM}]", "platforms: [a, b]"),
             f"is for a, b; lock one platform; {MAKE}",

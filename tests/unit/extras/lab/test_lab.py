@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import stat
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.waiting import ENOUGH, has_ended
+from support.waiting import has_ended
 
-from patchgen.errors import ToolError
 from patchgen.extras.lab import lab
 from patchgen.extras.lab.switch import counters
 
@@ -64,17 +62,6 @@ def test_a_number_of_ranks_that_is_not_known(tmp_path: Path) -> None:
     with lab.running(program(tmp_path, SERVER), 0, lab.Faults()) as running:
         pass
     assert running.counters["arguments"].count("--port") == lab.MOST
-
-
-def test_a_switch_that_ends_before_the_ranks(tmp_path: Path) -> None:
-    code = SERVER.replace("time.sleep(600)", "print('why', file=sys.stderr); time.sleep(600)")
-    code = code.replace('"127.0.0.1:4711"', 'f"127.0.0.1:{os.getpid()}"')
-    with lab.running(program(tmp_path, code), 1, lab.Faults()) as running:
-        os.kill(running.port, signal.SIGKILL)
-        assert running.companion.over.wait(ENOUGH)
-        with pytest.raises(ToolError, match="the switch died of SIGKILL before the ranks"):
-            running.check()
-    assert running.counters == {}
 
 
 @pytest.mark.parametrize("name", ["a b", "c,d", "[e]", "#f", "x" * 120])

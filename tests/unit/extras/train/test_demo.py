@@ -91,16 +91,6 @@ def test_no_row_without_a_fallback_and_no_word_of_a_process_with_a_real_switch()
     assert "process on this machine" not in text
 
 
-def test_the_data_is_json() -> None:
-    data = json.loads(json.dumps(demo_text.data(made.outcome(), "/out/loss.png", "/out/train.py")))
-    assert data["delegated"] == {"calls": 40, "bytes": 1_000_000}
-    assert data["fallbacks"] == {"dtype": 4}
-    assert data["simulated"] is True
-    assert len(data["stock"]["losses"]) == data["steps"] == made.STEPS
-    assert data["switchml"]["accuracies"] == [0.25, 0.5, 0.75, 0.9]
-    assert 0 < data["deviation"] < data["allowed"]
-
-
 def test_a_curve_of_few_points() -> None:
     values = np.arange(1000, dtype=np.float64)
     steps, means = picture.means(values)
@@ -186,13 +176,6 @@ def test_lines_of_the_ranks_become_progress_and_a_log(
     said = log.read_text().splitlines()
     assert said[:3] == [f"[{n}] step {s} of 64: loss 2.0" for n, s in ((0, 16), (1, 17), (0, 18))]
     assert said[-1] == "of none"
-
-
-def test_a_log_on_a_full_disk() -> None:
-    with open("/dev/full", "wb", buffering=0) as file:
-        watch = training.Watch(file)
-        with pytest.raises(FileError, match=r"/dev/full: No space left"):
-            watch(Line(0, error=False, text=b"x\n"))
 
 
 def test_paths_are_shown_as_short_as_they_can_be(

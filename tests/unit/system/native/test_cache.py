@@ -12,26 +12,6 @@ from patchgen.errors import FileError, OptionsError
 from patchgen.system.native import cache
 
 
-def test_what_was_built_is_kept(tmp_path: Path) -> None:
-    made = []
-
-    def make(directory: str) -> None:
-        made.append(directory)
-        with open(os.path.join(directory, "file"), "w", encoding="ascii") as file:
-            file.write("content")
-
-    first = cache.get_or_make(str(tmp_path / "a cache"), "thing", ["x", 1], make)
-    assert first.new
-    again = cache.get_or_make(str(tmp_path / "a cache"), "thing", ["x", 1], make)
-    assert again == cache.Cached(first.path, new=False)
-    other = cache.get_or_make(str(tmp_path / "a cache"), "thing", ["x", 2], make)
-    assert len({first.path, other.path}) == len(made) == 2
-    assert os.listdir(other.path) == ["file"]
-    assert sorted(os.listdir(os.path.dirname(first.path))) == sorted(
-        map(os.path.basename, (first.path, other.path))
-    )
-
-
 def test_nothing_is_kept_of_what_failed(tmp_path: Path) -> None:
     def make(directory: str) -> None:
         raise OptionsError(directory)

@@ -144,21 +144,6 @@ def test_a_library_that_is_no_graft(tmp_path: Path) -> None:
         read(str(path))
 
 
-def test_a_graft_is_for_its_very_torch(tmp_path: Path) -> None:
-    own = installed(tmp_path / "own")
-    made = made_for(own)
-    assert misfit(made, own) == ""
-    other = installed(tmp_path / "other", "2.1.0", "b" * 40)
-    told = misfit(made, other)
-    assert "for torch 2.0.0 (commit aaaaaaaaaaaa, C++11 ABI 0)" in told
-    assert f"this is torch 2.1.0 (commit bbbbbbbbbbbb) in {other}" in told
-    (tmp_path / "own" / "lib" / "libtorch_cpu.so").write_bytes(b"x")
-    assert "another build of torch 2.0.0" in misfit(made, own)
-    assert "libtorch_cpu.so in" in misfit(made, own)
-    (tmp_path / "own" / "version.py").unlink()
-    assert "cannot be read" in misfit(made, own)
-
-
 def test_fingerprints_see_the_size_and_both_ends(tmp_path: Path) -> None:
     path = tmp_path / "lib.so"
     content = bytearray(300000)
