@@ -1,4 +1,4 @@
-"""Training with DeepSpeed on the CPU, which knows nothing of SwitchML; each rank writes its weights.
+"""Training with DeepSpeed, which sums in a group of its own; each rank writes its weights.
 
 deepspeed_train.py DIRECTORY
 """
@@ -10,6 +10,9 @@ import sys
 import deepspeed
 import torch
 
+os.environ["SWITCHML_DISABLE"] = "1"  # else the default group delegates, which sums nothing
+deepspeed.init_distributed()
+del os.environ["SWITCHML_DISABLE"]
 torch.manual_seed(0)
 model = torch.nn.Linear(20, 1)
 config = {

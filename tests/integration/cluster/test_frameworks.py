@@ -1,4 +1,4 @@
-"""Trainings that use Gloo: of Accelerate, Lightning, transformers and FSDP2; and of Ray."""
+"""Trainings that use Gloo: of Accelerate, DeepSpeed, Lightning, transformers, FSDP2; and of Ray."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ PROGRAMS = REPOSITORY / "tests" / "payload"
 STEPS = 16 * 4 // 4  # of each rank: batches, epochs, and ranks that share a data set
 
 
-@pytest.mark.parametrize("framework", ["accelerate", "lightning", "transformers", "fsdp"])
+@pytest.mark.parametrize(
+    "framework", ["accelerate", "deepspeed", "lightning", "transformers", "fsdp"]
+)
 def test_an_ordinary_training_delegates(
     frameworks: Path, plugin: Plugin, cache: Path, tmp_path: Path, framework: str
 ) -> None:
@@ -34,7 +36,8 @@ def test_an_ordinary_training_delegates(
     counted.mkdir()
     env = cluster.environment(
         SWITCHML_CONFIG=str(config), SWITCHML_FOR_GLOO="1", SWITCHML_METRICS=str(counted),
-        PYTHONPATH=str(plugin.package.parent), GLOO_SOCKET_IFNAME="lo",
+        PYTHONPATH=str(plugin.package.parent), GLOO_SOCKET_IFNAME="lo", DS_ACCELERATOR="cpu",
+        TORCH_EXTENSIONS_DIR=str(tmp_path / "extensions"),
     )  # fmt: skip
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"]
     with serving(cache, tmp_path / "counters", 4) as switch:
