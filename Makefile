@@ -95,6 +95,11 @@ verify: ## Verify the wheels in BUILDDIR with the interpreter that they were bui
 image: ## Build an image that can build the wheel; IMAGE_ARGS are options of the engine
 	@ci/image $(IMAGE_ARGS)
 
+.PHONY: image-plugin
+image-plugin: ## Build an image of a torch with the plugin; IMAGE_ARGS are options of the engine
+	@IMAGE_FILE=ci/Containerfile.plugin IMAGE_TAG='$(or $(IMAGE_TAG),torch-switchml:2.13.0)' \
+	  ci/image $(IMAGE_ARGS)
+
 .PHONY: packages
 packages: ## Install the system packages that the tests need (Debian, as root)
 	@ci/packages

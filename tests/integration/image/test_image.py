@@ -1,4 +1,4 @@
-"""The image of ci/Containerfile: it writes the same patch, and builds the same wheel."""
+"""The images: one writes the same patch and builds the same wheel, in one the plugin sums."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ HOME = "/opt/switchml"
 OF_TORCH = ("python3-torch", "libtorch-dev", "libgloo-dev")
 """Packages that the small project takes the rest of torch from."""
 CHROOT = 'for at in dev proc tmp; do mount --rbind /$at "$0/$at"; done; exec chroot "$0" "$@"'
+
+PROGRAM = """
+import torch, torch_switchml
+torch.distributed.init_process_group("switchml")
+tensor = torch.ones(1000)
+torch.distributed.all_reduce(tensor)
+print(tensor.sum().item(), torch_switchml.report()["calls"])
+torch.distributed.destroy_process_group()
+"""
 
 
 def run(*command: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -195,3 +204,23 @@ def test_the_same_wheel_as_without_an_engine(engine: Engine, tmp_path: Path) -> 
     (again,) = elsewhere.glob("*.whl")
     assert again.name == wheel.name
     assert digest(again) == digest(wheel)
+
+
+@pytest.mark.image
+def test_the_plugin_sums_in_its_image(engine: Engine, tmp_path: Path) -> None:
+    engine.add_base("bookworm-slim", "bookworm")
+    engine.check("make", "-C", ROOT, "image-plugin", IMAGE_TAG=TAG)
+    (tmp_path / "train.py").write_text(PROGRAM)
+    # A container of buildah has a host name that no file of it knows.
+    alone = ("--standalone", "--local_addr", "127.0.0.1", "--nproc_per_node", "2")
+    given = {
+        "GLOO_SOCKET_IFNAME": "lo",
+        "SWITCHML_CONFIG": "/opt/switchml/switchml.cfg",
+        "SWITCHML_REQUIRE": "1",
+    }
+    said = engine.check(
+        *("buildah", "run", "--volume", f"{tmp_path}:/srv"),
+        *(f"--env={name}={value}" for name, value in given.items()),
+        *(engine.container(TAG), "--", "torchrun", *alone, "/srv/train.py"),
+    )
+    assert said.split() == ["2000.0", "1"] * 2
