@@ -64,7 +64,7 @@ def pytest_configure() -> None:
     Nor that files of the tests can be written by others: no rank takes such a configuration.
     """
     os.umask(0o022)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
         ignored = signal.getsignal(number) is signal.SIG_IGN
         if ignored and threading.current_thread() is threading.main_thread():
             signal.signal(number, lambda *_: None)

@@ -13,7 +13,6 @@ import warnings
 import torch
 import torch_switchml_backend
 import torch_switchml_launch
-from torch._C._distributed_c10d import ProcessGroupGloo
 from torch_switchml._built import HAS_SEQUENCE, TORCH
 
 _PRESENT = (torch.__version__, torch.version.git_version, torch.version.cuda)
@@ -24,6 +23,7 @@ if _PRESENT != TORCH:
         f"build it again with: switchml-patch plugin build --torch {sys.executable}"
     )
 
+from torch._C._distributed_c10d import ProcessGroupGloo
 from torch_switchml import _C, _guards, _patch  # of another torch they could crash
 from torch_switchml._hierarchical import HierarchicalState, hierarchical_hook
 from torch_switchml._quantized import QuantizedState, quantized_hook

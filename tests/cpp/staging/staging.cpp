@@ -550,9 +550,10 @@ void meetHeld(const Work& work) {
   }
 }
 
+constexpr int kMany = 100;  // questions of a host that does not give up
+
 /// The work is to end without its values: the host does not ask for them again and again.
 void expectFailed(Run& run, const Work& work) {
-  constexpr int kMany = 100;
   auto& device = SimulatedDevice::instance();
   const auto asked = device.asked();
   while (!work->isCompleted() && device.asked() < asked + kMany) {
@@ -581,10 +582,12 @@ void timedOut(Run& run) {
 /// The group is aborted while the host waits.
 void aborted(Run& run) {
   const auto tensor = heldTensor(run);
-  const auto work = heldAllreduce(run, tensor);
+  const auto work = heldAllreduce(run, tensor, std::chrono::seconds(5));
   SimulatedDevice::instance().open(true);
   meetHeld(work);
+  const auto asked = SimulatedDevice::instance().asked();
   run.abort();
+  run.expect(SimulatedDevice::instance().asked() < asked + kMany);
   expectFailed(run, work);
   run.after(streamOf(kHome, 0), kHeld);
   run.expect(tensor, 3);
@@ -596,9 +599,11 @@ void rejoined(Run& run) {
   run.reconfigure();
   const auto tensor = run.tensor();
   run.fill(tensor, 3);
-  const auto work = run.allreduce(tensor);
-  run.sum();
-  run.expect(!raises([&] { work->wait(); }));
+  run.expect(!raises([&] {
+    const auto work = run.allreduce(tensor);
+    run.sum();
+    work->wait();
+  }));
   run.expect(tensor, kSum);
 }
 

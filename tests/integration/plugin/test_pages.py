@@ -23,7 +23,7 @@ def test_the_launcher_of_the_page_delegates(launch: Launcher, plugin: Plugin) ->
     """docs/plugin.md: train.py, and the command that starts its ranks."""
     page = list(blocks(ROOT / "docs" / "plugin.md"))
     (script,) = (block for block in page if block.language == "python")
-    (block,) = (block for block in page if "2 train.py" in block.text)
+    (block,) = (block for block in page if ".run --nproc_per_node 2 train.py" in block.text)
     export, line = block.commands
     run = launch.prepare(2, config={"rank": "auto", "num_workers": "auto"})
     (run / "train.py").write_text(script.text)
