@@ -15,12 +15,9 @@ deepspeed.init_distributed()
 del os.environ["SWITCHML_DISABLE"]
 torch.manual_seed(0)
 model = torch.nn.Linear(20, 1)
-config = {
-    "train_micro_batch_size_per_gpu": 16,
-    "optimizer": {"type": "SGD", "params": {"lr": 0.05}},
-    "zero_optimization": {"stage": 0},
-}
-engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+config = {"train_micro_batch_size_per_gpu": 16, "gradient_clipping": 0}
+engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
 rank, size = deepspeed.comm.get_rank(), deepspeed.comm.get_world_size()
 torch.manual_seed(rank)
 losses = []
