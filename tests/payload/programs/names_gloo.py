@@ -7,6 +7,11 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
+
+class Own(dist.ProcessGroupGloo):
+    """Subclass that a script has of its own."""
+
+
 backend = sys.argv[1] if sys.argv[1:] else None
 dist.init_process_group(backend)
 kind, world = dist.ProcessGroupGloo, dist.get_world_size()
