@@ -1,11 +1,13 @@
 """Sums of CUDA tensors, checked by each rank; the ranks may share one GPU.
 
-The argument is a backend: `switchml` with the plugin, `gloo` with a patch or a graft. From PyTorch
-1.10 on, torch.distributed.run starts the ranks; before, torch.distributed.launch --use_env.
+The argument is a backend: `switchml` with the plugin, `gloo` with a patch, a graft, or the plugin
+under SWITCHML_FOR_GLOO=1. From PyTorch 1.10 on, torch.distributed.run starts the ranks; before,
+torch.distributed.launch --use_env.
 CASES names some of the functions below, such as "each_type,order_of_streams".
 """
 
 import datetime as dt
+import importlib.util
 import os
 import signal
 import sys
@@ -16,7 +18,7 @@ import torch.distributed as dist
 
 BACKEND = sys.argv[-1]
 CASES = [name for name in os.environ.get("CASES", "").split(",") if name]
-PLUGIN = "switchml" in BACKEND or "hierarchical" in CASES
+PLUGIN = importlib.util.find_spec("torch_switchml") is not None
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 MODERN = hasattr(dist, "all_gather_into_tensor")
 CUDA = torch.cuda.is_available()
@@ -213,13 +215,16 @@ def data_parallel():
 
 
 def fully_sharded():
+    from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.fsdp import fully_shard
+
+    mesh = DeviceMesh.from_group(dist.group.WORLD, DEVICE.type)
 
     def wrap(model):
         for layer in model:
             if isinstance(layer, torch.nn.Linear):
-                fully_shard(layer)
-        return fully_shard(model)
+                fully_shard(layer, mesh=mesh)
+        return fully_shard(model, mesh=mesh)
 
     check_training(wrap, 1e-4, "fully_shard")
 
