@@ -22,7 +22,7 @@ from patchgen.core.source.fetch import fetch
 from patchgen.core.source.repository import Repository
 from patchgen.core.torch import Torch
 from patchgen.errors import ToolError, TreeError
-from patchgen.extras.install.graft.sources import GraftOrigin, fetched
+from patchgen.extras.install.graft.sources import GraftOrigin, fetched, gather
 from patchgen.system.git import Git
 from patchgen.system.objects import object_id
 
@@ -254,3 +254,6 @@ def test_the_source_of_a_torch(
     (include / header).parent.mkdir(parents=True)
     (include / header).touch()
     assert fetched(project.pin, torch, origin, gloo_only=False).keys() == {hooked}
+    like = project.pin._replace(commit="1" * 40, grafts=(project.commit,))
+    pin, sources = gather(torch, None, [like], origin)
+    assert (pin.name, pin.commit, sources.keys()) == (like.name, project.commit, {hooked})

@@ -53,7 +53,8 @@ class Pin(NamedTuple):
 
     The fields from `source_dir` on are for the templates. `hooks_sha256` is over the rendered
     hooks: the post-images hold for these texts only. `layout` names the releases that have the
-    fields of LAYOUT in common.
+    fields of LAYOUT in common. `grafts` are other commits with the same process group: a graft
+    needs no other file of the pin.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Pin(NamedTuple):
     files: tuple[HookedFile, ...]
     anchors: tuple[Anchor, ...] = ()
     recipe: Recipe = Recipe()
+    grafts: tuple[str, ...] = ()
 
     @property
     def anchored(self) -> tuple[str, ...]:
@@ -108,7 +110,8 @@ def from_json(text: str) -> Pin:
     )
     anchors = tuple(Anchor(**anchor) for anchor in data.pop("anchors", ()))
     recipe = Recipe(**data.pop("recipe", {}))
-    return Pin(files=files, anchors=anchors, recipe=recipe, **data)
+    grafts = tuple(data.pop("grafts", ()))
+    return Pin(files=files, anchors=anchors, recipe=recipe, grafts=grafts, **data)
 
 
 def to_json(pin: Pin) -> str:
@@ -117,7 +120,8 @@ def to_json(pin: Pin) -> str:
         {**file._asdict(), "hooks": [one._asdict() for one in file.hooks]} for file in pin.files
     ]
     anchors = [anchor._asdict() for anchor in pin.anchors]
-    about = {name: value for name, value in pin._asdict().items() if name != "files"}
+    about = {name: value for name, value in pin._asdict().items() if value or name != "grafts"}
+    del about["files"]
     data = {**about, "anchors": anchors, "recipe": pin.recipe._asdict(), "files": files}
     return json.dumps(data, indent=2) + "\n"
 

@@ -54,6 +54,7 @@ def gather(
         FileError: the file system refused.
     """
     told = "torch %s in %s, source %s"
+    known = [_own(pin, torch) for pin in known]
     if source is None:
         pin = pin_of(torch, known)
         _LOGGER.info(told, torch.version, torch.root, pin.name)
@@ -101,6 +102,14 @@ def check_version(torch: Torch, pin: Pin) -> None:
             f"the torch in use is {torch.version} (commit {torch.commit}), the source is "
             f"{pin.name} ({pin.commit[:10]}); a graft is made from the source of its own torch"
         )
+
+
+def _own(pin: Pin, torch: Torch) -> Pin:
+    """The pin as one of the torch's own commit, where that has the same process group."""
+    if torch.commit not in pin.grafts:
+        return pin
+    own = pin._replace(commit=torch.commit, files=(_hooked(pin),))
+    return own._replace(hooks_sha256=render.hooks_digest(render.hooks(own)))
 
 
 def _is_of(torch: Torch, pin: Pin) -> bool:
