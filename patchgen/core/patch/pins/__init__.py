@@ -6,6 +6,7 @@ next release of its kind is looked for, and what building it needs.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -17,8 +18,9 @@ from patchgen.errors import OptionsError, file_errors
 
 _DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 DEFAULT = "57bffc3"
+_LAYOUTS = os.path.join(glob.escape(_DIRECTORY), "layouts", "*.json")
 _SHORTEST = 7  # digits of a commit prefix
-_NO_LAYOUT = (2, 8)  # the first release whose layout has no pin
+_NO_PIN = (2, 8)  # the first release of a layout that has no pin
 
 
 class Hook(NamedTuple):
@@ -73,6 +75,11 @@ class Pin(NamedTuple):
     anchors: tuple[Anchor, ...] = ()
     recipe: Recipe = Recipe()
     grafts: tuple[str, ...] = ()
+
+    @property
+    def header(self) -> str:
+        """Path of the header that the works of allreduce are in; empty before PyTorch 2.8."""
+        return next((path for path in self.anchored if path.endswith(".hpp")), "")
 
     @property
     def anchored(self) -> tuple[str, ...]:
@@ -162,12 +169,14 @@ def shipped() -> tuple[Pin, ...]:
 def of_layout(text: str, pins: Sequence[Pin]) -> Pin:
     """The first pin of a layout, or the one in a file `*.json`, to make another like it.
 
+    A layout of releases that have no pin yet is in a file of its name, as a pin without files.
+
     Raises:
         OptionsError: there is none; the message lists the known ones.
     """
     if text.endswith(".json"):
         return load(text)
-    known = {pin.layout: pin for pin in reversed(pins)}
+    known = {pin.layout: pin for pin in (*map(load, glob.glob(_LAYOUTS)), *reversed(pins))}
     if text not in known:
         raise OptionsError(f"{text}: no such layout; known are {', '.join(reversed(known))}")
     return known[text]
@@ -190,11 +199,11 @@ def find(text: str, pins: Iterable[Pin]) -> Pin:
             return pin
         others.append(f"{pin.name} ({pin.commit[:_SHORTEST]})")
     release = re.match(r"v?(\d+)\.(\d+)", wanted)
-    if release and tuple(map(int, release.groups())) >= _NO_LAYOUT:
+    if release and tuple(map(int, release.groups())) >= _NO_PIN:
         raise OptionsError(
-            f"{text!r}: there is no pin for PyTorch 2.8 and newer, whose AsyncAllreduceWork is in "
-            "ProcessGroupGlooDetail.hpp; use the plugin (switchml-patch plugin install), with "
-            "SWITCHML_FOR_GLOO=1 for scripts that name gloo"
+            f"{text!r}: there is no pin for PyTorch 2.8 and newer; a checkout of 2.8 to 2.13 gives "
+            "one (switchml-patch pins make --layout torch-csrc-2.8), or use the plugin "
+            "(switchml-patch plugin install), with SWITCHML_FOR_GLOO=1 for scripts that name gloo"
         )
     raise OptionsError(
         f"{text!r}: no pin for this PyTorch; known by version or {_SHORTEST} digits of the commit: "

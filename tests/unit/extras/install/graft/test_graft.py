@@ -61,17 +61,18 @@ def test_another_release(version: str, commit: str) -> None:
         pin_of(torch(version, commit), PINS)
 
 
-def test_a_commit_with_the_same_process_group(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", ["torch-csrc-2", "torch-csrc-2.8"])
+def test_a_commit_with_the_same_process_group(tmp_path: Path, layout: str) -> None:
     """Its other files may differ, and its process group may not."""
     own = "0123456789" * 4
-    pin = miniature.write(tmp_path)._replace(grafts=(own,))
+    pin = miniature.write(tmp_path, layout)._replace(grafts=(own,))
     header(tmp_path / "torch", "include/gloo/allreduce.h")
     found = torch("1.13.9", own, root=str(tmp_path / "torch"))
-    process_group, other = (tmp_path / file.path for file in pin.files)
-    other.write_text("another")
+    *process_group, other = (file.path for file in pin.files)
+    (tmp_path / other).write_text("another")
     used, sources = gather(found, str(tmp_path), [pin], GraftOrigin(""))
-    assert (used.name, used.commit, sources.keys()) == (pin.name, own, {pin.files[0].path})
-    process_group.write_text("another")
+    assert (used.name, used.commit, [*sources]) == (pin.name, own, process_group)
+    (tmp_path / process_group[-1]).write_text("another")
     with pytest.raises(TreeError):
         gather(found, str(tmp_path), [pin], GraftOrigin(""))
     with pytest.raises(OptionsError, match="no pin for it"):
