@@ -34,7 +34,7 @@ def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
     if not re.fullmatch("[0-9a-f]{40}", commit):
         raise OptionsError(f"{commit}: give the full commit id, 40 hexadecimal digits")
     version = name.removeprefix("v")
-    draft = like._replace(name=name, version=version, commit=commit, recipe=Recipe())
+    draft = like._replace(name=name, version=version, commit=commit, recipe=Recipe(), grafts=())
     contents = {}
     for path in draft.anchored:
         with file_errors(), open(paths.encode(os.path.join(tree, path)), "rb") as file:

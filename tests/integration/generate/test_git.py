@@ -45,7 +45,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("layout", ["c10d-lib", "torch-csrc"])
+@pytest.mark.parametrize("layout", ["c10d-lib", "torch-csrc", "torch-csrc-2.8"])
 @pytest.mark.parametrize("way", WAYS)
 def test_the_patch_applies_and_goes_back(tmp_path: Path, layout: str, way: str) -> None:
     tree = make(tmp_path / "pytorch", layout)

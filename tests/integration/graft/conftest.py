@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from support import graft
+from support.torch import torch
 
 
 @pytest.fixture(scope="module")

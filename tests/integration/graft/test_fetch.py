@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import torch_project
+from support import miniature, torch_project
 from support.source import serve
 from support.trees import git
 
@@ -22,7 +22,7 @@ from patchgen.core.source.fetch import fetch
 from patchgen.core.source.repository import Repository
 from patchgen.core.torch import Torch
 from patchgen.errors import ToolError, TreeError
-from patchgen.extras.install.graft.sources import GraftOrigin, fetched
+from patchgen.extras.install.graft.sources import GraftOrigin, fetched, gather
 from patchgen.system.git import Git
 from patchgen.system.objects import object_id
 
@@ -254,3 +254,28 @@ def test_the_source_of_a_torch(
     (include / header).parent.mkdir(parents=True)
     (include / header).touch()
     assert fetched(project.pin, torch, origin, gloo_only=False).keys() == {hooked}
+    like = project.pin._replace(commit="1" * 40, grafts=(project.commit,))
+    pin, sources = gather(torch, None, [like], origin)
+    assert (pin.name, pin.commit, [*sources]) == (like.name, project.commit, [hooked])
+
+
+def test_the_source_of_a_torch_with_a_header_of_works(tmp_path: Path) -> None:
+    """The post-images of both files, though torch has the header itself."""
+    root, include = tmp_path / "mirror" / "pytorch+pytorch", tmp_path / "torch" / "include"
+    pin = miniature.write(root, "torch-csrc-2.8")
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "pinned")
+    pin = pin._replace(commit=git(root, "rev-parse", "HEAD"))
+    for name in ("ATen/x.h", "gloo/allreduce.h", f"{pin.include_prefix}/ProcessGroupGloo.hpp"):
+        (include / name).parent.mkdir(parents=True)
+        (include / name).touch()
+    torch = Torch(
+        python="", version=pin.version, commit=pin.commit, cuda=None, cxx11_abi=True, gloo=True,
+        root=str(tmp_path / "torch"), python_include="", purelib="", tag="cp311",
+    )  # fmt: skip
+    origin = GraftOrigin(str(tmp_path / "cache"), Places([str(tmp_path / "mirror")]))
+    found = fetched(pin, torch, origin, gloo_only=False)
+    wanted = {file.path: file.post for file in pin.files if "c10d" in file.path}
+    assert {path: object_id("blob", text) for path, text in found.items()} == wanted
+    assert len(wanted) == 2

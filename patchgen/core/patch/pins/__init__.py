@@ -6,6 +6,7 @@ next release of its kind is looked for, and what building it needs.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -17,8 +18,9 @@ from patchgen.errors import OptionsError, file_errors
 
 _DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 DEFAULT = "57bffc3"
+_LAYOUTS = os.path.join(glob.escape(_DIRECTORY), "layouts", "*.json")
 _SHORTEST = 7  # digits of a commit prefix
-_NO_LAYOUT = (2, 8)  # the first release whose layout has no pin
+_NO_PIN = (2, 8)  # the first release of a layout that has no pin
 
 
 class Hook(NamedTuple):
@@ -53,7 +55,8 @@ class Pin(NamedTuple):
 
     The fields from `source_dir` on are for the templates. `hooks_sha256` is over the rendered
     hooks: the post-images hold for these texts only. `layout` names the releases that have the
-    fields of LAYOUT in common.
+    fields of LAYOUT in common. `grafts` are other commits with the same process group: a graft
+    needs no other file of the pin.
     """
 
     name: str
@@ -71,6 +74,12 @@ class Pin(NamedTuple):
     files: tuple[HookedFile, ...]
     anchors: tuple[Anchor, ...] = ()
     recipe: Recipe = Recipe()
+    grafts: tuple[str, ...] = ()
+
+    @property
+    def header(self) -> str:
+        """Path of the header that the works of allreduce are in; empty before PyTorch 2.8."""
+        return next((path for path in self.anchored if path.endswith(".hpp")), "")
 
     @property
     def anchored(self) -> tuple[str, ...]:
@@ -108,7 +117,8 @@ def from_json(text: str) -> Pin:
     )
     anchors = tuple(Anchor(**anchor) for anchor in data.pop("anchors", ()))
     recipe = Recipe(**data.pop("recipe", {}))
-    return Pin(files=files, anchors=anchors, recipe=recipe, **data)
+    grafts = tuple(data.pop("grafts", ()))
+    return Pin(files=files, anchors=anchors, recipe=recipe, grafts=grafts, **data)
 
 
 def to_json(pin: Pin) -> str:
@@ -117,7 +127,8 @@ def to_json(pin: Pin) -> str:
         {**file._asdict(), "hooks": [one._asdict() for one in file.hooks]} for file in pin.files
     ]
     anchors = [anchor._asdict() for anchor in pin.anchors]
-    about = {name: value for name, value in pin._asdict().items() if name != "files"}
+    about = {name: value for name, value in pin._asdict().items() if value or name != "grafts"}
+    del about["files"]
     data = {**about, "anchors": anchors, "recipe": pin.recipe._asdict(), "files": files}
     return json.dumps(data, indent=2) + "\n"
 
@@ -158,12 +169,14 @@ def shipped() -> tuple[Pin, ...]:
 def of_layout(text: str, pins: Sequence[Pin]) -> Pin:
     """The first pin of a layout, or the one in a file `*.json`, to make another like it.
 
+    A layout of releases that have no pin yet is in a file of its name, as a pin without files.
+
     Raises:
         OptionsError: there is none; the message lists the known ones.
     """
     if text.endswith(".json"):
         return load(text)
-    known = {pin.layout: pin for pin in reversed(pins)}
+    known = {pin.layout: pin for pin in (*map(load, glob.glob(_LAYOUTS)), *reversed(pins))}
     if text not in known:
         raise OptionsError(f"{text}: no such layout; known are {', '.join(reversed(known))}")
     return known[text]
@@ -186,11 +199,11 @@ def find(text: str, pins: Iterable[Pin]) -> Pin:
             return pin
         others.append(f"{pin.name} ({pin.commit[:_SHORTEST]})")
     release = re.match(r"v?(\d+)\.(\d+)", wanted)
-    if release and tuple(map(int, release.groups())) >= _NO_LAYOUT:
+    if release and tuple(map(int, release.groups())) >= _NO_PIN:
         raise OptionsError(
-            f"{text!r}: there is no pin for PyTorch 2.8 and newer, whose AsyncAllreduceWork is in "
-            "ProcessGroupGlooDetail.hpp; use the plugin (switchml-patch plugin install), with "
-            "SWITCHML_FOR_GLOO=1 for scripts that name gloo"
+            f"{text!r}: there is no pin for PyTorch 2.8 and newer; a checkout of 2.8 to 2.13 gives "
+            "one (switchml-patch pins make --layout torch-csrc-2.8), or use the plugin "
+            "(switchml-patch plugin install), with SWITCHML_FOR_GLOO=1 for scripts that name gloo"
         )
     raise OptionsError(
         f"{text!r}: no pin for this PyTorch; known by version or {_SHORTEST} digits of the commit: "

@@ -51,8 +51,8 @@ class Means:
             OptionsError: it is not known here.
         """
         for pin in self.pins:
-            if pin.commit == commit:
-                return pin
+            if commit in (pin.commit, *pin.grafts):
+                return pin._replace(commit=commit)
         raise OptionsError(f"no pin of commit {commit}; give its file with --pytorch FILE")
 
     def find_interpreter(self, recorded: str) -> str:

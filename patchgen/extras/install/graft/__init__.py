@@ -87,10 +87,13 @@ def compile_graft(request: GraftRequest) -> Compiled:
     # Since 1.10 the process group reaches devices through torch, without CUDA's own interface.
     direct = any(b"USE_CUDA" in text for path, text in sources.items() if path.endswith(".cpp"))
     cuda = cudas.find(torch, request.cuda_home) if direct else None
-    takes = torch.cuda is not None and (cuda is not None or not direct)
+    # From 2.8 on torch_cuda makes the works of CUDA tensors, by its own copy of the header.
+    takes = torch.cuda is not None and not pin.header and (cuda is not None or not direct)
     if cuda is not None:
         told = "CUDA tensors too: headers of CUDA %s, torch's is %s"
         _LOGGER.info(told, cuda.version, torch.cuda)
+    elif torch.cuda is not None and pin.header:
+        _LOGGER.info("CPU tensors only: an allreduce of CUDA tensors stays with Gloo")
     elif torch.cuda is not None:
         _LOGGER.info("CUDA tensors too" if takes else cudas.advice(torch))
     made = identities.identify(torch, pin, options, cuda=takes)

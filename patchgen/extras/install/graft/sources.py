@@ -54,6 +54,7 @@ def gather(
         FileError: the file system refused.
     """
     told = "torch %s in %s, source %s"
+    known = [_own(pin, torch) for pin in known if torch.commit in pin.grafts] or known
     if source is None:
         pin = pin_of(torch, known)
         _LOGGER.info(told, torch.version, torch.root, pin.name)
@@ -103,6 +104,12 @@ def check_version(torch: Torch, pin: Pin) -> None:
         )
 
 
+def _own(pin: Pin, torch: Torch) -> Pin:
+    """The pin as one of the torch's own commit, which has the same process group."""
+    own = pin._replace(commit=torch.commit, files=_hooked(pin))
+    return own._replace(hooks_sha256=render.hooks_digest(render.hooks(own)))
+
+
 def _is_of(torch: Torch, pin: Pin) -> bool:
     """True where the torch is of the pin's commit; a distribution's torch may not know its own.
 
@@ -123,8 +130,7 @@ def from_tree(source: str, torch: Torch, known: Sequence[Pin]) -> tuple[Pin, dic
     """
     pin, patched = tree.patched_sources(source, known)
     check_version(torch, pin)
-    hooked = _hooked(pin)
-    found = {hooked.path: patched[hooked.path]}
+    found = {hooked.path: patched[hooked.path] for hooked in _hooked(pin)}
     top = os.path.join(source, GLOO)
     if not gloo_directory(torch) and os.path.exists(os.path.join(top, _GLOO_HEADER)):
         for directory, _, names in os.walk(os.path.join(top, "gloo")):
@@ -155,7 +161,8 @@ def fetched(pin: Pin, torch: Torch, origin: GraftOrigin, *, gloo_only: bool) -> 
     try:
         with file_errors():
             if not gloo_only:
-                _LOGGER.info("getting %s of PyTorch %s", _hooked(pin).path, pin.name)
+                paths_of = ", ".join(hooked.path for hooked in _hooked(pin))
+                _LOGGER.info("getting %s of PyTorch %s", paths_of, pin.name)
                 found.update(_process_group(commit, pin, torch))
             if not gloo_directory(torch):
                 _LOGGER.info("getting gloo's headers")
@@ -169,23 +176,23 @@ def fetched(pin: Pin, torch: Torch, origin: GraftOrigin, *, gloo_only: bool) -> 
 
 
 def _process_group(commit: Commit, pin: Pin, torch: Torch) -> dict[str, bytes]:
-    hooked = _hooked(pin)
-    (pre,) = commit.contents({hooked.path: hooked.pre}).values()
-    post = images.pinned_post(hooked, pre, render.pinned_hooks(pin))
+    pre = commit.contents({hooked.path: hooked.pre for hooked in _hooked(pin)})
+    texts = render.pinned_hooks(pin)
+    post = {file.path: images.pinned_post(file, pre[file.path], texts) for file in _hooked(pin)}
     header = os.path.join(pin.include_prefix, "ProcessGroupGloo.hpp")
     if any(os.path.exists(os.path.join(base, header)) for base in torch.include_dirs):
-        return {hooked.path: post}
+        return post
     wanted = {
         posixpath.join(pin.source_dir, entry.name): entry.id
         for entry in commit.directory(pin.source_dir)
         if entry.name.endswith(_HEADERS)
     }
-    return {**commit.contents(wanted), hooked.path: post}
+    return {**commit.contents(wanted), **post}
 
 
-def _hooked(pin: Pin) -> HookedFile:
-    """The source of the process group; the other hooked files are for a build."""
-    return next(file for file in pin.files if file.path.endswith(".cpp"))
+def _hooked(pin: Pin) -> tuple[HookedFile, ...]:
+    """The sources of the process group; the other hooked files are for a build."""
+    return tuple(file for file in pin.files if file.path.endswith((".cpp", ".hpp")))
 
 
 def gloo_directory(torch: Torch) -> str | None:

@@ -74,6 +74,7 @@ class _PinFields:
 
     version: str
     target: str
+    header: str = ""
 
 
 def library(target: PluginTarget) -> str:

@@ -8,6 +8,7 @@ from support import miniature
 
 from patchgen.core.patch import pinning, pins, recipes, render
 from patchgen.errors import FileError, OptionsError, PatchgenError, TreeError
+from patchgen.options import resolve
 
 SHIPPED = pins.shipped()
 
@@ -40,7 +41,8 @@ def test_an_unknown_pin_is_refused_with_the_known_ones(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["2.8", "v2.8.0", "V2.15.1", "3.0"])
 def test_a_release_of_a_newer_layout_has_the_plugin(text: str) -> None:
-    with pytest.raises(OptionsError, match=r"use the plugin .* with SWITCHML_FOR_GLOO=1"):
+    told = r"pins make --layout torch-csrc-2\.8\), or use the plugin .* with SWITCHML_FOR_GLOO=1"
+    with pytest.raises(OptionsError, match=told):
         pins.find(text, SHIPPED)
     with pytest.raises(OptionsError, match="known by version"):
         pins.find("2.7.1", SHIPPED)
@@ -90,11 +92,29 @@ def test_a_changed_hook_is_detected() -> None:
         render.pinned_hooks(pin)
 
 
-@pytest.mark.parametrize("layout", sorted({pin.layout for pin in SHIPPED}))
+@pytest.mark.parametrize("layout", [*sorted({pin.layout for pin in SHIPPED}), "torch-csrc-2.8"])
 def test_make(tmp_path: Path, layout: str) -> None:
     pin = miniature.write(tmp_path, layout)
     made = pinning.make(str(tmp_path), pin, pin.name, pin.commit)
     assert made._replace(recipe=pin.recipe) == pin
+
+
+def test_the_works_of_allreduce_in_a_header(tmp_path: Path) -> None:
+    """From PyTorch 2.8 on, torch_cuda includes it as well, and Gloo shares its stores."""
+    pin = miniature.write(tmp_path, "torch-csrc-2.8")
+    assert [Path(file.path).name for file in pin.files] == [
+        "ProcessGroupGloo.cpp", "ProcessGroupGlooDetail.hpp", "CMakeLists.txt",
+    ]  # fmt: skip
+    before = pins.find("2.6.0", SHIPPED)
+    newer, older = render.hooks(pin), render.hooks(before)
+    assert newer.keys() == older.keys()
+    assert {name for name in newer if newer[name] != older[name]} == {"delegate", "join", "ticket"}
+    assert b"switchml.limit(getTimeout());" in newer["delegate"]
+    assert b"{context_.get(), " in newer["ticket"]
+    assert b"std::make_shared<::gloo::rendezvous::PrefixStore>" in newer["join"]
+    for one in (pin, before):
+        flags = render.flags_file(resolve({}, {}, "/"), one)
+        assert (b"-fvisibility=default" in flags) == (one is pin)
 
 
 @pytest.mark.parametrize("times", [0, 2])

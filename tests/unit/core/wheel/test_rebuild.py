@@ -295,6 +295,13 @@ def test_needs_of_a_wheel_that_are_not_here(tmp_path: Path) -> None:
     }
 
 
+def test_the_pin_of_a_graft_of_another_commit(tmp_path: Path) -> None:
+    own = "8" * 40
+    known = PIN._replace(grafts=(own,))
+    found = replace(means(tmp_path), pins=(known,)).find_pin(own)
+    assert found == known._replace(commit=own)
+
+
 def environ_of(described: Provenance, work: Path, **environ: str) -> dict[str, str]:
     return means(work, **environ).make_environ(Original("", "record.json", described))
 

@@ -8,13 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import miniature
 
 from patchgen.core.patch import pins
 from patchgen.core.torch import Torch
 from patchgen.errors import OptionsError, ToolError, TreeError
 from patchgen.extras.install.graft import cuda, identity, misfit, project, read
 from patchgen.extras.install.graft.identity import Identity
-from patchgen.extras.install.graft.sources import check_version, gloo_directory, pin_of
+from patchgen.extras.install.graft.sources import (
+    GraftOrigin,
+    check_version,
+    gather,
+    gloo_directory,
+    pin_of,
+)
 from patchgen.extras.install.payload import graft_hook
 
 PINS = pins.shipped()
@@ -52,6 +59,24 @@ def test_another_release(version: str, commit: str) -> None:
         check_version(torch(version, commit), PIN)
     with pytest.raises(OptionsError, match=r"no pin for it.*plugin build"):
         pin_of(torch(version, commit), PINS)
+
+
+@pytest.mark.parametrize("layout", ["torch-csrc-2", "torch-csrc-2.8"])
+def test_a_commit_with_the_same_process_group(tmp_path: Path, layout: str) -> None:
+    """Its other files may differ, and its process group may not."""
+    own = "0123456789" * 4
+    pin = miniature.write(tmp_path, layout)._replace(grafts=(own,))
+    header(tmp_path / "torch", "include/gloo/allreduce.h")
+    found = torch("1.13.9", own, root=str(tmp_path / "torch"))
+    *process_group, other = (file.path for file in pin.files)
+    (tmp_path / other).write_text("another")
+    used, sources = gather(found, str(tmp_path), [pin], GraftOrigin(""))
+    assert (used.name, used.commit, [*sources]) == (pin.name, own, process_group)
+    (tmp_path / process_group[-1]).write_text("another")
+    with pytest.raises(TreeError):
+        gather(found, str(tmp_path), [pin], GraftOrigin(""))
+    with pytest.raises(OptionsError, match="no pin for it"):
+        gather(torch("1.13.9", "0" * 40), None, [pin], GraftOrigin(""))
 
 
 def header(directory: Path, name: str) -> None:
