@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+if TYPE_CHECKING:  # the numpy of Debian 11, beside the oldest torches, has no types
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
 
 INFINITY = 0x7F800000
 HUGE, TINY = np.float32(2.0**64), np.float32(2.0**-64)
