@@ -48,7 +48,7 @@ def test_the_source_gives_the_pin(source: Path) -> None:
     pin = inspect(str(source), pins.shipped()).pin
     assert pin is not None
     made = pinning.make(str(source), pin, pin.name, pin.commit)
-    assert made._replace(recipe=pin.recipe) == pin
+    assert made._replace(recipe=pin.recipe, grafts=pin.grafts) == pin
 
 
 @pytest.mark.parametrize("way", WAYS)
