@@ -77,7 +77,7 @@ def copy(tmp_path: Path) -> Copy:
 def test_a_changed_hook_is_one_command(copy: Copy) -> None:
     assert "made again" not in copy.refresh()
     before = copy.contents()
-    with (copy.templates / "patch/hooks/delegate.inc").open("a") as hook:
+    with (copy.templates / "patch/hooks/delegate.inc.j2").open("a") as hook:
         hook.write("    // another line of the hook\n")
     assert "pins refresh" in copy.run("generate", "--pytorch", "v1.7.1", "-o", "x.patch", code=1)
     told = copy.refresh()
