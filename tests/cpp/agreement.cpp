@@ -52,7 +52,6 @@ struct Clock {
   using rep = duration::rep;
   using period = duration::period;
   using time_point = std::chrono::time_point<Clock>;
-  static constexpr bool is_steady = true;
   static time_point now() { return time_point(milliseconds(passed)); }
   static inline std::atomic<rep> passed{0};
 };

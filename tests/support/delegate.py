@@ -12,7 +12,7 @@ from patchgen.core.patch import pins
 from patchgen.core.patch import render as rendering
 from patchgen.system.ports import free_port
 from support.configs import with_values
-from support.simulator import SANITIZED, SANITIZERS
+from support.simulator import SANITIZED, SANITIZERS, SANITIZING
 
 CPP = Path(__file__).parents[1] / "cpp"
 STRICT = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror")
@@ -62,7 +62,7 @@ def compile_alone(name: str, directory: Path, sanitizer: str) -> Path:
     """A program of one source, without a library, in the directory where the C++ is."""
     out = directory / name
     flags = [*SANITIZED, SANITIZERS[sanitizer], "-fno-sanitize-recover=all", f"-I{directory}"]
-    command = ["g++", *STRICT, *flags, str(CPP / f"{name}.cpp"), "-pthread", "-o", str(out)]
+    command = [SANITIZING, *STRICT, *flags, str(CPP / f"{name}.cpp"), "-pthread", "-o", str(out)]
     subprocess.run(command, check=True)
     return out
 

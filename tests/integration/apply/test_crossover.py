@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.delegate import CPP, STRICT, render
+from support.simulator import SANITIZING
 
 FLAGS = {
     "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
@@ -27,7 +28,7 @@ def test_all_ranks_find_the_same_number(sanitizer: str, tmp_path: Path) -> None:
     render(tmp_path)
     program = tmp_path / "crossover"
     sources = [f"-I{tmp_path}", str(CPP / "crossover.cpp"), "-pthread"]
-    command = ["g++", *STRICT, "-g1", *FLAGS[sanitizer], *sources]
+    command = [SANITIZING, *STRICT, "-g1", *FLAGS[sanitizer], *sources]
     subprocess.run([*command, "-o", str(program)], check=True)
     done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=120)
     assert (done.stdout, done.stderr) == (SAID, "")

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from support import quantize_model
 from support.quantize_model import Model, Summed
-from support.simulator import SANITIZED, SANITIZERS
+from support.simulator import SANITIZED, SANITIZERS, SANITIZING
 
 from patchgen.core.patch import render
 
@@ -23,7 +23,7 @@ HEADER = "patch/SwitchMLQuantize.hpp"
 BUILDS = {
     "gcc": ["g++", "-O2", "-ftree-vectorize"],
     "clang": ["clang++", "-O2", "-DSWITCHML_WITHOUT_AVX2"],
-    "address": ["g++", SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED],
+    "address": [SANITIZING, SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED],
 }
 KEY = 2**63 + 12345
 

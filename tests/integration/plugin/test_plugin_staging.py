@@ -37,8 +37,7 @@ from patchgen.extras.install.plugin import project, target
 from patchgen.options import resolve
 
 SANITIZER = os.environ.get("SWITCHML_TEST_SANITIZER")
-# clang is quicker with torch's headers, but its sanitizers are a package of their own in Debian.
-SANITIZED = ["g++", "-g1", f"-fsanitize={SANITIZER}", "-fno-sanitize-recover=all"]
+SANITIZED = ["-g1", f"-fsanitize={SANITIZER}", "-fno-sanitize-recover=all"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def compiled(torch: Torch, scratch: Path) -> Path:
     table = ", ".join(f'"{name}"' for name in VARIANTS)
     (scratch / "variants.inc").write_text(f"const std::vector<std::string> kVariants{{{table}}};\n")
     compiler = [
-        *(SANITIZED if SANITIZER else ["clang++"]), *compile_options(torch),
+        "clang++", *(SANITIZED if SANITIZER else []), *compile_options(torch),
         "-pthread", "-Wall", "-Wextra", "-Werror",
     ]  # fmt: skip
     shared = ["-shared", "-fPIC", str(STAGING / "cuda.cpp"), "-o", str(scratch / "libc10_cuda.so")]

@@ -17,6 +17,7 @@ from support.simulator import (
     CPP,
     HEADER,
     SANITIZERS,
+    SANITIZING,
     STRICT,
     WELCOME,
     Home,
@@ -158,7 +159,7 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = Path(simulator.__file__).parent / "src"
     sanitizer = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     sources = [CPP / "quantize_vectors.cc", source / "quantize.cc"]
-    run(["g++", *STRICT, *sanitizer, "-I", source, *sources, "-o", program], limit=None)
+    run([SANITIZING, *STRICT, *sanitizer, "-I", source, *sources, "-o", program], limit=None)
     return program
 
 
