@@ -429,12 +429,6 @@ def test_an_allreduce_that_fails_while_it_is_measured(*, failed_over: bool) -> N
     assert failed(rank(0), rank(1, report=broken)) == ("sums", ["h1"], why)
 
 
-def test_a_rank_whose_context_has_not_stopped() -> None:
-    why = "the SwitchML context has not stopped"
-    ranks = [rank(number, report={"step": "stop", "reason": why}) for number in (0, 1)]
-    assert failed(*ranks) == ("sums", ["h0", "h1"], why)
-
-
 def test_a_library_that_does_not_count() -> None:
     ranks = [rank(number, report={**PROBE, "packets": None}) for number in (0, 1)]
     assert failed(*ranks) == ("answers", ["h0", "h1"], PROBE["objection"])
@@ -561,14 +555,6 @@ def test_gloo_is_faster_at_all_sizes() -> None:
     assert [tuple(one) for one in verdict.findings["sums"]] == [("doubtful", "Gloo is faster")] * 2
     broken = {**slower, "failure": "rank 1 is gone"}
     assert legs.judge([rank(number, report=broken) for number in (0, 1)]).failed
-
-
-def test_ranks_that_cannot_be_connected() -> None:
-    ranks = [
-        rank(number, report={"step": "connect", "reason": "rank 1: no route to host"})
-        for number in (0, 1)
-    ]
-    assert failed(*ranks) == ("sums", ["h0", "h1"], "rank 1: no route to host")
 
 
 @pytest.mark.parametrize(
