@@ -45,12 +45,6 @@ def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
     assert first.read_bytes() == rewritten(tmp_path, other, "other.whl").read_bytes()
 
 
-def test_the_hash_that_is_returned_is_that_of_the_output(tmp_path: Path) -> None:
-    source = FAKE.write(tmp_path)
-    found = normalise(str(source), str(tmp_path / "out.whl"), EPOCH)
-    assert found == hashlib.sha256((tmp_path / "out.whl").read_bytes()).hexdigest()
-
-
 def test_it_can_take_the_place_of_its_source_and_stays_as_it_is(tmp_path: Path) -> None:
     source = FAKE.write(tmp_path)
     first = normalise(str(source), str(source), EPOCH)
@@ -67,7 +61,8 @@ def test_order_times_modes_and_method(tmp_path: Path) -> None:
     ]
     listed = [one for one in entries if not one.name.endswith("/")]
     source = zipped(tmp_path / "source.whl", [recorded(listed), *entries])
-    normalise(str(source), str(tmp_path / "out.whl"), EPOCH)
+    told = normalise(str(source), str(tmp_path / "out.whl"), EPOCH)
+    assert told == hashlib.sha256((tmp_path / "out.whl").read_bytes()).hexdigest()
     with zipfile.ZipFile(tmp_path / "out.whl") as archive:
         assert archive.testzip() is None
         found = archive.infolist()
@@ -135,20 +130,20 @@ def test_another_hash_of_the_record_is_compared_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
+    "name",
     [
-        ("../evil.py", "outside of the wheel"),
-        ("/etc/evil", "outside of the wheel"),
-        ("torch/../../evil", "outside of the wheel"),
-        ("torch//evil", "outside of the wheel"),
-        ("./evil", "outside of the wheel"),
-        ("c:/evil", "outside of the wheel"),
-        ("torch\\evil", "outside of the wheel"),
+        "../evil.py",
+        "/etc/evil",
+        "torch/../../evil",
+        "torch//evil",
+        "./evil",
+        "c:/evil",
+        "torch\\evil",
     ],
 )
-def test_a_path_outside_is_refused(tmp_path: Path, name: str, why: str) -> None:
+def test_a_path_outside_is_refused(tmp_path: Path, name: str) -> None:
     entries = [*FAKE.entries(), Entry(name, b"x")]
-    refused(tmp_path, [*entries, recorded(entries)], why)
+    refused(tmp_path, [*entries, recorded(entries)], "outside of the wheel")
 
 
 def test_what_is_no_wheel_is_refused(tmp_path: Path) -> None:

@@ -51,13 +51,7 @@ def test_what_is_recorded_is_unpacked(tmp_path: Path) -> None:
     [
         (FILES, row("torch/__init__.py", b"y = 1\n") + row("torch/bin/tool", b"#!/bin/sh\n"),
          "torch/__init__.py: not what was recorded"),
-        (FILES, row("torch/bin/tool", b"#!/bin/sh\n"), "torch/__init__.py: not in"),
-        (FILES, "".join(row(*item) for item in {**FILES, "torch/gone.py": b""}.items()),
-         "torch/gone.py: missing"),
-        (FILES, "torch/__init__.py,md5=abc,3\n", "not a path, a hash"),
         ({"../out.py": b"1"}, None, "../out.py: outside of the wheel"),
-        ({"/out.py": b"1"}, None, "/out.py: outside of the wheel"),
-        ({"torch/../../out.py": b"1"}, None, "outside of the wheel"),
     ],
 )  # fmt: skip
 def test_what_is_not_as_recorded_is_named(
