@@ -218,15 +218,6 @@ def test_another_torch_is_left_alone(script: Script) -> None:
     assert script.told() == [{"root": os.path.realpath(other / "torch")}]
 
 
-def test_the_sitecustomize_of_the_user_still_runs(script: Script) -> None:
-    mine = script.root / "mine"
-    mine.mkdir()
-    (mine / "sitecustomize.py").write_text("print('mine', __file__.rsplit('/', 2)[1])")
-    path = f"{script.root / 'site'}:{mine}:{script.root / 'site-packages'}"
-    out = script("import sitecustomize; print(sitecustomize.__file__)", PYTHONPATH=path)
-    assert out == f"mine mine\n{mine / 'sitecustomize.py'}\n"
-
-
 def test_after_the_run_it_does_nothing(script: Script) -> None:
     out = script(
         "dist.init_process_group('gloo'); print(dist.distributed_c10d.made)",
