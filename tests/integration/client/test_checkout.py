@@ -13,7 +13,7 @@ from support.trees import git
 
 from patchgen.core.library import archive
 from patchgen.core.patch import diff
-from patchgen.errors import FileError, OptionsError, ToolError, TreeError
+from patchgen.errors import FileError, ToolError, TreeError
 from patchgen.extras.lab.client import checkout
 
 SOURCES = {
@@ -92,13 +92,6 @@ def test_nobody_has_it(made: client_source.Repository, tmp_path: Path) -> None:
     made.root.rename(tmp_path / "gone")
     with pytest.raises(ToolError, match=rf"^p4app-switchML {made.commit[:12]}:"):
         checkout.read_sources(made.origin(tmp_path / "cache"))
-
-
-def test_a_reference_that_is_no_clone(tmp_path: Path) -> None:
-    with pytest.raises(
-        OptionsError, match="not a git repository; make one with: switchml-patch client"
-    ):
-        checkout.find_reference(str(tmp_path))
 
 
 SMALL_CLIENT = Path(__file__).parents[2] / "payload" / "small_client.py"
@@ -206,7 +199,7 @@ def test_the_commands_about_mends(tmp_path: Path) -> None:
     assert "--without nothing: no such mend; there are back-off, completions" in unknown.stderr
     none = told("build", str(tmp_path))
     assert none.returncode == 2
-    assert "not a git repository" in none.stderr
+    assert "not a git repository; make one with: switchml-patch client" in none.stderr
     empty = told("status", str(tmp_path))
     assert empty.returncode == 3
     assert f"{tmp_path}: no client library, which is lib/libswitchml-client.a" in empty.stderr
