@@ -176,17 +176,6 @@ def test_a_wrong_hash_stops_before_anything_is_linked(
     assert lib.file_name not in {path.name for path in site.cache.rglob("*")}
 
 
-def test_after_a_wrong_hash_the_right_package_finishes_the_same_prefix(
-    site: Site, channel: Channel
-) -> None:
-    right = channel.path(LIB).read_bytes()
-    channel.path(LIB).write_bytes(right + b"x")
-    site.create(code=3)
-    channel.path(LIB).write_bytes(right)
-    assert "fetched" in site.create()
-    assert site.files() == LINKED
-
-
 def test_a_lock_that_calls_a_package_by_another_name_is_refused(site: Site) -> None:
     text = site.lock_file.read_text()
     assert "version: '1.5'" in text
