@@ -114,12 +114,6 @@ def test_a_version_of_a_lock(package: str, version: str, row: str, problem: str)
     assert found.required
 
 
-def test_a_version_of_a_python_package_of_a_lock() -> None:
-    row = rows(locked({**GOOD, "setuptools": "65.0"}))["Python packages"]
-    wrong = "setuptools 65.0: PyTorch 1.7.1 builds with <60"
-    assert row.problems == (f"{wrong}; put setuptools<60 {RELOCK}",)
-
-
 def test_python_3_6_needs_a_package_that_later_ones_have() -> None:
     row = rows(locked({**GOOD, "python": "3.6.15"}))["Python packages"]
     assert row.problems == (f"dataclasses: not in the lock; put dataclasses {RELOCK}",)
