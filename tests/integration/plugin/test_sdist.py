@@ -145,19 +145,3 @@ def test_pip_is_asked_for_cmake_where_there_is_none(unpacked: Path, tmp_path: Pa
     assert hook(unpacked, alone, call).stdout == "[]\n"
     done = hook(unpacked, alone, call, PATH=programs(tmp_path / "bin", "make"))
     assert done.stdout == "['cmake>=3.16']\n"
-
-
-def test_a_torch_that_is_too_old(unpacked: Path, tmp_path: Path) -> None:
-    made = environment(None, tmp_path / "venv")
-    (site,) = made.root.glob("lib/python*/site-packages")
-    package = site / "torch"
-    package.mkdir()
-    (package / "__init__.py").write_text(
-        "__version__ = '1.12.1'\nclass version: git_version, cuda = 'abc', None\n"
-    )
-    (package / "distributed.py").write_text("ProcessGroupGloo = None\n")
-    done = hook(unpacked, made.python, "build_wheel('none')")
-    assert done.returncode == 1
-    assert "error: torch 1.12.1 of " in done.stderr
-    assert "the plugin is for PyTorch 1.13 and newer" in done.stderr
-    assert done.stderr.count("\n") == 1
