@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 import subprocess
@@ -49,11 +48,6 @@ def test_paths_are_in_the_order_of_git() -> None:
     files = [line for line in lines if line.startswith(b"diff --git ")]
     assert files == sorted(files)
     assert len(files) == len(PINS[0].files) + len(render.new_paths(PINS[0]))
-
-
-def test_another_flag_changes_another_patch() -> None:
-    other = dataclasses.replace(OPTIONS, flags=("DPDK", "MLX5", "DEBUG"))
-    assert patchfile.build(OPTIONS, PINS[0]) != patchfile.build(other, PINS[0])
 
 
 def interpreters() -> list[str]:
