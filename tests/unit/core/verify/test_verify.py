@@ -139,14 +139,6 @@ def test_after_a_rank_that_died_nothing_more_is_told() -> None:
     )
 
 
-def test_a_rank_that_fails_at_its_end_is_told() -> None:
-    events = [{"step": step} for step in NAMES]
-    checks = summing.merge_answers(
-        [answer(*events), answer(*events, ended=CompletedRun(-6, b"", b""))], NAMES
-    )
-    assert [check.problems for check in checks] == [(), (), ("rank 1: died of SIGABRT",)]
-
-
 def test_what_a_torch_can_do_without_is_not_required() -> None:
     events: list[dict[str, object]] = [
         {"step": "one", "problems": ["none"], "optional": True},
@@ -163,8 +155,8 @@ def test_a_known_cause_is_told_only_of_ranks_that_fail_at_their_end() -> None:
     events = [{"step": step} for step in NAMES]
     assert hold(summing.merge_answers([answer(*events)], NAMES, cause="known"))
     crashed = answer(*events, ended=CompletedRun(-11, b"", b"", ""))
-    checks = summing.merge_answers([crashed], NAMES, cause="known")
-    assert checks[-1].problems == ("died of SIGSEGV", "known")
+    checks = summing.merge_answers([answer(*events), crashed], NAMES, cause="known")
+    assert [check.problems for check in checks] == [(), (), ("rank 1: died of SIGSEGV", "known")]
 
 
 @pytest.mark.parametrize(("may_crash", "cause", "holds"), [
