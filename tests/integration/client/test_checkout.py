@@ -13,7 +13,7 @@ from support.trees import git
 
 from patchgen.core.library import archive
 from patchgen.core.patch import diff
-from patchgen.errors import FileError, ToolError, TreeError
+from patchgen.errors import FileError, TreeError
 from patchgen.extras.lab.client import checkout
 
 SOURCES = {
@@ -86,12 +86,6 @@ def test_a_cache_that_cannot_be_made_says_what_names_another(
     (tmp_path / "file").touch()
     with pytest.raises(FileError, match="Not a directory; name another cache with --cache or XDG"):
         checkout.read_sources(made.origin(tmp_path / "file" / "cache"))
-
-
-def test_nobody_has_it(made: client_source.Repository, tmp_path: Path) -> None:
-    made.root.rename(tmp_path / "gone")
-    with pytest.raises(ToolError, match=rf"^p4app-switchML {made.commit[:12]}:"):
-        checkout.read_sources(made.origin(tmp_path / "cache"))
 
 
 SMALL_CLIENT = Path(__file__).parents[2] / "payload" / "small_client.py"
