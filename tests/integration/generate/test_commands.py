@@ -135,19 +135,12 @@ def test_a_current_directory_that_is_gone(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
-@pytest.mark.parametrize("command", ["check", "build", "build --dry-run"])
-def test_what_is_built_needs_a_current_directory(tmp_path: Path, command: str) -> None:
-    arguments = [*command.split(), "--dev-root", "/d", "--work", "w"]
-    done = in_a_directory_that_is_gone(tmp_path / "gone", *arguments)
-    assert done.returncode == 2
-    assert done.stderr == GONE
-
-
 @pytest.mark.parametrize(
     "command",
     ["run -- true", "demo", "status x", "source -o x", "simulator install -o x",
      "client source", "run --report x -- true",
-     "plugin build -o x --dev-root /d"],
+     "plugin build -o x --dev-root /d", "check --dev-root /d --work w",
+     "build --dev-root /d --work w", "build --dev-root /d --work w --dry-run"],
 )  # fmt: skip
 def test_what_needs_a_current_directory_says_so(tmp_path: Path, command: str) -> None:
     done = in_a_directory_that_is_gone(tmp_path / "gone", *command.split())
