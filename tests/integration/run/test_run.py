@@ -218,15 +218,6 @@ def test_no_process_is_left(run: Runner, number: int, script: str) -> None:
         assert said.index(": Gloo alone") < said.index("interrupted")
 
 
-def test_a_script_without_a_group(run: Runner) -> None:
-    script = "import sys\nprint('there', *sys.argv[1:])\nsys.exit(5)"
-    ran = run.grafted(script, "x", options=("--workers", "1"))
-    assert (ran.code, ran.out) == (5, "there x\n")
-    assert "rank 0 failed with exit code 5\n" in ran.err
-    assert "nothing was delegated: no process group was made" in ran.err
-    assert (ran.report["ranks"], ran.report["code"]) == ([], 5)
-
-
 def test_configurations_that_do_not_fit(run: Runner, tmp_path: Path) -> None:
     files = [tmp_path / f"{rank}.cfg" for rank in range(2)]
     for path in files:
