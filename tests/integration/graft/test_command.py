@@ -7,13 +7,6 @@ from pathlib import Path
 from support.torch import switchml_patch
 
 
-def test_source_that_is_no_tree(torch_python: Path, home: Path, tmp_path: Path) -> None:
-    arguments = ["--torch", str(torch_python), "--source", str(tmp_path), "-o", "lib.so"]
-    done = switchml_patch("graft", "build", *arguments, "--switchml-home", home)
-    assert done.returncode == 3
-    assert "not a PyTorch tree" in done.stderr
-
-
 def test_missing_client_library(torch_python: Path, patched: Path, tmp_path: Path) -> None:
     lib = tmp_path / "lib.so"
     arguments = ["--torch", str(torch_python), "--source", str(patched), "-o", str(lib)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support import graft as graft_support
-from support.graft import COMMIT, VERSION, Site, python_run
+from support.graft import Site, python_run
 from support.trees import tool
 
 SHOWN = "import torch, switchml_graft; print(torch.grafted, switchml_graft.loaded)"
@@ -100,10 +100,3 @@ def test_for_one_user(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert python_run(base, "-s", "-c", STOCK, **user).stdout == "False\n"
     tool("graft", "uninstall", *arguments)
     assert not own.parent.exists()
-
-
-def test_a_torch_that_there_is_no_pin_for(site: Site, tmp_path: Path) -> None:
-    output = tmp_path / "x.so"
-    told = tool("graft", "build", "--torch", str(site.python), "-o", str(output), code=2).stderr
-    assert f"torch {VERSION} (commit {COMMIT[:12]}): no pin for it" in told
-    assert not output.exists()
