@@ -360,10 +360,6 @@ def counts(sent: int, answers: int, wrong: int = 0) -> dict[str, int]:
     return {"sent": sent, "answers": answers, "wrong": wrong, "timeouts": 3}
 
 
-def test_all_holds() -> None:
-    assert legs.judge([rank(0), rank(1)]).failed is None
-
-
 PROBE = {"step": "probe", "objection": "it did not finish"}
 
 
