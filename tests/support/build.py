@@ -122,10 +122,4 @@ def make_parts(root: Path, client: Path) -> Site:
     made = command.run("env", "lock", "-f", file, "-o", lock, "--cache", root / "cache")
     assert made.returncode == 0, made.stderr
     (root / "first").mkdir()
-    return Site(root / "first" / "place", project, lock, another_client(client, root / "client"))
-
-
-def another_client(client: Path, destination: Path) -> Path:
-    """The same client library at another path."""
-    shutil.copytree(client, destination)
-    return destination
+    return Site(root / "first" / "place", project, lock, shutil.copytree(client, root / "client"))

@@ -20,7 +20,7 @@ from typing import Callable, NamedTuple
 
 import pytest
 from support import command, torch_project
-from support.build import Site, another_client, environment
+from support.build import Site, environment
 from support.disks import small
 from support.waiting import ENOUGH, has_ended, read_rest, read_until, until
 
@@ -301,7 +301,7 @@ def test_the_first_error_of_a_failed_build_is_told(
 
 
 def test_a_library_of_other_flags_is_explained(site: Site, tmp_path: Path) -> None:
-    broken = another_client(site.client, tmp_path / "broken")
+    broken = shutil.copytree(site.client, tmp_path / "broken")
     shutil.rmtree(broken / "include")
     said = site.elsewhere(tmp_path / "place").run("--switchml-home", broken, code=6).stderr
     assert "this build cannot succeed" in said
