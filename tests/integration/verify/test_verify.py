@@ -211,11 +211,10 @@ def wheel_of(torch: Patched, path: Path) -> Path:
     return path
 
 
-def wheel_name(torch: Patched, python: Path, local: str = "", tag: str | None = None) -> str:
-    if tag is None:
-        code = "import sys; print('cp%d%d' % sys.version_info[:2])"
-        tag = subprocess.check_output([python, "-c", code], text=True).strip()
-    return f"torch-{torch.version}{local}-{tag}-{tag}-linux_{os.uname().machine}.whl"
+def wheel_name(torch: Patched, python: Path) -> str:
+    code = "import sys; print('cp%d%d' % sys.version_info[:2])"
+    tag = subprocess.check_output([python, "-c", code], text=True).strip()
+    return f"torch-{torch.version}-{tag}-{tag}-linux_{os.uname().machine}.whl"
 
 
 def test_all_holds(torch: Patched, scratch: Path) -> None:
@@ -314,8 +313,12 @@ def test_a_report_module_without_the_patched_library(torch: Patched) -> None:
     assert "no library has switchml_torch_report" in verify(torch.interpreter).failed["patched"]
 
 
-def test_all_that_is_wrong_is_told(torch: Patched) -> None:
+def test_all_that_is_wrong_is_told(
+    tmp_path: Path, torch_python: Path, real: tuple[str, str], graft: Path, patched: Path
+) -> None:
     """Sums of one size by little, on one rank; counters stand still; ranks crash at their end."""
+    report = patched / "torch" / "distributed" / "switchml.py"
+    torch = make(tmp_path / "site", torch_python, (real[0], "1.7.1"), graft, report, "+switchml")
     with (torch.torch / "distributed" / "switchml.py").open("a") as file:
         file.write(FROZEN + CRASH)
     torch.break_(after="if delegated and _dist.get_rank() == 1: tensor[255] += 1e-4")
@@ -324,9 +327,10 @@ def test_all_that_is_wrong_is_told(torch: Patched) -> None:
     assert done.failed["sums of float32"].startswith("rank 1: 256 elements: wrong by 0.0001")
     assert "counted are 0 calls and 806152 bytes" in done.failed["counters"]
     assert done.failed["destroyed and made again"] == "the sum was not delegated"
-    end, *cause = done.failed["the end of the ranks"].splitlines()
+    end, cause = done.failed["the end of the ranks"].splitlines()
     assert end == "died of SIGSEGV"
-    assert bool(cause) == torch.version.startswith("1.7.1+")
+    assert cause.startswith("the cause: under Python 3.")
+    assert cause.endswith("such as 3.7 or 3.8, does not have it")
     assert len(done.failed) == 4
 
 
@@ -337,25 +341,6 @@ def test_products_that_are_wrong(torch: Patched) -> None:
     assert done.code == 6
     assert done.failed["matrix product"].startswith("wrong by 1, allowed is ")
     assert "2 ranks through SwitchML" not in done.checks
-
-
-def test_a_process_that_crashes_after_its_training(
-    tmp_path: Path, torch_python: Path, real: tuple[str, str], graft: Path, patched: Path
-) -> None:
-    """All results are right, and the cause is told where it is known."""
-    report = patched / "torch" / "distributed" / "switchml.py"
-    one = (real[0], "1.7.1")
-    torch = make(tmp_path / "site", torch_python, one, graft, report, "+switchml")
-    with (torch.torch / "distributed" / "switchml.py").open("a") as file:
-        file.write(CRASH)
-    done = verify(torch.interpreter)
-    assert done.code == 6
-    assert list(done.checks) == ALL
-    assert list(done.failed) == ["the end of the ranks"]
-    told = done.failed["the end of the ranks"].splitlines()
-    assert told[0] == "died of SIGSEGV"
-    assert told[1].startswith("the cause: under Python 3.")
-    assert told[1].endswith("such as 3.7 or 3.8, does not have it")
 
 
 def test_a_rank_that_dies(torch: Patched) -> None:
@@ -451,11 +436,7 @@ def test_a_wheel_that_is_damaged(torch: Patched, torch_python: Path, tmp_path: P
     assert "torch/__init__.py" in done.failed["contents of the wheel"]
 
 
-def test_a_wheel_of_another_python(torch: Patched, torch_python: Path, tmp_path: Path) -> None:
-    wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python, tag="cp35"))
-    done = verify(wheel, "--python", torch_python)
-    assert done.code == 2
-    assert "the wheel is for cp35" in done.err
+def test_an_interpreter_is_named_once(torch_python: Path) -> None:
     assert verify(torch_python, "--python", torch_python).code == 2
 
 
