@@ -73,13 +73,6 @@ def test_files_are_read_as_committed(made: client_source.Repository, tmp_path: P
     assert checkout.read_sources(origin) == SOURCES  # from the cache
 
 
-def test_a_mirror_comes_before_the_address(made: client_source.Repository, tmp_path: Path) -> None:
-    mirror = tmp_path / "mirror"
-    git(tmp_path, "clone", "-q", "--bare", str(made.root), str(mirror))
-    made.root.rename(tmp_path / "gone")
-    assert checkout.read_sources(made.origin(tmp_path / "cache", str(mirror))) == SOURCES
-
-
 def test_a_cache_that_cannot_be_made_says_what_names_another(
     made: client_source.Repository, tmp_path: Path
 ) -> None:
