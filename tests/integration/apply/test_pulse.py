@@ -16,7 +16,7 @@ MUTANTS = {
     "a silence that is not told": ("Beat{silent(), 0}", "Beat{}", "silent"),
     "silence that is no end": ("kNobody : before_;", "kNobody : kNobody;", "silent"),
     "a silence that is final": ("Beat{silent(), 0}", "Beat{silent(), silent() != kNobody}", "back"),
-    "a rank that takes itself for gone": ("heard_.gone == rank_ ? kNobody : ", "", "back"),
+    "a rank that takes itself for gone": ("== rank_ ? kNobody : ", "== rank_ ? rank_ : ", "back"),
     "a stop that counts as silence": ("silence / 6)", "silence * 6)", "stopped"),
     "beats that are not counted": ("heardAt_.store(", "static_cast<void>(", "alive"),
     "a closed connection that is no end": ("note(other);", "static_cast<void>(other);", "closed"),
