@@ -6,13 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.delegate import CPP, STRICT, render
-from support.simulator import SANITIZING
+from support.delegate import compile_alone, render
+from support.simulator import SANITIZERS
 
-FLAGS = {
-    "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
-    "thread": ("-fsanitize=thread",),
-}
 SAID = """\
 8 sizes, from 65536
 8 sizes, from 65536
@@ -23,12 +19,9 @@ SAID = """\
 """
 
 
-@pytest.mark.parametrize("sanitizer", FLAGS)
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
 def test_all_ranks_find_the_same_number(sanitizer: str, tmp_path: Path) -> None:
     render(tmp_path)
-    program = tmp_path / "crossover"
-    sources = [f"-I{tmp_path}", str(CPP / "crossover.cpp"), "-pthread"]
-    command = [SANITIZING, *STRICT, "-g1", *FLAGS[sanitizer], *sources]
-    subprocess.run([*command, "-o", str(program)], check=True)
+    program = compile_alone("crossover", tmp_path, sanitizer)
     done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=120)
     assert (done.stdout, done.stderr) == (SAID, "")

@@ -15,14 +15,9 @@ from pathlib import Path
 import pytest
 from support import metrics
 from support.chaos.relay import Relay
-from support.delegate import CPP, GROUP_MS, STRICT, compiled, render, run, unite
+from support.delegate import CPP, GROUP_MS, compile_alone, compiled, render, run, unite
 from support.serving import behind, serving
-from support.simulator import (
-    SANITIZED,
-    SANITIZERS,
-    SANITIZING,
-    sanitized_prefix,
-)
+from support.simulator import SANITIZED, SANITIZERS, SANITIZING, sanitized_prefix
 
 from patchgen.system.ports import free_port
 
@@ -396,10 +391,7 @@ def test_metrics_file(sanitizer: str, tmp_path: Path) -> None:
     """Its text, how it is replaced while others read it, its thread and its end."""
     render(tmp_path)
     (tmp_path / "pages").mkdir()
-    program = str(tmp_path / "metrics")
-    flags = (*STRICT, SANITIZERS[sanitizer], *SANITIZED, "-fno-sanitize-recover=all", "-pthread")
-    source = str(CPP / "metrics.cpp")
-    subprocess.run([SANITIZING, *flags, f"-I{tmp_path}", source, "-o", program], check=True)
+    program = compile_alone("metrics", tmp_path, sanitizer)
     done = subprocess.run(
         [program, str(tmp_path / "pages")],
         env={**os.environ, "TSAN_OPTIONS": "halt_on_error=1"},
@@ -423,16 +415,12 @@ def test_without_a_library(name: str, tmp_path: Path) -> None:
     """The probe takes right sums and no wrong ones; ranks agree in any order of their accesses; a
     rank fills in its values or says what is wrong."""
     render(tmp_path)
-    out = str(tmp_path / name)
+    program = compile_alone(name, tmp_path, "address")
     device = tmp_path / "sys/bus/pci/devices/0000:81:00.0"
     (device / "net/ens1f0").mkdir(parents=True)
     (device / "local_cpulist").write_text("2-3,6\n")
-    sanitizers = "-fsanitize=undefined" + (",address" if name == "filling" else "")
-    command = [SANITIZING, *STRICT, *SANITIZED, sanitizers, "-fno-sanitize-recover=all"]
-    source = str(CPP / f"{name}.cpp")
-    subprocess.run([*command, f"-I{tmp_path}", source, "-o", out, "-pthread"], check=True)
     arguments = [str(tmp_path / "sys")] if name == "filling" else []
     done = subprocess.run(
-        [out, *arguments], capture_output=True, text=True, check=False, timeout=300
+        [program, *arguments], capture_output=True, text=True, check=False, timeout=300
     )
     assert (done.stdout, done.stderr) == ("ok\n", "")
