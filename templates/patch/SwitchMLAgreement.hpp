@@ -23,7 +23,7 @@ namespace switchml_torch {
 
 /// Version of what ranks tell each other and of which calls become which jobs. Ranks of different
 /// ones do not delegate, so a change of either takes the next number.
-constexpr unsigned kProtocol = 5;
+constexpr unsigned kProtocol = 6;
 
 constexpr std::size_t kMaxReasons = 4;
 constexpr std::size_t kMaxHosts = 4;  // of a reason
@@ -62,7 +62,7 @@ inline std::string readNumber(const char* name, const char* unit, std::uint64_t&
 
 /// Offer of a rank: its terms, or the reason why it is unable.
 struct Offer {
-  char kind = 'y';    // 'y': able, 'b': unable because another group delegates, 'n': unable
+  char kind = 'y';    // 'y': able, 'n': unable, 'b': another group delegates, 'c': it may hand on
   std::string words;  // the terms, which must be the same on every rank, or why it is unable
   std::string where;  // what only this rank is told, where the user has something to mend
   char context = kStopped;
@@ -77,6 +77,7 @@ struct Offer {
     return {'n', why, where, kStopped};
   }
   static Offer busy(const std::string& why) { return {'b', why, "", kStopped}; }
+  static Offer candidate(const std::string& why) { return {'c', why, "", kStopped}; }
   bool able() const { return kind == 'y'; }
 };
 
@@ -86,7 +87,7 @@ struct Message {
 
   unsigned protocol = kProtocol;
   std::vector<std::string> nonces;  // of the rank, or of all ranks
-  char kind = 'y';                  // as of an offer; of all: 'b' where one is busy, or kMissing
+  char kind = 'y';                  // as of an offer; of all: 'c' where each is, 'b', or kMissing
   bool required = false;            // the rank, or one of them, has SWITCHML_REQUIRE set
   std::string words;                // as of an offer; of all: who is not able, and why
   char context = Offer::kStopped;
@@ -216,11 +217,14 @@ inline Message verdict(const std::vector<Message>& offers) {
   std::map<std::string, std::vector<int>> reasons;
   const auto& first = offers[0];
   out.context = first.context;
+  const auto are = [&offers](char kind) {
+    return std::count_if(offers.begin(), offers.end(),
+                         [kind](const Message& offer) { return offer.kind == kind; });
+  };
   for (std::size_t r = 0; r < offers.size(); ++r) {
     const auto& offer = offers[r];
     const auto rank = static_cast<int>(r);
     out.required = out.required || offer.required;
-    out.kind = offer.kind == 'b' ? 'b' : out.kind;
     out.context = offer.context == out.context ? out.context : Offer::kBoth;
     out.nonces.push_back(offer.nonces[0]);
     if (offer.protocol != first.protocol) {
@@ -233,7 +237,11 @@ inline Message verdict(const std::vector<Message>& offers) {
       reasons[differences(first.words, offer.words)].push_back(rank);
     }
   }
-  out.kind = reasons.empty() || out.kind == 'b' ? out.kind : 'n';
+  const auto candidates = static_cast<std::size_t>(are('c'));
+  out.kind = reasons.empty()                                      ? 'y'
+             : reasons.size() == 1 && candidates == offers.size() ? 'c'
+             : candidates > 0 || are('b') > 0                     ? 'b'
+                                                                  : 'n';
   std::size_t shown = 0;
   for (const auto& [reason, ranks] : reasons) {
     if (shown++ == kMaxReasons) {
@@ -277,7 +285,9 @@ class Negotiation {
     own.words = offer.words;
     own.context = offer.context;
     own.host = host_;
+    told_ = false;
     auto all = rank_ == 0 ? gather(name, own) : answer(name, own);
+    told_ = true;
     begun_ = Clock::now();
     if (all.kind == Message::kMissing) {
       throw std::runtime_error(all.words);
@@ -290,6 +300,9 @@ class Negotiation {
 
   /// Name of the group, which all ranks have after the first round.
   const std::string& name() const { return call_; }
+
+  /// This rank knows how the last round has ended, which may be that a rank was missing.
+  bool told() const { return told_; }
 
   /// Rank 0 has found the call of an earlier attempt in the Store.
   bool again() const { return again_; }
@@ -461,6 +474,7 @@ class Negotiation {
   const std::string nonce_;
   std::string call_;  // its name is the nonce of rank 0
   bool again_ = false;
+  bool told_ = false;
   std::vector<std::string> read_;  // keys, once all ranks answer the next round
   /// Time when rank 0 wrote the verdict of the round before, or when this rank read it. A rank's
   /// limits between two rounds are shorter than the group's timeout.

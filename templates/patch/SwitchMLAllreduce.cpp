@@ -15,14 +15,17 @@ const Delegation* groupOf(const void* context) noexcept {
 
 }  // namespace
 
-bool delegates(const void* context) noexcept { return groupOf(context) != nullptr; }
+bool delegates(const void* context) noexcept {
+  return groupOf(context) != nullptr || Delegate::get().election.has(context);
+}
 
 void countUndelegated() noexcept {
   board.fallbacks[kGroup].fetch_add(1, std::memory_order_relaxed);
 }
 
-std::uint64_t takeTicket(const Request& request) noexcept {
-  const auto* const group = board.delegation.load(std::memory_order_acquire);
+std::uint64_t takeTicket(const void* context, const Request& request) {
+  auto& delegate = Delegate::get();
+  const auto* group = board.delegation.load(std::memory_order_acquire);
   // Gloo has no average of integers either: it raises.
   const bool integers = request.element == Element::kInt32 && request.op == Op::kAvg;
   const auto why = group == nullptr                                   ? kGroup
@@ -31,11 +34,18 @@ std::uint64_t takeTicket(const Request& request) noexcept {
                    : !group->settings.dtypes.has(request.element)     ? kDtype
                    : request.numel < group->settings.minNumel         ? kNumel
                                                                       : kFallbacks;
-  if (why != kFallbacks) {
-    board.fallbacks[why].fetch_add(1, std::memory_order_relaxed);
+  const auto leaveToGloo = [](Fallback reason) {
+    board.fallbacks[reason].fetch_add(1, std::memory_order_relaxed);
     return kNoTicket;
+  };
+  if (why != kFallbacks) {
+    return leaveToGloo(why);
   }
-  return Delegate::get().order.take(group->jobsOf(request));
+  if (delegate.election.open()) {
+    delegate.election.vote(context, request.numel);
+  }
+  group = groupOf(context);
+  return group == nullptr ? leaveToGloo(kGroup) : delegate.order.take(group->jobsOf(request));
 }
 
 std::uint64_t partNumel() noexcept {
@@ -73,11 +83,12 @@ void abandon(std::uint64_t ticket) noexcept {
 }
 
 void leave(const void* context) noexcept {
+  auto& delegate = Delegate::get();
+  delegate.election.leave(context);
   const auto* group = groupOf(context);
   if (group == nullptr || !board.delegation.compare_exchange_strong(group, nullptr)) {
     return;
   }
-  auto& delegate = Delegate::get();
   if (!delegate.library.lost()) {
     if (group->failover) {
       group->failover->leave();
@@ -92,8 +103,9 @@ void leave(const void* context) noexcept {
 }
 
 void abort(const void* context) noexcept {
-  if (delegates(context)) {
-    Delegate::get().fail("the process group was aborted");
+  auto& delegate = Delegate::get();
+  if (groupOf(context) != nullptr || delegate.election.votes(context)) {
+    delegate.fail("the process group was aborted");
   }
 }
 

@@ -75,15 +75,17 @@ struct Exchange {
 
 constexpr std::uint64_t kNoTicket = UINT64_MAX;
 
-/// True while the process group that owns `context` delegates. Lock-free.
+/// True while the process group that owns `context` delegates, or will if it is the first of
+/// several to sum. Lock-free once that is settled.
 bool delegates(const void* context) noexcept;
 
 /// Counts a call that stays with Gloo because its group does not delegate. Lock-free.
 void countUndelegated() noexcept;
 
-/// A ticket for a call of the delegating group, or kNoTicket when the call stays with Gloo.
-/// Lock-free.
-std::uint64_t takeTicket(const Request& request) noexcept;
+/// A ticket for a call of the group that owns `context`, or kNoTicket when the call stays with
+/// Gloo. Lock-free, once it is settled which of several groups delegates: the first call waits for
+/// that of the other ranks if there are several, and throws std::runtime_error when that fails.
+std::uint64_t takeTicket(const void* context, const Request& request);
 
 /// Elements of a part of an allreduce of the delegating group, at most, unless it goes in fewer
 /// bits. Lock-free.
@@ -212,11 +214,12 @@ class Ticket {
       countUndelegated();
       return;
     }
+    context_ = context;
     request_ = {elementOf(inputs), opOf(op), inputs.size(),
                 static_cast<std::uint64_t>(numelOf(inputs))};
     open_ = inputs.size() != 1;
     if (!open_) {
-      number_ = takeTicket(request_);
+      number_ = takeTicket(context_, request_);
     }
   }
 
@@ -236,11 +239,11 @@ class Ticket {
 
   /// Says that the tensors are one row of elements. Called where the work is made. False when the
   /// call is left to Gloo.
-  bool coalesce() noexcept {
+  bool coalesce() {
     if (open_) {
       open_ = false;
       request_.tensors = 1;
-      number_ = takeTicket(request_);
+      number_ = takeTicket(context_, request_);
     }
     return number_ != kNoTicket;
   }
@@ -295,7 +298,7 @@ class Ticket {
   void close() noexcept {
     if (open_) {
       open_ = false;
-      takeTicket(request_);
+      takeTicket(context_, request_);
     }
   }
 
@@ -306,6 +309,7 @@ class Ticket {
     }
   }
 
+  const void* context_ = nullptr;
   std::uint64_t number_ = kNoTicket;
   Request request_{};
   std::chrono::milliseconds limit_{0};

@@ -5,6 +5,7 @@
 /// called.
 #pragma once
 
+#include "SwitchMLElection.hpp"
 #include "SwitchMLFailover.hpp"
 #include "SwitchMLJoining.hpp"
 #include "SwitchMLLibrary.hpp"
@@ -89,6 +90,7 @@ class Delegate {
   [[noreturn]] void raise(const std::string& why, std::uint64_t epoch);
 
   Library library;
+  Election election;
   Order order;
   Verdict verdict;
   Report report;

@@ -157,6 +157,9 @@ class Joining {
         take(Step::kStart, &Joining::start) && (fake() || take(Step::kProbe, &Joining::probe)) &&
         (fake() || !settings_.measures || take(Step::kMeasure, &Joining::measure)) &&
         (!connects() || take(Step::kConnect, &Joining::connect));
+    if (all_.kind == 'c') {
+      nominate();
+    }
     conclude(agreed);
   }
 
@@ -239,7 +242,10 @@ class Joining {
       }
     }
     if (claimed) {
-      return Offer::busy(kOther);
+      const bool same = started && general().num_workers == size_ && general().rank == rank_;
+      holder_ = same && !group_.contexts.empty() ? delegate_.election.holder() : "";
+      return holder_.empty() ? Offer::busy(kOther)
+                             : Offer::candidate(text(kOther, ", unless this one sums before it"));
     }
     if (group_.contexts.empty()) {
       return Offer::refuse("the group has no Gloo device");
@@ -317,6 +323,17 @@ class Joining {
     return ring_;
   }
 
+  /// Steps of a sum in the memory of the values themselves.
+  template <typename Values>
+  static Steps stepsOf(const std::shared_ptr<Values>& row) {
+    return {{},
+            [](std::int64_t /*first*/, std::int64_t /*last*/) {},
+            {},
+            [row](std::int64_t first, std::int64_t /*last*/) {
+              return Memory{row->data() + first, row};
+            }};
+  }
+
   /// Measures with the other ranks from how many elements on SwitchML is faster than Gloo, and
   /// takes that number into the settings of the group.
   Offer measure() {
@@ -328,12 +345,6 @@ class Joining {
       allreduce();
       return Crossover::Nanoseconds(Clock::now() - begun);
     };
-    const Steps steps{{},
-                      [](std::int64_t /*first*/, std::int64_t /*last*/) {},
-                      {},
-                      [&row](std::int64_t first, std::int64_t /*last*/) {
-                        return Memory{row->data() + first, row};
-                      }};
     try {
       RingCollectives ring(connected(), kMeasurements, rank_, size_);
       Crossover::Collectives collectives;
@@ -341,7 +352,7 @@ class Joining {
         const Request request{Element::kFloat32, Op::kSum, 1, numel};
         return timed(numel, [&] {
           const auto ticket = delegate_.order.take(group_.jobsOf(request));
-          sumOverRanks(group_, ticket, request, {limit, limit}, steps);
+          sumOverRanks(group_, ticket, request, {limit, limit}, stepsOf(row));
         });
       };
       collectives.gloo = [&](std::uint64_t numel) {
@@ -399,6 +410,61 @@ class Joining {
     return out;
   }
 
+  static metrics::Labels labelsOf(int rank, int size, const std::string& group) {
+    return {{"host", hostName()},
+            {"rank", std::to_string(rank)},
+            {"world_size", std::to_string(size)},
+            {"group", group}};
+  }
+
+  Election::Group candidate() const { return {group_.contexts, timeout_, negotiation_.name()}; }
+
+  /// Makes the group a candidate, if all ranks still may.
+  void nominate() {
+    Election::Nomination nomination(delegate_.election, holder_);
+    try {
+      const auto all = negotiation_.round(
+          "elect", nomination.stands() ? Offer{'y', "holder=" + holder_, ""} : Offer::busy(kOther));
+      if (all.able()) {
+        nomination.accept(candidate());
+      } else {
+        all_.kind = 'b';
+        all_.words = all.words;
+      }
+    } catch (const std::exception& error) {
+      if (!negotiation_.told()) {  // the others may have it as a candidate
+        delegate_.fail(text("another process group could not be made: ", error.what()));
+      }
+      throw;
+    }
+  }
+
+  /// The context is handed on with all that this group has.
+  Election::Actions electing() const {
+    Election::Actions out;
+    out.sum = [&delegate = delegate_](Election::Values& values, milliseconds limit) {
+      const auto& group = board.delegations.get();
+      const auto row = std::make_shared<Election::Values>(values);
+      const Request request{Element::kInt32, Op::kSum, 1, values.size()};
+      const auto ticket = delegate.order.take(group.jobsOf(request));
+      sumOverRanks(group, ticket, request, {std::min(limit, group.longest), limit}, stepsOf(row));
+      values = *row;
+    };
+    out.handOn = [outcome = outcome_, rank = rank_, size = size_](const Election::Group& to) {
+      auto group = board.delegations.get();
+      group.contexts = to.contexts;
+      group.timeout = to.timeout;
+      board.delegations.set(std::move(group));
+      board.delegation.store(&board.delegations.get(), std::memory_order_release);
+      board.group.set(outcome);
+      board.labels.set(labelsOf(rank, size, to.name));
+      if (rank == 0) {
+        say(text(outcome.line(), ", in the group that was the first to sum"));
+      }
+    };
+    return out;
+  }
+
   void conclude(bool agreed) {
     outcome_.size = size_;
     outcome_.offer = offer_.able() ? offer_.words : "";
@@ -426,10 +492,7 @@ class Joining {
     const bool firstGroup = !delegate_.joined.exchange(true);
     // Counters are those of the process; a group that delegates says most about them.
     if (firstGroup || agreed) {
-      board.labels.set({{"host", hostName()},
-                        {"rank", std::to_string(rank_)},
-                        {"world_size", std::to_string(size_)},
-                        {"group", negotiation_.name()}});
+      board.labels.set(labelsOf(rank_, size_, negotiation_.name()));
     }
     const bool warns = !offer_.where.empty() && !delegate_.warned.exchange(true);
     if (agreed) {
@@ -437,7 +500,9 @@ class Joining {
         group_.pulse->begin();
       }
       group_.firstTicket = delegate_.order.take(0);
+      auto own = candidate();
       board.delegations.set(std::move(group_));
+      delegate_.election.begin(std::move(own), size_, electing());
       board.delegation.store(&board.delegations.get(), std::memory_order_release);
       claims_ = false;
     }
@@ -456,7 +521,7 @@ class Joining {
     if (warns) {
       say(text("warning: rank ", rank_, ": ", offer_.words, where, "; allreduce stays with Gloo"));
     }
-    if (!agreed && all_.kind != 'b' && all_.required) {
+    if (!agreed && all_.kind == 'n' && all_.required) {
       throw std::runtime_error(text("SWITCHML_REQUIRE is set, but in this ", line, where));
     }
   }
@@ -468,9 +533,10 @@ class Joining {
   const milliseconds timeout_;
   Negotiation<Clock> negotiation_;
   Loaded loaded_;
-  Offer offer_;  // of this rank, with which it has begun
-  Offer own_;    // what it has told in the newest step
-  Message all_;  // what all have made of that
+  std::string holder_;  // of the context, which may hand it on
+  Offer offer_;         // of this rank, with which it has begun
+  Offer own_;           // what it has told in the newest step
+  Message all_;         // what all have made of that
   Step step_ = Step::kOffer;
   bool claims_ = false;
   bool first_ = false;  // the context was never started

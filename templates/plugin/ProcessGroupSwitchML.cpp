@@ -392,12 +392,13 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::reduceScattered(
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::delegated(
     Kind kind, const std::vector<at::Tensor>& sources, const std::vector<at::Tensor>& targets) {
-  TORCH_CHECK(!delegates(pool_[0].get()) || !pool_[0]->forked(),
+  const bool delegating = delegates(pool_[0].get());
+  TORCH_CHECK(!delegating || !pool_[0]->forked(),
               "this process group was made before this process was forked");
-  if (!sources[0].is_cpu() && delegates(pool_[0].get())) {
+  if (delegating && !sources[0].is_cpu()) {
     Staging::refuseCapture(sources[0].device());
   }
-  auto trace = records_->trace();  // waits for Python's lock
+  auto trace = delegating ? records_->trace() : nullptr;  // waits for Python's lock
   std::lock_guard<std::mutex> lock(order_);
   TORCH_CHECK(!*aborted_, "SwitchML allreduce failed: the process group was aborted");
   const auto sequence = getSequenceNumberForGroup() + 1;  // may throw, which would cost a ticket

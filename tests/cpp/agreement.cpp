@@ -409,12 +409,15 @@ void accesses() {
 }
 
 void messages() {
-  const auto kind = [](char first, char other) {
-    return switchml_torch::verdict({{1, {"a"}, first, false, ""}, {1, {"b"}, other, false, ""}})
+  const auto kind = [](char first, char other, const char* holder = "", unsigned protocol = 1) {
+    return switchml_torch::verdict(
+               {{1, {"a"}, first, false, ""}, {protocol, {"b"}, other, false, holder}})
         .kind;
   };
   check(kind('y', 'y') == 'y' && kind('y', 'n') == 'n' && kind('n', 'y') == 'n', "able or not");
   check(kind('b', 'n') == 'b' && kind('n', 'b') == 'b' && kind('y', 'b') == 'b', "busy");
+  check(kind('c', 'c') == 'c' && kind('c', 'n') == 'b' && kind('y', 'c') == 'b', "candidates");
+  check(kind('c', 'c', "another") == 'b' && kind('c', 'c', "", 2) == 'b', "not of one holder");
   const auto context = [](char one, char other) {
     return switchml_torch::verdict(
                {{1, {"a"}, 'y', false, "", one}, {1, {"b"}, 'y', false, "", other}})

@@ -366,6 +366,7 @@ struct Rank {
 
 void concurrent(const Rank& me) {
   auto first = me.group("first");
+  me.sum(first, 1, true);
   std::vector<std::thread> threads;
   std::atomic<bool> done{false};
   threads.emplace_back([&done] {
@@ -421,6 +422,53 @@ void race(const Rank& me) {
     use(me.rank % 2 == 0 ? "b" : "a");
     other.join();
   }
+}
+
+/// Of groups of the same ranks the first to sum delegates, also when the group that was made first
+/// has ended; where the ranks differ in that, it is the one that was made first.
+void elected(const Rank& me) {
+  const auto large = [&me] { return ints(2000, me.rank, 0); };
+  {
+    auto holder = me.group("holder");
+    auto candidate = me.group("candidate");
+    check(!candidate.allreduce(large(), ReduceOp::MAX).get().delegated, "MAX stays");
+    me.sum(candidate, 2, false);
+    const auto tensor = large();
+    check(candidate.allreduce(tensor).get().delegated, "a large one is the first");
+    check(tensor.words()[1999] == 1999 * me.size * (me.size + 1) / 2, "its sum");
+    me.sum(holder, 5, false);
+    auto later = me.group("later");
+    check(!later.allreduce(large()).get().delegated, "a later group stays with Gloo");
+    holder.leave();
+    me.sum(candidate, 5, true);
+  }
+  {
+    auto holder = me.group("next");
+    auto candidate = me.group("other");
+    auto first = (me.rank == 0 ? holder : candidate).allreduce(large());
+    const auto second = (me.rank == 0 ? candidate : holder).allreduce(large()).get();
+    check(second.delegated == (me.rank != 0), "the ranks differ");
+    check(first.get().delegated == (me.rank == 0), "which was made first");
+  }
+  const auto holder = me.group("third");
+  auto candidate = me.group("aborted");
+  std::atomic<bool> raised{me.rank != 0};
+  std::thread aborts([&] {
+    for (; !raised; std::this_thread::sleep_for(milliseconds(10))) {
+      candidate.abort();
+    }
+  });
+  for (int i = 0; i < 2 && me.rank == 0; ++i) {
+    try {
+      candidate.allreduce(large());
+      check(false, "no other rank votes");
+    } catch (const std::runtime_error& error) {
+      check(std::strstr(error.what(), "was aborted") != nullptr, error.what());
+    }
+  }
+  raised = true;
+  aborts.join();
+  me.meet("raised");
 }
 
 void abandoned(const Rank& me) {
@@ -518,7 +566,7 @@ void readers(const Rank& me) {
     while (!done) {
       check(!switchml_torch::delegates(&stranger), "no group of a stranger delegates");
       const auto ticket = switchml_torch::takeTicket(
-          {switchml_torch::Element::kFloat32, switchml_torch::Op::kSum, 1, 0});
+          &stranger, {switchml_torch::Element::kFloat32, switchml_torch::Op::kSum, 1, 0});
       check(ticket == switchml_torch::kNoTicket, "nothing to sum, no ticket");
     }
   });
@@ -1080,6 +1128,7 @@ int main(int argc, char** argv) {
       {"outlived", outlived},
       {"queued", queued},
       {"race", race},
+      {"elected", elected},
       {"readers", readers},
       {"refused", refused},
       {"renewed", renewed},

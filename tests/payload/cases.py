@@ -371,6 +371,18 @@ def groups(switchml):
     return finish(switchml)
 
 
+def first_to_sum(switchml):
+    """A second group of all ranks sums before the first one does, and delegates from then on."""
+    start()
+    other = dist.new_group(list(range(WORLD)))
+    for _ in range(2):
+        allreduce_and_check(2000, torch.float32, 1, group=other)
+        allreduce_and_check(2000, torch.float32, 2, exact=False)
+    assert calls(switchml) == 2, switchml.report()
+    assert switchml.report()["fallbacks"]["group"] == 2
+    return finish(switchml)
+
+
 def two_threads(switchml, rounds):
     """Two groups of all ranks, each used by its own thread at the same time."""
     start()

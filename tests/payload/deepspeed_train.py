@@ -10,11 +10,9 @@ import sys
 import deepspeed
 import torch
 
-os.environ["SWITCHML_DISABLE"] = "1"  # else the default group delegates, which sums nothing
 deepspeed.init_distributed()
-del os.environ["SWITCHML_DISABLE"]
 torch.manual_seed(0)
-model = torch.nn.Linear(20, 1)
+model = torch.nn.Sequential(torch.nn.Linear(20, 50), torch.nn.Linear(50, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 config = {"train_micro_batch_size_per_gpu": 16, "gradient_clipping": 0}
 engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)

@@ -35,7 +35,9 @@ def split(switchml, *, busy):
     """A part of the group, and the whole; the group that is split delegates or has ended."""
     start()
     parent = default_group()
-    if not busy:
+    if busy:
+        summed([*range(WORLD)], parent)
+    else:
         parent._get_backend(torch.device("cpu")).shutdown()
     before = switchml.report()
     whole = dist.split_group(split_ranks=[[*range(WORLD)]])

@@ -287,6 +287,10 @@ class GroupTests:
         assert "another process group delegates" in ranks[0].err
 
     @staticmethod
+    def test_second_group_that_sums_first(launch: Launcher) -> None:
+        results(launch("first_to_sum", 3))
+
+    @staticmethod
     def test_distributed_data_parallel(launch: Launcher) -> None:
         """Trains to the same weights on all ranks, near the losses of stock Gloo."""
         arguments = {"steps": 12}

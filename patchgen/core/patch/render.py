@@ -28,6 +28,8 @@ SOURCES = (
     "SwitchMLCrossover.hpp",
     "SwitchMLDelegate.cpp",
     "SwitchMLDelegate.hpp",
+    "SwitchMLElection.cpp",
+    "SwitchMLElection.hpp",
     "SwitchMLFailover.hpp",
     "SwitchMLHost.hpp",
     "SwitchMLJoining.cpp",

@@ -51,12 +51,17 @@ def delegated(program: Path, scenario: str, size: int, limit_ms: int, scratch: P
 
 @pytest.mark.parametrize(
     ("scenario", "size"),
-    [("concurrent", 3), ("again", 2), ("race", 2), ("readers", 2), ("abandoned", 2)],
+    [("concurrent", 3), *((one, 2) for one in ("again", "race", "readers", "abandoned"))],
 )
 def test_delegate(program: Path, scenario: str, size: int, tmp_path: Path) -> None:
     said = delegated(program, scenario, size, GROUP_MS, tmp_path)
     assert "goes to SwitchML" in said[0] or scenario == "race"
     assert "backend=" not in said[0], "the simulator has none"
+
+
+def test_first_group_to_sum(program: Path, tmp_path: Path) -> None:
+    said = delegated(program, "elected", 2, GROUP_MS, tmp_path)
+    assert said[0].count(", in the group that was the first to sum\n") == 1
 
 
 def test_states(program: Path, tmp_path: Path) -> None:
