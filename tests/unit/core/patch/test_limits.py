@@ -44,32 +44,6 @@ def test_first_version(text: str, expected: str | None) -> None:
     assert limits.first(text) == expected
 
 
-def test_the_release_of_nvcc_and_not_that_of_its_driver() -> None:
-    said = "Copyright (c) 2005-2019\nCuda compilation tools, release 10.1, V10.1.243\n"
-    assert limits.nvcc(said) == "10.1.243"
-    assert limits.nvcc("nvcc: error") is None
-
-
-@pytest.mark.parametrize(
-    ("macros", "expected"),
-    [
-        (
-            "#define __GNUC__ 7\n#define __GNUC_MINOR__ 5\n#define __GNUC_PATCHLEVEL__ 0\n",
-            ("gcc", "7.5.0"),
-        ),
-        (
-            (
-                "#define __GNUC__ 4\n#define __GNUC_MINOR__ 2\n#define __clang_major__ 14\n"
-                "#define __clang_minor__ 0\n#define __clang_patchlevel__ 6\n"
-            ),
-            ("clang", "14.0.6"),
-        ),
-    ],
-)
-def test_compilers_are_told_apart(macros: str, expected: tuple[str, str]) -> None:
-    assert identify(macros) == expected
-
-
 def test_what_is_no_compiler() -> None:
     with pytest.raises(ToolError, match="neither gcc nor clang"):
         identify("hello\n")
