@@ -14,7 +14,7 @@ from support import client_source
 from support import cmake as fakes
 from support.shared import once
 
-from patchgen.core.library import archive, homes
+from patchgen.core.library import homes
 from patchgen.errors import ToolError, TreeError
 from patchgen.extras.lab.client import building
 from patchgen.system.native import cmake
@@ -50,19 +50,6 @@ def test_what_is_installed(home: Path) -> None:
         "lib/pkgconfig/switchml-client.pc",
         "switchml.cfg",
     }
-
-
-def test_the_archive_says_what_it_is(home: Path) -> None:
-    found = archive.read(str(home))
-    assert found == archive.Archive(
-        ("DUMMY",),
-        timeouts=True,
-        cxx11_abi=True,
-        debug=False,
-        mark=archive.Mark(COMMIT, ("DUMMY", "TIMEOUTS"), ("honest",)),
-    )
-    content = (home / homes.ARCHIVE).read_bytes()
-    assert b"switchml-cmake-" not in content  # the directory that it was compiled in
 
 
 def test_a_program_links_with_it(home: Path, tmp_path: Path) -> None:
@@ -107,19 +94,6 @@ def test_a_source_that_does_not_compile_installs_nothing(tmp_path: Path) -> None
     with pytest.raises(TreeError, match=r"context\.cc: not the file of commit"):
         building.install(building.ClientRequest((), broken), other, str(tmp_path / "home"))
     assert not (tmp_path / "home").exists()
-
-
-def test_a_package_that_is_missing_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PKG_CONFIG_LIBDIR", str(tmp_path))
-    monkeypatch.delenv("PKG_CONFIG_PATH", raising=False)
-    wish = building.ClientRequest(("DPDK",), client_source.MENDS)
-    with pytest.raises(ToolError) as raised:
-        building.install(wish, SOURCES, str(tmp_path / "home"))
-    assert str(raised.value) == (
-        "the client library needs DPDK (Debian: libdpdk-dev), which is not installed"
-    )
 
 
 def test_homes_of_ones_own(tmp_path: Path) -> None:

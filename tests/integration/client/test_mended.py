@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from support import real_client
 
-from patchgen.core.library import archive
 from patchgen.extras.lab.client import checkout, mends
 
 STARTS = (
@@ -146,14 +145,6 @@ def test_it_cannot_be_built_without_the_mend(
     with pytest.raises(subprocess.CalledProcessError) as raised:
         workshop.faults(workshop.home(mend))
     assert word in raised.value.stdout + raised.value.stderr
-
-
-def test_the_archive_has_its_mark(workshop: real_client.Workshop) -> None:
-    found = archive.read(str(workshop.home("heap")))
-    assert found.mark is not None
-    assert found.mark.commit == mends.COMMIT
-    assert found.mark.flags == ("DPDK", "DUMMY", "TIMEOUTS")
-    assert {*found.mark.mends} == {mend.id for mend in mends.read_shipped()} - {"heap"}
 
 
 @pytest.fixture(
