@@ -111,26 +111,12 @@ def test_another_torch(torch: Fake, tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_another_build_of_the_same_torch(torch: Fake, graft: Path) -> None:
-    (torch.root / "lib" / "libtorch_python.so").write_text("another build")
-    refused(torch, graft, f"another build of torch {VERSION}", "libtorch_python.so in")
-
-
-def test_a_graft_that_is_gone(torch: Fake, graft: Path) -> None:
-    graft.unlink()
-    refused(torch, graft, "No such file or directory")
-
-
 def test_a_graft_that_is_cut_short(torch: Fake, graft: Path) -> None:
     """At any place; the dynamic linker would crash on some of them."""
     content = graft.read_bytes()
     for size in (0, 30, 4096, len(content) // 2, len(content) - 1):
         graft.write_bytes(content[:size])
         refused(torch, graft, "is no graft, or is cut short")
-
-
-def test_a_graft_of_another_version_of_this_tool(torch: Fake, tmp_path: Path) -> None:
-    refused(torch, torch.graft(tmp_path / "new.so", format=99), "another version")
 
 
 def test_a_graft_whose_libraries_are_not_there(torch: Fake, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import subprocess
 from pathlib import Path
 
@@ -35,13 +34,6 @@ def python(torch_python: Path, graft: Path, tmp_path_factory: pytest.TempPathFac
 def installed(python: Path, launch: Launcher, tmp_path_factory: pytest.TempPathFactory) -> Launcher:
     scratch = tmp_path_factory.mktemp("installed-ranks")
     return dataclasses.replace(launch, python=python, loading={}, scratch=scratch, runs=[])
-
-
-def test_status(python: Path, torch_python: Path) -> None:
-    data = json.loads(checked("status", python, "--json"))
-    assert (data["state"], data["simulator"], data["problems"]) == ("grafted", True, [])
-    assert data["graft"]["torch"]["version"] == data["torch"]["version"]
-    assert json.loads(checked("status", torch_python, "--json"))["graft"] is None
 
 
 def test_torchs_own_launcher(installed: Launcher, torch_launcher: list[str]) -> None:

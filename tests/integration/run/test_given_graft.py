@@ -71,10 +71,3 @@ def test_a_graft_that_ends_the_process(torch: Fake, tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"aborts\.so: cannot be loaded: died of SIGABRT"):
         prepared(torch, library)
     assert imports(torch) == ["False"]
-
-
-def test_a_torch_without_gloo(torch: Fake, tmp_path: Path) -> None:
-    library = torch.graft(tmp_path / "graft.so")
-    (torch.root / "distributed" / "__init__.py").write_text("")
-    with pytest.raises(ToolError, match=r"has no Gloo process group"):
-        prepared(torch, library)

@@ -146,12 +146,6 @@ def made_for(root: str) -> Identity:
     return Identity(found, graft_hook.fingerprints(root), "v2.0.0", "DPDK", "/opt/é", cuda=False)
 
 
-def test_identity_survives_the_library(tmp_path: Path) -> None:
-    made = made_for(installed(tmp_path / "torch"))
-    assert read(library(tmp_path / "lib.so", made.to_json())) == made
-    assert made.title == "torch 2.0.0 (commit aaaaaaaaaaaa)"
-
-
 def test_a_library_that_is_no_graft(tmp_path: Path) -> None:
     made = json.loads(made_for(installed(tmp_path / "torch")).to_json())
     path = tmp_path / "lib.so"
