@@ -307,20 +307,6 @@ def test_a_pc_file_that_needs_another(tmp_path: Path) -> None:
     assert any("no-such-module" in line for line in problems(rows, "GRPC_HOME"))
 
 
-def test_a_library_that_is_not_here(
-    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CXX", script(tmp_path / "bin/c++", NOT_HERE))
-    rows = check("--python", SYSTEM, "--switchml-home", str(simulator), cwd=tmp_path, code=6)
-    assert problems(rows, "libraries")[:2] == [
-        "no library glog; install libgoogle-glog-dev (Debian) or glog-devel (RHEL)",
-        (
-            "no library boost_program_options; install libboost-program-options-dev (Debian) or "
-            "boost-devel (RHEL)"
-        ),
-    ]
-
-
 def test_a_header_that_is_not_here(tmp_path: Path) -> None:
     home = build_client(tmp_path / "home", "DummyBackend")
     (home / "include/switchml/context.h").write_text("#include <glog/not_there.h>\n")
