@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from patchgen.errors import FileError, OptionsError
+from patchgen.errors import OptionsError
 from patchgen.extras.accuracy import tensors
 from patchgen.extras.accuracy.methods import Block, cut
 
@@ -98,11 +98,6 @@ def test_files_of_torch_are_refused_with_what_converts_them(tmp_path: Path) -> N
     message = refusal(tmp_path / "my model.pt")
     assert "only torch reads; convert it:\npython3 -c " in message
     assert message.endswith(f"'{tmp_path}/my model.pt' '{tmp_path}/my model.npy'")
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"a\.npy: No such file"):
-        tensors.load([str(tmp_path / "a.npy")])
 
 
 def test_many_files_are_not_all_named(tmp_path: Path) -> None:
