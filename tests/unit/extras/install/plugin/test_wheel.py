@@ -11,9 +11,6 @@ import os
 import zipfile
 from pathlib import Path
 
-import pytest
-
-from patchgen.errors import FileError
 from patchgen.extras.install.plugin import wheel
 
 CONTENTS = {"torch_switchml/__init__.py": b"import torch\n", "torch_switchml/_C.so": b"\x7fELF"}
@@ -72,8 +69,3 @@ def test_same_contents_same_bytes(tmp_path: Path) -> None:
         paths.append(write(directory, dict(list(CONTENTS.items())[::order])))
         os.utime(paths[-1], (0, 0))
     assert paths[0].read_bytes() == paths[1].read_bytes()
-
-
-def test_no_directory(tmp_path: Path) -> None:
-    with pytest.raises(FileError):
-        write(tmp_path / "none", CONTENTS)
