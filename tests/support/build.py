@@ -51,13 +51,12 @@ class Site:
         """The same parts for a work directory that is new."""
         return replace(self, root=root)
 
-    def arguments(self, *arguments: str | Path, mirror: bool = True) -> list[str]:
-        places = ["--mirror", self.project.mirror] if mirror else []
+    def arguments(self, *arguments: str | Path) -> list[str]:
         return [*map(str, (
             "build", "--pytorch", self.project.pin_file,
             "--work", self.work, "--builddir", self.output, "--lock", self.lock,
             "--cache", self.root.parent / "cache", "--switchml-home", self.client,
-            *places, *arguments,
+            "--mirror", self.project.mirror, *arguments,
         ))]  # fmt: skip
 
     def start(
@@ -90,11 +89,10 @@ class Site:
         self,
         *arguments: str | Path,
         code: int = 0,
-        mirror: bool = True,
         cwd: Path | None = None,
         **env: str,
     ) -> subprocess.CompletedProcess[str]:
-        given = self.arguments(*arguments, mirror=mirror)
+        given = self.arguments(*arguments)
         done = command.run(*given, cwd=cwd, env=environment(**env), limit=2 * ENOUGH)
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr

@@ -38,7 +38,6 @@ NAME = "v1.13.2"  # no release has it, so no recipe asks for the room of a whole
 
 # Changes to make a project with.
 COMPILE_ERROR = {"caffe2/core/threads.cpp": "int torch_threads() { return no_such_name; }\n"}
-CONFIGURE_ERROR = {SUBMODULE + "/CMakeLists.txt": 'message(FATAL_ERROR "no_such_option")\n'}
 LINK_ERROR = {"caffe2/core/threads.cpp": "int gone();\nint torch_threads() { return gone(); }\n"}
 
 _HERE = Path(__file__).resolve().parent
