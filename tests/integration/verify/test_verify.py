@@ -403,7 +403,6 @@ def test_configurations_that_do_not_fit(torch: Patched, tmp_path: Path) -> None:
     assert list(done.failed.items()) == [
         ("2 ranks through SwitchML", f"allreduce stays with Gloo: {told}")
     ]
-    assert verify(torch.interpreter, "--config", tmp_path / "none.cfg").code == 2
 
 
 def test_a_wheel_without_lapack(

@@ -225,8 +225,6 @@ def test_what_would_change_the_result_is_not_in_the_environment(
 def test_what_cannot_be_verified_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").touch()
-    with pytest.raises(OptionsError, match="no such interpreter"):
-        verify.verify_python("no-such-python", None, (), {})
     with pytest.raises(OptionsError, match=r"give .*/bin/python$"):
         verify.verify_python(str(tmp_path), None, (), {})
     with pytest.raises(OptionsError, match=r"no\.cfg: cannot be read"):

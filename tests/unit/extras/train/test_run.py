@@ -16,7 +16,7 @@ from support.demo_outcomes import NO_FALLBACKS, TORCH
 
 from patchgen.core.library import config
 from patchgen.errors import OptionsError
-from patchgen.extras.train import command, setup
+from patchgen.extras.train import command
 from patchgen.extras.train import result_text as telling
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.results import RankReport, Result
@@ -87,11 +87,6 @@ def test_the_script_of_an_interpreter(arguments: list[str], script: str | None) 
 
 def job(workers: int, files: Sequence[str]) -> Job:
     return Job(("true",), "/python", "/cache", "/", {}, workers=workers, configs=files)
-
-
-def test_too_many_ranks_for_a_switch() -> None:
-    with pytest.raises(OptionsError, match="--workers 33: the switch has room for 32; take fewer"):
-        setup._has_lab(dataclasses.replace(job(33, ()), lab=True), setup.Access(""), "stock", "")
 
 
 def test_the_configurations_of_the_ranks(tmp_path: Path) -> None:
