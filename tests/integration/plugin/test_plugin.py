@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 from support.launcher import Launcher
-from support.torch import Plugin, located, results, switchml_patch
+from support.torch import Plugin, located, results
 
 from patchgen.system.ports import free_port
 
@@ -57,27 +55,6 @@ def test_symbols_are_its_own(plugin: Plugin) -> None:
     assert [line.split()[-1] for line in defined.splitlines()] == ["PyInit__C"]
 
 
-def test_another_torch_is_refused(plugin: Plugin, version: Version, tmp_path: Path) -> None:
-    package = tmp_path / "torch"
-    package.mkdir()
-    (package / "__init__.py").write_text(
-        "__version__ = '9.9'\nclass version: git_version, cuda = 'abc', None\n"
-    )
-    (package / "distributed.py").write_text("")
-    done = subprocess.run(
-        [plugin.python, "-c", "import torch_switchml"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith(f"ImportError: torch_switchml was built for torch {version}")
-    assert "and this is torch 9.9 (commit abc, CUDA None)" in last
-    assert f"switchml-patch plugin build --torch {plugin.python}" in last
-
-
 def test_report_without_a_group_and_of_what_is_no_utf8(plugin: Plugin) -> None:
     """The environment and configurations are bytes, and the group's line quotes them."""
     code = (
@@ -90,18 +67,6 @@ def test_report_without_a_group_and_of_what_is_no_utf8(plugin: Plugin) -> None:
     told = subprocess.check_output([plugin.python, "-c", code], text=True)
     assert told.startswith("True True\n")
     assert "SWITCHML_MIN_NUMEL is '\\ufffd', not a number of elements" in told
-
-
-def test_interpreter_without_torch(tmp_path: Path) -> None:
-    empty = tmp_path / "python"
-    empty.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
-    empty.chmod(0o755)
-    done = switchml_patch("plugin", "build", "--torch", empty, "-o", tmp_path)
-    assert done.returncode == 4
-    assert done.stderr.splitlines()[-2:] == [
-        f"error: {empty} cannot import torch: ModuleNotFoundError: No module named 'torch'",
-        "install a torch there, or name another python",
-    ]
 
 
 @pytest.mark.parametrize(
