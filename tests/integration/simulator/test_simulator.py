@@ -377,14 +377,6 @@ def test_the_destructor_stops(driver: Path, tmp_path: Path) -> None:
         assert [group[1].quit(), group[0].quit()] == [0, 0]
 
 
-def test_forked_children_leave_the_parent_alone(driver: Path, tmp_path: Path) -> None:
-    with job(driver, tmp_path, 2) as group:
-        group.start()
-        assert group.ask("fork") == ["exit 7"] * 2
-        group.ask("submit int32 3 1")
-        assert group.ask("wait") == ["FINISHED=2"] * 2
-
-
 def test_a_child_does_not_hide_the_death_of_its_parent(driver: Path, tmp_path: Path) -> None:
     with job(driver, tmp_path, 2) as group:
         group.start()
@@ -543,19 +535,6 @@ def test_install_names_what_is_missing(tmp_path: Path, monkeypatch: pytest.Monke
     assert "conda: cmake" in attempt("/nowhere")
     assert "Debian: g++" in attempt(str(tmp_path))
     assert not (tmp_path / "prefix").exists()
-
-
-def test_install_names_a_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A cmake that looks for libraries in an empty root only.
-    real = shutil.which("cmake")
-    fake = tmp_path / "bin" / "cmake"
-    fake.parent.mkdir()
-    options = "-DBoost_NO_BOOST_CMAKE=ON -DBOOST_ROOT=/nowhere -DBoost_NO_SYSTEM_PATHS=ON"
-    fake.write_text(f'#!/bin/sh\nexec {real} {options} "$@"\n')
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
-    with pytest.raises(ToolError, match=r"Boost\.Program_options .*libboost-program-options-dev"):
-        install(tmp_path / "prefix")
 
 
 def test_headers_need_neither_glog_nor_macros(home: Home, tmp_path: Path) -> None:
