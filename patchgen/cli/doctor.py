@@ -14,7 +14,7 @@ from patchgen.cli.lab_options import CONFIG, lab_options
 from patchgen.cli.params import json_option, simulating_options
 from patchgen.errors import CheckError
 from patchgen.extras.train.ways import AUTO, STOCK, WAYS
-from patchgen.system import interpreter
+from patchgen.system import files, interpreter
 
 if TYPE_CHECKING:
     from patchgen.cli.lab_options import LabRequest
@@ -97,10 +97,11 @@ def doctor(request: _Request) -> None:
         lab=lab.wanted,
         faults=lab.faults,
     )
-    with progress():
-        setup = prepare(job)
-    say_all(setup.notes)
-    report = examining.examine(job, setup, timeout=request.timeout, measures=request.times)
+    with files.scratch("setup") as directory:
+        with progress():
+            setup = prepare(job, directory)
+        say_all(setup.notes)
+        report = examining.examine(job, setup, timeout=request.timeout, measures=request.times)
     if request.as_json:
         print_json(report)
     else:

@@ -108,14 +108,15 @@ def run(asked: _Run) -> None:
     from patchgen.extras.train.start import run_job
 
     job = _read_job(asked)
-    with progress():
-        setup = prepare(job)
-    say_all(setup.notes)
     interrupted = None
-    try:
-        result = run_job(job, setup, _Printer(job.workers, quiet=asked.as_json))
-    except Interrupted as error:
-        result, interrupted = error.result, error
+    with files.scratch("setup") as directory:
+        with progress():
+            setup = prepare(job, directory)
+        say_all(setup.notes)
+        try:
+            result = run_job(job, setup, _Printer(job.workers, quiet=asked.as_json))
+        except Interrupted as error:
+            result, interrupted = error.result, error
     _show_result(result, asked)
     if interrupted is not None:
         raise interrupted

@@ -10,7 +10,7 @@ from patchgen.core.torch import Torch
 from patchgen.extras.train.demo.comparison import Comparison
 from patchgen.extras.train.demo.training import Training
 from patchgen.extras.train.results import RankReport, Result
-from patchgen.extras.train.setup import Access, Setup
+from patchgen.extras.train.setup import Setup
 
 STEPS, EPOCHS = 40, 4
 CALLS, BYTES = 40, 1_000_000
@@ -45,7 +45,7 @@ def training(
         RankReport(rank, len(reports), "gloo", "goes to SwitchML (a=1)", one, final=True)
         for rank, one in enumerate(reports)
     ]
-    made = Setup(TORCH, "plugin", Access("the plugin, built by this command"), **setup)
+    made = Setup(TORCH, "plugin", "the plugin, built by this command", **setup)
     return Training(
         result=Result(made, 0, {}, ranks),
         seconds=1.25,
@@ -67,6 +67,6 @@ def outcome(*, by: float = 1e-6, simulated: bool = True, dtype: int = EPOCHS) ->
             report(dtype=dtype),
             report(dtype=dtype),
             off=1e-7,
-            simulated=simulated,
+            report={"simulator": simulated, "flags": ""},
         ),
     )

@@ -122,6 +122,20 @@ class Installed:
         """Reason why a way has no report; empty where it is not there."""
         return self.problem or self._support[way].problem or self.graft.problem
 
+    def require_report(self, way: str, title: str) -> Report:
+        """Returns the report of a way that has to be there; `title` is how messages name that.
+
+        Raises:
+            ToolError: there is none.
+        """
+        report = self.reports.get(way)
+        if report is not None:
+            return report
+        problem = self.problem_of(way)
+        if problem:
+            raise ToolError(f"{title}: cannot be loaded: {problem}")
+        raise ToolError(f"{title}: is not loaded by {self.interpreter.name}")
+
     def require_gloo(self) -> Torch:
         """Returns the torch.
 

@@ -37,10 +37,7 @@ def examine(job: Job, setup: Setup, *, timeout: float, measures: bool) -> dict[s
         path = os.path.join(directory, "report.json")
         command = [setup.torch.python, "-m", doctor.PACKAGE, "--report", path]
         command += ["--timeout", str(timeout), *([] if measures else ["--no-times"])]
-        search = interpreter.search_path(directory, {**job.environ, **setup.access.environ})
-        access = dataclasses.replace(
-            setup.access, environ={**setup.access.environ, "PYTHONPATH": search}
-        )
+        search = interpreter.search_path(directory, setup.environ)
         said: list[str] = []
 
         def keep(line: Line) -> None:
@@ -49,7 +46,7 @@ def examine(job: Job, setup: Setup, *, timeout: float, measures: bool) -> dict[s
 
         run_job(
             dataclasses.replace(job, command=command),
-            dataclasses.replace(setup, access=access),
+            dataclasses.replace(setup, environ={**setup.environ, "PYTHONPATH": search}),
             keep,
         )
         if not os.path.exists(path):

@@ -69,7 +69,7 @@ def lines(result: Result) -> Iterator[str]:
     setup = result.setup
     if any(-code in exits.CRASHES for code in result.failed.values()):
         yield from filter(None, [exits.cause(setup.torch)])
-    yield f"torch {setup.torch.version}: {setup.access.title}{_switch(setup)}"
+    yield f"torch {setup.torch.version}: {setup.title}{_switch(setup)}"
     counted = [rank for rank in result.ranks if rank.report is not None]
     if counted:
         yield from _table(counted, result)

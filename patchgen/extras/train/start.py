@@ -109,16 +109,15 @@ def _start_again(
 
 def _prepare_ranks(job: Job, setup: Setup, lab: Lab | None, directory: str) -> dict[str, str]:
     """Writes the files of the ranks; returns their environment."""
-    for name in ("site", "access", rank_hook.REPORTS, _LOGS):
+    for name in ("site", rank_hook.REPORTS, _LOGS):
         os.mkdir(os.path.join(directory, name))
     site = os.path.join(directory, "site")
     files.copy(sitecustomize.__file__, os.path.join(site, f"{sitecustomize.NAME}.py"))
     files.copy(rank_hook.__file__, os.path.join(site, f"{sitecustomize.PREFIX}run.py"))
     own = {**_DEFAULTS, **(_ONE_THREAD if job.workers > 1 else {})}
-    if _GOOGLE_LOGS not in job.environ:
+    if _GOOGLE_LOGS not in setup.environ:
         own["GLOG_log_dir"] = os.path.join(directory, _LOGS)
-    access = os.path.join(directory, "access")
-    environ = {**setup.access.extend({**own, **job.environ}, access)}
+    environ = {**own, **setup.environ}
     environ["PYTHONPATH"] = interpreter.search_path(site, environ)
     environ[rank_hook.JOB] = os.path.join(directory, JOB)
     environ["SWITCHML_FOR_GLOO"] = str(int(setup.way == PLUGIN))

@@ -31,7 +31,7 @@ def prepared(torch: Fake, library: Path, **environ: str) -> Setup:
         command=(), python=sys.executable, cache=directory, cwd=directory, environ=given,
         graft=str(library),
     )  # fmt: skip
-    return prepare(job)
+    return prepare(job, os.path.join(directory, "setup"))
 
 
 def imports(torch: Fake) -> list[str]:
@@ -41,7 +41,7 @@ def imports(torch: Fake) -> list[str]:
 def test_torch_is_imported_once(torch: Fake, tmp_path: Path) -> None:
     library = torch.graft(tmp_path / "graft.so")
     setup = prepared(torch, library)
-    assert (setup.way, setup.access.graft) == ("graft", str(library))
+    assert (setup.way, setup.environ["SWITCHML_GRAFT"]) == ("graft", str(library))
     assert setup.torch.root == str(torch.root)
     assert imports(torch) == ["True"]
 

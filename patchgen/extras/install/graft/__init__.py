@@ -12,9 +12,9 @@ from patchgen.core.library import homes
 from patchgen.core.patch import pins
 from patchgen.core.patch.pins import Pin
 from patchgen.core.source.addresses import PYTORCH, SOURCE
-from patchgen.core.torch import IMPORT_LIMIT, Torch
+from patchgen.core.torch import GRAFT, IMPORT_LIMIT, Installed, Torch, probe_torch
 from patchgen.core.verify.start import ALONE, RankJob, start_ranks
-from patchgen.errors import ToolError, file_errors
+from patchgen.errors import ToolError, TreeError, file_errors
 from patchgen.extras.install import provenance
 from patchgen.extras.install.graft import cuda as cudas
 from patchgen.extras.install.graft import identity as identities
@@ -22,7 +22,7 @@ from patchgen.extras.install.graft import project
 from patchgen.extras.install.graft.identity import Identity, misfit, read
 from patchgen.extras.install.graft.installing import install, launching, place, uninstall
 from patchgen.extras.install.graft.sources import GraftOrigin, gather
-from patchgen.extras.install.payload import graft_trial
+from patchgen.extras.install.payload import graft_hook, graft_trial
 from patchgen.options import Options
 from patchgen.system import files, native, outputs, statement
 from patchgen.system.native import Product
@@ -39,6 +39,8 @@ __all__ = [
     "launching",
     "misfit",
     "place",
+    "probe_grafted",
+    "provide",
     "read",
     "uninstall",
 ]
@@ -153,6 +155,51 @@ def _attempt(library: str, torch: Torch, environ: Mapping[str, str]) -> None:
             f"the torch in {torch.root} goes on using its own process group, though the graft is "
             "loaded: its libraries were linked so that nothing can take their place (-Bsymbolic)"
         )
+
+
+def provide(
+    options: Options, torch: Torch, cache: str, environ: Mapping[str, str], directory: str
+) -> tuple[dict[str, str], bool]:
+    """Puts a graft into an environment, as the plugin's `provide` does with a plugin.
+
+    Raises:
+        PatchgenError: of `compile_graft`.
+        FileError: the directory cannot be written.
+    """
+    made = compile_graft(GraftRequest(options, torch, GraftOrigin(cache), environ)).product
+    return launching(made.path, directory, environ), made.new
+
+
+def probe_grafted(
+    library: str, title: str, python: str, environ: Mapping[str, str], directory: str
+) -> tuple[dict[str, str], Installed]:
+    """Puts a graft into an environment, and asks its torch, which is imported once.
+
+    Args:
+        library: the graft.
+        title: its name in messages.
+        python: interpreter of the torch.
+        environ: the environment otherwise.
+        directory: an empty directory that stays as long as the environment is used.
+
+    Returns:
+        The environment, and what the torch answers there.
+
+    Raises:
+        TreeError: the graft cannot be read, or is not for this torch.
+        ToolError: the interpreter has no torch with Gloo, or does not load the graft.
+        FileError: the directory cannot be written.
+    """
+    identity = identities.read(library)
+    loading = launching(library, directory, environ)
+    installed = found = probe_torch(python, loading)
+    if installed.torch is None:  # which need not be the fault of the graft
+        found = probe_torch(python, {**environ, graft_hook.VARIABLE: "0"})
+    unfit = identities.misfit(identity, found.require_gloo().root)
+    if unfit:
+        raise TreeError(f"{title}: {unfit}")
+    installed.require_report(GRAFT, title)
+    return loading, installed
 
 
 def build(request: GraftRequest, output: str) -> Identity:

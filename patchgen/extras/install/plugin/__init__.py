@@ -16,8 +16,8 @@ from patchgen.errors import file_errors
 from patchgen.extras.install import provenance
 from patchgen.extras.install.plugin import project, target, wheel
 from patchgen.options import Options
-from patchgen.system import native, outputs, statement
-from patchgen.system.native import Product
+from patchgen.system import interpreter, native, outputs, statement
+from patchgen.system.native import Product, cmake
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -77,6 +77,32 @@ def compile_package(request: PluginRequest) -> Package:
         wanted.release, local_version(options), wanted.tag, wanted.requirement, wanted.entry_points
     )
     return Package(metadata, contents, product)
+
+
+def provide(
+    options: Options, torch: Torch, cache: str, environ: Mapping[str, str], directory: str
+) -> tuple[dict[str, str], bool]:
+    """Puts the plugin into an environment, compiled unless the cache has it.
+
+    Args:
+        options: flags and homes.
+        torch: the torch that it is for.
+        cache: directory of the cache.
+        environ: the environment otherwise, with the compiler and its flags.
+        directory: an empty directory that stays as long as the environment is used.
+
+    Returns:
+        The environment, and True where the plugin was compiled just now.
+
+    Raises:
+        ToolError: the torch has no headers, or cmake or the compiler failed.
+        FileError: the cache or the directory cannot be written.
+    """
+    package = compile_package(PluginRequest(options, torch, cache, environ))
+    cmake.write_project(package.files, directory)
+    search = interpreter.search_path(directory, environ)
+    # An installed graft, which may be of another library, stays out.
+    return {**environ, "SWITCHML_GRAFT": "0", "PYTHONPATH": search}, package.product.new
 
 
 def build(request: PluginRequest, directory: str) -> str:

@@ -25,6 +25,26 @@ def digest_source() -> str:
     return cache.digest(str(_SOURCE), only=_COMPILED)
 
 
+def find_home(directory: str, environ: Mapping[str, str]) -> str:
+    """Finds the simulator in a cache, or installs it there; returns its home.
+
+    Args:
+        directory: the directory of the cache.
+        environ: environment with the compiler and its flags.
+
+    Raises:
+        ToolError: a program or library is missing, or the build failed.
+        FileError: the cache cannot be written.
+    """
+
+    def make(home: str) -> None:
+        _LOGGER.info("building the simulator")
+        install(Path(home))
+
+    inputs = [cache.digest(str(_SOURCE)), cache.describe_compiler(environ)]
+    return paths.from_native(cache.get_or_make(directory, NAME, inputs, make).path)
+
+
 def install(
     prefix: Path,
     *,

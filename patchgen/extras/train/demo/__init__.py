@@ -53,13 +53,14 @@ def run_demo(request: DemoRequest) -> Comparison:
     """
     with file_errors():
         os.makedirs(request.output, exist_ok=True)
-    with lock.held(paths.from_native(request.output)):
+    with lock.held(paths.from_native(request.output)), files.scratch("demo") as directory:
         with file_errors():
             files.copy(_SOURCE, request.script)
         # What cannot be built is known before anything is trained.
-        setup = prepare(_job(request, AUTO, "switchml"))
+        job = _job(request, AUTO, "switchml")
+        setup = prepare(job, directory)
         outcome = Comparison(
-            stock=_train(request, stock_setup(setup.torch), "gloo", "stock Gloo"),
+            stock=_train(request, stock_setup(job, setup.torch), "gloo", "stock Gloo"),
             switchml=_train(request, setup, "switchml", "SwitchML"),
         )
     if not outcome.calls:

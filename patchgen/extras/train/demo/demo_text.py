@@ -72,7 +72,7 @@ def _paragraphs(outcome: Comparison) -> Iterator[str]:
         "Gloo, a part of PyTorch, sums by sending gradients from rank to rank. SwitchML has every "
         "rank send them once, to the network switch, which adds them up as they pass and sends the "
         "sum back. The script and the PyTorch were the same both times; the second time the sums "
-        f"were handed to SwitchML by {setup.access.title}."
+        f"were handed to SwitchML by {setup.title}."
     )
     simulated = (
         " The switch was a process on this machine: it shows that the sums are right, and nothing "

@@ -20,9 +20,10 @@ from patchgen.extras.train import command
 from patchgen.extras.train import result_text as telling
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.results import RankReport, Result
-from patchgen.extras.train.setup import Access, Setup, describe_switch
+from patchgen.extras.train.setup import Setup, describe_switch, has_lab
 from patchgen.extras.train.start import choose_configs
 
+SIMULATED = {"simulator": True, "flags": ""}
 GROUP = (
     "process group of 2 ranks: allreduce(SUM, AVG) of float32, int32, bfloat16, float16 goes to "
     "SwitchML (a=1)"
@@ -129,7 +130,7 @@ def rank(
 
 
 def result(*ranks: RankReport, way: str = "plugin", **others: Any) -> Result:
-    return Result(Setup(TORCH, way, Access("why")), 0, others.pop("failed", {}), ranks, **others)
+    return Result(Setup(TORCH, way, "why"), 0, others.pop("failed", {}), ranks, **others)
 
 
 def test_what_is_told_of_ranks_that_delegated() -> None:
@@ -183,13 +184,13 @@ def test_a_rank_that_is_alone_delegates_nothing() -> None:
 @pytest.mark.parametrize(
     ("setup", "line"),
     [
-        ({"simulated": True}, "torch 2.9.0: why; the switch is simulated"),
+        ({"report": SIMULATED}, "torch 2.9.0: why; the switch is simulated"),
         ({"switch": "/switch"}, "torch 2.9.0: why; the switch is in software"),
         ({"notes": ["a note"]}, "torch 2.9.0: why"),
     ],
 )
 def test_the_switch_and_no_note_again(setup: dict[str, Any], line: str) -> None:
-    ended = Result(Setup(TORCH, "plugin", Access("why"), **setup), 0, {}, [rank(0, calls=1)])
+    ended = Result(Setup(TORCH, "plugin", "why", **setup), 0, {}, [rank(0, calls=1)])
     lines = [*telling.lines(ended)]
     assert lines[0] == line
     assert "a note" not in lines
@@ -240,7 +241,7 @@ def test_adder_of_a_simulated_switch_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("release", ["1.7.1", "1.13.1"])
 def test_why_a_rank_crashed_at_its_end(code: int, python: str, release: str) -> None:
     torch = dataclasses.replace(TORCH, version=release, python_version=python)
-    lines = [*telling.lines(Result(Setup(torch, "graft", Access("why")), 1, {1: code}, [rank(0)]))]
+    lines = [*telling.lines(Result(Setup(torch, "graft", "why"), 1, {1: code}, [rank(0)]))]
     told = lines[1].startswith(f"the cause: under Python {python} PyTorch ")
     known = (release, python) == ("1.7.1", "3.9.2")
     assert told == (known and code in (-signal.SIGSEGV, -signal.SIGABRT))
