@@ -66,8 +66,7 @@ def build_project(
         write_project(project, directory)
         build = os.path.join(directory, "build")
         _LOGGER.info("configuring")
-        _configure(directory, build, [], what, environ)
-        _compile(build, what, environ, jobs=2)
+        _build(directory, build, [], what, environ, jobs=2)
         yield build
 
 
@@ -92,21 +91,28 @@ def build_source(
             failed.
     """
     _LOGGER.info("configuring %s", what)
-    _configure(source, build, options, what, environ)
-    _compile(build, what, environ, jobs=os.cpu_count() or 1)
+    _build(source, build, options, what, environ, jobs=os.cpu_count() or 1)
 
 
-def _configure(
+def _build(  # noqa: PLR0913  # each is a part of the build
     source: str,
     build: str,
     options: Sequence[str],
     what: str,
     environ: Mapping[str, str] | None,
+    *,
+    jobs: int,
 ) -> None:
+    """Runs cmake. What a compiler that is killed leaves behind goes with the build's directory."""
     if shutil.which("cmake", path=environ.get("PATH") if environ else None) is None:
         raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
+    temporary = os.path.join(build, "tmp")
+    with file_errors():
+        os.makedirs(temporary, exist_ok=True)
+    own = with_temporary(temporary, environ)
+    command = ["cmake", "-S", source, "-B", build, *options]
     try:
-        _run(["cmake", "-S", source, "-B", build, *options], build, environ)
+        run(command, limit=_LIMIT, env=own, supervised=True)
     except ToolError as error:
         if _NO_COMPILER in str(error):
             raise ToolError(
@@ -123,16 +129,6 @@ def _configure(
         except FileNotFoundError:
             raise error from None
         raise ToolError(f"{what} needs {missing}, which is not installed") from error
-
-
-def _compile(build: str, what: str, environ: Mapping[str, str] | None, *, jobs: int) -> None:
     _LOGGER.info("compiling %s", what)
-    _run(["cmake", "--build", build, "--parallel", str(jobs)], build, environ)
-
-
-def _run(command: Sequence[str], build: str, environ: Mapping[str, str] | None) -> None:
-    """Runs cmake. What a compiler that is killed leaves behind goes with the build's directory."""
-    temporary = os.path.join(build, "tmp")
-    with file_errors():
-        os.makedirs(temporary, exist_ok=True)
-    run(command, limit=_LIMIT, env=with_temporary(temporary, environ), supervised=True)
+    command = ["cmake", "--build", build, "--parallel", str(jobs)]
+    run(command, limit=_LIMIT, env=own, supervised=True)
