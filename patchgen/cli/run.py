@@ -138,8 +138,8 @@ def _read_job(asked: _Run) -> Job:
     several = len(configs) if len(configs) > 1 else DEFAULT_WORKERS
     workers = 0 if asked.once else asked.workers or several
     cwd = os.getcwd()
-    argv, python = command.resolve_command(asked.command, asked.torch, cwd, os.environ)
     notes = [] if asked.once else [*command.warn_of_launcher(os.environ, workers)]
+    argv, python = command.resolve_command(asked.command, asked.torch, cwd, os.environ)
     return Job(
         command=argv,
         python=python,

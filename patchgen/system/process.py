@@ -21,10 +21,16 @@ from typing import TYPE_CHECKING
 from patchgen.errors import ToolError
 from patchgen.system import signals
 from patchgen.system.payload.supervisor import HANDED
-from patchgen.system.pipes import Lines, Pipes, Tail
-from patchgen.system.program import CompletedRun, Program, RunningProgram, start, without_git
+from patchgen.system.pipes import Lines, Pipes, Tail, Take
+from patchgen.system.program import (
+    CompletedRun,
+    Program,
+    RunningProgram,
+    attend,
+    start,
+    without_git,
+)
 
-Take = Callable[[bytes], object]
 if TYPE_CHECKING:
     from threading import Event
 
@@ -38,7 +44,6 @@ KEPT = 1 << 20
 """Bytes that are kept of what a program writes that is not trusted, from its end."""
 
 _TAIL = 20  # lines of a failed program's stderr that are shown
-_POLL = 0.2  # seconds
 _SHORT = 0.05  # seconds, where it counts which of several programs ended first
 
 
@@ -94,11 +99,8 @@ def capture(program: Program, *, limit: float | None, stop: Event | None = None)
         NoAnswer: it was ended, because of its limit or because it was told to stop.
     """
     out, err = Tail(), Tail()
-    overdue = _overdue(program, limit, stop)
-    with closing(Pipes()) as pipes, start(program) as running:
-        _connect(pipes, running, out, err)
-        _attend([running], pipes, overdue, program.grace)
-    return CompletedRun(running.returned, bytes(out), bytes(err))
+    code = _follow(program, out, err, limit, stop)
+    return CompletedRun(code, bytes(out), bytes(err))
 
 
 def stream(
@@ -107,7 +109,6 @@ def stream(
     *,
     limit: float | None,
     stop: Event | None = None,
-    merged: bool = False,
 ) -> int:
     """Runs a program to its end and gives out each line as it is written; returns the return code.
 
@@ -116,20 +117,30 @@ def stream(
         output: gets OUT or ERR, and a line of it with its end.
         limit: seconds; after that it is ended, with all that it has started.
         stop: ends it likewise once it is set.
-        merged: all comes as OUT, in the order in which it was written.
 
     Raises:
         ToolError: it cannot be started.
         NoAnswer: it was ended, because of its limit or because it was told to stop.
     """
+    out, err = (Lines(functools.partial(output, name)) for name in (OUT, ERR))
+    return _follow(program, out, err, limit, stop)
 
-    def lines(name: str) -> Lines:
-        return Lines(functools.partial(output, name))
 
-    overdue = _overdue(program, limit, stop)
-    with closing(Pipes()) as pipes, start(program, merged=merged) as running:
-        _connect(pipes, running, lines(OUT), lines(ERR))
-        _attend([running], pipes, overdue, program.grace)
+def _follow(program: Program, out: Take, err: Take, limit: float | None, stop: Event | None) -> int:
+    """Runs a program to its end, and hands on what it writes; returns the return code."""
+    deadline = math.inf if limit is None else time.monotonic() + limit
+
+    def check() -> None:
+        if stop is not None and stop.is_set():
+            raise NoAnswer(f"{program.line}: stopped", reason="stopped")
+        if time.monotonic() >= deadline:
+            why = f"no answer in {limit:g} s"
+            raise NoAnswer(f"{program.line}: {why}", reason=why)
+
+    check()  # it need not begin
+    with closing(Pipes()) as pipes, start(program) as running:
+        running.connect(pipes, out, err)
+        attend([running], pipes, check, program.grace)
     return running.returned
 
 
@@ -175,9 +186,9 @@ def side_by_side(
             out, err = kept[number] if output is None else (
                 Lines(functools.partial(output, number, name)) for name in (OUT, ERR)
             )  # fmt: skip
-            _connect(pipes, started[-1], out, err)
+            started[-1].connect(pipes, out, err)
         ending = _Ending(started, limit, patience, stop)
-        _attend(started, pipes, ending, ending.grace, _SHORT)
+        attend(started, pipes, ending, ending.grace, _SHORT)
     return [
         CompletedRun(running.returned, bytes(out), bytes(err), how, when or math.inf)
         for running, (out, err), how, when in zip(started, kept, ending.told, ending.seen)
@@ -230,81 +241,3 @@ class _Ending:
         self.told[number] = self.told[number] or self._why
         if now >= self._deadline + self.grace:
             running.kill()
-
-
-def _connect(
-    pipes: Pipes,
-    running: RunningProgram,
-    out: Callable[[bytes], None],
-    err: Callable[[bytes], None],
-) -> None:
-    if running.stdin is not None:
-        pipes.write(running.stdin, running.program.stdin)
-    if running.stdout is not None:
-        pipes.read(running.stdout.fileno(), out)
-    if running.stderr is not None:
-        pipes.read(running.stderr.fileno(), err)
-
-
-def _overdue(program: Program, limit: float | None, stop: Event | None) -> Callable[[], None]:
-    """Function that raises once a program has to end; raises itself where it is not to begin."""
-    deadline = math.inf if limit is None else time.monotonic() + limit
-
-    def overdue() -> None:
-        if stop is not None and stop.is_set():
-            raise NoAnswer(f"{program.line}: stopped", reason="stopped")
-        if time.monotonic() >= deadline:
-            why = f"no answer in {limit:g} s"
-            raise NoAnswer(f"{program.line}: {why}", reason=why)
-
-    overdue()
-    return overdue
-
-
-def _attend(
-    started: Sequence[RunningProgram],
-    pipes: Pipes,
-    overdue: Callable[[], None],
-    grace: float,
-    poll: float = _POLL,
-) -> None:
-    """Serves the pipes until they have ended, and so have the programs."""
-    try:
-        _serve(started, pipes, overdue, poll)
-    except BaseException as error:
-        if grace:
-            number = signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM
-            with contextlib.suppress(OSError):  # the output may be what is broken
-                for running in started:
-                    running.tell(number)
-                _serve(started, pipes, _late(started, grace), poll)
-        raise
-
-
-def _serve(
-    started: Sequence[RunningProgram], pipes: Pipes, overdue: Callable[[], None], poll: float
-) -> None:
-    while pipes.open or any(running.code is None for running in started):
-        overdue()
-        if pipes.open:
-            pipes.turn(poll)
-        else:
-            for running in started:
-                running.wait(poll / len(started))
-
-
-def _late(started: Sequence[RunningProgram], grace: float) -> Callable[[], None]:
-    """Function that raises once the grace period of programs that were told to end is over.
-
-    Programs that these have started, and that may have their pipes, have no time of their own.
-    """
-    deadline = time.monotonic() + grace
-
-    def late() -> None:
-        nonlocal deadline
-        if all(running.code is not None for running in started):
-            deadline = min(deadline, time.monotonic() + _POLL)
-        if time.monotonic() >= deadline:
-            raise TimeoutError
-
-    return late

@@ -9,13 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, final
 
 from patchgen.errors import ToolError
 from patchgen.system.payload import supervisor
+from patchgen.system.pipes import Pipes, Take
 
+_POLL = 0.2  # seconds
 _SUPERVISOR = os.path.abspath(supervisor.__file__)
 
 
@@ -42,6 +44,8 @@ class Program:
     """Descriptors that it inherits; where it is supervised, only its supervisor does."""
     reads: int | None = None
     """Descriptor that it reads instead of `stdin`."""
+    merged: bool = False
+    """True: its stderr goes where its stdout goes."""
     for_git: bool = False
     """True: `env` was made for git, which else gets no GIT_* of it."""
 
@@ -127,6 +131,15 @@ class RunningProgram:
         """Return code, after the end."""
         return self._running.wait()
 
+    def connect(self, pipes: Pipes, out: Take, err: Take) -> None:
+        """Has pipes served that hand on what it writes."""
+        if self.stdin is not None:
+            pipes.write(self.stdin, self.program.stdin)
+        if self.stdout is not None:
+            pipes.read(self.stdout.fileno(), out)
+        if self.stderr is not None:
+            pipes.read(self.stderr.fileno(), err)
+
     def wait(self, limit: float) -> None:
         """Waits for its end, but at most `limit` seconds."""
         deadline, delay = time.monotonic() + limit, 0.001
@@ -163,14 +176,10 @@ class RunningProgram:
 
 
 @contextlib.contextmanager
-def start(program: Program, *, merged: bool = False) -> Iterator[RunningProgram]:
+def start(program: Program) -> Iterator[RunningProgram]:
     """The only place that starts a program. It has ended when the block has.
 
     Where the block raises, all of it is killed before; else the block has seen its end.
-
-    Args:
-        program: to be started.
-        merged: its stderr goes where its stdout goes.
 
     Raises:
         ToolError: it cannot be started.
@@ -190,7 +199,7 @@ def start(program: Program, *, merged: bool = False) -> Iterator[RunningProgram]
                 command, cwd=program.cwd, env=_environ(program), pass_fds=passed,
                 stdin=stdin if program.reads is None else program.reads,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+                stderr=subprocess.STDOUT if program.merged else subprocess.PIPE,
                 bufsize=0, start_new_session=not program.supervised,
             )  # fmt: skip
         except OSError as error:
@@ -202,6 +211,58 @@ def start(program: Program, *, merged: bool = False) -> Iterator[RunningProgram]
             if number:
                 raise _explain_failure(program, OSError(number, os.strerror(number)))
         yield session
+
+
+def attend(
+    started: Sequence[RunningProgram],
+    pipes: Pipes,
+    overdue: Callable[[], None],
+    grace: float,
+    poll: float = _POLL,
+) -> None:
+    """Serves the pipes until they have ended, and so have the programs.
+
+    Where `overdue`, which is called again and again, raises, they are told to end within `grace`.
+    """
+    try:
+        _serve(started, pipes, overdue, poll)
+    except BaseException as error:
+        if grace:
+            number = signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM
+            with contextlib.suppress(OSError):  # the output may be what is broken
+                for running in started:
+                    running.tell(number)
+                _serve(started, pipes, _late(started, grace), poll)
+        raise
+
+
+def _serve(
+    started: Sequence[RunningProgram], pipes: Pipes, overdue: Callable[[], None], poll: float
+) -> None:
+    while pipes.open or any(running.code is None for running in started):
+        overdue()
+        if pipes.open:
+            pipes.turn(poll)
+        else:
+            for running in started:
+                running.wait(poll / len(started))
+
+
+def _late(started: Sequence[RunningProgram], grace: float) -> Callable[[], None]:
+    """Function that raises once the grace period of programs that were told to end is over.
+
+    Programs that these have started, and that may have their pipes, have no time of their own.
+    """
+    deadline = time.monotonic() + grace
+
+    def late() -> None:
+        nonlocal deadline
+        if all(running.code is not None for running in started):
+            deadline = min(deadline, time.monotonic() + _POLL)
+        if time.monotonic() >= deadline:
+            raise TimeoutError
+
+    return late
 
 
 def _pipe(stack: contextlib.ExitStack) -> tuple[BinaryIO, BinaryIO]:

@@ -85,8 +85,10 @@ def run_setup(session: Session, source: Source, env: Environment, arguments: Seq
                 log_count(_LOGGER, int(count[1]), int(count[2]))
 
         run = command if online else place.offline(command)
-        program = Program(run, place.path(request.source), environ, passed=passed, supervised=True)
-        code = process.stream(program, write_line, limit=None, merged=True)
+        program = Program(
+            run, place.path(request.source), environ, passed=passed, supervised=True, merged=True
+        )  # fmt: skip
+        code = process.stream(program, write_line, limit=None)
     if code != 0:
         raise _describe_failure(_Attempt(stage, path, begun, place, online), code)
     return HOST if online else LOOPBACK

@@ -350,8 +350,8 @@ def test_both_streams_as_one_keep_their_order() -> None:
         "sys.exit(4)"
     )
     lines: list[tuple[str, bytes]] = []
-    program = python(code, supervised=True)
-    assert stream(program, lambda *line: lines.append(line), limit=LIMIT, merged=True) == 4
+    program = python(code, supervised=True, merged=True)
+    assert stream(program, lambda *line: lines.append(line), limit=LIMIT) == 4
     assert lines == [(OUT, b"%d\n" % i) for i in range(50)]
 
 
