@@ -96,9 +96,9 @@ def prepare(job: Job, directory: str) -> Setup:
                 notes.append(f"{title} has its own client library: the variables have no effect")
         report = installed.require_report(way.name, title)
         setup = Setup(torch, way.name, title, environ, report)
-    if setup.simulated:
-        notes.append(describe_switch(job))
     if not has_lab(job, setup):
+        if setup.simulated:
+            notes.append(describe_switch(job))
         return replace(setup, notes=notes)
     return replace(setup, switch=switch.build(job.cache, job.environ), notes=[*notes, _LAB])
 

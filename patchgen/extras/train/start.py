@@ -118,20 +118,19 @@ def _prepare_ranks(job: Job, setup: Setup, lab: Lab | None, directory: str) -> d
     if _GOOGLE_LOGS not in setup.environ:
         own["GLOG_log_dir"] = os.path.join(directory, _LOGS)
     environ = {**own, **setup.environ}
+    by_rank = {**(lab.variables if lab is not None else {})}
+    configs = choose_configs(job, setup, lab, directory)
+    if configs:
+        environ.pop(rank_hook.CONFIG, None)
+    if len(configs) == 1:
+        environ[rank_hook.CONFIG] = configs[0]
+    elif configs:
+        by_rank[rank_hook.CONFIG] = configs
     environ["PYTHONPATH"] = interpreter.search_path(site, environ)
     environ[rank_hook.JOB] = os.path.join(directory, JOB)
     environ["SWITCHML_FOR_GLOO"] = str(int(setup.way == PLUGIN))
     if job.require:
         environ["SWITCHML_REQUIRE"] = "1"
-    by_rank = {**(lab.variables if lab is not None else {})}
-    if lab is not None or setup.way != STOCK:
-        configs = choose_configs(job, lab, directory, simulated=setup.simulated)
-        if configs:
-            environ.pop(rank_hook.CONFIG, None)
-        if len(configs) == 1:
-            environ[rank_hook.CONFIG] = configs[0]
-        elif configs:
-            by_rank[rank_hook.CONFIG] = configs
     data: dict[str, Any] = {
         "directory": directory,
         "root": os.path.realpath(setup.torch.root),
@@ -142,23 +141,25 @@ def _prepare_ranks(job: Job, setup: Setup, lab: Lab | None, directory: str) -> d
     return environ
 
 
-def choose_configs(job: Job, lab: Lab | None, directory: str, *, simulated: bool) -> list[str]:
+def choose_configs(job: Job, setup: Setup, lab: Lab | None, directory: str) -> list[str]:
     """Chooses the configurations of ranks: one for each, one for all, or none.
 
     Args:
         job: job of the ranks.
+        setup: its setup.
         lab: software switch that they are around; None: there is none.
         directory: where one that has to be made is written.
-        simulated: the switch is the simulator.
 
     Raises:
         OptionsError: a configuration cannot be read.
     """
     if lab is not None:
         text = lab.config
+    elif setup.way == STOCK:
+        return []
     elif len(job.configs) == 1 and job.workers != 1:
         text = config.without_numbers(config.load(job.configs[0]))
-    elif job.configs or not simulated:
+    elif job.configs or not setup.simulated:
         return [*job.configs]
     else:
         text = config.compose_simulated(controller_port=free_port())

@@ -97,7 +97,8 @@ def test_the_configurations_of_the_ranks(tmp_path: Path) -> None:
             file.write("[general]\nrank = 0\n")
 
     def choose(workers: int, files: Sequence[str], *, simulated: bool = False) -> list[str]:
-        return choose_configs(job(workers, files), None, str(tmp_path), simulated=simulated)
+        made = Setup(TORCH, "plugin", "why", report={**SIMULATED, "simulator": simulated})
+        return choose_configs(job(workers, files), made, None, str(tmp_path))
 
     assert choose(2, files) == files
     assert choose(1, files[:1]) == files[:1]
