@@ -87,8 +87,10 @@ def serve(request: _Serve) -> None:
     --aggregator` writes such files. What was counted is told at the end, and the exit code is 0.
     """
     from patchgen.extras.lab.simulator import aggregator
+    from patchgen.system import native
 
     with progress():
-        program = aggregator.build(params.cache(request.cache), os.environ)
+        cache = params.cache(request.cache)
+        program = native.get_or_build(aggregator.PROJECT, cache, os.environ).path
     command = [program, f"--listen={request.listen}", f"--workers={request.workers}"]
     run(command, request.target, aggregator.lines, "the aggregator")

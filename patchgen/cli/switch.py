@@ -68,11 +68,11 @@ def switch(request: _Request) -> None:
     It does what a Tofino does with SwitchML's program, for workers on this machine. What it has
     counted is told at the end, and the exit code is 0.
     """
-    from patchgen.extras.lab import switch as builder  # no other command needs it
-    from patchgen.extras.lab.switch import counters
+    from patchgen.extras.lab.switch import PROJECT, counters  # no other command needs them
+    from patchgen.system import native
 
     with progress():
-        program = builder.build(params.cache(request.cache), os.environ)
+        program = native.get_or_build(PROJECT, params.cache(request.cache), os.environ).path
     options = {"wait": request.wait, **request.faults}
     command = [program, f"--listen={request.listen}", *(f"--port={port}" for port in request.ports)]
     command += [f"--{name}={value!r}" for name, value in options.items() if value is not None]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.extras.lab.simulator import aggregator
+from patchgen.system import native
 from support.shared import once
 from support.waiting import ENOUGH
 
@@ -22,7 +23,11 @@ from support.waiting import ENOUGH
 @pytest.fixture(scope="session")
 def summing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache that has the command's program."""
-    return once(tmp_path_factory, "summing", lambda place: aggregator.build(str(place), os.environ))
+    return once(
+        tmp_path_factory,
+        "summing",
+        lambda place: native.get_or_build(aggregator.PROJECT, str(place), os.environ),
+    )
 
 
 def behind(port: int) -> dict[str, object]:

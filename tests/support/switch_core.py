@@ -6,10 +6,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchgen.extras.lab.switch import SOURCE
+from patchgen.extras.lab.switch import PROJECT
 
 FILTER = Path(__file__).parents[1] / "cpp" / "switch_core.cc"
-SOURCES = Path(SOURCE, "src")
+SOURCES = Path(PROJECT.source, "src")
 FILES = ("core.cc", "frame.cc", "sum.cc")
 STRICT = ("-std=c++17", "-g", "-Wall", "-Wextra", "-Werror")
 SANITIZED = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")

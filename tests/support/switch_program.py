@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from patchgen.extras.lab import switch
+from patchgen.system import native
 from patchgen.system.native import cmake
 from support.shared import once
 from support.switch_clients import Controller, MemifClient
@@ -29,15 +30,19 @@ def program(factory: pytest.TempPathFactory) -> str:
 
     def make(directory: Path) -> None:
         build = str(directory / "build")
-        cmake.build_source(switch.SOURCE, build, [SANITIZED], "the switch")
-        (directory / "program").symlink_to(directory / "build" / switch.PROGRAM)
+        cmake.build_source(switch.PROJECT.source, build, [SANITIZED], "the switch")
+        (directory / "program").symlink_to(directory / "build" / switch.PROJECT.product)
 
     return str(once(factory, "switch", make) / "program")
 
 
 def cache(factory: pytest.TempPathFactory) -> Path:
     """A cache that has the switch, as the command compiles it."""
-    return once(factory, "switch-cache", lambda place: switch.build(str(place), os.environ))
+    return once(
+        factory,
+        "switch-cache",
+        lambda place: native.get_or_build(switch.PROJECT, str(place), os.environ),
+    )
 
 
 class Switch:

@@ -16,7 +16,7 @@ from patchgen.extras.lab.lab import MOST, NO_DPDK
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.ways import STOCK, choose_way
 from patchgen.options import Options
-from patchgen.system import paths
+from patchgen.system import native, paths
 
 _LOGGER = logging.getLogger(__name__)
 _NO_GRAFT = {"SWITCHML_GRAFT": "0"}
@@ -100,7 +100,8 @@ def prepare(job: Job, directory: str) -> Setup:
         if setup.simulated:
             notes.append(describe_switch(job))
         return replace(setup, notes=notes)
-    return replace(setup, switch=switch.build(job.cache, job.environ), notes=[*notes, _LAB])
+    program = native.get_or_build(switch.PROJECT, job.cache, job.environ).path
+    return replace(setup, switch=program, notes=[*notes, _LAB])
 
 
 def stock_setup(job: Job, torch: Torch) -> Setup:

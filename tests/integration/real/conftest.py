@@ -15,6 +15,7 @@ from support.sml_controller import make_controller
 from support.torch import Plugin, built_plugin, checked, torch
 
 from patchgen.extras.lab import switch as switches
+from patchgen.system import native
 
 # Without them it compiles nowhere, or does not start with a port in software.
 NEEDED = ("dpdk-names", "first-timeout", "flow-rules", "glog", "start-waits", "refused", "stop")
@@ -28,7 +29,8 @@ def checkout() -> Path:
 @pytest.fixture(scope="session")
 def switch(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> str:
     assert checkout.is_dir()
-    return switches.build(str(switch_program.cache(tmp_path_factory)), os.environ)
+    cache = str(switch_program.cache(tmp_path_factory))
+    return native.get_or_build(switches.PROJECT, cache, os.environ).path
 
 
 def library(

@@ -11,6 +11,7 @@ from support.serving import Served, serving
 from support.shared import once
 
 from patchgen.extras.lab.simulator import aggregator
+from patchgen.system import native
 
 SANITIZED = "-O0 -g1 -Werror -fsanitize=address,undefined -fno-sanitize-recover=all"
 
@@ -21,7 +22,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("CXXFLAGS", SANITIZED)
     monkeypatch.setenv("CMAKE_BUILD_TYPE", "None")  # of a release, -O3 would come after ours
     return once(
-        tmp_path_factory, "aggregator", lambda place: aggregator.build(str(place), os.environ)
+        tmp_path_factory,
+        "aggregator",
+        lambda place: native.get_or_build(aggregator.PROJECT, str(place), os.environ),
     )
 
 

@@ -8,33 +8,15 @@ from typing import Any
 
 from patchgen.system import native, tables
 
-PROGRAM = "switchml-aggregator"
+PROJECT = native.Project(
+    "aggregator", "the aggregator", "switchml-aggregator",
+    source=os.path.dirname(os.path.abspath(__file__)), suffixes=(".cc", ".h", ".txt"),
+    options=("-DAGGREGATOR=ON",),
+)  # fmt: skip
+"""Project of the program, which takes --listen, --workers and --json as `simulator serve` does, and
+writes `{"listening": "HOST:PORT"}` to stdout once it is ready."""
 
-_SOURCE = os.path.dirname(os.path.abspath(__file__))
-_SOURCES = (".cc", ".h", ".txt")
 _WORKER = {"rank": "rank", "joined": "joined", "received": "bytes in", "sent": "bytes out"}
-
-
-def build(cache: str, environ: Mapping[str, str]) -> str:
-    """Compiles the program, unless the cache has it.
-
-    Args:
-        cache: the directory of all that is kept.
-        environ: names the compiler and its flags.
-
-    Returns:
-        The path of the program in the cache. It takes --listen, --workers and --json as
-        `simulator serve` does, and writes `{"listening": "HOST:PORT"}` to stdout once it is ready.
-
-    Raises:
-        ToolError: a program is missing, or the build failed.
-        FileError: the cache cannot be written.
-    """
-    project = native.Project(
-        "aggregator", "the aggregator", PROGRAM, source=_SOURCE, suffixes=_SOURCES,
-        options=("-DAGGREGATOR=ON",),
-    )  # fmt: skip
-    return native.get_or_build(project, cache, environ).path
 
 
 def lines(counters: Mapping[str, Any]) -> Iterator[str]:
