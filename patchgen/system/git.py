@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from patchgen.errors import FileError, ToolError
 from patchgen.system import files, objects, paths
-from patchgen.system.process import LIMIT, NoAnswer, Program, capture, without_git
+from patchgen.system.process import LIMIT, NoAnswer, Program, capture
+from patchgen.system.program import without_git
 
 MODULES = ".gitmodules"
 """The file of a commit that names its submodules."""

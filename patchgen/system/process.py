@@ -22,20 +22,13 @@ from patchgen.errors import ToolError
 from patchgen.system import signals
 from patchgen.system.payload.supervisor import HANDED
 from patchgen.system.pipes import Lines, Pipes, Tail, Take
-from patchgen.system.program import (
-    CompletedRun,
-    Program,
-    RunningProgram,
-    attend,
-    start,
-    without_git,
-)
+from patchgen.system.program import CompletedRun, Program, RunningProgram, attend, start
 
 if TYPE_CHECKING:
     from threading import Event
 
 __all__ = ["ERR", "KEPT", "LIMIT", "OUT", "CompletedRun", "NoAnswer", "Program", "capture",
-           "run", "shell_code", "side_by_side", "stream", "without_git"]  # fmt: skip
+           "run", "shell_code", "side_by_side", "stream"]  # fmt: skip
 
 LIMIT = 60.0
 """Seconds for a program that is only asked something: many times what any takes."""

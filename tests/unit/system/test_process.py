@@ -30,8 +30,8 @@ from patchgen.system.process import (  # fmt: skip
     run,
     side_by_side,
     stream,
-    without_git,
 )
+from patchgen.system.program import without_git
 
 REVERSED = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read()[::-1])"
 WAIT = "import time; time.sleep(600)"
