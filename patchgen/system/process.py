@@ -163,7 +163,8 @@ def side_by_side(
         ToolError: one cannot be started.
     """
     kept = [(Tail(KEPT), Tail(KEPT)) for _ in programs]
-    started: list[RunningProgram] = []
+    ending = _Ending(programs, limit, patience, stop)
+    started = ending.started
 
     def tell(number: int) -> None:
         for running in started:
@@ -180,7 +181,6 @@ def side_by_side(
                 Lines(functools.partial(output, number, name)) for name in (OUT, ERR)
             )  # fmt: skip
             started[-1].connect(pipes, out, err)
-        ending = _Ending(started, limit, patience, stop)
         attend(started, pipes, ending, ending.grace, _SHORT)
     return [
         CompletedRun(running.returned, bytes(out), bytes(err), how, when or math.inf)
@@ -193,17 +193,19 @@ class _Ending:
 
     def __init__(
         self,
-        started: Sequence[RunningProgram],
+        programs: Sequence[Program],
         limit: float | None,
         patience: float,
         stop: Event | None,
     ) -> None:
-        self.grace = max(running.program.grace for running in started)
-        self.seen = [0.0] * len(started)
+        self.started: list[RunningProgram] = []
+        """Programs that are started, in their order."""
+        self.grace = max(program.grace for program in programs)
+        self.seen = [0.0] * len(programs)
         """Time at which each was seen to have ended."""
-        self.told = [""] * len(started)
+        self.told = [""] * len(programs)
         """Reason why each was told to end; empty where it was not."""
-        self._started, self._patience, self._stop = started, patience, stop
+        self._patience, self._stop = patience, stop
         self._deadline, self._why = math.inf, "stopped"
         if limit is not None:
             self._deadline = time.monotonic() + limit
@@ -212,7 +214,7 @@ class _Ending:
     def __call__(self) -> None:
         """Looks at the programs, and ends those whose time is over."""
         now = time.monotonic()
-        for number, running in enumerate(self._started):
+        for number, running in enumerate(self.started):
             if not self.seen[number] and running.code is not None:
                 self.seen[number] = now
                 if running.code:
@@ -220,7 +222,7 @@ class _Ending:
         if self._stop is not None and self._stop.is_set():
             self._shorten(now, "stopped")
         if now >= self._deadline:
-            for number, running in enumerate(self._started):
+            for number, running in enumerate(self.started):
                 if not self.seen[number]:
                     self._end(number, running, now)
 
