@@ -21,7 +21,6 @@ from patchgen.system import files
 if TYPE_CHECKING:
     from patchgen.cli.lab_options import LabRequest
     from patchgen.cli.params import Variables
-    from patchgen.extras.train.job import Job
     from patchgen.extras.train.results import Result
     from patchgen.extras.train.start import Line
 
@@ -103,34 +102,11 @@ def run(asked: _Run) -> None:
     Without SWITCHML_HOME the switch is simulated. With a client library that has DPDK, its packets
     go through a switch in software.
     """
-    from patchgen.extras.train.results import Interrupted  # no other command needs them
+    from patchgen.extras.train import command  # no other command needs them
+    from patchgen.extras.train.job import DEFAULT_WORKERS, Job
+    from patchgen.extras.train.results import Interrupted
     from patchgen.extras.train.setup import prepare
     from patchgen.extras.train.start import run_job
-
-    job = _read_job(asked)
-    interrupted = None
-    with files.scratch("setup") as directory:
-        with progress():
-            setup = prepare(job, directory)
-        say_all(setup.notes)
-        try:
-            result = run_job(job, setup, _Printer(job.workers, quiet=asked.as_json))
-        except Interrupted as error:
-            result, interrupted = error.result, error
-    _show_result(result, asked)
-    if interrupted is not None:
-        raise interrupted
-    end(result.code)
-
-
-def _read_job(asked: _Run) -> Job:
-    """Resolves names and paths of the command line, and the environment.
-
-    Raises:
-        OptionsError: one is refused.
-    """
-    from patchgen.extras.train import command
-    from patchgen.extras.train.job import DEFAULT_WORKERS, Job
 
     if asked.once and asked.workers:
         raise OptionsError("--once: the command starts its ranks itself; drop --workers")
@@ -138,9 +114,8 @@ def _read_job(asked: _Run) -> Job:
     several = len(configs) if len(configs) > 1 else DEFAULT_WORKERS
     workers = 0 if asked.once else asked.workers or several
     cwd = os.getcwd()
-    notes = [] if asked.once else [*command.warn_of_launcher(os.environ, workers)]
     argv, python = command.resolve_command(asked.command, asked.torch, cwd, os.environ)
-    return Job(
+    job = Job(
         command=argv,
         python=python,
         cache=params.cache(asked.cache),
@@ -156,8 +131,21 @@ def _read_job(asked: _Run) -> Job:
         lab=asked.lab.wanted,
         faults=asked.lab.faults,
         stdin=None if sys.stdin is None else 0,
-        notes=notes,
+        notes=[] if asked.once else [*command.warn_of_launcher(os.environ, workers)],
     )
+    interrupted = None
+    with files.scratch("setup") as directory:
+        with progress():
+            setup = prepare(job, directory)
+        say_all(setup.notes)
+        try:
+            result = run_job(job, setup, _Printer(job.workers, quiet=asked.as_json))
+        except Interrupted as error:
+            result, interrupted = error.result, error
+    _show_result(result, asked)
+    if interrupted is not None:
+        raise interrupted
+    end(result.code)
 
 
 def _show_result(result: Result, asked: _Run) -> None:
