@@ -132,7 +132,7 @@ class RunningProgram:
         return self._running.wait()
 
     def connect(self, pipes: Pipes, out: Take, err: Take) -> None:
-        """Has pipes served that hand on what it writes."""
+        """Connects its pipes, and hands on what is read from them."""
         if self.stdin is not None:
             pipes.write(self.stdin, self.program.stdin)
         if self.stdout is not None:

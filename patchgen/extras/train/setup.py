@@ -42,7 +42,7 @@ class Setup:
     way: str
     """Name of the way: of `ways.WAYS`, but not auto."""
     title: str
-    """How SwitchML comes into the torch, in a few words."""
+    """Origin of SwitchML in the torch, in a few words."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """Environment with which an interpreter has that torch, and SwitchML in it."""
     report: Report = field(default_factory=lambda: {"simulator": False, "flags": ""})
