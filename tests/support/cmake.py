@@ -197,9 +197,11 @@ def project(root: Path, pin: Pin, options: Options, *, whole: bool = False) -> P
     for name, new in render.new_files(options, pin).items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(new)
-    if not whole:
-        for name in render.DELEGATE:
-            (root / pin.source_dir / name).write_text(SMALL.read_text() if name == OURS else "")
+    # As one, it compiles in a third of the time; in tests of a whole build, each file does by itself.
+    sources = [root / pin.source_dir / name for name in render.DELEGATE]
+    text = "".join(path.read_text() for path in sources) if whole else SMALL.read_text()
+    for path in sources:
+        path.write_text(text if path.name == OURS else "")
     return Project(root, pin)
 
 

@@ -57,7 +57,9 @@ SOURCES = (
 )
 """The files beside the process group, which the plugin compiles as well."""
 DELEGATE = tuple(name for name in SOURCES if name.endswith(".cpp"))
-"""Sources among them, each compiled by itself."""
+"""Sources among them, each compiled by itself in a PyTorch."""
+UNIT = "unit.cmake"
+"""Compiles them as one, for projects that have the patch's CMake."""
 
 _FLAGS = "switchml.cmake"
 _PYTHON = "torch/distributed/switchml.py"

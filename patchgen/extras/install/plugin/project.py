@@ -104,6 +104,7 @@ def sources(options: Options, target: PluginTarget) -> dict[str, bytes]:
         "Methods.inc": "\n".join(map(virtuals.hand_on, handed)),
         "torch.cmake": "".join(_set_variables(options, target)),
         cmake.REPRODUCIBLE: cmake.read_module(cmake.REPRODUCIBLE),
+        render.UNIT: render.text(render.UNIT),
     }
     return {name: paths.encode(text) for name, text in texts.items()}
 
