@@ -91,12 +91,12 @@ def _home(
 
 def plain_prefix(factory: pytest.TempPathFactory) -> Path:
     """An installed simulator without its driver; who installs another one has it in ccache."""
-    made = _installed(factory, "simulator", "g++", FLAGS)
+    made = _installed(factory, "simulator", "c++", FLAGS)
     return made / "a home"
 
 
 def plain_home(factory: pytest.TempPathFactory) -> Home:
-    return _home(factory, "simulator", "g++", FLAGS, plain_prefix(factory).parent)
+    return _home(factory, "simulator", "c++", FLAGS, plain_prefix(factory).parent)
 
 
 def sanitized_prefix(factory: pytest.TempPathFactory, sanitizer: str) -> Path:
