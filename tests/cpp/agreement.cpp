@@ -451,10 +451,10 @@ int main() {
   for (std::uint64_t random = 0; random < 20; ++random) {
     missing(random);
   }
-  for (std::uint64_t random = 0; random < 2000; ++random) {
+  for (std::uint64_t random = 0; random < 500; ++random) {
     attempts(2 + static_cast<int>(random % 3), random);
   }
-  for (std::uint64_t random = 0; random < 200; ++random) {
+  for (std::uint64_t random = 0; random < 50; ++random) {
     again(2 + static_cast<int>(random % 3), random);
   }
   std::puts("ok");

@@ -112,7 +112,7 @@ void whole(const std::string& directory) {
         },
         never());
     until([&path] { return exists(path); });
-    for (int reads = 0; reads < 500 || made < 200; ++reads) {
+    for (int reads = 0; reads < 100 || made < 40; ++reads) {
       const auto found = read(path);
       check(found.size() == 50'000 && found == std::string(50'000, found[0]), "one page, whole");
     }
