@@ -197,7 +197,7 @@ def project(root: Path, pin: Pin, options: Options, *, whole: bool = False) -> P
     for name, new in render.new_files(options, pin).items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(new)
-    # As one, it compiles in a third of the time; in tests of a whole build, each file does by itself.
+    # One text compiles in a third of the time; tests of a whole build have each file by itself.
     sources = [root / pin.source_dir / name for name in render.DELEGATE]
     text = "".join(path.read_text() for path in sources) if whole else SMALL.read_text()
     for path in sources:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.delegate import compile_alone, compile_mutants, render
+from support.simulator import SANITIZERS
 
 HEADERS = ("SwitchMLRing.hpp", "SwitchMLFailover.hpp")
 MUTANTS = {
@@ -112,7 +113,10 @@ def run(
 
 @pytest.mark.parametrize(
     ("sanitizer", "ranks"),
-    [("address", "2"), ("thread", "2"), pytest.param("address", "3", marks=pytest.mark.rebuild)],
+    [
+        *((sanitizer, "2") for sanitizer in SANITIZERS),
+        *(pytest.param(sanitizer, "3", marks=pytest.mark.rebuild) for sanitizer in SANITIZERS),
+    ],
 )
 def test_every_state_and_many_moments(sanitizer: str, ranks: str, tmp_path: Path) -> None:
     render(tmp_path)
