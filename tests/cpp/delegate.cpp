@@ -229,13 +229,6 @@ struct Work {
   std::promise<Outcome> outcome;
 };
 
-void check(bool fact, const std::string& what) {
-  if (!fact) {
-    std::fprintf(stderr, "FAILED: %s\n", what.c_str());
-    std::exit(1);
-  }
-}
-
 class Group {
  public:
   Group(DirectoryStore store, int rank, int size, milliseconds timeout) {

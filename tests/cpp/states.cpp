@@ -12,15 +12,6 @@ namespace {
 using namespace switchml_torch;
 using State = Library::State;
 
-constexpr auto kEnough = std::chrono::minutes(1);
-
-void check(bool fact, const std::string& what) {
-  if (!fact) {
-    std::fprintf(stderr, "FAILED: %s\n", what.c_str());
-    std::_Exit(1);
-  }
-}
-
 void verdicts() {
   static auto& verdict = *new Verdict(nullptr);  // its values stay for good
   const auto is = [](Verdict::Kind kind, const std::string& why, const std::string& newest) {

@@ -17,14 +17,6 @@ namespace {
 using namespace switchml_torch;
 
 constexpr std::uint64_t kChunk = 1U << 20U;  // the default of SWITCHML_CHUNK_NUMEL
-constexpr auto kEnough = std::chrono::minutes(2);
-
-void check(bool fact, const std::string& what) {
-  if (!fact) {
-    std::fprintf(stderr, "FAILED: %s\n", what.c_str());
-    std::_Exit(1);
-  }
-}
 
 /// A place where some threads meet.
 class Meeting {

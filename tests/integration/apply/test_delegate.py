@@ -37,11 +37,8 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     prefix = sanitized_prefix(tmp_path_factory, request.param)
     shutil.copy(prefix / "switchml.cfg", directory)
     render(directory)
-    # The linker takes functions of both from the first, as in a torch.
-    sources = [CPP / name for name in ("delegate.cpp", "threads.cpp", "states.cpp")]
-    return compiled(
-        "delegate", [*sources, unite(directory)], prefix, directory, *BUILDS[request.param]
-    )
+    sources = [CPP / "delegate.cpp", unite(directory)]
+    return compiled("delegate", sources, prefix, directory, *BUILDS[request.param])
 
 
 def delegated(program: Path, scenario: str, size: int, limit_ms: int, scratch: Path) -> list[str]:

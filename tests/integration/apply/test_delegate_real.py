@@ -70,6 +70,7 @@ def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Pat
         template = (home / "switchml.cfg").read_text()
         (directory / "switchml.cfg").write_text(template + SECTIONS)
         macros = (
+            "-O0",
             "-DDPDK",
             "-DRDMA",
             "-DDUMMY",
@@ -77,10 +78,8 @@ def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Pat
             '-DSWITCHML_TORCH_CLIENT=std::getenv("MARK")',
         )
         wraps = [f"-Wl,--wrap={name}" for name in WRAPPED]
-        sources = [
-            CPP / name for name in ("threads.cpp", "states.cpp", "delegate.cpp", "faults.cpp")
-        ]
-        compiled("delegate", [*sources, unite(directory)], home, directory, "g++", *macros, *wraps)
+        sources = [CPP / "delegate.cpp", CPP / "faults.cpp", unite(directory)]
+        compiled("delegate", sources, home, directory, "g++", *macros, *wraps)
         compiled("objection", [CPP / "objection.cpp"], home, directory, "g++", *macros)
 
     return once(tmp_path_factory, "delegate-real", make)
