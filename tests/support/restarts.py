@@ -16,7 +16,7 @@ PROGRAM = Path(__file__).parents[1] / "payload" / "restarted_rank.py"
 WORLD = 2
 STEPS, SAVED = 24, 4
 """Steps of the job, and between two checkpoints."""
-RESTARTS = 3
+RESTARTS = 2
 
 
 def by_run(*options: str | Path) -> list[str]:
