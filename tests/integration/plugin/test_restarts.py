@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from support.restarts import RESTARTS, WORLD, by_run, by_torchrun, check_goes_on, plan_kills
@@ -14,8 +15,13 @@ SEED = 6  # one kill comes before there is a group
 
 
 def test_the_simulator_in_rank_0(plugin: Plugin, tmp_path: Path) -> None:
-    """The switch dies with rank 0."""
-    check_goes_on(by_run("--torch", plugin.python), tmp_path, "gloo", plan_kills(SEED))
+    """The switch dies with rank 0. The report has the ranks of the last attempt."""
+    command = by_run("--torch", plugin.python, "--report=report.json")
+    check_goes_on(command, tmp_path, "gloo", plan_kills(SEED))
+    ranks = json.loads((tmp_path / "report.json").read_text())["ranks"]
+    assert [(rank["rank"], rank["final"]) for rank in ranks] == [(0, True), (1, True)]
+    seen = [json.loads((tmp_path / f"{rank}.json").read_text())["report"] for rank in range(WORLD)]
+    assert [rank["report"]["calls"] for rank in ranks] == [one["calls"] for one in seen]
 
 
 def test_simulator_serve(plugin: Plugin, summing: Path, tmp_path: Path) -> None:

@@ -62,33 +62,3 @@ def test_a_library_with_groups_of_its_own(plugin: Plugin, tmp_path: Path) -> Non
         "warning: nothing was delegated: others made process groups; SwitchML is in those that "
         "torch.distributed makes"
     )
-
-
-RESTARTED = """
-import os, sys
-import torch
-import torch.distributed as dist
-dist.init_process_group("gloo")
-values = torch.full((4,), dist.get_rank() + 1.0)
-dist.all_reduce(values)
-if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and dist.get_rank() == 1:
-    sys.exit(3)
-dist.barrier()
-print(values.tolist(), flush=True)
-dist.destroy_process_group()
-"""
-
-
-def test_ranks_start_again(plugin: Plugin, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(RESTARTED)
-    run = [sys.executable, "-m", "patchgen", "run", "--max-restarts", "2"]
-    done = subprocess.run(
-        [*run, "--report=report.json", "--torch", plugin.python, "train.py"],
-        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=ENOUGH,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    right = [f"[{rank}] [3.0, 3.0, 3.0, 3.0]" for rank in range(2)]
-    assert sorted(done.stdout.splitlines()) == right
-    ranks = json.loads((tmp_path / "report.json").read_text())["ranks"]
-    assert [(rank["rank"], rank["final"]) for rank in ranks] == [(0, True), (1, True)]
-    assert [rank["report"]["calls"] for rank in ranks] == [1, 1]

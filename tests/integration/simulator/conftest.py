@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.serving import Served, serving
 from support.shared import once
+from support.simulator import SANITIZING
 
 from patchgen.extras.lab.simulator import aggregator
 from patchgen.system import native
@@ -19,6 +20,7 @@ SANITIZED = "-O0 -g1 -Werror -fsanitize=address,undefined -fno-sanitize-recover=
 @pytest.fixture
 def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """One that has the program, as the command compiles it for an environment with sanitizers."""
+    monkeypatch.setenv("CXX", SANITIZING)
     monkeypatch.setenv("CXXFLAGS", SANITIZED)
     monkeypatch.setenv("CMAKE_BUILD_TYPE", "None")  # of a release, -O3 would come after ours
     return once(
