@@ -723,11 +723,11 @@ def halves(switchml, victim, numel, command):
     if victim == RANK:
         time.sleep(2)
     allreduce_and_check(1000, torch.int32)
-    tensors = [torch.ones(numel) for _ in range(20)]
+    tensor = torch.ones(numel)
     if victim == RANK:
         breaking = subprocess.Popen(["sh", "-c", f"sleep 0.5; {command}"])
     begun = time.monotonic()
-    why = next(filter(None, (raised(dist.all_reduce, tensor) for tensor in tensors)), None)
+    why = next(filter(None, (raised(dist.all_reduce, tensor) for _ in range(20))), None)
     elapsed = time.monotonic() - begun
     if "CONT" in command:
         tell(breaking.wait()) if victim == RANK else wait_for(victim)
