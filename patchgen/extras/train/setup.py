@@ -96,7 +96,7 @@ def prepare(job: Job, directory: str) -> Setup:
                 notes.append(f"{title} has its own client library: the variables have no effect")
         report = installed.require_report(way.name, title)
         setup = Setup(torch, way.name, title, environ, report)
-    if not has_lab(job, setup):
+    if not _has_lab(job, setup):
         if setup.simulated:
             notes.append(describe_switch(job))
         return replace(setup, notes=notes)
@@ -132,7 +132,7 @@ def describe_switch(job: Job) -> str:
     return f"the switch is simulated: {adder}, at {host}:{port}"
 
 
-def has_lab(job: Job, setup: Setup) -> bool:
+def _has_lab(job: Job, setup: Setup) -> bool:
     """True where the ranks are to be around a software switch.
 
     Raises:

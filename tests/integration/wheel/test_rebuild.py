@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from support import client_source, command, unprivileged
-from support.simulator import FLAGS
 
 from patchgen.core.library import homes, origin
 

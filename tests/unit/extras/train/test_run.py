@@ -20,7 +20,7 @@ from patchgen.extras.train import command
 from patchgen.extras.train import result_text as telling
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.results import RankReport, Result
-from patchgen.extras.train.setup import Setup, describe_switch, has_lab
+from patchgen.extras.train.setup import Setup, describe_switch
 from patchgen.extras.train.start import choose_configs
 
 SIMULATED = {"simulator": True, "flags": ""}
