@@ -395,16 +395,6 @@ def test_configurations_of_the_user(torch: Patched, tmp_path: Path) -> None:
     assert list(done.checks) == [name.replace("2 ranks", "3 ranks") for name in ALL]
 
 
-def test_configurations_that_do_not_fit(torch: Patched, tmp_path: Path) -> None:
-    files = [config(tmp_path / f"{rank}.cfg", rank=0, workers=2) for rank in range(2)]
-    done = verify(torch.interpreter, *(f"--config={path}" for path in files))
-    assert done.code == 6
-    told = "rank 1: switchml.cfg has rank = 0, the process has rank 1"
-    assert list(done.failed.items()) == [
-        ("2 ranks through SwitchML", f"allreduce stays with Gloo: {told}")
-    ]
-
-
 def test_a_wheel_without_lapack(
     torch: Patched, torch_python: Path, tmp_path: Path, scratch: Path
 ) -> None:
