@@ -24,7 +24,9 @@ class Newest {
     return link == nullptr ? none : link->value;
   }
   void set(Value value) {
-    link_.store(new const Link{std::move(value), link_.load()}, std::memory_order_release);
+    auto* const link = new Link{std::move(value), link_.load()};
+    while (!link_.compare_exchange_weak(link->earlier, link, std::memory_order_release)) {
+    }
   }
 
  private:
