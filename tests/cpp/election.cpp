@@ -211,7 +211,7 @@ void ended(std::size_t which) {
 
 }  // namespace
 
-int main() {
+int main(int /*count*/, char** /*words*/) {
   votes({1, 1, 1}, 1);
   votes({1, 0, 1}, 0);
   closed();
