@@ -135,6 +135,7 @@ def test_backend_without_an_import(plugin: Plugin, torch: Path, autoload: str) -
         "dist.init_process_group('switchml', store=dist.HashStore(), rank=0, world_size=1)\n"
         "t = torch.ones(2, dtype=torch.float64); dist.all_reduce(t); print(t.tolist())\n"
         "print(dist.get_backend(), dist.is_backend_available('switchml'))\n"
+        "dist.destroy_process_group()\n"
     )
     done = subprocess.run(
         [plugin.python, "-c", code],
