@@ -451,7 +451,7 @@ int main() {
   for (std::uint64_t random = 0; random < 20; ++random) {
     missing(random);
   }
-  for (std::uint64_t random = 0; random < 500; ++random) {
+  for (std::uint64_t random = 0; random < 200; ++random) {
     attempts(2 + static_cast<int>(random % 3), random);
   }
   for (std::uint64_t random = 0; random < 50; ++random) {

@@ -335,7 +335,7 @@ void crowd() {
   std::vector<std::thread> threads;
   for (unsigned thread = 0; thread < 4; ++thread) {
     threads.emplace_back([thread] {
-      for (unsigned seed = 0; seed < 300; ++seed) {
+      for (unsigned seed = 0; seed < 100; ++seed) {
         sumOne(4 * seed + thread);
       }
     });

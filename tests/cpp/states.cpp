@@ -93,12 +93,12 @@ void leaves() {
   const auto leaveAll = [&](bool first) {
     for (int round = 1; round <= kRounds; ++round) {
       if (first) {
-        while (arrived < 2 * round - 1) {
+        for (; arrived < 2 * round - 1; std::this_thread::yield()) {
         }
         board.delegation = &group;
       }
       ++arrived;
-      while (arrived < 2 * round) {
+      for (; arrived < 2 * round; std::this_thread::yield()) {
       }
       leave(&group);
     }
