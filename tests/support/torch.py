@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,10 @@ from support.launcher import Launcher, Rank
 from support.shared import once
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# Nothing of it is timed, and optimized it takes a third longer to compile with torch's headers.
-UNOPTIMIZED = {"CMAKE_BUILD_TYPE": "None"}
+# Nothing of it is timed. g++ takes twice as long with torch's headers, and more to optimize.
+GRAFT = {"CMAKE_BUILD_TYPE": "None", "CXX": "clang++" if shutil.which("clang++") else "g++"}
+PLUGIN = {**GRAFT, "CXXFLAGS": "-Werror -Wno-inconsistent-missing-override"}
+PLUGIN_HERE = {"CMAKE_BUILD_TYPE": "None", "CXX": "g++", "CXXFLAGS": "-O1 -Werror"}
 
 
 def switchml_patch(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
@@ -85,13 +87,12 @@ def built_plugin(
     factory: pytest.TempPathFactory,
     name: str,
     *flags: str,
-    optimized: bool = False,
+    environ: Mapping[str, str] = PLUGIN,
 ) -> Plugin:
     """The plugin for a torch, in a virtual environment that has the torch's packages as well.
 
     Made once for all processes, under that name.
     """
-    environ = {"CXXFLAGS": "-Werror", **({} if optimized else UNOPTIMIZED)}
 
     def make(scratch: Path) -> None:
         where = ("-o", scratch, "--cache", scratch / "cache")
@@ -114,8 +115,8 @@ def built_plugin(
 
 
 def plugin_here(torch: Path, home: Path, factory: pytest.TempPathFactory) -> Plugin:
-    """The plugin for the torch of the patch's tests, compiled as for users, with all warnings."""
-    return built_plugin(torch, home, factory, "plugin-here", optimized=True)
+    """The plugin for the torch of the patch's tests."""
+    return built_plugin(torch, home, factory, "plugin-here", environ=PLUGIN_HERE)
 
 
 def plugin_launcher(plugin: Plugin, home: Path, scratch: Path, servers: Servers) -> Launcher:
@@ -207,7 +208,7 @@ def graft(
 ) -> Path:
     def make(directory: Path) -> None:
         given = ("--torch", torch_python, "--source", patched, "--switchml-home", home)
-        checked("graft", "build", *given, "-o", directory / "graft.so", **UNOPTIMIZED)
+        checked("graft", "build", *given, "-o", directory / "graft.so", **GRAFT)
 
     return once(tmp_path_factory, "graft", make) / "graft.so"
 

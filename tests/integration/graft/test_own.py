@@ -13,7 +13,7 @@ def test_works_come_first_and_nothing_is_recorded(torch: Path, tmp_path: Path) -
     include = root / "include"
     subprocess.run(
         [
-            "g++", "-std=c++17", "-Wall", "-Wextra", "-Werror",
+            "clang++", "-std=c++17", "-Wall", "-Wextra", "-Werror",
             "-isystem", include, "-isystem", include / "torch" / "csrc" / "api" / "include",
             "-include", REPOSITORY / "templates" / "graft" / "own.hpp",
             REPOSITORY / "tests" / "cpp" / "own.cpp", "-o", program,

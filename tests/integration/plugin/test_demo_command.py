@@ -65,12 +65,12 @@ def wrapper(path: Path, python: Path, lines: str) -> Path:
     return path
 
 
-def test_two_trainings_that_come_to_the_same(plugin: Plugin, cache: Path, tmp_path: Path) -> None:
+def test_two_trainings_that_come_to_the_same(light: Plugin, cache: Path, tmp_path: Path) -> None:
     output = tmp_path / "a demo (of mine)"
     (output / "gloo").mkdir(parents=True)
     (output / "gloo" / "0.json").write_text("left over")
     # What the user has set for other runs is not for this one.
-    done = demo(plugin.python, output, cache, SWITCHML_DISABLE="1", SWITCHML_MIN_NUMEL="100000000")
+    done = demo(light.python, output, cache, SWITCHML_DISABLE="1", SWITCHML_MIN_NUMEL="100000000")
     assert done.returncode == 0, done.stderr
     data = json.loads((output / "demo.json").read_text())
     assert (data["way"], data["simulated"], data["ranks"]) == ("plugin", True, 2)

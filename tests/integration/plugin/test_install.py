@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import torch_project
 from support.graft import make, python_run, site_of, venv
-from support.torch import UNOPTIMIZED, Plugin, checked, located, switchml_patch
+from support.torch import PLUGIN, Plugin, checked, located, switchml_patch
 from support.waiting import alive, until
 
 from patchgen.core.torch import probe_torch
@@ -20,7 +20,6 @@ from patchgen.errors import ToolError
 from patchgen.extras.install.plugin import installing, wheel
 from patchgen.extras.install.plugin.target import PluginTarget
 
-BUILD_ENVIRON = {"CXXFLAGS": "-Werror", **UNOPTIMIZED}  # that of the plugin of the fixture
 SHOWN = "import torch_switchml; print(torch_switchml.build)"
 
 
@@ -182,7 +181,7 @@ def test_what_was_built_is_taken_from_the_cache(
     """A second build compiles nothing, and neither does an installation; another flag does."""
     given = ["--torch", str(plugin.torch), "--switchml-home", str(home)]
     given += ["--cache", str(plugin.wheel.parent / "cache")]
-    environ = {**BUILD_ENVIRON, "PATH": broken_cmake}
+    environ = {**PLUGIN, "PATH": broken_cmake}
     told = checked("plugin", "build", *given, "-o", tmp_path / "dist", **environ)
     assert "taking the compiled module from the cache" in told
     (wheel_file,) = (tmp_path / "dist").glob("*.whl")
@@ -199,7 +198,7 @@ def test_plugin_is_installed_for_a_torch(
     (site_of(python) / "torch.pth").write_text(f"{located(plugin.torch).parent}\n")
     given = ["--torch", str(python), "--switchml-home", str(home)]
     given += ["--cache", str(plugin.wheel.parent / "cache")]
-    told = checked("plugin", "install", *given, PATH=broken_cmake, **BUILD_ENVIRON)
+    told = checked("plugin", "install", *given, PATH=broken_cmake, **PLUGIN)
     assert told.splitlines()[-1].startswith(f"installed for {python}: ")
     shown = "import torch, torch_switchml; print(torch_switchml.report()['flags'] == '')"
     done = python_run(python, "-c", shown)

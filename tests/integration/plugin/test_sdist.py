@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from support.torch import UNOPTIMIZED, Plugin, checked, located, switchml_patch
+from support.torch import PLUGIN, Plugin, checked, located, switchml_patch
 
 DEBIAN = "/usr/bin/python3"
-COMPILED = {"CXXFLAGS": "-Werror"}  # as the wheels of the other tests
 
 
 class Environment(NamedTuple):
@@ -60,7 +59,7 @@ def test_the_wheel_is_that_of_plugin_build(
     """Byte for byte, with the library that SWITCHML_HOME names, also in an isolated build."""
     given = ("wheel", "--no-index", "--no-deps", "-w", tmp_path, archive)
     made = environment(torch, tmp_path / "venv")
-    done = made.pip(*given, SWITCHML_HOME=str(home), **COMPILED, **UNOPTIMIZED)
+    done = made.pip(*given, SWITCHML_HOME=str(home), **PLUGIN)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / plugin.wheel.name).read_bytes() == plugin.wheel.read_bytes()
 
@@ -69,7 +68,7 @@ def test_the_wheel_is_that_of_plugin_build(
 def test_one_command_is_a_first_look(archive: Path, tmp_path: Path) -> None:
     """With the simulator compiled in, in an isolated build, which needs nothing of an index."""
     made = environment(DEBIAN, tmp_path / "venv")
-    done = made.pip("install", "--no-index", "--no-deps", archive, **COMPILED, **UNOPTIMIZED)
+    done = made.pip("install", "--no-index", "--no-deps", archive, **PLUGIN)
     assert done.returncode == 0, done.stdout + done.stderr
     verified = switchml_patch("verify", made.python, "--json")
     checks = {check["name"]: check for check in json.loads(verified.stdout)["checks"]}

@@ -73,7 +73,8 @@ def plugin(
     if "SWITCHML_TEST_PYTHON" in os.environ:
         pytest.skip("the torch that SWITCHML_TEST_PYTHON names is for a graft")
     torch: Path = request.getfixturevalue("torch")
-    return built_plugin(torch, home, tmp_path_factory, "real-plugin", "--dpdk", optimized=True)
+    environ = {"CXXFLAGS": "-Werror"}  # optimized, as by users
+    return built_plugin(torch, home, tmp_path_factory, "real-plugin", "--dpdk", environ=environ)
 
 
 @pytest.fixture(scope="session")

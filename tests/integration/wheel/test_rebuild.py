@@ -15,18 +15,17 @@ from typing import Any
 
 import pytest
 from support import client_source, command, unprivileged
+from support.simulator import FLAGS
+from support.torch import GRAFT, PLUGIN_HERE
 
 from patchgen.core.library import homes, origin
 
 ATTESTED = ".reproduced.json"
-PLAIN: Any = {"CMAKE_BUILD_TYPE": "None"}  # optimized, it would take a third longer to compile
-# As that of other tests for this torch, whose objects ccache has.
-PLUGIN: Any = {"CXXFLAGS": "-Werror"}
 SMALL_CLIENT = Path(__file__).parents[2] / "payload" / "small_client.py"
 
 
-def tool(*words: str | Path, code: int = 0, **env: str) -> str:
-    done = command.run(*words, env={**os.environ, **env})
+def tool(*words: str | Path, code: int = 0, env: dict[str, str] | None = None) -> str:
+    done = command.run(*words, env={**os.environ, **(env or {})})
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout
@@ -82,8 +81,7 @@ def rebuilt_by_another_user(stranger: Path, *words: str | Path) -> tuple[str, Pa
 @pytest.fixture(scope="module")
 def installed(place: Path) -> Path:
     installed = place / "a home"
-    # Without the last of them the bytes are others.
-    tool("simulator", "install", "-o", installed, CXXFLAGS="-O0 -Werror -fno-inline")
+    tool("simulator", "install", "-o", installed, env={"CXXFLAGS": FLAGS})
     return installed
 
 
@@ -121,8 +119,9 @@ def test_a_changed_byte_of_the_library_is_named(installed: Path, tmp_path: Path)
 
 
 def test_a_dry_run_makes_nothing(installed: Path, tmp_path: Path) -> None:
-    assert tool("rebuild", installed, "-o", tmp_path / "out", "--dry-run") == ""
-    said = tool("rebuild", installed, "-o", tmp_path / "out", "--dry-run", code=6, CXX="none")
+    words = ("rebuild", installed, "-o", tmp_path / "out", "--dry-run")
+    assert tool(*words) == ""
+    said = tool(*words, code=6, env={"CXX": "none"})
     assert said == "[ ] compiler\n      none: no such compiler; install one or set CXX\n"
     assert not (tmp_path / "out").exists()
 
@@ -202,7 +201,7 @@ def plugin(
     """A wheel of the plugin."""
     cache = tmp_path_factory.mktemp("cache")
     given = ("--torch", torch_python, "--switchml-home", installed, "--cache", cache)
-    tool("plugin", "build", *given, "-o", place / "plugin", **PLUGIN)
+    tool("plugin", "build", *given, "-o", place / "plugin", env=PLUGIN_HERE)
     (wheel,) = (place / "plugin").glob("*.whl")
     return wheel
 
@@ -240,7 +239,7 @@ def test_a_plugin_of_a_library_that_is_not_what_it_says(
     with taken_away(installed) as kept:  # at the same path, so that ccache finds the objects
         shutil.copytree(kept, installed)
         damage(installed / homes.ARCHIVE)
-        tool("plugin", "build", *given, "-o", tmp_path / "plugin", **PLUGIN)
+        tool("plugin", "build", *given, "-o", tmp_path / "plugin", env=PLUGIN_HERE)
         wheel = tmp_path / "plugin" / plugin.name
         said = tool("rebuild", wheel, "-o", tmp_path / "rebuilt", code=6)
     assert f"client library: {homes.ARCHIVE}  contents from byte " in said
@@ -251,7 +250,7 @@ def graft(installed: Path, place: Path, patched: Path, torch_python: Path) -> Pa
     made = place / "graft" / "a graft.so"
     made.parent.mkdir()
     given = ("--torch", torch_python, "--source", patched, "--switchml-home", installed)
-    tool("graft", "build", *given, "-o", made, **PLAIN)
+    tool("graft", "build", *given, "-o", made, env=GRAFT)
     return made
 
 
