@@ -1,4 +1,4 @@
-"""Gloo's name for the plugin: scripts that know nothing of SwitchML, by torch's own launcher."""
+"""Gloo's name for the plugin: scripts that know nothing of SwitchML."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ class Ranks:
     def __call__(self, *arguments: str, **environ: str) -> tuple[list[str], str]:
         run = self.launch.prepare(2, config={"rank": "auto", "num_workers": "auto"})
         (run / "script.py").write_text(programs.read("names_gloo"))
-        config = str(run / "1" / "switchml.cfg")
-        environ = self.launch.environment({"SWITCHML_CONFIG": config, **environ}, preload=False)
-        port = f"--master_port={free_port()}"
-        torchrun = ["-m", "torch.distributed.run", "--nproc_per_node=2", port, "--no_python"]
-        command = [*torchrun, str(self.plugin.python), "-I", "script.py", *arguments]
-        started = self.launch.start([str(self.plugin.python), *command], run, environ)
-        (done,) = self.launch.collect([started], 240)
-        assert done.code == 0, done.err
-        return re.findall(r"rank \d: (.*)", done.out), done.err
+        given = {"WORLD_SIZE": "2", "MASTER_PORT": str(free_port()), **environ}
+        environ = self.launch.environment(given, preload=False)
+        command = [str(self.plugin.python), "-I", "../script.py", *arguments]
+        started = [
+            self.launch.start(command, run / rank, {**environ, "RANK": rank}) for rank in "01"
+        ]
+        done = self.launch.collect(started, 240)
+        assert [rank.code for rank in done] == [0, 0], done
+        told = re.findall(r"rank \d: (.*)", done[0].out + done[1].out)
+        return told, done[0].err + done[1].err
 
 
 @pytest.fixture

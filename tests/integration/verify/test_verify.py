@@ -177,11 +177,11 @@ def torch(
     return make(tmp_path / "site", torch_python, real, graft, report, "+switchml")
 
 
-def without_ranks(interpreter: Path, directory: Path) -> Path:
-    """For what is told of the import: the ranks end before they import torch."""
-    script = directory / "without-ranks"
-    ends = 'case "$1" in *verify_rank.py) exit 1 ;; esac'
-    script.write_text(f'#!/bin/sh\n{ends}\nexec "{interpreter}" "$@"\n')
+def with_ranks(interpreter: Path, directory: Path, instead: str = "exit 1") -> Path:
+    """An interpreter whose ranks do something before they import torch."""
+    script = directory / "other-ranks"
+    ranks = f'case "$1" in *verify_rank.py) {instead} ;; esac'
+    script.write_text(f'#!/bin/sh\n{ranks}\nexec "{interpreter}" "$@"\n')
     script.chmod(0o755)
     return script
 
@@ -259,7 +259,7 @@ def test_a_folder_of_that_name_where_the_user_is(
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text("raise RuntimeError('not this one')")
     monkeypatch.chdir(tmp_path)
-    python = without_ranks(torch.interpreter, tmp_path)
+    python = with_ranks(torch.interpreter, tmp_path)
     assert verify(python).checks["torch imports"]["ok"]
 
 
@@ -283,7 +283,7 @@ def test_a_library_that_is_not_there(torch: Patched, tmp_path: Path) -> None:
     compiled(grpc, "int f() { return 1; }", "-Wl,-soname,libgrpc_like.so")
     needs = "-Wl,--no-as-needed", str(grpc)
     compiled(torch.torch / "lib" / "libneeds.so", "int f(); int g() { return f(); }", *needs)
-    python = without_ranks(torch.interpreter, tmp_path)
+    python = with_ranks(torch.interpreter, tmp_path)
     found = verify(python, LD_LIBRARY_PATH=str(elsewhere)).checks["libraries"]
     assert found["ok"]
     assert "only LD_LIBRARY_PATH finds libgrpc_like.so" in found["found"]
@@ -363,10 +363,9 @@ def test_told_to_end(
 ) -> None:
     """While ranks run: none of them is left, nor a temporary file, also where both are ended."""
     pids = tmp_path / "pids"
-    note = f"open({str(pids)!r}, 'a').write('%d\\n' % os.getpid())"
-    torch.break_(before=f"{note}; time.sleep(600)")
     wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python))
-    arguments = ["verify", str(wheel), "--python", str(torch_python)]
+    python = with_ranks(torch_python, tmp_path, f'echo $$ >>"{pids}"; exec sleep 600')
+    arguments = ["verify", str(wheel), "--python", str(python)]
     command = [sys.executable, "-m", "patchgen", *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         until(lambda: pids.exists() and len(pids.read_text().splitlines()) == 2, process)
@@ -384,27 +383,22 @@ def config(path: Path, **values: Any) -> Path:
     return path
 
 
-def test_configurations_of_the_user(torch: Patched, tmp_path: Path) -> None:
+def test_a_wheel_without_lapack_and_configurations_of_the_user(
+    torch: Patched, torch_python: Path, tmp_path: Path, scratch: Path
+) -> None:
+    """That it has no LAPACK is told; what verify is for holds."""
+    with (torch.torch / "distributed" / "switchml.py").open("a") as file:
+        file.write(NO_LAPACK)
+    wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python))
+    shutil.rmtree(torch.root)
     port = free_port()
     files = [
         config(tmp_path / f"{rank}.cfg", rank=rank, workers=3, controller_port=port)
         for rank in range(3)
     ]
-    done = verify(torch.interpreter, *(f"--config={path}" for path in files))
-    assert done.failed == {}
-    assert list(done.checks) == [name.replace("2 ranks", "3 ranks") for name in ALL]
-
-
-def test_a_wheel_without_lapack(
-    torch: Patched, torch_python: Path, tmp_path: Path, scratch: Path
-) -> None:
-    """That it has none is told; what verify is for holds."""
-    with (torch.torch / "distributed" / "switchml.py").open("a") as file:
-        file.write(NO_LAPACK)
-    wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python))
-    shutil.rmtree(torch.root)
-    done = verify(wheel, "--python", torch_python)
-    assert list(done.checks) == ["contents of the wheel", *ALL]
+    done = verify(wheel, "--python", torch_python, *(f"--config={path}" for path in files))
+    checks = [name.replace("2 ranks", "3 ranks") for name in ALL]
+    assert list(done.checks) == ["contents of the wheel", *checks]
     assert str(scratch) in done.checks["torch imports"]["found"]
     assert list(done.failed) == ["singular values"]
     assert not done.checks["singular values"]["required"]

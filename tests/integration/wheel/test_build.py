@@ -335,6 +335,7 @@ def test_a_full_disk_is_told_and_the_build_goes_on_with_room(site: Site, tmp_pat
         place.compile()
 
 
+@pytest.mark.rebuild
 def test_the_interpreter_that_is_there_will_do(site: Site, tmp_path: Path) -> None:
     place = site.elsewhere(tmp_path / "place")
     place.run("--python", "/usr/bin/python3")

@@ -85,6 +85,7 @@ def installed(place: Path) -> Path:
     return installed
 
 
+@pytest.mark.rebuild
 def test_the_simulator_by_another_user(installed: Path, stranger: Path) -> None:
     said, made = rebuilt_by_another_user(stranger, installed)
     assert said.endswith("identical bytes\n")
@@ -218,6 +219,7 @@ def taken_away(installed: Path) -> Iterator[Path]:
         kept.rename(installed)
 
 
+@pytest.mark.rebuild
 def test_a_plugin_whose_library_has_changed_since(
     plugin: Path, installed: Path, tmp_path: Path
 ) -> None:
@@ -232,6 +234,7 @@ def test_a_plugin_whose_library_has_changed_since(
     assert said.endswith("identical bytes\n")
 
 
+@pytest.mark.rebuild
 def test_a_plugin_of_a_library_that_is_not_what_it_says(
     plugin: Path, installed: Path, tmp_path: Path, torch_python: Path
 ) -> None:
@@ -254,6 +257,7 @@ def graft(installed: Path, place: Path, patched: Path, torch_python: Path) -> Pa
     return made
 
 
+@pytest.mark.rebuild
 def test_a_graft_in_another_directory(graft: Path, patched: Path, tmp_path: Path) -> None:
     output = tmp_path / "rebuilt"
     said = tool("rebuild", graft, "--source", patched, "-o", output)

@@ -38,5 +38,5 @@ for turn, backend in enumerate(sys.argv[1:]):
     del group, groups, inner  # whose threads would outlive the interpreter
     dist.destroy_process_group()
     size, rank = (int(os.environ[name]) for name in ("WORLD_SIZE", "RANK"))
-    store = dist.FileStore(f"store-{turn}", size)  # the launcher's has what the last group wrote
+    store = dist.FileStore(f"../store-{turn}", size)  # the first has what the last group wrote
     where = {"store": store, "rank": rank, "world_size": size}
