@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -43,6 +45,20 @@ def cache(factory: pytest.TempPathFactory) -> Path:
         "switch-cache",
         lambda place: native.get_or_build(switch.PROJECT, str(place), os.environ),
     )
+
+
+def sanitized_cache(factory: pytest.TempPathFactory) -> Path:
+    """A cache in which commands find the program of the tests in the place of their own.
+
+    They need ASAN_OPTIONS.
+    """
+
+    def make(place: Path) -> None:
+        build = contextlib.nullcontext(os.path.dirname(os.path.realpath(program(factory))))
+        with mock.patch.object(native, "_build", lambda *_: build):
+            native.get_or_build(switch.PROJECT, str(place), os.environ)
+
+    return once(factory, "switch-cache-sanitized", make)
 
 
 class Switch:

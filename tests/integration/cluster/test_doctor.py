@@ -26,7 +26,7 @@ def test_ranks_of_torchrun(
 ) -> None:
     first = two_hosts[0]
     config, report = tmp_path / "switchml.cfg", tmp_path / "report.json"
-    with serving(cache, tmp_path / "counters", 4, *first.command(), host=first.address) as switch:
+    with serving(cache, tmp_path / "counters", 2, *first.command(), host=first.address) as switch:
         config.write_text(compose_simulated(aggregator=switch.address))
         agents = []
         for host in two_hosts:
@@ -39,7 +39,7 @@ def test_ranks_of_torchrun(
                 subprocess.Popen(
                     host.command(
                         plugin.python, "-m", "torch.distributed.run", "--nnodes=2",
-                        "--nproc-per-node=2", "--rdzv-backend=c10d", "--rdzv-id=1",
+                        "--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-id=1",
                         f"--rdzv-endpoint={first.address}:29400",
                         "-m", "switchml_doctor", "--no-times", "--report", report,
                     ),
@@ -50,6 +50,6 @@ def test_ranks_of_torchrun(
     assert [agent.returncode for agent in agents] == [int(broken)] * 2, said
     found = json.loads(report.read_text())
     hosts = [one["host"] for one in found["ranks"]]
-    assert hosts == ["apollo", "apollo", "zeus", "zeus"]
+    assert hosts == ["apollo", "zeus"]
     expected = ("switchml.cfg", ["zeus"]) if broken else ("", [])
     assert (found["leg"], found["hosts"]) == expected

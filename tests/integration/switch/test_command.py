@@ -23,7 +23,12 @@ PROTOBUF = "Name: protobuf\nDescription: here\nVersion: 3\nLibs: -lprotobuf\n"
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return switch_program.cache(tmp_path_factory)
+    return switch_program.sanitized_cache(tmp_path_factory)
+
+
+@pytest.fixture(autouse=True)
+def asan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASAN_OPTIONS", switch_program.ASAN)
 
 
 @contextlib.contextmanager
