@@ -1,18 +1,20 @@
 """A process that has imported torch once, and forks a rank for each request.
 
 A rank goes on in worker.py as if it had been started with its own command line, directory,
-environment and outputs, and ends as an interpreter ends, but for libtorch (see worker.py). What
-torch reads when it is imported is the server's.
+environment and outputs. It ends as an interpreter does, but does not take apart what was loaded,
+which is most of a short rank's time. What torch reads when it is imported is the server's.
 
 Standard library only: it runs under the interpreter of the torch in use.
 """
 
+import atexit
 import gc
 import json
 import os
 import select
 import socket
 import sys
+import threading
 
 LARGEST = 1 << 20  # of a request, in bytes
 
@@ -77,6 +79,14 @@ def become(arguments, directory, environ, output, errors):
         opened = os.open(path, how, 0o666)
         os.dup2(opened, number)
         os.close(opened)
+
+
+def leave():
+    """Does what an interpreter does before it takes apart what was loaded."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
 
 
 def tell(connection, **message):

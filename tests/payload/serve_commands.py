@@ -1,13 +1,11 @@
 """Forks switchml-patch for commands of the tests, with nearly all of it imported already."""
 
-import atexit
 import contextlib
 import importlib
 import os
 import pkgutil
 import sys
 import tempfile
-import threading
 import warnings
 
 import forking
@@ -40,9 +38,6 @@ from patchgen.__main__ import main
 
 try:
     main()
-except SystemExit as ended:  # as an interpreter, but for taking all that was loaded apart
-    threading._shutdown()
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
+except SystemExit as ended:
+    forking.leave()
     os._exit(ended.code or 0)

@@ -56,11 +56,17 @@ def import_before_groups():
 def leave_torch_whole():
     """A rank that is forked ends without libtorch's own destructors: half of a short rank's time.
 
-    Python has ended by then, and so has what is loaded from here on, as the plugin. A graft, which
-    is loaded before torch, ends in the ranks that are new interpreters.
+    What is loaded from here on, as the plugin, has ended by then. A graft, which is loaded before
+    torch, ends in the ranks that are new interpreters.
     """
     libc = ctypes.CDLL(None)
     libc.on_exit(libc._exit, None)  # gets the exit code
+
+
+def end_forked():
+    """Ends a rank that is forked."""
+    importlib.import_module("forking").leave()
+    ctypes.PyDLL(None).exit(0)  # with the lock of Python, which destructors need
 
 
 def import_what_cases_use():
@@ -86,7 +92,8 @@ def main():
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--serve":
+    forked = sys.argv[1] == "--serve"
+    if forked:
         leave_torch_whole()
         import_before_groups()
         import_what_cases_use()
@@ -94,3 +101,5 @@ if __name__ == "__main__":
         if hasattr(torch.distributed, "set_debug_level_from_env"):  # else it is read when asked for
             torch.distributed.set_debug_level_from_env()
     main()
+    if forked:
+        end_forked()

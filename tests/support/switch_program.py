@@ -55,7 +55,7 @@ def sanitized_cache(factory: pytest.TempPathFactory) -> Path:
 
     def make(place: Path) -> None:
         build = contextlib.nullcontext(os.path.dirname(os.path.realpath(program(factory))))
-        with mock.patch.object(native, "_build", lambda *_: build):
+        with mock.patch.object(native, "_build", return_value=build):
             native.get_or_build(switch.PROJECT, str(place), os.environ)
 
     return once(factory, "switch-cache-sanitized", make)
