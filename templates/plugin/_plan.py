@@ -26,7 +26,6 @@ class Plan:
         layers: those that are quantized.
         scales, words: how many all of them have.
         plain: ranges of the buffer that are not quantized, ascending and not empty.
-        rest: the number of values of these.
     """
 
     def __init__(self, settings, layers, codec):
@@ -38,7 +37,7 @@ class Plan:
             codec: makes the codec of a number of values and bits.
         """
         self.layers, self.plain = [], []
-        self.scales = self.words = self.rest = 0
+        self.scales = self.words = 0
         for key, name, place in layers:
             numel, bits = settings.quantized(name, place.stop - place.start)
             if numel:
@@ -53,7 +52,6 @@ class Plan:
         self.layers.append(Layer(key, codec, values, scales, words))
 
     def _leave(self, place):
-        self.rest += place.stop - place.start
         if self.plain and self.plain[-1].stop == place.start:
             place = slice(self.plain.pop().start, place.stop)
         self.plain.append(place)

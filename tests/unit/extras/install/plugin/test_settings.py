@@ -103,7 +103,6 @@ def test_the_plan_leaves_no_value_out() -> None:
         ("D", slice(590, 690)),
     ]
     assert plan.plain == [slice(200, 590), slice(690, 760)]
-    assert plan.rest == 390 + 70
     assert [layer.scales for layer in plan.layers] == [slice(0, 2), slice(2, 3)]
     assert [layer.words for layer in plan.layers] == [slice(0, 800), slice(800, 1200)]
     assert (plan.scales, plan.words) == (3, 1200)
