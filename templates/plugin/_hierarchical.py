@@ -81,7 +81,7 @@ class HierarchicalState:
             _Level(make(hosts, None if local_backend == "undefined" else local_backend),
                    self.leader),
             _Level(make(racks, leaders_backend), first),
-            make([[leaders[0] for leaders in racks]], racks_backend),
+            _Level(make([[leaders[0] for leaders in racks]], racks_backend), 0),
             several=len(racks) > 1,
         )  # fmt: skip
         weakref.finalize(self, self._pipeline.end)
@@ -178,8 +178,20 @@ class _Level:
     """A group of ranks, and the one of them that has their sum; the group may be None."""
 
     def __init__(self, group, first):
-        self.group = group
-        self.first = first
+        self._group = group
+        self._first = first
+
+    def reduce(self, tensor):
+        if self._group:
+            dist.reduce(tensor, self._first, group=self._group)
+
+    def all_reduce(self, tensor):
+        if self._group:
+            dist.all_reduce(tensor, group=self._group)
+
+    def broadcast(self, tensor):
+        if self._group:
+            dist.broadcast(tensor, self._first, group=self._group)
 
 
 class _Bucket:
@@ -270,36 +282,20 @@ class _Pipeline:
 
     def _work_between(self, tasks):
         for bucket in iter(tasks.get, None):
-            self._do("allreduce between the hosts", self._sum_in_rack, bucket)
-            self._do("allreduce between the racks", self._sum_over_racks, bucket)
-            self._do("broadcast within the rack", self._broadcast_in_rack, bucket)
+            self._do("allreduce between the hosts", self._rack.all_reduce, bucket)
+            self._do("allreduce between the racks", self._racks.all_reduce, bucket)
+            if self._several:
+                self._do("broadcast within the rack", self._rack.broadcast, bucket)
             bucket.summed.set()
 
     def _finish(self, bucket):
         bucket.summed.wait()
-        self._do("broadcast within the host", self._broadcast, bucket)
+        self._do("broadcast within the host", self._host.broadcast, bucket)
         bucket.complete(self._failure)
 
     def _reduce(self, tensor):
         tensor.div_(self._world)  # before the sum, as without a hook: a float16 may not overflow
-        if self._host.group:
-            dist.reduce(tensor, self._host.first, group=self._host.group)
-
-    def _sum_in_rack(self, tensor):
-        if self._rack.group:
-            dist.all_reduce(tensor, group=self._rack.group)
-
-    def _sum_over_racks(self, tensor):
-        if self._racks:
-            dist.all_reduce(tensor, group=self._racks)
-
-    def _broadcast_in_rack(self, tensor):
-        if self._several and self._rack.group:
-            dist.broadcast(tensor, self._rack.first, group=self._rack.group)
-
-    def _broadcast(self, tensor):
-        if self._host.group:
-            dist.broadcast(tensor, self._host.first, group=self._host.group)
+        self._host.reduce(tensor)
 
     def _do(self, what, stage, bucket):
         try:
