@@ -43,11 +43,14 @@ def test_ranks_of_torchrun(
                         f"--rdzv-endpoint={first.address}:29400",
                         "-m", "switchml_doctor", "--no-times", "--report", report,
                     ),
-                    cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True,
+                    cwd=tmp_path, env=env, text=True,
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 )
             )  # fmt: skip
-        said = [agent.communicate(timeout=ENOUGH)[1] for agent in agents]
+        said = [agent.communicate(timeout=ENOUGH) for agent in agents]
     assert [agent.returncode for agent in agents] == [int(broken)] * 2, said
+    lines = "".join(out for out, _ in said).splitlines()
+    assert sum(line.startswith("host ") for line in lines) == 1, "the table is printed once"
     found = json.loads(report.read_text())
     hosts = [one["host"] for one in found["ranks"]]
     assert hosts == ["apollo", "zeus"]

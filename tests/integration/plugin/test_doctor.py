@@ -203,26 +203,6 @@ def test_a_report_that_cannot_be_written(plugin: Plugin, tmp_path: Path) -> None
     assert done.stderr.startswith(f"doctor: --report {path}: cannot be written; name a file")
 
 
-def test_ranks_of_torchrun(plugin: Plugin, home: Path, tmp_path: Path) -> None:
-    """One rank fails as all do, and the table is printed once."""
-    command = [
-        str(plugin.python),
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node=2",
-    ]
-    done = subprocess.run(
-        [*command, "-m", "switchml_doctor", "--no-times"],
-        capture_output=True, text=True, check=False, cwd=tmp_path,
-        env={"PATH": "/usr/bin", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
-             "SWITCHML_CONFIG": str(home / "switchml.cfg")},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "all legs hold"
-    assert sum(line.startswith("host ") for line in done.stdout.splitlines()) == 1
-
-
 def test_the_command(plugin: Plugin, tmp_path: Path) -> None:
     """On this machine, with the plugin that is installed."""
     done = subprocess.run(

@@ -80,26 +80,6 @@ def test_same_outcome_when_disabled(
         assert summed(rank) == set()
 
 
-def by_torchrun(launch: Launcher, launcher: list[str], directory: Path) -> Answers:
-    directory.mkdir()
-    arguments = {"directory": str(directory), "only": FEW}
-    ranks = launch.torchrun("table:run", 2, launcher, arguments)
-    return answers(ranks, directory, 2)
-
-
-def by_spawn(launch: Launcher, directory: Path) -> Answers:
-    directory.mkdir()
-    configs = launch.prepare(2, config={"prepostprocessor": "bypass"})
-    arguments = {
-        "directory": str(directory),
-        "only": FEW,
-        "world_size": 2,
-        "configs": str(configs),
-    }
-    ranks = launch("table:spawn", 1, arguments=arguments, fresh=True)
-    return answers(ranks, directory, 2)
-
-
 @pytest.fixture(scope="module")
 def few(launch: Launcher, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """What two ranks do in stock, which is the same however they are started."""
@@ -125,11 +105,8 @@ def test_same_outcome_at_the_level_between(launch: Launcher, few: Answers, tmp_p
     same_few(mine, few)
 
 
-def test_launched(
-    launch: Launcher, torch_launcher: list[str], few: Answers, tmp_path: Path
-) -> None:
-    same_few(by_torchrun(launch, torch_launcher, tmp_path / "mine"), few)
-
-
 def test_spawned(launch: Launcher, few: Answers, tmp_path: Path) -> None:
-    same_few(by_spawn(launch, tmp_path / "mine"), few)
+    configs = launch.prepare(2, config={"prepostprocessor": "bypass"})
+    given = {"directory": str(tmp_path), "only": FEW, "world_size": 2, "configs": str(configs)}
+    ranks = launch("table:spawn", 1, arguments=given, fresh=True)
+    same_few(answers(ranks, tmp_path, 2), few)
