@@ -121,13 +121,18 @@ class Tensor {
     check(!inference_ || inference(), "a tensor of inference mode is written outside of it");
     check(sizes_ == other.sizes_, "a copy of the same shape");
     const auto from = other.values();
+    if (is_contiguous()) {
+      std::copy(from.begin(), from.end(), static_cast<float*>(data_ptr()));
+      return;
+    }
     for (std::size_t i = 0; i < from.size(); ++i) {
       at(i) = from[i];
     }
   }
   std::vector<float> values() const {
-    std::vector<float> found;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(numel()); ++i) {
+    const auto* const first = static_cast<const float*>(data_ptr());
+    std::vector<float> found(first, first + (is_contiguous() ? numel() : 0));
+    for (auto i = found.size(); i < static_cast<std::size_t>(numel()); ++i) {
       found.push_back(at(i));
     }
     return found;

@@ -1,6 +1,7 @@
 """The fixtures are in a module of their own, because the benchmarks use them as well."""
 
 from support.serving import summing
+from support.switch_program import switch_cache
 from support.torch import (
     graft,
     home,

@@ -47,18 +47,17 @@ def cache(factory: pytest.TempPathFactory) -> Path:
     )
 
 
-def sanitized_cache(factory: pytest.TempPathFactory) -> Path:
-    """A cache in which commands find the program of the tests in the place of their own.
-
-    They need ASAN_OPTIONS.
-    """
+@pytest.fixture
+def switch_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache in which commands find the program of the tests in the place of their own."""
 
     def make(place: Path) -> None:
-        build = contextlib.nullcontext(os.path.dirname(os.path.realpath(program(factory))))
-        with mock.patch.object(native, "_build", return_value=build):
+        build = os.path.dirname(os.path.realpath(program(tmp_path_factory)))
+        with mock.patch.object(native, "_build", return_value=contextlib.nullcontext(build)):
             native.get_or_build(switch.PROJECT, str(place), os.environ)
 
-    return once(factory, "switch-cache-sanitized", make)
+    monkeypatch.setenv("ASAN_OPTIONS", ASAN)
+    return once(tmp_path_factory, "switch-cache-sanitized", make)
 
 
 class Switch:

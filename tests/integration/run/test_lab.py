@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import command, memif_worker, quick_torch, switch_program
+from support import command, memif_worker, quick_torch
 from support.waiting import ENOUGH, descendants, has_ended, until
 
 TESTS = Path(memif_worker.__file__).parents[1]
@@ -32,16 +32,6 @@ with open(f"{dist.get_rank()}.part", "w") as file:
 os.replace(f"{dist.get_rank()}.part", f"{dist.get_rank()}.cfg")
 time.sleep(600)
 """
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return switch_program.sanitized_cache(tmp_path_factory)
-
-
-@pytest.fixture(autouse=True)
-def asan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASAN_OPTIONS", switch_program.ASAN)
 
 
 @pytest.fixture
@@ -88,17 +78,17 @@ def staying(
 
 @pytest.mark.parametrize("faults", [(), ("--loss", "0", "--seed", "3")], ids=["sound", "faults"])
 def test_workers_send_packets_and_the_table_counts_them(
-    request: pytest.FixtureRequest, cache: Path, scratch: Path, tmp_path: Path,
+    request: pytest.FixtureRequest, switch_cache: Path, scratch: Path, tmp_path: Path,
     faults: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Without faults the ranks have a real torch."""
     python = sys.executable if faults else request.getfixturevalue("torch_python")
     paths = [TESTS, *([request.getfixturevalue("quick")] if faults else [])]
     script = TESTS / "payload" / "lab_rank.py"
-    words = [script, sys.executable, memif_worker.__file__, PACKETS]
     report = tmp_path / "report.json"
+    words = ["--report", report, "--", script, sys.executable, memif_worker.__file__, PACKETS]
     ran = subprocess.run(
-        lab_command(python, cache, "--workers", 3, *faults, "--report", report, "--", *words),
+        lab_command(python, switch_cache, "--workers", 3, *faults, *words),
         cwd=tmp_path, env=environment(scratch, *paths),
         capture_output=True, text=True, check=False, timeout=ENOUGH,
     )  # fmt: skip
@@ -117,11 +107,11 @@ def test_workers_send_packets_and_the_table_counts_them(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_of_a_command_that_is_ended(
-    quick: Path, cache: Path, tmp_path: Path, number: signal.Signals
+    quick: Path, switch_cache: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    with staying(cache, tmp_path, quick) as (running, processes):
+    with staying(switch_cache, tmp_path, quick) as (running, processes):
         assert len(processes) >= 5  # two supervisors, the switch, and at least two ranks
         running.send_signal(number)
         running.communicate()
@@ -136,8 +126,8 @@ def test_nothing_is_left_of_a_command_that_is_ended(
 
 
 @pytest.mark.usefixtures("scratch")
-def test_a_switch_that_dies_is_told(quick: Path, cache: Path, tmp_path: Path) -> None:
-    with staying(cache, tmp_path, quick) as (running, processes):
+def test_a_switch_that_dies_is_told(quick: Path, switch_cache: Path, tmp_path: Path) -> None:
+    with staying(switch_cache, tmp_path, quick) as (running, processes):
         names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes}
         (switch,) = [pid for pid, name in names.items() if name == "switchml-switch"]
         os.kill(switch, signal.SIGKILL)

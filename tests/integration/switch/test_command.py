@@ -12,23 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import switch_program
 from support.switch_clients import CONNECTED, MemifClient
 from support.trees import tool
 from support.unprivileged import directory
 from support.waiting import ENOUGH, until
 
 PROTOBUF = "Name: protobuf\nDescription: here\nVersion: 3\nLibs: -lprotobuf\n"
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return switch_program.sanitized_cache(tmp_path_factory)
-
-
-@pytest.fixture(autouse=True)
-def asan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASAN_OPTIONS", switch_program.ASAN)
 
 
 @contextlib.contextmanager
@@ -49,12 +38,12 @@ def running(cache: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_counts_until_a_signal(cache: Path, tmp_path: Path, number: int) -> None:
+def test_it_counts_until_a_signal(switch_cache: Path, tmp_path: Path, number: int) -> None:
     target = tmp_path / "counters.json"
     with directory() as short:  # of sockets
         ports = [f"memif:{short}/{rank}" for rank in range(2)]
         words = [word for port in ports for word in ("--port", port)]
-        with running(cache, *words, "--seed", "5", "--json", str(target)) as process:
+        with running(switch_cache, *words, "--seed", "5", "--json", str(target)) as process:
             with contextlib.closing(MemifClient(f"{short}/1")) as client:
                 assert client.connect() == CONNECTED
                 client.send(bytes(60))
@@ -70,9 +59,9 @@ def test_it_counts_until_a_signal(cache: Path, tmp_path: Path, number: int) -> N
     assert "frames of nobody who has joined: 1" in errors
 
 
-def test_what_is_refused(cache: Path, tmp_path: Path) -> None:
+def test_what_is_refused(switch_cache: Path, tmp_path: Path) -> None:
     def said(*words: str, code: int) -> str:
-        return tool("switch", "--cache", str(cache), *words, code=code).stderr
+        return tool("switch", "--cache", str(switch_cache), *words, code=code).stderr
 
     port = ["--port", f"memif:{tmp_path}/port"]
     assert "--port" in said(code=2)
@@ -106,12 +95,12 @@ def test_a_wrong_address_is_a_wrong_usage(
     assert not (tmp_path / "cache").exists()
 
 
-def test_the_end_without_counters_is_an_error(cache: Path, tmp_path: Path) -> None:
+def test_the_end_without_counters_is_an_error(switch_cache: Path, tmp_path: Path) -> None:
     target = tmp_path / "place" / "counters.json"
     target.parent.mkdir()
     with directory() as short:
         words = ["--port", f"memif:{short}/0", "--json", str(target)]
-        with running(cache, *words) as process:
+        with running(switch_cache, *words) as process:
             target.parent.rmdir()
             process.send_signal(signal.SIGTERM)
             told = process.communicate(timeout=ENOUGH)[1]
