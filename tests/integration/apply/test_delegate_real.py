@@ -71,6 +71,7 @@ def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Pat
         (directory / "switchml.cfg").write_text(template + SECTIONS)
         macros = (
             "-O0",
+            "-Wno-return-type-c-linkage",  # functions of the linker's names
             "-DDPDK",
             "-DRDMA",
             "-DDUMMY",
@@ -79,8 +80,8 @@ def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Pat
         )
         wraps = [f"-Wl,--wrap={name}" for name in WRAPPED]
         sources = [CPP / "delegate.cpp", CPP / "faults.cpp", unite(directory)]
-        compiled("delegate", sources, home, directory, "g++", *macros, *wraps)
-        compiled("objection", [CPP / "objection.cpp"], home, directory, "g++", *macros)
+        compiled("delegate", sources, home, directory, "clang++", *macros, *wraps)
+        compiled("objection", [CPP / "objection.cpp"], home, directory, "clang++", *macros)
 
     return once(tmp_path_factory, "delegate-real", make)
 

@@ -151,10 +151,11 @@ REFUSED: list[tuple[str, tuple[str, ...], str]] = [
 
 @pytest.mark.parametrize(("name", "words", "told"), REFUSED)
 def test_what_cannot_be(
-    torch_python: Path, tmp_path: Path, name: str, words: tuple[str, ...], told: str
+    quick: Path, tmp_path: Path, name: str, words: tuple[str, ...], told: str
 ) -> None:
-    given = ["--torch", str(torch_python), *(["--", "true"] if name == "run" else [])]
-    ran = command.run(name, *words, *given, cwd=tmp_path)
+    given = ["--torch", sys.executable, *(["--", "true"] if name == "run" else [])]
+    environ = {**os.environ, "PYTHONPATH": str(quick)}
+    ran = command.run(name, *words, *given, cwd=tmp_path, env=environ)
     assert ran.returncode == 2
     assert told in ran.stderr
     kept = [path.suffix for path in (tmp_path / "cache").rglob("*") if path.is_file()]
