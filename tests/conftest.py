@@ -48,7 +48,7 @@ TARGETS = {
         "needs SLURM, Open MPI and two hosts: make test-cluster makes them",
     ),
     "image": ("SWITCHML_TEST_IMAGE", "needs buildah and a Debian 11: make test-image makes it"),
-    "rebuild": ("SWITCHML_TEST_REBUILD", "compiles for a minute: make test-rebuild runs it"),
+    "rebuild": ("SWITCHML_TEST_REBUILD", "takes long: make test-rebuild runs it"),
 }
 """Marks of tests that `make test` leaves out: the variable that is set by their target, and why."""
 _CACHE = pytest.StashKey["str | None"]()

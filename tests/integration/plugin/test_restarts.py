@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from support.restarts import WORLD, by_run, by_torchrun, check_goes_on, plan_kills
 from support.serving import serving
 from support.torch import Plugin
@@ -24,6 +25,7 @@ def test_the_simulator_in_rank_0(plugin: Plugin, tmp_path: Path) -> None:
     assert [rank["report"]["calls"] for rank in ranks] == [one["calls"] for one in seen]
 
 
+@pytest.mark.rebuild
 def test_simulator_serve(plugin: Plugin, summing: Path, tmp_path: Path) -> None:
     """The switch stays, and so does what the dead rank has left in it."""
     with serving(summing, tmp_path / "counters", WORLD) as switch:

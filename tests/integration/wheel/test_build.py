@@ -245,7 +245,9 @@ wait
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.rebuild)]
+)
 def test_told_to_end_it_ends_the_compiler_too(
     site: Site, tmp_path: Path, number: signal.Signals
 ) -> None:
