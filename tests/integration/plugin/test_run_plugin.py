@@ -44,8 +44,8 @@ group = ProcessGroup(HashStore(), 0, 1)
 kind = ProcessGroup.BackendType.GLOO
 group._set_default_backend(kind)
 group._register_backend(torch.device("cpu"), kind, ProcessGroupGloo(HashStore(), 0, 1))
-ones = torch.ones(1)  # kept: Gloo's thread must not free it while the interpreter ends
-group.allreduce([ones]).wait()
+group.allreduce([torch.ones(1)]).wait()
+del group  # Gloo's thread, which frees the tensor, must not do so while the interpreter ends
 """
 
 
