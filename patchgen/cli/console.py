@@ -105,11 +105,13 @@ def unwritable(error: OSError) -> FileError:
 
 
 def write_bytes(stream: TextIO, content: bytes) -> None:
-    """Writes bytes to a standard stream.
+    """Writes bytes to a standard stream, unless it could not be written before.
 
     Raises:
         FileError: it cannot be written.
     """
+    if stream.closed:
+        return
     try:
         stream.buffer.write(content)
         stream.buffer.flush()

@@ -49,8 +49,7 @@ def test_ranks_of_torchrun(
             )  # fmt: skip
         said = [agent.communicate(timeout=ENOUGH) for agent in agents]
     assert [agent.returncode for agent in agents] == [int(broken)] * 2, said
-    lines = "".join(out for out, _ in said).splitlines()
-    assert sum(line.startswith("host ") for line in lines) == 1, "the table is printed once"
+    assert sum(line.startswith("host ") for out, _ in said for line in out.splitlines()) == 1
     found = json.loads(report.read_text())
     hosts = [one["host"] for one in found["ranks"]]
     assert hosts == ["apollo", "zeus"]

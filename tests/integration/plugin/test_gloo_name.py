@@ -37,8 +37,7 @@ class Ranks:
         ]
         done = self.launch.collect(started, 240)
         assert [rank.code for rank in done] == [0, 0], done
-        told = re.findall(r"rank \d: (.*)", done[0].out + done[1].out)
-        return told, done[0].err + done[1].err
+        return re.findall(r"rank \d: (.*)", done[0].out + done[1].out), done[0].err + done[1].err
 
 
 @pytest.fixture

@@ -267,11 +267,21 @@ def test_the_first_rank_reads_from_a_terminal(run: Runner) -> None:
     assert "True typed" in done.stdout
 
 
+# Writes once more when it is told to end, which it is where what it wrote could not be written.
+WRITES = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(print("late", flush=True)))
+print("early", flush=True)
+time.sleep(600)
+"""
+
+
 @pytest.mark.parametrize(
     ("streams", "code"), [("<&-", 0), ("2>&-", 0), (">&-", 5), ("<&- >&- 2>&-", 5)]
 )
 def test_closed_streams(run: Runner, streams: str, code: int) -> None:
-    command = shlex.join(run.command("--way stock", f'python -c "{READS}"'))
+    run.write("program.py", WRITES if code else READS)
+    command = shlex.join(run.command("--way stock", "python program.py"))
     done = subprocess.run(
         ["sh", "-c", f"exec {command} {streams}"], cwd=run.directory, env=run.environ, text=True,
         capture_output=True, check=False, timeout=ENOUGH,
