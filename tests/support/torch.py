@@ -31,9 +31,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 # Nothing of it is timed. g++ takes twice as long with torch's headers, and more to optimize.
 GRAFT = {"CMAKE_BUILD_TYPE": "None", "CXX": "clang++" if shutil.which("clang++") else "g++"}
 PLUGIN = {**GRAFT, "CXXFLAGS": "-Werror -Wno-inconsistent-missing-override"}
+PLUGIN_HERE = {"CMAKE_BUILD_TYPE": "None", "CXX": "g++", "CXXFLAGS": "-Werror"}
 # Of the source of Debian's torch, what the patch and a graft look at: a thirtieth of its files.
 SOURCES = ("torch/csrc/distributed", "torch/distributed", "caffe2/CMakeLists.txt", "version.txt")
-PLUGIN_HERE = {"CMAKE_BUILD_TYPE": "None", "CXX": "g++", "CXXFLAGS": "-Werror"}
 
 
 def switchml_patch(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:

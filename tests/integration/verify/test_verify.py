@@ -177,8 +177,8 @@ def torch(
     return make(tmp_path / "site", torch_python, real, graft, report, "+switchml")
 
 
-def with_ranks(interpreter: Path, directory: Path, instead: str = "exit 1") -> Path:
-    """An interpreter whose ranks do something before they import torch."""
+def with_other_ranks(interpreter: Path, directory: Path, instead: str = "exit 1") -> Path:
+    """An interpreter whose ranks do this instead of their work; they import no torch."""
     script = directory / "other-ranks"
     ranks = f'case "$1" in *verify_rank.py) {instead} ;; esac'
     script.write_text(f'#!/bin/sh\n{ranks}\nexec "{interpreter}" "$@"\n')
@@ -259,7 +259,7 @@ def test_a_folder_of_that_name_where_the_user_is(
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text("raise RuntimeError('not this one')")
     monkeypatch.chdir(tmp_path)
-    python = with_ranks(torch.interpreter, tmp_path)
+    python = with_other_ranks(torch.interpreter, tmp_path)
     assert verify(python).checks["torch imports"]["ok"]
 
 
@@ -283,7 +283,7 @@ def test_a_library_that_is_not_there(torch: Patched, tmp_path: Path) -> None:
     compiled(grpc, "int f() { return 1; }", "-Wl,-soname,libgrpc_like.so")
     needs = "-Wl,--no-as-needed", str(grpc)
     compiled(torch.torch / "lib" / "libneeds.so", "int f(); int g() { return f(); }", *needs)
-    python = with_ranks(torch.interpreter, tmp_path)
+    python = with_other_ranks(torch.interpreter, tmp_path)
     found = verify(python, LD_LIBRARY_PATH=str(elsewhere)).checks["libraries"]
     assert found["ok"]
     assert "only LD_LIBRARY_PATH finds libgrpc_like.so" in found["found"]
@@ -364,7 +364,7 @@ def test_told_to_end(
     """While ranks run: none of them is left, nor a temporary file, also where both are ended."""
     pids = tmp_path / "pids"
     wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python))
-    python = with_ranks(torch_python, tmp_path, f'echo $$ >>"{pids}"; exec sleep 600')
+    python = with_other_ranks(torch_python, tmp_path, f'echo $$ >>"{pids}"; exec sleep 600')
     arguments = ["verify", str(wheel), "--python", str(python)]
     command = [sys.executable, "-m", "patchgen", *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
