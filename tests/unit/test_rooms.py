@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import fnmatch
 import re
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -42,13 +41,8 @@ def is_payload(module: str) -> bool:
 
 
 @cache
-def parsed(module: str) -> ast.Module:
-    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
-
-
-@cache
 def nodes(module: str) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(parsed(module)))
+    return tuple(ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))))
 
 
 @cache
@@ -56,10 +50,21 @@ def attributes(module: str) -> frozenset[str]:
     return frozenset(ast.unparse(node) for node in nodes(module) if isinstance(node, ast.Attribute))
 
 
-def imported(among: Iterable[ast.AST]) -> set[str]:
+@cache
+def calls(module: str) -> dict[str, list[ast.Call]]:
+    """All calls in a module, by what is called."""
+    found: dict[str, list[ast.Call]] = {}
+    for node in nodes(module):
+        if isinstance(node, ast.Call):
+            found.setdefault(ast.unparse(node.func), []).append(node)
+    return found
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
     """The modules of the package that are imported, wherever in a module."""
     found = set()
-    for node in among:
+    for node in nodes(module):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("patchgen."):
             base = str(node.module).partition(".")[2]
             for alias in node.names:
@@ -70,7 +75,7 @@ def imported(among: Iterable[ast.AST]) -> set[str]:
             for alias in node.names:
                 whole = (alias.name, f"{alias.name}.__init__", "__init__")
                 found.add(next(one for one in whole if one in MODULES))
-    return found
+    return frozenset(found)
 
 
 def test_the_house_is_small() -> None:
@@ -82,37 +87,33 @@ def test_the_house_is_small() -> None:
     assert len(ROWS) > 10, "the map is read"
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_a_module_is_of_a_size_to_read(module: str) -> None:
-    lines = MODULES[module].read_text(encoding="utf-8").count("\n")
-    assert lines <= 400
+def test_a_module_is_of_a_size_to_read() -> None:
+    lines = {module: path.read_text().count("\n") for module, path in MODULES.items()}
+    assert {module: count for module, count in lines.items() if count > 400} == {}
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_no_import_runs_upwards(module: str) -> None:
-    mine = FLOOR.get(room(module), 0)
-    assert {name for name in imported(nodes(module)) if FLOOR[room(name)] > mine} == set()
+def test_no_import_runs_upwards() -> None:
+    for module in MODULES:
+        mine = FLOOR.get(room(module), 0)
+        assert {name for name in imports(module) if FLOOR[room(name)] > mine} == set(), module
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_the_core_imports_no_extra_and_an_extra_few(module: str) -> None:
-    mine = room(module)
-    if mine in {"cli", "__main__"}:
-        return
-    allowed = {mine, *BESIDE.get(mine, ())}
-    extras = {name for name in imported(nodes(module)) if name.startswith("extras.")}
-    assert {name for name in extras if room(name) not in allowed} == set()
+def test_the_core_imports_no_extra_and_an_extra_few() -> None:
+    for module in {name for name in MODULES if room(name) not in {"cli", "__main__"}}:
+        allowed = {room(module), *BESIDE.get(room(module), ())}
+        extras = {name for name in imports(module) if name.startswith("extras.")}
+        assert {name for name in extras if room(name) not in allowed} == set(), module
 
 
 def test_what_runs_in_another_python_imports_nothing_of_ours() -> None:
     payload = [name for name in MODULES if is_payload(name)]
-    assert {name for module in payload for name in imported(nodes(module))} == set()
+    assert {name for module in payload for name in imports(module)} == set()
 
 
 def test_a_small_module_of_one_user_is_a_part_of_it() -> None:
     users: dict[str, set[str]] = {}
     for module in MODULES:
-        for name in imported(nodes(module)) - {module}:
+        for name in imports(module) - {module}:
             users.setdefault(name, set()).add(module)
     small = [name for name, path in MODULES.items() if path.read_text().count("\n") <= 30]
     alone = [name for name in small if len(users.get(name, ())) == 1 and not is_payload(name)]
@@ -125,7 +126,7 @@ def test_no_import_runs_round() -> None:
     def walk(module: str, path: tuple[str, ...]) -> None:
         assert module not in path, " -> ".join([*path, module])
         if module not in done:
-            for name in sorted(imported(nodes(module))):
+            for name in sorted(imports(module)):
                 walk(name, (*path, module))
             done.add(module)
 
@@ -133,37 +134,32 @@ def test_no_import_runs_round() -> None:
         walk(module, ())
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_only_the_command_line_prints_and_exits(module: str) -> None:
-    if room(module) in {"cli", "__main__"} or is_payload(module):
-        return
-    names = {
-        alias.name.partition(".")[0]
-        for node in nodes(module)
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    }
-    calls = {ast.unparse(node.func) for node in nodes(module) if isinstance(node, ast.Call)}
-    assert "click" not in names
-    assert not {"print", "exit", "sys.exit"} & calls
+def test_only_the_command_line_prints_and_exits() -> None:
+    for module in MODULES:
+        if room(module) in {"cli", "__main__"} or is_payload(module):
+            continue
+        names = {
+            alias.name.partition(".")[0]
+            for node in nodes(module)
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        }
+        assert not {"click"} & names, module
+        assert not {"print", "exit", "sys.exit"} & {*calls(module)}, module
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_progress_is_logged_in_one_way(module: str) -> None:
+def test_progress_is_logged_in_one_way() -> None:
     """A logger has one name, and the logger itself puts values into its messages."""
-    loggers = {
-        ast.unparse(node.targets[0])
-        for node in nodes(module)
-        if isinstance(node, ast.Assign) and "logging.getLogger" in ast.unparse(node.value)
-    }
-    assert loggers <= {"_LOGGER"}
-    messages = [
-        node.args[0]
-        for node in nodes(module)
-        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("_LOGGER.")
-        if node.args
-    ]
-    assert not [ast.unparse(one) for one in messages if isinstance(one, ast.JoinedStr)]
+    for module in MODULES:
+        loggers = {
+            ast.unparse(node.targets[0])
+            for node in nodes(module)
+            if isinstance(node, ast.Assign) and "logging.getLogger" in ast.unparse(node.value)
+        }
+        assert loggers <= {"_LOGGER"}, module
+        logged = [made for name, made in calls(module).items() if name.startswith("_LOGGER.")]
+        messages = [node.args[0] for made in logged for node in made if node.args]
+        assert not [one for one in messages if isinstance(one, ast.JoinedStr)], module
 
 
 HANDED_ON = {
@@ -172,18 +168,18 @@ HANDED_ON = {
 }
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_only_the_command_line_reads_the_environment(module: str) -> None:
-    if room(module) == "cli" or is_payload(module) or module in HANDED_ON:
-        return
-    assert not {"os.environ", "os.environb", "os.getenv"} & attributes(module)
-    imported_names = {
-        alias.name
-        for node in nodes(module)
-        if isinstance(node, ast.ImportFrom) and node.module == "os"
-        for alias in node.names
-    }
-    assert not {"environ", "environb", "getenv"} & imported_names
+def test_only_the_command_line_reads_the_environment() -> None:
+    for module in MODULES:
+        if room(module) == "cli" or is_payload(module) or module in HANDED_ON:
+            continue
+        assert not {"os.environ", "os.environb", "os.getenv"} & attributes(module), module
+        names = {
+            alias.name
+            for node in nodes(module)
+            if isinstance(node, ast.ImportFrom) and node.module == "os"
+            for alias in node.names
+        }
+        assert not {"environ", "environb", "getenv"} & names, module
 
 
 STARTERS = {"system.process", "system.program"}
@@ -193,19 +189,19 @@ STARTS = re.compile(
 )
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_only_the_runner_starts_and_ends_processes(module: str) -> None:
+def test_only_the_runner_starts_and_ends_processes() -> None:
     """Of a payload everything may, and to end as it was told is each program's own affair."""
-    if module in STARTERS or is_payload(module):
-        return
-    used = set(attributes(module))
-    for node in nodes(module):
-        if isinstance(node, ast.Import):
-            used |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            used |= {f"{node.module}.{alias.name}" for alias in node.names}
-    allowed = {"os.kill"} if module == "system.signals" else set()
-    assert {name for name in used if STARTS.fullmatch(name)} == allowed
+    for module in MODULES:
+        if module in STARTERS or is_payload(module):
+            continue
+        used = set(attributes(module))
+        for node in nodes(module):
+            if isinstance(node, ast.Import):
+                used |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                used |= {f"{node.module}.{alias.name}" for alias in node.names}
+        allowed = {"os.kill"} if module == "system.signals" else set()
+        assert {name for name in used if STARTS.fullmatch(name)} == allowed, module
 
 
 def test_a_command_is_in_the_file_of_its_name() -> None:
@@ -234,13 +230,12 @@ def test_a_command_takes_one_request() -> None:
         assert re.search(r"\binto\(", ast.unparse(node.decorator_list[-1])), name
 
 
-@pytest.mark.parametrize("module", sorted(name for name in MODULES if room(name) == "cli"))
-def test_a_command_ends_in_one_way(module: str) -> None:
+def test_a_command_ends_in_one_way() -> None:
     """By an error of ours, or by `console.end`; the group of all commands ends the program."""
-    calls = {ast.unparse(node.func) for node in nodes(module) if isinstance(node, ast.Call)}
-    exits = {name for name in calls if re.search(r"\bexit$|\bExit$|\b_exit$", name)}
     allowed = {"cli.console": {"click.exceptions.Exit"}, "cli.__init__": {"sys.exit"}}
-    assert exits == allowed.get(module, set())
+    for module in [name for name in MODULES if room(name) == "cli"]:
+        exits = {name for name in calls(module) if re.search(r"\bexit$|\bExit$|\b_exit$", name)}
+        assert exits == allowed.get(module, set()), module
 
 
 def test_no_room_of_the_tests_is_left_out(pytestconfig: pytest.Config) -> None:
