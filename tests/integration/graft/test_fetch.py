@@ -257,6 +257,9 @@ def test_the_source_of_a_torch(
     like = project.pin._replace(commit="1" * 40, grafts=(project.commit,))
     pin, sources = gather(torch, None, [like], origin)
     assert (pin.name, pin.commit, [*sources]) == (like.name, project.commit, [hooked])
+    (include / "gloo" / "allreduce.h").unlink()
+    with pytest.raises(ToolError, match="with third_party/gloo"):
+        gather(torch, str(project.pytorch), [project.pin], GraftOrigin(str(tmp_path / "empty")))
 
 
 def test_the_source_of_a_torch_with_a_header_of_works(tmp_path: Path) -> None:

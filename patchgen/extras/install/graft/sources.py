@@ -29,8 +29,8 @@ _HEADERS = (".h", ".hpp")
 _COMMIT_DIGITS = 40
 _SYSTEM = "/usr/include"
 _ADVICE = (
-    "without a network give --source (the source of that torch), --mirror or --reference, or set "
-    "url.<base>.insteadOf in git's configuration"
+    "without a network give --source (the source of that torch, with third_party/gloo), --mirror "
+    "or --reference, or set url.<base>.insteadOf in git's configuration"
 )
 
 
@@ -62,16 +62,7 @@ def gather(
     pin, sources = from_tree(source, torch, known)
     _LOGGER.info(told, torch.version, torch.root, pin.name)
     if not gloo_directory(torch) and not any(path.startswith(GLOO) for path in sources):
-        try:
-            sources |= fetched(pin, torch, origin, gloo_only=True)
-        except ToolError:
-            if not os.path.exists(os.path.join(_SYSTEM, _GLOO_HEADER)):
-                raise
-            _LOGGER.info(
-                "warning: gloo's headers could not be fetched; those that are installed are used, "
-                "and must be of the gloo of PyTorch %s (the source has none in %s)",
-                pin.version, GLOO,
-            )  # fmt: skip
+        sources |= fetched(pin, torch, origin, gloo_only=True)
     return pin, sources
 
 
