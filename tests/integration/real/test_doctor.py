@@ -16,7 +16,7 @@ import pytest
 from support import command, switch_program
 from support.launcher import Launcher
 from support.real import LabLauncher, Settings
-from support.torch import Plugin, built_plugin
+from support.torch import GRAFT, Plugin, built_plugin
 from support.wired import WIRE, Network, on_hosts, wired
 
 from patchgen.extras.lab import lab
@@ -104,8 +104,10 @@ def test_all_legs_hold(launch: LabLauncher) -> None:
 def test_a_library_without_a_mend(
     launch: LabLauncher, half_batches: Path, torch: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """apollo's plugin was built with a client library that lacks one."""
-    other = built_plugin(torch, half_batches, tmp_path_factory, "half-batch-plugin", "--dpdk")
+    """apollo's plugin was built with a client library that lacks one, of which clang++ warns."""
+    other = built_plugin(
+        torch, half_batches, tmp_path_factory, "half-batch-plugin", "--dpdk", environ=GRAFT
+    )
     report = examine(launch, env={"PYTHONPATH": str(other.package.parent)})
     assert (report["leg"], report["hosts"]) == ("software", ["apollo"])
     own, rank_0 = words(report, 1).removeprefix("mends is ").split(", rank 0 has ")
