@@ -273,7 +273,7 @@ def compiled():
 
 
 def outlives():
-    """The switch is killed while sums are under way, and the ranks go on without it."""
+    """The switch, process AGGREGATOR, is killed; SWITCHML_FAILOVER=1 lets the ranks go on."""
     for turn in range(12):
         started = []
         for index in range(5):
