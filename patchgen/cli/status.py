@@ -33,9 +33,9 @@ class _Request:
 def status(request: _Request) -> None:
     """Tells whether a PyTorch tree, an installed torch or a wheel is patched.
 
-    A tree is clean, patched, partly patched, or something else. Of an installed torch, which its
-    interpreter stands for, also: whether a graft is installed, whether it fits, and whether the
-    plugin is there.
+    A tree is clean, patched, partly patched, or has foreign edits, as far as the patch's files go.
+    An installed torch is named by its interpreter; this also tells whether a graft is installed and
+    fits, and whether the plugin is there.
 
     Exits with 0 where all that is there fits, and with 3 where something does not.
     """
@@ -46,6 +46,8 @@ def status(request: _Request) -> None:
         _show_torch(target, as_json=request.as_json)
         return
     known, wanted = known_pins(request.pytorch)
+    if not os.path.isdir(os.path.abspath(target)):
+        raise TreeError(f"{target}: no such directory, python or wheel")
     found = state.inspect(paths.from_native(target), (wanted,) if wanted else known)
     if request.as_json:
         print_json(report.state_data(found))

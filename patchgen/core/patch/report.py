@@ -126,7 +126,7 @@ def state_lines(state: State) -> Iterator[str]:
     if state.overall is Overall.PARTLY:
         yield from (f"  {file.path}: {file.kind.value}" for file in state.files)
         yield from (f"  {path}: left over from a run that was stopped" for path in state.leftovers)
-        yield "  mend it with: switchml-patch revert (or apply)"
+        yield "  undo it with switchml-patch revert, or complete it with switchml-patch apply"
     if state.overall is Overall.EDITED:
         yield from (f"  {explain(file)}" for file in state.wrong)
     if state.overall in (Overall.OTHER, Overall.NOT_PYTORCH):
@@ -142,8 +142,8 @@ def result_lines(result: Result, done: str) -> Iterator[str]:
     """Lines about the result of apply or revert."""
     root = paths.printable(result.before.root)
     if result.changed:
-        yield f"{root}: {done} ({result.pin.name}); {len(result.changed)} changed:"
         yield from (f"  {path}" for path in result.changed)
+        yield f"{root}: {done} ({result.pin.name}), {len(result.changed)} files"
     else:
         yield f"{root}: already {done} ({result.pin.name}); nothing to do"
     note = head_note(result.before)

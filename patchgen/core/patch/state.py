@@ -229,7 +229,10 @@ def refusal(state: State) -> str:
     if state.pin is None:
         lines.append(f"{root}: not a commit that there is a pin for; see: switchml-patch pins")
     else:
-        lines.append(f"{root}: {state.pin.name} otherwise; nothing was changed; mend these files")
+        lines.append(
+            f"nothing was changed; the other files of {root} are those of {state.pin.name}: put "
+            "these right (git checkout undoes edits), then try again"
+        )
     return "\n".join(lines)
 
 

@@ -144,7 +144,7 @@ def _patched(found: Survey, root: Repository, pin: Pin) -> set[str]:
         for file in patch.wrong
     )
     if patch.overall is state.Overall.PARTLY:
-        advice = "partly patched; mend it with: switchml-patch revert"
+        advice = "partly patched; undo that with: switchml-patch revert"
         found.wrong.append(Problem(root.printable, "clean or patched", advice))
     return {file.path for file in pin.files} | set(render.new_paths(pin))
 

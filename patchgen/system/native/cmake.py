@@ -129,6 +129,6 @@ def _build(  # noqa: PLR0913  # each is a part of the build
         except FileNotFoundError:
             raise error from None
         raise ToolError(f"{what} needs {missing}, which is not installed") from error
-    _LOGGER.info("compiling %s", what)
+    _LOGGER.info("compiling %s, which can take a minute", what)
     command = ["cmake", "--build", build, "--parallel", str(jobs)]
     run(command, limit=_LIMIT, env=own, supervised=True)
