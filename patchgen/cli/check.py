@@ -45,7 +45,7 @@ def check(request: _Request) -> None:
 
     Exits with 0 only where a build with these flags can succeed, else with 6. A row marked [x]
     holds, one marked [ ] does not, and one marked [-] does not but does not count either. What a
-    training needs tells `switchml-patch doctor`.
+    training needs is told by `switchml-patch doctor`.
     """
     from patchgen.core.wheel import check as preflight  # no other command needs it
     from patchgen.core.wheel import env

@@ -15,7 +15,7 @@ from patchgen.core.library.config import MAX_WORKERS
 
 @click.group(cls=Group)
 def simulator() -> None:
-    """A SwitchML client library whose switch is a process."""
+    """A SwitchML client library without a switch: a process sums in its place."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class _Serve:
 def serve(request: _Serve) -> None:
     """Sums for ranks with the simulator, until Ctrl-C or SIGTERM.
 
-    It is the switch instead of rank 0, for ranks whose switchml.cfg says so; `simulator install
+    Without it rank 0 sums. Ranks whose switchml.cfg has its address use it; `simulator install
     --aggregator` writes such files. What was counted is told at the end, and the exit code is 0.
     """
     from patchgen.extras.lab.simulator import aggregator

@@ -31,7 +31,7 @@ class _Request:
     "interpreter",
     type=click.Path(),
     metavar="PYTHON",
-    help="Interpreter that imports the WHEEL. [default: the one on PATH that its name asks for]",
+    help="Interpreter that imports the WHEEL. [default: on PATH, of the version in its name]",
 )
 @params.config_option
 @click.option(
@@ -44,9 +44,9 @@ class _Request:
 @json_option
 @into(_Request)
 def verify(request: _Request) -> None:
-    """Imports a torch, and sums on several ranks with what it has of SwitchML.
+    """Imports a torch, and sums on several ranks with SwitchML.
 
-    With a graft and a plugin it sums with each.
+    The sums go through the patch or graft that it has, and then through its plugin.
     Exits with 0 only if all holds, else with 6.
     """
     from patchgen.core.verify import verify_python, verify_wheel  # no other command needs it
