@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,7 @@ from typing import Any
 import pytest
 from support.chaos.relay import Relay
 from support.device import check_device_outlives, check_late_device
-from support.group_tests import (
-    EITHER,
-    check_dropped,
-    check_failover,
-    check_stays_with_gloo,
-)
+from support.group_tests import EITHER, check_dropped, check_failover, check_stays_with_gloo
 from support.launcher import Launcher
 from support.serving import Served, behind, serving
 from support.torch import results
@@ -37,7 +33,7 @@ def switch(tmp_path: Path, summing: Path) -> Iterator[Served]:
         ({"per_rank": {1: None}}, "rank 1: no switchml.cfg"),
         ({"per_rank": {1: {"num_workers": 5}}}, "rank 1: switchml.cfg has num_workers = 5, the"),
         ({"per_rank": {1: {"rank": 0}}}, "rank 1: switchml.cfg has rank = 0, the process has ra"),
-        ({"config": behind(1), "timeout": 4}, "ranks 0-1: the SwitchML context did not start"),
+        ({"config": behind(1), "timeout": 4}, "ranks? 0.*: the SwitchML context did not start"),
     ],
     ids=["no file", "workers", "rank", "no controller"],
 )
@@ -46,7 +42,7 @@ def test_what_keeps_a_group_with_gloo(
 ) -> None:
     ranks = launch("outcome", 2, env=env, **given)
     check_stays_with_gloo(ranks)
-    assert f"stays with Gloo: {reason}" in ranks[0].err
+    assert re.search(f"stays with Gloo: {reason}", ranks[0].err)
 
 
 @EITHER
