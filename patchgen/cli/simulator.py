@@ -83,8 +83,9 @@ class _Serve:
 def serve(request: _Serve) -> None:
     """Sums for ranks with the simulator, until Ctrl-C or SIGTERM.
 
-    Without it rank 0 sums. Ranks whose switchml.cfg has its address use it; `simulator install
-    --aggregator` writes such files. What was counted is told at the end, and the exit code is 0.
+    Without this command rank 0 sums. Ranks use it where their switchml.cfg has its address, as
+    `simulator install --aggregator` writes it. What was counted is told at the end, and the exit
+    code is 0.
     """
     from patchgen.extras.lab.simulator import aggregator
     from patchgen.system import native

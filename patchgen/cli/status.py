@@ -33,9 +33,9 @@ class _Request:
 def status(request: _Request) -> None:
     """Tells whether a PyTorch tree, an installed torch or a wheel is patched.
 
-    A tree is clean, patched, partly patched, or has foreign edits, as far as the patch's files go.
-    An installed torch is named by its interpreter; this also tells whether a graft is installed and
-    fits, and whether the plugin is there.
+    A tree is clean, patched, partly patched, has foreign edits, or is of another commit; only the
+    patch's files are looked at. Name an installed torch by its interpreter: then this also tells
+    whether a graft is installed and fits, and whether the plugin is there.
 
     Exits with 0 where all that is there fits, and with 3 where something does not.
     """

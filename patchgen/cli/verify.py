@@ -31,7 +31,7 @@ class _Request:
     "interpreter",
     type=click.Path(),
     metavar="PYTHON",
-    help="Interpreter that imports the WHEEL. [default: on PATH, of the version in its name]",
+    help="Interpreter that imports the WHEEL. [default: on PATH, of the version that it names]",
 )
 @params.config_option
 @click.option(
@@ -46,7 +46,7 @@ class _Request:
 def verify(request: _Request) -> None:
     """Imports a torch, and sums on several ranks with SwitchML.
 
-    The sums go through the patch or graft that it has, and then through its plugin.
+    It sums with each that the torch has: the patch or a graft, and the plugin.
     Exits with 0 only if all holds, else with 6.
     """
     from patchgen.core.verify import verify_python, verify_wheel  # no other command needs it

@@ -230,8 +230,8 @@ def refusal(state: State) -> str:
         lines.append(f"{root}: not a commit that there is a pin for; see: switchml-patch pins")
     else:
         lines.append(
-            f"nothing was changed; the other files of {root} are those of {state.pin.name}: put "
-            "these right (git checkout undoes edits), then try again"
+            f"nothing was changed in {root}: put the files above right (git checkout undoes edits) "
+            f"and try again; all others are those of {state.pin.name}"
         )
     return "\n".join(lines)
 
