@@ -81,7 +81,7 @@ def imports(module: str) -> frozenset[str]:
 def test_the_house_is_small() -> None:
     inside = {entry.name for entry in PACKAGE.iterdir() if entry.name != "__pycache__"}
     modules = {"__init__.py", "__main__.py", "errors.py", "options.py", "py.typed"}
-    assert inside == {"cli", "core", "extras", "system", *modules}
+    assert inside == {"cli", "core", "extras", "system", "templates", *modules}
     faces = {"core/__init__", "extras/__init__"}
     assert {room(module) for module in MODULES} <= {*FLOOR, *faces}
     assert len(ROWS) > 10, "the map is read"

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import patchgen
-from patchgen import templates
 
 REPOSITORY = Path(__file__).parents[3]
 TABLE = "FLAGS: tuple[Flag, ...] = (\n"
@@ -30,7 +29,6 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     root = tmp_path_factory.mktemp("flags")
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(Path(patchgen.__file__).parent, root / "patchgen", ignore=ignored)
-    shutil.copytree(templates.DIRECTORY, root / "patchgen" / "templates", ignore=ignored)
     table = root / "patchgen" / "options.py"
     before = table.read_text()
     assert before.count(TABLE) == 1

@@ -64,8 +64,6 @@ class Copy:
 def copy(tmp_path: Path) -> Copy:
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(PACKAGE, tmp_path / "patchgen", ignore=ignored)
-    if not (tmp_path / "patchgen/templates").exists():
-        shutil.copytree(PACKAGE.parent / "templates", tmp_path / "patchgen/templates")
     made = Copy(tmp_path, tmp_path / "clone")
     made.clone.mkdir()
     git(made.clone, "init", "-q")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import patchgen
-from patchgen import templates
 from patchgen.core.patch import patchfile, pins, render
 from patchgen.errors import OptionsError
 from patchgen.options import resolve
@@ -58,12 +57,8 @@ def interpreters() -> list[str]:
 
 
 CODE = """
-import hashlib, os, sys, types
-package = types.ModuleType("patchgen.templates")
-package.DIRECTORY = sys.argv[2]
-sys.path[:0] = [sys.argv[1], *sys.argv[3:]]
-import patchgen
-sys.modules["patchgen.templates"] = package
+import hashlib, os, sys
+sys.path[:0] = sys.argv[1:]
 from patchgen import options
 from patchgen.core.patch import patchfile, pins
 given = {"dpdk": True, "mlx5": True, "switchml_home": os.fsdecode(b"/a \\xff \\xc3\\xbc")}
@@ -95,7 +90,7 @@ def test_same_bytes_everywhere(python: str, tmp_path: Path, latin1: dict[str, st
         cwd = tmp_path / str(number)
         cwd.mkdir()
         done = subprocess.run(
-            [python, "-B", "-c", CODE, root, templates.DIRECTORY, str(site)],
+            [python, "-B", "-c", CODE, root, str(site)],
             cwd=cwd, env={"PATH": os.environ["PATH"], **environ}, capture_output=True, check=True,
         )  # fmt: skip
         assert done.stdout.decode().strip() == expected
