@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from packaging.specifiers import SpecifierSet
-from patchgen.templates import DIRECTORY
 
 import patchgen
 from patchgen.errors import OptionsError
@@ -18,6 +17,7 @@ from patchgen.extras.install.plugin import backend, project, sdist
 from patchgen.extras.lab import simulator
 from patchgen.extras.lab.client import mends
 from patchgen.options import Options, resolve
+from patchgen.templates import DIRECTORY
 
 PACKAGE = Path(patchgen.__file__).parent
 ENTRY, DPDK = b"_ZN8switchml7Context11GetInstanceEv\0", b"_ZTVN8switchml11DpdkBackendE\0"
