@@ -112,6 +112,7 @@ def test_nothing_delegated_is_a_failure(light: Plugin, cache: Path, tmp_path: Pa
     assert "SWITCHML_DISABLE" in error
     assert "output.txt" in error
     assert done.stdout == ""
+    assert "training with stock Gloo" not in done.stderr
     assert not (tmp_path / "out" / "demo.json").exists()
 
 
@@ -121,9 +122,9 @@ def test_a_rank_that_fails(light: Plugin, cache: Path, tmp_path: Path) -> None:
     assert done.returncode == 4, done.stderr
     error = done.stderr[done.stderr.index("error: ") + len("error: ") :].splitlines()
     assert error == [
-        "the training with stock Gloo failed: rank 1 failed with exit code 3; its last lines:",
+        "the training with SwitchML failed: rank 1 failed with exit code 3; its last lines:",
         "  no luck today",
-        f"all that was written is in {tmp_path}/out/gloo/output.txt",
+        f"all that was written is in {tmp_path}/out/switchml/output.txt",
     ]
 
 
@@ -136,7 +137,7 @@ def test_ctrl_c_leaves_nothing_running(light: Plugin, cache: Path, tmp_path: Pat
         stdout=subprocess.DEVNULL, env=environment(),
     )  # fmt: skip
     with running:
-        said = read_until(running, "training with stock Gloo")
+        said = read_until(running, "training with SwitchML")
         pids = [tmp_path / f"{rank}.pid" for rank in (0, 1)]
         until(lambda: all(pid.exists() and pid.read_text() for pid in pids), running)
         running.send_signal(signal.SIGINT)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -31,32 +30,6 @@ class Comparison:
     def steps(self) -> int:
         """Number of steps of each training."""
         return len(self.switchml.losses)
-
-    @property
-    def calls(self) -> int:
-        """Allreduces of each rank that SwitchML has done."""
-        return min((report["calls"] for report in self._reports), default=0)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of each rank that SwitchML has summed."""
-        return min((report["bytes"] for report in self._reports), default=0)
-
-    @property
-    def fallbacks(self) -> Mapping[str, int]:
-        """Allreduces of each rank that were left to Gloo, by reason; without those that are 0."""
-        found: dict[str, int] = {}
-        for report in self._reports:
-            for reason, count in report["fallbacks"].items():
-                if count:
-                    found[reason] = max(found.get(reason, 0), count)
-        return found
-
-    @property
-    def _reports(self) -> Sequence[Mapping[str, Any]]:
-        """Reports of the ranks that have SwitchML."""
-        reports = [rank.report for rank in self.switchml.result.ranks]
-        return [report for report in reports if report is not None]
 
     @property
     def deviation(self) -> float:

@@ -45,9 +45,9 @@ def _rows(outcome: Comparison) -> Iterator[list[str]]:
     yield ["loss, mean of the last epoch", *(f"{_epoch(one, -1):.4f}" for one in both)]
     yield ["unseen digits that are read right", *(f"{one.accuracies[-1]:.1%}" for one in both)]
     yield ["seconds", *(f"{one.seconds:.1f}" for one in both)]
-    yield ["allreduces delegated to SwitchML", "0", f"{outcome.calls:,}"]
-    yield ["bytes summed by SwitchML, of each rank", "0", f"{outcome.bytes:,}"]
-    for reason, count in outcome.fallbacks.items():
+    yield ["allreduces delegated to SwitchML", "0", f"{outcome.switchml.calls:,}"]
+    yield ["bytes summed by SwitchML, of each rank", "0", f"{outcome.switchml.bytes:,}"]
+    for reason, count in outcome.switchml.fallbacks.items():
         yield [f"allreduces left to Gloo: {_WHY.get(reason, reason)}", "", f"{count:,}"]
     yield ["largest deviation of a weight", "", f"{outcome.deviation:.1e}"]
     yield ["deviation that rounding explains", "", f"{outcome.allowed:.1e}"]
@@ -94,8 +94,8 @@ def data(outcome: Comparison, picture: str, script: str) -> dict[str, Any]:
         "simulated": setup.simulated,
         "ranks": outcome.ranks,
         "steps": outcome.steps,
-        "delegated": {"calls": outcome.calls, "bytes": outcome.bytes},
-        "fallbacks": dict(outcome.fallbacks),
+        "delegated": {"calls": outcome.switchml.calls, "bytes": outcome.switchml.bytes},
+        "fallbacks": dict(outcome.switchml.fallbacks),
         "deviation": outcome.deviation,
         "allowed": outcome.allowed,
         **{name: _training(getattr(outcome, name)) for name in _NAMES},

@@ -8,10 +8,10 @@ import logging
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import FileIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,6 +52,32 @@ class Training:
     """Largest gradient of any rank, before the division by the number of ranks."""
     reach: float
     """Sensitivity of a final weight to one gradient."""
+
+    @property
+    def calls(self) -> int:
+        """Allreduces of each rank that SwitchML has summed."""
+        return min((report["calls"] for report in self._reports), default=0)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of each rank that SwitchML has summed."""
+        return min((report["bytes"] for report in self._reports), default=0)
+
+    @property
+    def fallbacks(self) -> Mapping[str, int]:
+        """Allreduces of each rank that were left to Gloo, by reason; without those that are 0."""
+        found: dict[str, int] = {}
+        for report in self._reports:
+            for reason, count in report["fallbacks"].items():
+                if count:
+                    found[reason] = max(found.get(reason, 0), count)
+        return found
+
+    @property
+    def _reports(self) -> Sequence[Mapping[str, Any]]:
+        """Reports of the ranks that have SwitchML."""
+        reports = [rank.report for rank in self.result.ranks]
+        return [report for report in reports if report is not None]
 
 
 class Watch:

@@ -60,9 +60,9 @@ def test_problems() -> None:
 def test_counters_are_those_of_the_rank_that_delegated_least() -> None:
     reports = [made.report(40, dtype=3, op=0), made.report(39, dtype=4, numel=1), None]
     found = Comparison(made.training([[1.0]]), made.training([[1.0]] * 3, *reports))
-    assert (found.ranks, found.calls, found.bytes) == (3, 39, made.BYTES)
-    assert found.fallbacks == {"dtype": 4, "numel": 1}
-    nothing = Comparison(made.training([[1.0]]), made.training([[1.0]] * 2, None, None))
+    assert (found.ranks, found.switchml.calls, found.switchml.bytes) == (3, 39, made.BYTES)
+    assert found.switchml.fallbacks == {"dtype": 4, "numel": 1}
+    nothing = made.training([[1.0]] * 2, None, None)
     assert (nothing.calls, nothing.bytes, nothing.fallbacks) == (0, 0, {})
 
 
