@@ -106,8 +106,7 @@ void reduce(std::uint64_t ticket, const Request& request, std::chrono::milliseco
 void abandon(std::uint64_t ticket) noexcept;
 
 /// Lets the ranks of a new process group agree on whether it delegates.
-/// Throws std::runtime_error when SWITCHML_REQUIRE is set and it does not, or when a rank is
-/// missing.
+/// Throws std::runtime_error when a rank is missing, or SWITCHML_REQUIRE is set and it does not.
 void join(const std::vector<const void*>& contexts, int rank, int size,
           std::chrono::milliseconds timeout, const Exchange& exchange);
 
