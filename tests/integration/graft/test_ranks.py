@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.launcher import Launcher
-from support.torch import checked
+from support.torch import REPOSITORY, checked, located
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +42,21 @@ def test_torchs_own_launcher(installed: Launcher, torch_launcher: list[str]) -> 
     assert log.out.count("RESULT ") == 2
     assert log.out.count('"delegating": true') == 2
     assert all(f'"filled_in": "rank={rank} num_workers=2"' in log.out for rank in range(2))
+
+
+@pytest.mark.rebuild
+def test_works_come_first_and_nothing_is_recorded(torch: Path, tmp_path: Path) -> None:
+    """As a graft of PyTorch 2.8 and newer is compiled."""
+    root, program = located(torch), tmp_path / "own"
+    include = root / "include"
+    subprocess.run(
+        [
+            "clang++", "-std=c++17", "-Wall", "-Wextra", "-Werror",
+            "-isystem", include, "-isystem", include / "torch" / "csrc" / "api" / "include",
+            "-include", REPOSITORY / "templates" / "graft" / "own.hpp",
+            REPOSITORY / "tests" / "cpp" / "own.cpp", "-o", program,
+            f"-L{root / 'lib'}", f"-Wl,-rpath,{root / 'lib'}", "-ltorch_cpu", "-lc10",
+        ],
+        check=True,
+    )  # fmt: skip
+    subprocess.run([program], check=True)

@@ -1,4 +1,4 @@
-"""Ranks are killed at any moment: the job starts again, and delegates as before."""
+"""Trainings that go on: ranks are killed at any moment, and whatever `make chaos` does."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from support.chaos.report import check, prepare
+from support.chaos.switches import Simulated
+from support.launcher import Launcher
 from support.restarts import WORLD, by_run, by_torchrun, check_goes_on, plan_kills
 from support.serving import serving
 from support.torch import Plugin
@@ -43,3 +46,12 @@ def test_simulator_serve(plugin: Plugin, summing: Path, tmp_path: Path) -> None:
         )
         code, counters, _ = switch.end()
     assert (code, counters["sessions"], counters["broken"]) == (0, 2, 1)
+
+
+@pytest.mark.rebuild
+def test_a_training_outlives_all_events(
+    launch: Launcher, summing: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    ranks, option = 3, request.config.getoption
+    switch = Simulated(summing, tmp_path / "counters", ranks)
+    check(prepare(request, launch, switch, ranks), option("--seed"), option("--events"))

@@ -201,7 +201,7 @@ def test_without_a_lock_it_is_made_first(site: Site, tmp_path: Path) -> None:
     ]
 
 
-def test_another_variable_compiles_what_depends_on_it(first: FirstBuild, built: Site) -> None:
+def test_another_variable_compiles_what_depends_on_it(built: Site) -> None:
     (wheel,) = built.wheels
     assert TEST_PROGRAM in names(wheel)
     said = built.compile("--set", "BUILD_TEST=0", until="[7/7] verify")
@@ -209,6 +209,11 @@ def test_another_variable_compiles_what_depends_on_it(first: FirstBuild, built: 
     assert compiled(built.log) == ["threads.cpp"]  # it includes a header that CMake configures
     (other,) = (built.work / "wheel").glob("*.whl")
     assert TEST_PROGRAM not in names(other)
+
+
+@pytest.mark.rebuild
+def test_the_first_variables_again_give_the_first_wheel(first: FirstBuild, built: Site) -> None:
+    (wheel,) = built.wheels
     built.compile("--set", "USE_MKLDNN=0")
     assert {*compiled(built.log)} <= {"threads.cpp", "third_party_test.cpp"}
     built.run()

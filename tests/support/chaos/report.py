@@ -16,7 +16,7 @@ from support.chaos.wired import Wired
 from support.launcher import Launcher
 
 SHORT = 5
-"""Events of a run that is part of `make test`."""
+"""Events of a run that is part of other tests."""
 _SCALE = 0.3  # of the times of its events
 STEPS = {"convolutional": 150, "transformer": 150}
 SHORT_STEPS = {"convolutional": 100}
@@ -36,7 +36,7 @@ def prepare(
     switch: Simulated | Wired,
     world: int,
 ) -> Chaos:
-    """Prepares trainings, short ones for a run that is part of `make test`.
+    """Prepares trainings, short ones for a run that is part of other tests.
 
     Args:
         request: of the test.
