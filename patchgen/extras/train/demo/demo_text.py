@@ -71,7 +71,7 @@ def _paragraphs(outcome: Comparison) -> Iterator[str]:
     yield (
         "Gloo, a part of PyTorch, sums by sending gradients from rank to rank. SwitchML has every "
         "rank send them once, to the network switch, which adds them up as they pass and sends the "
-        "sum back. The script and the PyTorch were the same both times; the second time the sums "
+        "sum back. The script and the PyTorch were the same both times; the sums of one training "
         f"were handed to SwitchML by {setup.title}."
     )
     simulated = (
