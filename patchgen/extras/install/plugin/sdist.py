@@ -21,12 +21,10 @@ from patchgen.extras.install.plugin import project
 from patchgen.extras.install.plugin.wheel import METADATA, PACKAGE
 from patchgen.options import Options
 from patchgen.system import files, outputs
-from patchgen.templates import DIRECTORY as TEMPLATES
 
 FLAGS = "flags.json"
 """File with the flags of the client library, by the root of the archive."""
 
-_TEMPLATES = "patchgen/templates"
 _NOT_CARRIED = (".pyc", ".toml", ".j2")
 _EPOCH = 315532800  # 1980, the time of the wheels' entries
 _METADATA = METADATA + "Requires-Python: >=3.9\n"
@@ -53,11 +51,10 @@ def write(options: Options, directory: str) -> str:
     contents = {
         "PKG-INFO": _METADATA.format(version=version).encode(),
         FLAGS: (json.dumps({"flags": list(options.flags)}) + "\n").encode(),
-        **dict(_carry("patchgen", os.path.dirname(patchgen.__file__))),
-        **dict(_carry(_TEMPLATES, TEMPLATES)),
+        **dict(_carry(os.path.dirname(patchgen.__file__))),
     }
     for name, text in project.share(options).items():
-        contents[f"{_TEMPLATES}/patch/{name}"] = text.encode()
+        contents[f"patchgen/templates/patch/{name}"] = text.encode()
     for name in ("pyproject.toml", "torch_switchml_build.py"):
         contents[name] = render.text(f"plugin/{name}").encode()
     content = _pack({f"{stem}/{name}": content for name, content in contents.items()})
@@ -66,15 +63,15 @@ def write(options: Options, directory: str) -> str:
     return path
 
 
-def _carry(prefix: str, directory: str) -> Iterator[tuple[str, bytes]]:
-    """Files under a directory that a build reads: path under the prefix, and content."""
-    for place, directories, names in os.walk(directory):
+def _carry(package: str) -> Iterator[tuple[str, bytes]]:
+    """Files of the package that a build reads, with its templates: path in the archive, content."""
+    for place, directories, names in os.walk(package, followlinks=True):
         directories[:] = [name for name in directories if name != "__pycache__"]
         for name in names:
             if not name.endswith(_NOT_CARRIED) and name[0] != ".":
                 path = os.path.join(place, name)
                 with file_errors(), open(path, "rb") as file:
-                    yield f"{prefix}/{os.path.relpath(path, directory)}", file.read()
+                    yield f"patchgen/{os.path.relpath(path, package)}", file.read()
 
 
 def _pack(contents: Mapping[str, bytes]) -> bytes:
