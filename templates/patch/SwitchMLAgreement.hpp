@@ -16,6 +16,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "SwitchMLAllreduce.hpp"
 
@@ -23,7 +24,7 @@ namespace switchml_torch {
 
 /// Version of what ranks tell each other and of which calls become which jobs. Ranks of different
 /// ones do not delegate, so a change of either takes the next number.
-constexpr unsigned kProtocol = 6;
+constexpr unsigned kProtocol = 7;
 
 constexpr std::size_t kMaxReasons = 4;
 constexpr std::size_t kMaxHosts = 4;  // of a reason
@@ -60,9 +61,13 @@ inline std::string readNumber(const char* name, const char* unit, std::uint64_t&
   return "";
 }
 
+struct SteadyClock : std::chrono::steady_clock {
+  static void sleep(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
+};
+
 /// Offer of a rank: its terms, or the reason why it is unable.
 struct Offer {
-  char kind = 'y';    // 'y': able, 'n': unable, 'b': another group delegates, 'c': it may hand on
+  char kind = 'y';    // 'y': able, 'b': unable because another group delegates, 'n': unable
   std::string words;  // the terms, which must be the same on every rank, or why it is unable
   std::string where;  // what only this rank is told, where the user has something to mend
   char context = kStopped;
@@ -77,7 +82,6 @@ struct Offer {
     return {'n', why, where, kStopped};
   }
   static Offer busy(const std::string& why) { return {'b', why, "", kStopped}; }
-  static Offer candidate(const std::string& why) { return {'c', why, "", kStopped}; }
   bool able() const { return kind == 'y'; }
 };
 
@@ -87,7 +91,7 @@ struct Message {
 
   unsigned protocol = kProtocol;
   std::vector<std::string> nonces;  // of the rank, or of all ranks
-  char kind = 'y';                  // as of an offer; of all: 'c' where each is, 'b', or kMissing
+  char kind = 'y';                  // as of an offer; of all: 'b' where one is busy, or kMissing
   bool required = false;            // the rank, or one of them, has SWITCHML_REQUIRE set
   std::string words;                // as of an offer; of all: who is not able, and why
   char context = Offer::kStopped;
@@ -217,14 +221,11 @@ inline Message verdict(const std::vector<Message>& offers) {
   std::map<std::string, std::vector<int>> reasons;
   const auto& first = offers[0];
   out.context = first.context;
-  const auto are = [&offers](char kind) {
-    return std::count_if(offers.begin(), offers.end(),
-                         [kind](const Message& offer) { return offer.kind == kind; });
-  };
   for (std::size_t r = 0; r < offers.size(); ++r) {
     const auto& offer = offers[r];
     const auto rank = static_cast<int>(r);
     out.required = out.required || offer.required;
+    out.kind = offer.kind == 'b' ? 'b' : out.kind;
     out.context = offer.context == out.context ? out.context : Offer::kBoth;
     out.nonces.push_back(offer.nonces[0]);
     if (offer.protocol != first.protocol) {
@@ -237,11 +238,7 @@ inline Message verdict(const std::vector<Message>& offers) {
       reasons[differences(first.words, offer.words)].push_back(rank);
     }
   }
-  const auto candidates = static_cast<std::size_t>(are('c'));
-  out.kind = reasons.empty()                                      ? 'y'
-             : reasons.size() == 1 && candidates == offers.size() ? 'c'
-             : candidates > 0 || are('b') > 0                     ? 'b'
-                                                                  : 'n';
+  out.kind = reasons.empty() || out.kind == 'b' ? out.kind : 'n';
   std::size_t shown = 0;
   for (const auto& [reason, ranks] : reasons) {
     if (shown++ == kMaxReasons) {
@@ -264,12 +261,13 @@ template <typename Clock>
 class Negotiation {
  public:
   Negotiation(const Exchange& exchange, int rank, int size, std::chrono::milliseconds timeout,
-              const std::string& host)
+              const std::string& host, std::function<void(const std::string&)> tell)
       : exchange_(exchange),
         rank_(rank),
         size_(size),
         timeout_(timeout),
         host_(printableHost(host)),
+        tell_(std::move(tell)),
         nonce_(random()) {
     if (rank == 0) {
       begin();
@@ -285,9 +283,7 @@ class Negotiation {
     own.words = offer.words;
     own.context = offer.context;
     own.host = host_;
-    told_ = false;
     auto all = rank_ == 0 ? gather(name, own) : answer(name, own);
-    told_ = true;
     begun_ = Clock::now();
     if (all.kind == Message::kMissing) {
       throw std::runtime_error(all.words);
@@ -301,9 +297,6 @@ class Negotiation {
   /// Name of the group, which all ranks have after the first round.
   const std::string& name() const { return call_; }
 
-  /// This rank knows how the last round has ended, which may be that a rank was missing.
-  bool told() const { return told_; }
-
   /// Rank 0 has found the call of an earlier attempt in the Store.
   bool again() const { return again_; }
 
@@ -314,6 +307,9 @@ class Negotiation {
   static constexpr const char* kFirst = "offer";
   /// So much longer than rank 0 waits for a rank, others wait for rank 0, which tells them.
   static constexpr Milliseconds kLonger = std::chrono::seconds(5);
+  static constexpr Milliseconds kPatience = std::chrono::seconds(10);
+  static constexpr Milliseconds kNamed = std::chrono::minutes(1);
+  static constexpr Milliseconds kPoll{50};
 
   static std::string random() {
     std::random_device device;
@@ -352,6 +348,7 @@ class Negotiation {
     try {
       return exchange_.has(key.c_str());
     } catch (const std::exception&) {
+      tells_ = false;
       return false;
     }
   }
@@ -394,6 +391,7 @@ class Negotiation {
   }
 
   Message gather(const char* name, const Message& own) {
+    auto named = Clock::now() + kPatience;
     std::vector<Message> all{own};
     std::vector<int> missing;
     std::string why;
@@ -402,6 +400,9 @@ class Negotiation {
       Message offer;
       offer.nonces = {"-"};
       // Once the time is over, ranks are not waited for one by one.
+      if (missing.empty()) {
+        await(name, r, named);
+      }
       if (missing.empty() || has(key)) {
         try {
           offer = Message::read(get(key, timeout_));
@@ -426,6 +427,30 @@ class Negotiation {
       read_ = {of(call_, name)};
     }
     return out;
+  }
+
+  /// Waits for the answer of a rank as long as the others may, and names those that are missing
+  /// after ten seconds, then each minute. A Store that cannot tell is left to wait by itself.
+  void await(const char* name, int rank, typename Clock::time_point& named) {
+    for (Milliseconds pause(1); Clock::now() < begun_ + timeout_;
+         pause = std::min(2 * pause, kPoll)) {
+      if (has(of(call_, name, rank)) || !tells_) {
+        return;
+      }
+      if (Clock::now() >= named) {
+        named = Clock::now() + kNamed;
+        std::vector<int> missing;
+        for (int r = rank; r < size_; ++r) {
+          if (!has(of(call_, name, r))) {
+            missing.push_back(r);
+          }
+        }
+        tell_(text(ranksText(missing), " of ", size_, missing.size() == 1 ? " has" : " have",
+                   " not answered while a process group is made; are they alive, and is the same "
+                   "patch, graft or plugin in their torch?"));
+      }
+      Clock::sleep(pause);
+    }
   }
 
   Message answer(const char* name, const Message& own) {
@@ -471,10 +496,11 @@ class Negotiation {
   const int size_;
   const Milliseconds timeout_;
   const std::string host_;
+  const std::function<void(const std::string&)> tell_;
   const std::string nonce_;
   std::string call_;  // its name is the nonce of rank 0
   bool again_ = false;
-  bool told_ = false;
+  bool tells_ = true;              // the Store can tell whether it has a key
   std::vector<std::string> read_;  // keys, once all ranks answer the next round
   /// Time when rank 0 wrote the verdict of the round before, or when this rank read it. A rank's
   /// limits between two rounds are shorter than the group's timeout.

@@ -8,44 +8,35 @@ namespace {
 /// The group that delegates, if it owns this context; else null.
 const Delegation* groupOf(const void* context) noexcept {
   const auto* const group = board.delegation.load(std::memory_order_acquire);
-  const bool owns = group != nullptr && std::find(group->contexts.begin(), group->contexts.end(),
-                                                  context) != group->contexts.end();
-  return owns ? group : nullptr;
+  return group != nullptr && group->owns(context) ? group : nullptr;
 }
 
 }  // namespace
 
-bool delegates(const void* context) noexcept {
-  return groupOf(context) != nullptr || Delegate::get().election.has(context);
-}
+bool delegates(const void* context) noexcept { return groupOf(context) != nullptr; }
 
-void countUndelegated() noexcept {
-  board.fallbacks[kGroup].fetch_add(1, std::memory_order_relaxed);
-}
-
-std::uint64_t takeTicket(const void* context, const Request& request) {
-  auto& delegate = Delegate::get();
-  const auto* group = board.delegation.load(std::memory_order_acquire);
+std::uint64_t takeTicket(const void* context, const Request& request) noexcept {
+  const auto* const group = board.delegation.load(std::memory_order_acquire);
+  const bool owns = group != nullptr && group->owns(context);
   // Gloo has no average of integers either: it raises.
   const bool integers = request.element == Element::kInt32 && request.op == Op::kAvg;
-  const auto why = group == nullptr                                   ? kGroup
-                   : request.tensors != 1                             ? kTensors
-                   : !group->settings.ops.has(request.op) || integers ? kOp
-                   : !group->settings.dtypes.has(request.element)     ? kDtype
-                   : request.numel < group->settings.minNumel         ? kNumel
-                                                                      : kFallbacks;
-  const auto leaveToGloo = [](Fallback reason) {
-    board.fallbacks[reason].fetch_add(1, std::memory_order_relaxed);
-    return kNoTicket;
-  };
-  if (why != kFallbacks) {
-    return leaveToGloo(why);
+  auto why = group == nullptr                                   ? kGroup
+             : request.tensors != 1                             ? kTensors
+             : !group->settings.ops.has(request.op) || integers ? kOp
+             : !group->settings.dtypes.has(request.element)     ? kDtype
+             : request.numel < group->settings.minNumel         ? kNumel
+                                                                : kFallbacks;
+  if (why == kFallbacks) {
+    auto& delegate = Delegate::get();
+    const auto bytes = sizeof(float) * request.numel;
+    if (owns) {
+      delegate.groups.countDelegated(bytes);
+      return delegate.order.take(group->jobsOf(request));
+    }
+    delegate.groups.countLeft(context, bytes);
   }
-  if (delegate.election.open()) {
-    delegate.election.vote(context, request.numel);
-  }
-  group = groupOf(context);
-  return group == nullptr ? leaveToGloo(kGroup) : delegate.order.take(group->jobsOf(request));
+  board.fallbacks[owns ? why : kGroup].fetch_add(1, std::memory_order_relaxed);
+  return kNoTicket;
 }
 
 std::uint64_t partNumel() noexcept {
@@ -84,12 +75,13 @@ void abandon(std::uint64_t ticket) noexcept {
 
 void leave(const void* context) noexcept {
   auto& delegate = Delegate::get();
-  delegate.election.leave(context);
+  delegate.groups.remove(context);
   const auto* group = groupOf(context);
   if (group == nullptr || !board.delegation.compare_exchange_strong(group, nullptr)) {
     return;
   }
   if (!delegate.library.lost()) {
+    delegate.sayHint(*group);
     if (group->failover) {
       group->failover->leave();
     }
@@ -97,15 +89,15 @@ void leave(const void* context) noexcept {
       group->pulse->leave();
     }
   }
+  delegate.mark.reset();
   // Until here a warning of another rank could have stopped the context of a new group.
   delegate.claimed = false;
   delegate.report.wake();
 }
 
 void abort(const void* context) noexcept {
-  auto& delegate = Delegate::get();
-  if (groupOf(context) != nullptr || delegate.election.votes(context)) {
-    delegate.fail("the process group was aborted");
+  if (delegates(context)) {
+    Delegate::get().fail("the process group was aborted");
   }
 }
 

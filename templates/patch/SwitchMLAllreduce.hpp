@@ -75,17 +75,12 @@ struct Exchange {
 
 constexpr std::uint64_t kNoTicket = UINT64_MAX;
 
-/// True while the process group that owns `context` delegates, or will if it is the first of
-/// several to sum. Lock-free once that is settled.
+/// True while the process group that owns `context` delegates. Lock-free.
 bool delegates(const void* context) noexcept;
 
-/// Counts a call that stays with Gloo because its group does not delegate. Lock-free.
-void countUndelegated() noexcept;
-
 /// A ticket for a call of the group that owns `context`, or kNoTicket when the call stays with
-/// Gloo. Lock-free, once it is settled which of several groups delegates: the first call waits for
-/// that of the other ranks if there are several, and throws std::runtime_error when that fails.
-std::uint64_t takeTicket(const void* context, const Request& request);
+/// Gloo, which is counted. Lock-free where the group delegates.
+std::uint64_t takeTicket(const void* context, const Request& request) noexcept;
 
 /// Elements of a part of an allreduce of the delegating group, at most, unless it goes in fewer
 /// bits. Lock-free.
@@ -208,15 +203,11 @@ class Ticket {
   /// Several tensors have no place before they are `coalesce`d: without that, they are summed with
   /// each other as well, which is left to Gloo.
   template <typename Context, typename Tensor, typename ReduceOp>
-  Ticket(const Context* context, const std::vector<Tensor>& inputs, const ReduceOp& op) {
-    if (!delegates(context)) {
-      countUndelegated();
-      return;
-    }
-    context_ = context;
-    request_ = {elementOf(inputs), opOf(op), inputs.size(),
-                static_cast<std::uint64_t>(numelOf(inputs))};
-    open_ = inputs.size() != 1;
+  Ticket(const Context* context, const std::vector<Tensor>& inputs, const ReduceOp& op)
+      : context_(context),
+        request_{elementOf(inputs), opOf(op), inputs.size(),
+                 static_cast<std::uint64_t>(numelOf(inputs))},
+        open_(inputs.size() != 1) {
     if (!open_) {
       number_ = takeTicket(context_, request_);
     }
@@ -238,7 +229,7 @@ class Ticket {
 
   /// Says that the tensors are one row of elements. Called where the work is made. False when the
   /// call is left to Gloo.
-  bool coalesce() {
+  bool coalesce() noexcept {
     if (open_) {
       open_ = false;
       request_.tensors = 1;
@@ -308,11 +299,11 @@ class Ticket {
     }
   }
 
-  const void* context_ = nullptr;
+  const void* const context_;
+  Request request_;
   std::uint64_t number_ = kNoTicket;
-  Request request_{};
   std::chrono::milliseconds limit_{0};
-  bool open_ = false;  // whether the tensors are one row is not known yet
+  bool open_;  // whether the tensors are one row is not known yet
 };
 
 }  // namespace switchml_torch

@@ -303,6 +303,9 @@ inline std::string termsOf(const switchml::Config& whole, const Settings& settin
 #endif
   // At the end, since only some groups have them.
   std::string allowed = settings.failsOver ? " SWITCHML_FAILOVER=1" : "";
+  if (settings.group != 1) {
+    allowed += text(" SWITCHML_GROUP=", settings.group);
+  }
   if (!beyondSwitch(whole).empty()) {
     allowed += " SWITCHML_ALLOW_LARGER_SWITCH=1";
   }

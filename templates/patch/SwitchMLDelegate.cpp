@@ -95,12 +95,22 @@ void Delegate::raise(const std::string& why, std::uint64_t epoch) {
   throw std::runtime_error("SwitchML allreduce failed: " + why);  // of an earlier group
 }
 
+void Delegate::sayHint(const Delegation& group) {
+  const auto hint = groups.hint();
+  if (group.rank == 0 && !hint.empty()) {
+    say(text("hint: ", hint));
+  }
+}
+
 /// The process ends here where that would hang, and in a forked child, which has none of the
 /// library's threads.
 void Delegate::atExit(int status, void* /*argument*/) {
   auto& delegate = get();
   delegate.report.end();
   if (!delegate.library.lost()) {
+    if (const auto* const group = board.delegation.load(); group != nullptr) {
+      delegate.sayHint(*group);
+    }
     const auto epoch = delegate.library.epoch();
     delegate.disable(
         "the process is exiting", epoch, [] {}, &Failover::close);

@@ -5,8 +5,8 @@
 /// called.
 #pragma once
 
-#include "SwitchMLElection.hpp"
 #include "SwitchMLFailover.hpp"
+#include "SwitchMLGroups.hpp"
 #include "SwitchMLJoining.hpp"
 #include "SwitchMLLibrary.hpp"
 #include "SwitchMLOrder.hpp"
@@ -35,6 +35,10 @@ struct Delegation {
   std::uint64_t firstTicket = 0;
   std::shared_ptr<Failover> failover;  // null where the group has none
   std::shared_ptr<Pulse> pulse;        // null where the library itself learns that a rank is gone
+
+  bool owns(const void* context) const noexcept {
+    return std::find(contexts.begin(), contexts.end(), context) != contexts.end();
+  }
 
   /// Number of elements of a delegated allreduce that are sent in fewer bits.
   std::uint64_t quantizedNumel(const Request& request) const {
@@ -89,8 +93,11 @@ class Delegate {
   /// Fails, and throws the reason: that of the first failure, where another was before.
   [[noreturn]] void raise(const std::string& why, std::uint64_t epoch);
 
+  /// On rank 0, when the delegating group ends.
+  void sayHint(const Delegation& group);
+
   Library library;
-  Election election;
+  Groups groups;
   Order order;
   Verdict verdict;
   Report report;
@@ -98,6 +105,14 @@ class Delegate {
   std::atomic<bool> joined{false};   // a group was made
   std::atomic<bool> warned{false};
   std::mutex offering;  // of a group that looks whether it may
+
+  // Of the group that has claimed it.
+  std::unique_ptr<Descriptor> mark;  // by which child processes know that this one delegates
+  struct {
+    std::string controller;
+    std::string why;
+    Library::Clock::time_point asked{};
+  } unanswered;  // the newest question that took all of its time
 
  private:
   explicit Delegate(const Delegate* before);

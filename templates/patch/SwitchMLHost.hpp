@@ -395,6 +395,57 @@ inline std::string firstLine(const std::string& path) {
   return line;
 }
 
+/// Name of a socket that is no file, and exists as long as a process that has bound it.
+class SocketName {
+ public:
+  explicit SocketName(const std::string& name) {
+    address_.sun_family = AF_UNIX;
+    constexpr auto kMost = sizeof address_.sun_path - 1;
+    const auto shown = name.substr(0, kMost);  // behind a 0: no file
+    std::copy(shown.begin(), shown.end(), address_.sun_path + 1);
+    size_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + shown.size());
+  }
+
+  static Descriptor open() { return Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)); }
+
+  /// True where it is that of `socket` now.
+  bool bind(const Descriptor& socket) const {
+    return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address_), size_) == 0;
+  }
+
+  /// True where a process has it.
+  bool exists() const {
+    const auto socket = open();
+    return connect(socket.get(), reinterpret_cast<const sockaddr*>(&address_), size_) == 0;
+  }
+
+ private:
+  sockaddr_un address_{};
+  socklen_t size_;
+};
+
+/// Name of a process while it delegates.
+inline SocketName delegatingName(pid_t process) {
+  return SocketName(text("switchml/delegating/", process));
+}
+
+/// True where this process descends from one that delegates, as a helper of a rank does, which has
+/// the rank's environment.
+inline bool descendsFromDelegating() {
+  for (auto process = getppid(); process > 1;) {
+    if (delegatingName(process).exists()) {
+      return true;
+    }
+    const auto line = firstLine(text("/proc/", process, "/stat"));
+    std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
+    char state = 0;
+    if (!(fields >> state >> process)) {
+      return false;
+    }
+  }
+  return false;
+}
+
 /// Cores that no other rank of a job has on this host. Each is the name of a socket, which exists
 /// as long as the process that made it, however that ends, and is no file.
 class ReservedCores {
@@ -439,19 +490,11 @@ class ReservedCores {
  private:
   /// False where another process has it.
   bool reserve(const std::string& job, unsigned core) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    constexpr auto kMost = sizeof address.sun_path - 1;
-    const auto name =
-        text("switchml/core/", core, "/", job).substr(0, kMost);  // behind a 0: no file
-    std::copy(name.begin(), name.end(), address.sun_path + 1);
-    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    Descriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    auto made = SocketName::open();
     if (made.get() < 0) {
       return true;  // nobody here can have such a socket
     }
-    if (bind(made.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 &&
-        errno == EADDRINUSE) {
+    if (!SocketName(text("switchml/core/", core, "/", job)).bind(made) && errno == EADDRINUSE) {
       return false;
     }
     sockets_.push_back(std::move(made));

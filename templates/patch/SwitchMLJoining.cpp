@@ -12,6 +12,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kController = std::chrono::seconds(3);
+constexpr milliseconds kAskAgain = std::chrono::minutes(1);
 constexpr milliseconds kProbe = std::chrono::seconds(30);
 constexpr milliseconds kMeasured = std::chrono::seconds(1);
 constexpr milliseconds kStopForOthers = std::chrono::seconds(5);
@@ -136,7 +137,8 @@ class Joining {
         rank_(rank),
         size_(size),
         timeout_(std::min(timeout, kForever)),
-        negotiation_(exchange, rank, size, timeout_, hostName()) {
+        negotiation_(exchange, rank, size, timeout_, hostName(), say) {
+    number_ = delegate_.groups.add({contexts, rank, size});
     group_.contexts = contexts;
     group_.timeout = timeout_;
     group_.rank = static_cast<std::size_t>(rank);
@@ -157,9 +159,6 @@ class Joining {
         take(Step::kStart, &Joining::start) && (fake() || take(Step::kProbe, &Joining::probe)) &&
         (fake() || !settings_.measures || take(Step::kMeasure, &Joining::measure)) &&
         (!connects() || take(Step::kConnect, &Joining::connect));
-    if (all_.kind == 'c') {
-      nominate();
-    }
     conclude(agreed);
   }
 
@@ -201,7 +200,7 @@ class Joining {
     first_ = library.epoch() == 0;
     const bool starts = claims_ && library.state() != Library::State::kRunning;
     lock.unlock();
-    auto ready = starts && usesSwitch(general()) ? entry().reachController() : Offer();
+    auto ready = starts && usesSwitch(general()) ? reachController() : Offer();
     if (!ready.able()) {
       step_ = Step::kController;
     } else if (starts && !first_) {
@@ -209,6 +208,22 @@ class Joining {
     }
     offer_ = ready.able() ? offer_ : std::move(ready);
     return offer_;
+  }
+
+  /// A controller that took all of its time is not asked again before a minute has passed.
+  Offer reachController() {
+    auto& earlier = delegate_.unanswered;
+    const auto& controller = general().controller_ip_str;
+    const auto begun = Clock::now();
+    if (controller == earlier.controller && begun < earlier.asked + kAskAgain) {
+      const auto ago = std::chrono::duration_cast<std::chrono::seconds>(begun - earlier.asked);
+      return Offer::refuse(text(earlier.why, " (asked ", ago.count(), " s ago)"), loaded_.place);
+    }
+    auto offer = entry().reachController();
+    if (!offer.able() && Clock::now() - begun >= between(kController, timeout_) / 2) {
+      earlier = {controller, offer.words, begun};
+    }
+    return offer;
   }
 
   Offer makeOffer() {
@@ -219,6 +234,9 @@ class Joining {
     const bool claimed = delegate_.claimed;
     if (isSet("SWITCHML_DISABLE")) {
       return Offer::refuse("SWITCHML_DISABLE is set");
+    }
+    if (helper_) {
+      return Offer::busy("the parent process delegates");
     }
     if (library.lost()) {
       return Offer::refuse(kForked);
@@ -242,16 +260,17 @@ class Joining {
       }
     }
     if (claimed) {
-      const bool same = started && general().num_workers == size_ && general().rank == rank_;
-      holder_ = same && !group_.contexts.empty() ? delegate_.election.holder() : "";
-      return holder_.empty() ? Offer::busy(kOther)
-                             : Offer::candidate(text(kOther, ", unless this one sums before it"));
+      return Offer::busy(kOther);
     }
     if (group_.contexts.empty()) {
       return Offer::refuse("the group has no Gloo device");
     }
     if (const auto wrong = settings_.read(); !wrong.empty()) {
       return Offer::refuse(wrong, "in the environment");
+    }
+    if (number_ < settings_.group) {
+      return Offer::busy(
+          text("group ", number_, " of ", size_, " ranks, and SWITCHML_GROUP=", settings_.group));
     }
     if (!started) {
       if (auto offer = loadConfig(loaded_, rank_, size_); !offer.able()) {
@@ -323,17 +342,6 @@ class Joining {
     return ring_;
   }
 
-  /// Steps of a sum in the memory of the values themselves.
-  template <typename Values>
-  static Steps stepsOf(const std::shared_ptr<Values>& row) {
-    return {{},
-            [](std::int64_t /*first*/, std::int64_t /*last*/) {},
-            {},
-            [row](std::int64_t first, std::int64_t /*last*/) {
-              return Memory{row->data() + first, row};
-            }};
-  }
-
   /// Measures with the other ranks from how many elements on SwitchML is faster than Gloo, and
   /// takes that number into the settings of the group.
   Offer measure() {
@@ -345,6 +353,12 @@ class Joining {
       allreduce();
       return Crossover::Nanoseconds(Clock::now() - begun);
     };
+    const Steps steps{{},
+                      [](std::int64_t /*first*/, std::int64_t /*last*/) {},
+                      {},
+                      [&row](std::int64_t first, std::int64_t /*last*/) {
+                        return Memory{row->data() + first, row};
+                      }};
     try {
       RingCollectives ring(connected(), kMeasurements, rank_, size_);
       Crossover::Collectives collectives;
@@ -352,7 +366,7 @@ class Joining {
         const Request request{Element::kFloat32, Op::kSum, 1, numel};
         return timed(numel, [&] {
           const auto ticket = delegate_.order.take(group_.jobsOf(request));
-          sumOverRanks(group_, ticket, request, {limit, limit}, stepsOf(row));
+          sumOverRanks(group_, ticket, request, {limit, limit}, steps);
         });
       };
       collectives.gloo = [&](std::uint64_t numel) {
@@ -410,61 +424,6 @@ class Joining {
     return out;
   }
 
-  static metrics::Labels labelsOf(int rank, int size, const std::string& group) {
-    return {{"host", hostName()},
-            {"rank", std::to_string(rank)},
-            {"world_size", std::to_string(size)},
-            {"group", group}};
-  }
-
-  Election::Group candidate() const { return {group_.contexts, timeout_, negotiation_.name()}; }
-
-  /// Makes the group a candidate, if all ranks still may.
-  void nominate() {
-    Election::Nomination nomination(delegate_.election, holder_);
-    try {
-      const auto all = negotiation_.round(
-          "elect", nomination.stands() ? Offer{'y', "holder=" + holder_, ""} : Offer::busy(kOther));
-      if (all.able()) {
-        nomination.accept(candidate());
-      } else {
-        all_.kind = 'b';
-        all_.words = all.words;
-      }
-    } catch (const std::exception& error) {
-      if (!negotiation_.told()) {  // the others may have it as a candidate
-        delegate_.fail(text("another process group could not be made: ", error.what()));
-      }
-      throw;
-    }
-  }
-
-  /// The context is handed on with all that this group has.
-  Election::Actions electing() const {
-    Election::Actions out;
-    out.sum = [&delegate = delegate_](Election::Values& values, milliseconds limit) {
-      const auto& group = board.delegations.get();
-      const auto row = std::make_shared<Election::Values>(values);
-      const Request request{Element::kInt32, Op::kSum, 1, values.size()};
-      const auto ticket = delegate.order.take(group.jobsOf(request));
-      sumOverRanks(group, ticket, request, {std::min(limit, group.longest), limit}, stepsOf(row));
-      values = *row;
-    };
-    out.handOn = [outcome = outcome_, rank = rank_, size = size_](const Election::Group& to) {
-      auto group = board.delegations.get();
-      group.contexts = to.contexts;
-      group.timeout = to.timeout;
-      board.delegations.set(std::move(group));
-      board.delegation.store(&board.delegations.get(), std::memory_order_release);
-      board.group.set(outcome);
-      board.labels.set(labelsOf(rank, size, to.name));
-      if (rank == 0) {
-        say(text(outcome.line(), ", in the group that was the first to sum"));
-      }
-    };
-    return out;
-  }
-
   void conclude(bool agreed) {
     outcome_.size = size_;
     outcome_.offer = offer_.able() ? offer_.words : "";
@@ -473,11 +432,12 @@ class Joining {
       const auto bits = settings_.quantization.bits;
       const auto& filled = board.filled.get();
       outcome_.terms = termsOf(loaded_.config, settings_);
-      outcome_.decision =
-          text(fake() ? "WARNING: NOT REAL SUMS: " : "", "allreduce(", settings_.ops.names(", "),
-               ") of ", settings_.dtypes.names(", "), " goes to SwitchML",
-               bits == Quantization::kWhole ? "" : text(" in ", bits, " bits"), " (",
-               outcome_.terms, filled.empty() ? "" : "; filled in: ", filled, ")");
+      outcome_.decision = text(
+          fake() ? "WARNING: NOT REAL SUMS: " : "", "allreduce(", settings_.ops.names(", "),
+          ") of ", settings_.dtypes.names(", "), " goes to SwitchML",
+          bits == Quantization::kWhole ? "" : text(" in ", bits, " bits"), " (", outcome_.terms,
+          settings_.failsOver ? text("; SWITCHML_TIMEOUT_MS=", settings_.timeoutMs) : "",
+          filled.empty() ? "" : "; filled in: ", filled, ")");
     } else {
       outcome_.decision = "allreduce stays with Gloo: " + all_.words;
       outcome_.reason = all_.words;
@@ -492,7 +452,10 @@ class Joining {
     const bool firstGroup = !delegate_.joined.exchange(true);
     // Counters are those of the process; a group that delegates says most about them.
     if (firstGroup || agreed) {
-      board.labels.set(labelsOf(rank_, size_, negotiation_.name()));
+      board.labels.set({{"host", hostName()},
+                        {"rank", std::to_string(rank_)},
+                        {"world_size", std::to_string(size_)},
+                        {"group", negotiation_.name()}});
     }
     const bool warns = !offer_.where.empty() && !delegate_.warned.exchange(true);
     if (agreed) {
@@ -500,11 +463,15 @@ class Joining {
         group_.pulse->begin();
       }
       group_.firstTicket = delegate_.order.take(0);
-      auto own = candidate();
+      delegate_.groups.begin(group_.contexts[0]);
+      delegate_.mark = std::make_unique<Descriptor>(SocketName::open());
+      static_cast<void>(delegatingName(getpid()).bind(*delegate_.mark));
       board.delegations.set(std::move(group_));
-      delegate_.election.begin(std::move(own), size_, electing());
       board.delegation.store(&board.delegations.get(), std::memory_order_release);
       claims_ = false;
+    }
+    if (helper_) {
+      return;  // the files and lines are the parent's
     }
     delegate_.report.start(rank_);
     if (rank_ == 0) {
@@ -521,7 +488,7 @@ class Joining {
     if (warns) {
       say(text("warning: rank ", rank_, ": ", offer_.words, where, "; allreduce stays with Gloo"));
     }
-    if (!agreed && all_.kind == 'n' && all_.required) {
+    if (!agreed && all_.kind != 'b' && all_.required) {
       throw std::runtime_error(text("SWITCHML_REQUIRE is set, but in this ", line, where));
     }
   }
@@ -531,13 +498,14 @@ class Joining {
   const int rank_;
   const int size_;
   const milliseconds timeout_;
-  Negotiation<Clock> negotiation_;
+  Negotiation<SteadyClock> negotiation_;
   Loaded loaded_;
-  std::string holder_;  // of the context, which may hand it on
-  Offer offer_;         // of this rank, with which it has begun
-  Offer own_;           // what it has told in the newest step
-  Message all_;         // what all have made of that
+  Offer offer_;  // of this rank, with which it has begun
+  Offer own_;    // what it has told in the newest step
+  Message all_;  // what all have made of that
   Step step_ = Step::kOffer;
+  std::uint64_t number_;  // of the group, among those of its size
+  const bool helper_ = descendsFromDelegating();
   bool claims_ = false;
   bool first_ = false;  // the context was never started
   Ring ring_;
@@ -550,7 +518,12 @@ class Joining {
 
 void join(const std::vector<const void*>& contexts, int rank, int size,
           std::chrono::milliseconds timeout, const Exchange& exchange) {
-  Joining(contexts, rank, size, timeout, exchange).run();
+  try {
+    Joining(contexts, rank, size, timeout, exchange).run();
+  } catch (...) {
+    leave(contexts.empty() ? nullptr : contexts[0]);
+    throw;
+  }
 }
 
 }  // namespace switchml_torch

@@ -30,6 +30,9 @@ std::string metricsPage(const Delegate& delegate, bool last) {
     page.sample("switchml_gloo_allreduces_total", {{"reason", kFallbackNames[i]}},
                 count(board.fallbacks[i]));
   }
+  page.counter("switchml_other_group_bytes_total",
+               "Bytes that another group of as many ranks has left to Gloo.",
+               delegate.groups.left());
   page.histogram("switchml_allreduce_seconds", "Times of allreduces that SwitchML has summed.",
                  board.times);
   page.counter("switchml_waited_seconds_total",
@@ -128,6 +131,7 @@ std::string Report::json() {
       ", \"measured\": ", Crossover::json(group.timings), ", \"offer\": {", termsJson(group.offer),
       "}, \"terms\": {", termsJson(group.terms), "}, \"filled_in\": ", inQuotes(board.filled.get()),
       ", \"calls\": ", board.calls.load(), ", \"bytes\": ", board.bytes.load(),
+      ", \"hint\": ", inQuotes(delegate.groups.hint()),
       ", \"packets\": ", delegate.library.packets().json(), ", \"fallbacks\": {", fallbacks,
       "}, \"failover\": {\"failovers\": ", failover.failovers.load(),
       ", \"returns\": ", failover.returns.load(), ", \"reason\": ", inQuotes(verdict.failure),

@@ -1,6 +1,6 @@
 /// What is seen from outside: the report of this process, and the file of its metrics.
 ///
-/// They are made of snapshots, without a lock, so they may be asked for at any moment.
+/// They are made of snapshots, so they may be asked for at any moment.
 #pragma once
 
 #include "SwitchMLMetrics.hpp"

@@ -116,14 +116,18 @@ inline std::string readSwitch(const char* name, bool& value) {
 }
 
 struct Settings {
+  static constexpr std::uint64_t kNoLimit = UINT64_MAX;
+  static constexpr std::uint64_t kFailoverMs = 60'000;  // where a group that fails over has none
+
   Quantization quantization;
   Choice dtypes{kDtypes};
   Choice ops{kOps};
   std::uint64_t minNumel = 1;
   bool measures = false;                              // the ranks find minNumel
   std::uint64_t chunkNumel = std::uint64_t{1} << 20;  // elements of a job at most
-  std::uint64_t timeoutMs = UINT64_MAX;  // the limit of a job; the group's is another one
-  bool failsOver = false;                // the ranks go on over Gloo when the context fails
+  std::uint64_t timeoutMs = kNoLimit;  // the limit of a job; the group's is another one
+  bool failsOver = false;              // the ranks go on over Gloo when the context fails
+  std::uint64_t group = 1;             // the first that may delegate of the groups of a size
   metrics::Target counters;
 
   /// Returns what is wrong.
@@ -131,12 +135,14 @@ struct Settings {
     for (const auto& wrong :
          {readMinNumel(), readNumber("SWITCHML_CHUNK_NUMEL", "elements", chunkNumel),
           readNumber("SWITCHML_TIMEOUT_MS", "milliseconds", timeoutMs),
-          readSwitch("SWITCHML_FAILOVER", failsOver), dtypes.read("SWITCHML_DTYPES"),
-          ops.read("SWITCHML_OPS"), quantization.read(), counters.read()}) {
+          readSwitch("SWITCHML_FAILOVER", failsOver), readNumber("SWITCHML_GROUP", "groups", group),
+          dtypes.read("SWITCHML_DTYPES"), ops.read("SWITCHML_OPS"), quantization.read(),
+          counters.read()}) {
       if (!wrong.empty()) {
         return wrong;
       }
     }
+    timeoutMs = failsOver && timeoutMs == kNoLimit ? kFailoverMs : timeoutMs;
     return "";
   }
 

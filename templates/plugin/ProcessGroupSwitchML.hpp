@@ -51,8 +51,7 @@ class ProcessGroupSwitchML : public Forwarding {
 
   const std::string getBackendName() const override { return "switchml"; }
 
-  /// Returns at once, whatever is in flight, unless the group has to be elected first. Works begin
-  /// in the order of the calls.
+  /// Returns at once, whatever is in flight. Works begin in the order of the calls.
   c10::intrusive_ptr<c10d::Work> allreduce(
       std::vector<at::Tensor>& tensors,
       const c10d::AllreduceOptions& options = c10d::AllreduceOptions()) override;

@@ -359,7 +359,6 @@ struct Rank {
 
 void concurrent(const Rank& me) {
   auto first = me.group("first");
-  me.sum(first, 1, true);
   std::vector<std::thread> threads;
   std::atomic<bool> done{false};
   threads.emplace_back([&done] {
@@ -417,51 +416,65 @@ void race(const Rank& me) {
   }
 }
 
-/// Of groups of the same ranks the first to sum delegates, also when the group that was made first
-/// has ended; where the ranks differ in that, it is the one that was made first.
-void elected(const Rank& me) {
-  const auto large = [&me] { return ints(2000, me.rank, 0); };
-  {
-    auto holder = me.group("holder");
-    auto candidate = me.group("candidate");
-    check(!candidate.allreduce(large(), ReduceOp::MAX).get().delegated, "MAX stays");
-    me.sum(candidate, 2, false);
-    const auto tensor = large();
-    check(candidate.allreduce(tensor).get().delegated, "a large one is the first");
-    check(tensor.words()[1999] == 1999 * me.size * (me.size + 1) / 2, "its sum");
-    me.sum(holder, 5, false);
-    auto later = me.group("later");
-    check(!later.allreduce(large()).get().delegated, "a later group stays with Gloo");
-    holder.leave();
-    me.sum(candidate, 5, true);
+std::string report() {
+  std::vector<char> buffer(4096);
+  switchml_torch_report(buffer.data(), buffer.size());
+  return buffer.data();
+}
+
+/// The first group that agrees delegates until it ends, which rank 0 does later than the others.
+/// SWITCHML_GROUP=2 leaves the first of each size to Gloo, whichever groups of other sizes there
+/// are.
+void numbered(const Rank& me) {
+  std::unique_ptr<Group> first(
+      new Group(DirectoryStore(me.root, "first"), me.rank, me.size, me.timeout));
+  me.sum(*first, 2, false);
+  if (me.rank == 0) {
+    Group(DirectoryStore(me.root, "alone"), 0, 1, me.timeout);
+  } else {
+    first.reset();
   }
   {
-    auto holder = me.group("next");
-    auto candidate = me.group("other");
-    auto first = (me.rank == 0 ? holder : candidate).allreduce(large());
-    const auto second = (me.rank == 0 ? candidate : holder).allreduce(large()).get();
-    check(second.delegated == (me.rank != 0), "the ranks differ");
-    check(first.get().delegated == (me.rank == 0), "which was made first");
+    auto second = me.group("second");
+    auto third = me.group("third");
+    me.sum(third, 2, false);
+    me.sum(second, 3, true);
   }
-  const auto holder = me.group("third");
-  auto candidate = me.group("aborted");
-  std::atomic<bool> raised{me.rank != 0};
-  std::thread aborts([&] {
-    for (; !raised; std::this_thread::sleep_for(milliseconds(10))) {
-      candidate.abort();
-    }
-  });
-  for (int i = 0; i < 2 && me.rank == 0; ++i) {
-    try {
-      candidate.allreduce(large());
-      check(false, "no other rank votes");
-    } catch (const std::runtime_error& error) {
-      check(std::strstr(error.what(), "was aborted") != nullptr, error.what());
-    }
+  auto fourth = me.group("fourth");
+  me.sum(fourth, 3, true);
+}
+
+/// A group sums less than another one of the same ranks.
+void outweighed(const Rank& me) {
+  auto busy = me.group("busy");
+  auto other = me.group("other");
+  me.sum(busy, 3, true);
+  me.sum(other, 3, false);
+  check(report().find("\"hint\": \"\"") != std::string::npos, report());
+  check(!other.allreduce(ints(5000, me.rank, 0), ReduceOp::MAX).get().delegated, "MAX stays");
+  check(report().find("\"hint\": \"\"") != std::string::npos, "nor would it be delegated");
+  check(!other.allreduce(ints(500, me.rank, 0)).get().delegated, "another group stays");
+  check(report().find("\"hint\": \"group 2 of 2 ranks left ") != std::string::npos, report());
+  busy.leave();
+  std::fprintf(stderr, "%s\n", report().c_str());
+}
+
+/// A process that a rank starts has the rank's environment, and makes a group with the others'.
+void assisted(const Rank& me) {
+  auto group = me.group("assisted");
+  me.sum(group, 3, true);
+  const auto root = me.root.string() + "-helpers";
+  const auto rank = std::to_string(me.rank);
+  const auto child = fork();
+  if (child == 0) {
+    dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
+    execl("/proc/self/exe", "delegate", "refused", rank.c_str(), "2", root.c_str(), "60000",
+          nullptr);
+    _exit(1);
   }
-  raised = true;
-  aborts.join();
-  me.meet("raised");
+  int status = 0;
+  check(waitpid(child, &status, 0) == child && status == 0, "a helper's sums are Gloo's");
+  me.sum(group, 3, true);
 }
 
 void abandoned(const Rank& me) {
@@ -569,12 +582,6 @@ void readers(const Rank& me) {
   }
   done = true;
   reader.join();
-}
-
-std::string report() {
-  std::vector<char> buffer(4096);
-  switchml_torch_report(buffer.data(), buffer.size());
-  return buffer.data();
 }
 
 void delegated(const Rank& me) {
@@ -1102,6 +1109,7 @@ int main(int argc, char** argv) {
       {"aborted", aborted},
       {"again", again},
       {"apart", apart},
+      {"assisted", assisted},
       {"attempt", attempt},
       {"compared", compared},
       {"concurrent", concurrent},
@@ -1118,10 +1126,11 @@ int main(int argc, char** argv) {
       {"lost", lost},
       {"measured", measured},
       {"midway", midway},
+      {"numbered", numbered},
       {"outlived", outlived},
+      {"outweighed", outweighed},
       {"queued", queued},
       {"race", race},
-      {"elected", elected},
       {"readers", readers},
       {"refused", refused},
       {"renewed", renewed},

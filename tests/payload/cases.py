@@ -371,15 +371,37 @@ def groups(switchml):
     return finish(switchml)
 
 
-def first_to_sum(switchml):
-    """A second group of all ranks sums before the first one does, and delegates from then on."""
+def second_group(switchml):
+    """A second group of all ranks delegates. Part of the ranks have made others before."""
     start()
+    dist.new_group([0])
     other = dist.new_group(list(range(WORLD)))
     for _ in range(2):
         allreduce_and_check(2000, torch.float32, 1, group=other)
         allreduce_and_check(2000, torch.float32, 2, exact=False)
     assert calls(switchml) == 2, switchml.report()
     assert switchml.report()["fallbacks"]["group"] == 2
+    return finish(switchml)
+
+
+def overlapping(switchml):
+    """The first sum is asynchronous, and another rank waits for a message after it."""
+    start()
+    other = dist.new_group(list(range(WORLD)))
+    tensor = torch.ones(2000)
+    if RANK == 0:
+        work = dist.all_reduce(tensor, group=other, async_op=True)
+        dist.send(torch.ones(1), 1)
+        work.wait()
+    else:
+        if RANK == 1:
+            dist.recv(torch.ones(1), 0)
+        dist.all_reduce(tensor, group=other)
+    assert torch.equal(tensor, torch.full_like(tensor, WORLD))
+    if RANK == 0:
+        dist.destroy_process_group(other)  # before the other ranks
+    allreduce_and_check(2000, torch.float32)
+    assert calls(switchml) == 1, switchml.report()
     return finish(switchml)
 
 

@@ -35,9 +35,7 @@ def split(switchml, *, busy):
     """A part of the group, and the whole; the group that is split delegates or has ended."""
     start()
     parent = default_group()
-    if busy:
-        summed([*range(WORLD)], parent)
-    else:
+    if not busy:
         parent._get_backend(torch.device("cpu")).shutdown()
     before = switchml.report()
     whole = dist.split_group(split_ranks=[[*range(WORLD)]])

@@ -287,8 +287,17 @@ class GroupTests:
         assert "another process group delegates" in ranks[0].err
 
     @staticmethod
-    def test_second_group_that_sums_first(launch: Launcher) -> None:
-        results(launch("first_to_sum", 3))
+    def test_second_group_delegates(launch: Launcher) -> None:
+        env = {"SWITCHML_GROUP": "2", "SWITCHML_REQUIRE": "1"}
+        ranks = launch("second_group", 3, env=env)
+        results(ranks)
+        assert "group 1 of 3 ranks, and SWITCHML_GROUP=2" in ranks[0].err
+
+    @staticmethod
+    def test_first_group_delegates(launch: Launcher) -> None:
+        """It waits for no other one, whichever sums or ends first."""
+        ranks = launch("overlapping", 3)
+        results(ranks)
 
     @staticmethod
     def test_distributed_data_parallel(launch: Launcher) -> None:

@@ -48,7 +48,7 @@ def delegated(program: Path, scenario: str, size: int, limit_ms: int, scratch: P
 
 @pytest.mark.parametrize(
     ("scenario", "size"),
-    [("concurrent", 3), *((one, 2) for one in ("again", "race", "readers", "abandoned"))],
+    [("concurrent", 3), ("again", 2), ("race", 2), ("readers", 2), ("abandoned", 2)],
 )
 def test_delegate(program: Path, scenario: str, size: int, tmp_path: Path) -> None:
     said = delegated(program, scenario, size, GROUP_MS, tmp_path)
@@ -56,9 +56,45 @@ def test_delegate(program: Path, scenario: str, size: int, tmp_path: Path) -> No
     assert "backend=" not in said[0], "the simulator has none"
 
 
-def test_first_group_to_sum(program: Path, tmp_path: Path) -> None:
-    said = delegated(program, "elected", 2, GROUP_MS, tmp_path)
-    assert said[0].count(", in the group that was the first to sum\n") == 1
+def test_later_group_delegates(program: Path, tmp_path: Path) -> None:
+    env = {-1: {"SWITCHML_GROUP": "2", "SWITCHML_REQUIRE": "1"}}
+    said = run(program, "numbered", 2, tmp_path, env=env)[0]
+    assert said.count("Gloo: ranks 0-1: group 1 of 2 ranks, and SWITCHML_GROUP=2\n") == 1
+    assert said.count(" goes to SwitchML (") == 2
+    (tmp_path / "apart").mkdir()
+    apart = {0: {"SWITCHML_GROUP": "2"}}
+    said = run(program, "refused", 2, tmp_path / "apart", env=apart)[0]
+    assert "allreduce stays with Gloo: rank 0: group 1 of 2 ranks, and SWITCHML_GROUP=2\n" in said
+    assert "Gloo: rank 1: no SWITCHML_GROUP where rank 0 has 2\n" in said
+
+
+def test_hint_at_a_busier_group(program: Path, tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    env = {-1: {"SWITCHML_METRICS": str(pages)}}
+    said = run(program, "outweighed", 2, tmp_path, env=env)
+    hints = [re.findall("hint: (.*)", one) for one in said]
+    report = json.loads(said[0].splitlines()[-1])
+    assert hints == [[report["hint"]], []]
+    assert re.fullmatch(
+        "group 2 of 2 ranks left 2456 bytes to Gloo, and group 1 gave 456 bytes to SwitchML; with "
+        "SWITCHML_GROUP=2 on all ranks group 2 delegates",
+        report["hint"],
+    )
+    for page in metrics.read(pages):
+        assert page.value("switchml_other_group_bytes_total") == 2456
+
+
+@pytest.mark.parametrize("program", ["address"], indirect=True)
+def test_helper_of_a_rank(program: Path, tmp_path: Path) -> None:
+    """It has the rank's environment, stays with Gloo at once, and says and writes nothing."""
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    env = {-1: {"SWITCHML_REQUIRE": "1", "SWITCHML_METRICS": str(pages)}}
+    said = run(program, "assisted", 2, tmp_path, env=env)
+    assert said[0].count("process group") == 1
+    assert said[1] == ""
+    assert [page.value("switchml_allreduces_total") for page in metrics.read(pages)] == [6, 6]
 
 
 def test_states(program: Path, tmp_path: Path) -> None:

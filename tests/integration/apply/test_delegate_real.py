@@ -7,6 +7,7 @@ The linker puts faults in front of what the delegate calls.
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import socket
 import subprocess
@@ -446,6 +447,20 @@ def test_a_controller_that_is_not_there(built: Path, tmp_path: Path) -> None:
     why = f"the controller at 127.0.0.1:{port} cannot be reached: Connection refused"
     assert said[0].count(f"{GLOO}ranks 0-1: {why}\n") == 2, "the later group tries again"
     assert f"warning: rank 1: {why} ({tmp_path / '1' / 'switchml.cfg'})" in said[1]
+
+
+def test_a_controller_that_is_silent(built: Path, tmp_path: Path) -> None:
+    """The queue of a listener is full. Only the first group waits for it."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, socket.socket() as queued:
+        queued.connect(server.getsockname())
+        port = server.getsockname()[1]
+        config = {**DPDK, "controller_port": port}
+        env = {-1: {"MARK": MENDED}}
+        program = built / "delegate"
+        said = run(program, "refused", 2, tmp_path, env=env, config=config, timeout_ms=4_000)[0]
+    first, later = [line for line in said.splitlines() if "process group" in line]
+    assert first.endswith(f":{port} cannot be reached: no answer within 1000 ms")
+    assert re.search(r"no answer within 1000 ms \(asked [1-9] s ago\)$", later)
 
 
 def test_what_does_not_sum_is_not_probed(built: Path, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_sums_with_faults(launch: LabLauncher) -> None:
         ("outcome", 2, {}),
         ("fallbacks", 3, {}),
         ("groups", 3, {}),
-        ("first_to_sum", 2, {}),
+        ("second_group", 2, {"env": {"SWITCHML_GROUP": "2"}}),
         ("two_threads", 2, {"arguments": {"rounds": 20}}),
         ("nonfinite", 2, {}),
         ("minimum", 2, {"env": {"SWITCHML_MIN_NUMEL": "100"}}),

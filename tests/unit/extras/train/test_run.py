@@ -135,7 +135,7 @@ def result(*ranks: RankReport, way: str = "plugin", **others: Any) -> Result:
 
 
 def test_what_is_told_of_ranks_that_delegated() -> None:
-    one = rank(0, calls=1200, bytes=4800)
+    one = rank(0, calls=1200, bytes=4800, hint="set it")
     other = rank(1, calls=7, bytes=28, fallbacks={"dtype": 3}, final=False)
     told = [*telling.lines(result(one, other, failed={1: -9, 0: 3}))]
     assert told == [
@@ -146,6 +146,7 @@ def test_what_is_told_of_ranks_that_delegated() -> None:
         "----------------------------------------------",
         "0                    1,200  4,800            0",
         "1*                       7     28            3",
+        "hint: set it",
         "* was ended from outside: as of when it last made or destroyed a group",
     ]
 
