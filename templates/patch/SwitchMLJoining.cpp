@@ -14,7 +14,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kController = std::chrono::seconds(3);
 constexpr milliseconds kAskAgain = std::chrono::minutes(1);
 constexpr milliseconds kProbe = std::chrono::seconds(30);
-constexpr milliseconds kMeasured = std::chrono::seconds(1);
 constexpr milliseconds kStopForOthers = std::chrono::seconds(5);
 constexpr milliseconds kStartAgain = std::chrono::seconds(45);
 constexpr milliseconds kQuiet = std::chrono::seconds(1);
@@ -153,12 +152,11 @@ class Joining {
   Joining& operator=(const Joining&) = delete;
 
   void run() {
-    const bool agreed =
-        take(Step::kOffer, &Joining::offer) &&
-        (all_.context != Offer::kBoth || take(Step::kStop, &Joining::stop)) &&
-        take(Step::kStart, &Joining::start) && (fake() || take(Step::kProbe, &Joining::probe)) &&
-        (fake() || !settings_.measures || take(Step::kMeasure, &Joining::measure)) &&
-        (!connects() || take(Step::kConnect, &Joining::connect));
+    const bool agreed = take(Step::kOffer, &Joining::offer) &&
+                        (all_.context != Offer::kBoth || take(Step::kStop, &Joining::stop)) &&
+                        take(Step::kStart, &Joining::start) &&
+                        (fake() || take(Step::kProbe, &Joining::probe)) &&
+                        (!connects() || take(Step::kConnect, &Joining::connect));
     conclude(agreed);
   }
 
@@ -342,54 +340,6 @@ class Joining {
     return ring_;
   }
 
-  /// Measures with the other ranks from how many elements on SwitchML is faster than Gloo, and
-  /// takes that number into the settings of the group.
-  Offer measure() {
-    const auto limit = std::min(kProbe, timeout_ / 4);  // of a message, or of an allreduce
-    const auto row = std::make_shared<std::vector<float>>();
-    const auto timed = [&row](std::uint64_t numel, const auto& allreduce) {
-      row->assign(numel, 1);
-      const auto begun = Clock::now();
-      allreduce();
-      return Crossover::Nanoseconds(Clock::now() - begun);
-    };
-    const Steps steps{{},
-                      [](std::int64_t /*first*/, std::int64_t /*last*/) {},
-                      {},
-                      [&row](std::int64_t first, std::int64_t /*last*/) {
-                        return Memory{row->data() + first, row};
-                      }};
-    try {
-      RingCollectives ring(connected(), kMeasurements, rank_, size_);
-      Crossover::Collectives collectives;
-      collectives.switchml = [&](std::uint64_t numel) {
-        const Request request{Element::kFloat32, Op::kSum, 1, numel};
-        return timed(numel, [&] {
-          const auto ticket = delegate_.order.take(group_.jobsOf(request));
-          sumOverRanks(group_, ticket, request, {limit, limit}, steps);
-        });
-      };
-      collectives.gloo = [&](std::uint64_t numel) {
-        return timed(numel, [&] { ring.sum(row->data(), numel, limit); });
-      };
-      collectives.largest = [&](std::uint64_t number) {
-        const auto all = ring.gather(number, limit);
-        return *std::max_element(all.begin(), all.end());
-      };
-      outcome_.timings = Crossover::measure(collectives, std::min(kMeasured, timeout_ / 16));
-    } catch (const std::exception& error) {
-      delegate_.fail(text("SwitchML could not be compared with Gloo: ", error.what()));
-      return Offer::refuse(delegate_.verdict.get().why);
-    }
-    const auto least = settings_.minNumel = Crossover::find(outcome_.timings);
-    if (least == Crossover::kNever) {
-      return Offer::refuse(text("SWITCHML_MIN_NUMEL=auto: Gloo is faster at ",
-                                outcome_.timings.back().numel,
-                                " elements, the most that were measured"));
-    }
-    return {'y', text("SWITCHML_MIN_NUMEL=", least), ""};
-  }
-
   Offer connect() {
     try {
       if (settings_.failsOver) {
@@ -428,7 +378,6 @@ class Joining {
     outcome_.size = size_;
     outcome_.offer = offer_.able() ? offer_.words : "";
     if (agreed) {
-      settings_.measures = false;
       const auto bits = settings_.quantization.bits;
       const auto& filled = board.filled.get();
       outcome_.terms = termsOf(loaded_.config, settings_);

@@ -6,16 +6,16 @@
 
 #include <array>
 
-#include "SwitchMLCrossover.hpp"
+#include "SwitchMLAgreement.hpp"
 
 namespace switchml_torch {
 
 /// kController is a part of kOffer, and kSums the end of kProbe, on this rank alone.
-enum class Step { kOffer, kController, kStop, kStart, kProbe, kSums, kMeasure, kConnect, kAgreed };
+enum class Step { kOffer, kController, kStop, kStart, kProbe, kSums, kConnect, kAgreed };
 
 /// Names of the steps in keys of the Store, in reports, and for the doctor.
-constexpr std::array<const char*, 9> kStepNames{"offer", "controller", "stop",    "start", "probe",
-                                                "sums",  "measure",    "connect", ""};
+constexpr std::array<const char*, 8> kStepNames{"offer", "controller", "stop",    "start",
+                                                "probe", "sums",       "connect", ""};
 
 constexpr const char* nameOf(Step step) noexcept {
   return kStepNames[static_cast<std::size_t>(step)];
@@ -23,14 +23,13 @@ constexpr const char* nameOf(Step step) noexcept {
 
 struct Outcome {
   int size = 0;
-  std::string decision;         // where allreduces go, and why
-  std::string reason;           // for which they stay with Gloo; empty where they do not
-  std::string terms;            // empty where they stay with Gloo
-  Step step = Step::kAgreed;    // that was refused: the first on this rank, or on any
-  std::string objection;        // of this rank itself
-  bool late = false;            // it took all of its time, and others may be at fault
-  std::string offer;            // the terms of this rank, where it was able
-  std::vector<Timing> timings;  // that the ranks have measured
+  std::string decision;       // where allreduces go, and why
+  std::string reason;         // for which they stay with Gloo; empty where they do not
+  std::string terms;          // empty where they stay with Gloo
+  Step step = Step::kAgreed;  // that was refused: the first on this rank, or on any
+  std::string objection;      // of this rank itself
+  bool late = false;          // it took all of its time, and others may be at fault
+  std::string offer;          // the terms of this rank, where it was able
 
   std::string line() const {
     return size == 0

@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
 constexpr std::chrono::milliseconds kPassedOn = std::chrono::seconds(2);  // news, by each rank
 
 /// Channels of the ring of a group: each has one use. Nobody receives on the last one.
-enum Channel : unsigned { kWarnings, kRecoveries, kMeasurements, kBeats, kLooks };
+enum Channel : unsigned { kWarnings, kRecoveries, kBeats, kLooks };
 
 /// A message to or from a neighbour, and then another: one thread begins, awaits and ends them, and
 /// any may interrupt them. Nobody uses the memory of one that has ended. Gloo is called without a

@@ -123,7 +123,6 @@ struct Settings {
   Choice dtypes{kDtypes};
   Choice ops{kOps};
   std::uint64_t minNumel = 1;
-  bool measures = false;                              // the ranks find minNumel
   std::uint64_t chunkNumel = std::uint64_t{1} << 20;  // elements of a job at most
   std::uint64_t timeoutMs = kNoLimit;  // the limit of a job; the group's is another one
   bool failsOver = false;              // the ranks go on over Gloo when the context fails
@@ -133,7 +132,8 @@ struct Settings {
   /// Returns what is wrong.
   std::string read() {
     for (const auto& wrong :
-         {readMinNumel(), readNumber("SWITCHML_CHUNK_NUMEL", "elements", chunkNumel),
+         {readNumber("SWITCHML_MIN_NUMEL", "elements", minNumel),
+          readNumber("SWITCHML_CHUNK_NUMEL", "elements", chunkNumel),
           readNumber("SWITCHML_TIMEOUT_MS", "milliseconds", timeoutMs),
           readSwitch("SWITCHML_FAILOVER", failsOver), readNumber("SWITCHML_GROUP", "groups", group),
           dtypes.read("SWITCHML_DTYPES"), ops.read("SWITCHML_OPS"), quantization.read(),
@@ -144,16 +144,6 @@ struct Settings {
     }
     timeoutMs = failsOver && timeoutMs == kNoLimit ? kFailoverMs : timeoutMs;
     return "";
-  }
-
-  std::string minNumelTerm() const { return measures ? kAuto : text(minNumel); }
-
- private:
-  std::string readMinNumel() {
-    constexpr const char* kName = "SWITCHML_MIN_NUMEL";
-    const char* const given = std::getenv(kName);
-    measures = given != nullptr && given == std::string(kAuto);
-    return measures ? "" : readNumber(kName, "elements, or auto", minNumel);
   }
 };
 

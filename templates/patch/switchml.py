@@ -36,8 +36,8 @@ def report():
 
     docs/runtime.md of switchml-patch has a table of its keys. `step` is the step at which the ranks
     of the newest group did not agree: offer, controller (which this rank did not reach), stop,
-    start, probe (which did not end on this rank), sums (which it has), measure
-    (SWITCHML_MIN_NUMEL=auto found that Gloo is faster) or connect; an empty string where they did.
+    start, probe (which did not end on this rank), sums (which it has) or connect; an empty string
+    where they did.
     """
     function = _function()
     if function is None:

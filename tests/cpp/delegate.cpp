@@ -161,9 +161,6 @@ class DirectoryRing {
     return {[store = store_, rank = rank_, sent = std::make_shared<Counts>()](
                 unsigned channel, const void* data, std::size_t bytes) mutable {
               const auto* const begin = static_cast<const std::uint8_t*>(data);
-              const char* const slow = std::getenv("RING_NANOSECONDS_PER_BYTE");
-              std::this_thread::sleep_for(std::chrono::nanoseconds(
-                  slow == nullptr ? 0 : std::atoi(slow) * static_cast<std::int64_t>(bytes)));
               store.set(key(rank, channel, (*sent)[channel]++), {begin, begin + bytes});
               return switchml_torch::Transfer{[](milliseconds /*limit*/) { return true; }, [] {}};
             },
@@ -616,23 +613,6 @@ void ended(const Rank& me) {
   }
   check(report().find("\"failure\": \"\"") != std::string::npos, report());
   delegated(me);
-}
-
-/// The group has measured from how many elements on it delegates.
-void compared(const Rank& me) {
-  auto group = me.group("compared");
-  const auto terms = report();
-  const std::string name = "\"SWITCHML_MIN_NUMEL\": \"";
-  check(terms.find("\"delegating\": true") != std::string::npos, terms);
-  const auto found = terms.rfind(name);
-  const auto least = std::stoul(terms.substr(found + name.size()));
-  check(!group.allreduce(ints(least - 1, me.rank, 0)).get().delegated, "fewer stay");
-  const auto tensor = ints(least, me.rank, 0);
-  check(group.allreduce(tensor).get().delegated, "so many are delegated");
-  for (std::size_t i = 0; i < least; ++i) {
-    check(tensor.words()[i] == static_cast<int>(i) * me.size * (me.size + 1) / 2, "the sum");
-  }
-  std::fprintf(stderr, "%s\n", report().c_str());
 }
 
 void reported(const Rank& me) {
@@ -1111,7 +1091,6 @@ int main(int argc, char** argv) {
       {"apart", apart},
       {"assisted", assisted},
       {"attempt", attempt},
-      {"compared", compared},
       {"concurrent", concurrent},
       {"consecutive", consecutive},
       {"delegated", delegated},

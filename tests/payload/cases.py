@@ -865,22 +865,6 @@ def minimum(switchml):
     return finish(switchml)
 
 
-def compared(switchml):
-    """The group has measured from how many elements on it delegates, or that Gloo is faster."""
-    start()
-    report = switchml.report()
-    assert report["measured"], report
-    if report["delegating"]:
-        least = int(report["terms"]["SWITCHML_MIN_NUMEL"])
-        allreduce_and_check(least - 1, torch.float32, exact=False)
-        assert calls(switchml) == 0, switchml.report()
-        allreduce_and_check(least, torch.float32)
-        assert calls(switchml) == 1, switchml.report()
-    else:
-        allreduce_and_check(1000, torch.float32, exact=False)
-    return finish(switchml)
-
-
 def refused(switchml):
     """A group that may not be made: the message of the exception."""
     return {"error": raised(start)}

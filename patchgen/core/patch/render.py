@@ -25,7 +25,6 @@ SOURCES = (
     "SwitchMLAllreduce.hpp",
     "SwitchMLCodec.hpp",
     "SwitchMLConfig.hpp",
-    "SwitchMLCrossover.hpp",
     "SwitchMLDelegate.cpp",
     "SwitchMLDelegate.hpp",
     "SwitchMLFailover.hpp",

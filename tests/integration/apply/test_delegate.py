@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -14,9 +13,7 @@ from pathlib import Path
 
 import pytest
 from support import metrics
-from support.chaos.relay import Relay
 from support.delegate import CPP, GROUP_MS, compile_alone, compiled, render, run, unite
-from support.serving import behind, serving
 from support.simulator import SANITIZED, SANITIZERS, SANITIZING, sanitized_prefix
 
 from patchgen.system.ports import free_port
@@ -148,36 +145,6 @@ def test_dropped_with_failover(program: Path, tmp_path: Path) -> None:
 
 def test_ends_of_a_group(program: Path, tmp_path: Path) -> None:
     run(program, "ended", 2, tmp_path, env={-1: {"SWITCHML_FAILOVER": "1"}})
-
-
-AUTO = {"SWITCHML_MIN_NUMEL": "auto"}
-
-
-def test_minimum_that_the_ranks_measure(program: Path, tmp_path: Path) -> None:
-    """Gloo takes 200 ms for the least size that is measured."""
-    env = {**AUTO, "RING_NANOSECONDS_PER_BYTE": "200000"}
-    said = run(program, "compared", 2, tmp_path, env={-1: env})
-    reports = [json.loads(told.splitlines()[-1]) for told in said]
-    for report in reports:
-        assert report["measured"] == reports[0]["measured"]
-        assert report["measured"][0]["gloo"] > 0.2
-        assert report["terms"] == reports[0]["terms"]
-        assert report["terms"]["SWITCHML_MIN_NUMEL"] == "256"
-        assert report["offer"]["SWITCHML_MIN_NUMEL"] == "auto"
-        assert (report["calls"], report["fallbacks"]["numel"]) == (1, 1)
-
-
-@pytest.mark.parametrize("program", ["address"], indirect=True)
-def test_gloo_is_faster_at_all_sizes(program: Path, tmp_path: Path) -> None:
-    """SwitchML takes 80 ms at least. A later group measures again. Under ThreadSanitizer the ranks
-    measure in the test above."""
-    with serving(tmp_path / "cache", tmp_path / "counters", 2) as switch:
-        relay = Relay(int(switch.address.rpartition(":")[2]), delay=0.02)
-        with contextlib.closing(relay):
-            config = behind(relay.port)
-            said = run(program, "refused", 2, tmp_path, env={-1: AUTO}, config=config)
-    why = r"ranks 0-1: SWITCHML_MIN_NUMEL=auto: Gloo is faster at \d+ elements, the most that were"
-    assert len(re.findall(f"allreduce stays with Gloo: {why}", said[0])) == 2
 
 
 def test_return(program: Path, tmp_path: Path) -> None:

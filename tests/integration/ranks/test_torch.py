@@ -60,9 +60,8 @@ def test_sums_in_fewer_bits(
         ({"OPS": "sum"}, "SWITCHML_OPS=SUM where rank 0 has SUM,AVG"),
         ({"OPS": "MAX"}, "SWITCHML_OPS is 'MAX', not a list of SUM, AVG"),
         ({"MIN_NUMEL": "7"}, "SWITCHML_MIN_NUMEL=7 where rank 0 has 1"),
-        ({"MIN_NUMEL": "auto"}, "SWITCHML_MIN_NUMEL=auto where rank 0 has 1"),
-        ({"MIN_NUMEL": "AUTO"}, "SWITCHML_MIN_NUMEL is 'AUTO'"),
-        ({"MIN_NUMEL": "auto "}, "SWITCHML_MIN_NUMEL is 'auto '"),
+        ({"MIN_NUMEL": "5"}, "SWITCHML_MIN_NUMEL=5 where rank 0 has 1"),
+        ({"MIN_NUMEL": "auto"}, "SWITCHML_MIN_NUMEL is 'auto'"),
         ({"MIN_NUMEL": "-1"}, "SWITCHML_MIN_NUMEL is '-1'"),
         ({"QUANTIZATION_BITS": "8"}, "SWITCHML_QUANTIZATION_BITS=8 where rank 0 has 32"),
         ({"QUANTIZATION_BITS": "9"}, "SWITCHML_QUANTIZATION_BITS is '9', not 1 to 8, or 32"),
@@ -101,12 +100,6 @@ def test_two_groups_in_two_threads(launch: Launcher, require: str) -> None:
 @pytest.mark.parametrize("victim", [0, 1])
 def test_no_config_on_one_rank(launch: Launcher, victim: int) -> None:
     check_no_config_on_one_rank(launch, victim)
-
-
-def test_minimum_that_the_ranks_measure(launch: Launcher) -> None:
-    """The case says what is delegated; all ranks have measured the same."""
-    found = results(launch("compared", 3, env={"SWITCHML_MIN_NUMEL": "auto"}))
-    assert [one["report"]["measured"] for one in found] == [found[0]["report"]["measured"]] * 3
 
 
 def test_minimum_number_of_elements(launch: Launcher) -> None:

@@ -22,14 +22,12 @@ class Relay:
 
     Args:
         target: port of the switch; 0 while there is none.
-        delay: seconds that each part of what passes is held back.
     """
 
-    def __init__(self, target: int = 0, delay: float = 0.0) -> None:
+    def __init__(self, target: int = 0) -> None:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
         self.target = target
-        self.delay = delay
         self.loss = 0.0
         self._left = math.inf
         self._passing = threading.Event()
@@ -104,7 +102,6 @@ class Relay:
                 self._passing.wait()
                 if self.loss and chance.random() < self.loss:
                     time.sleep(chance.uniform(*_AGAIN))
-                time.sleep(self.delay)
                 taker.sendall(passed)
         self._passing.wait()
         for one in (giver, taker):

@@ -538,19 +538,6 @@ def test_from_which_size_on_switchml_is_faster() -> None:
     assert measure.summarize([one, []]) is None
     told = [*table.lines(table.data(legs.judge([rank(0), rank(1)]), found))]
     assert told[-1] == "SwitchML is faster from 16 elements on: export SWITCHML_MIN_NUMEL=16"
-    verdict = legs.judge([rank(0, report={"measured": found["sizes"]}), rank(1)])
-    told = [*table.lines(table.data(verdict, found))]
-    assert told[-1] == "SWITCHML_MIN_NUMEL=auto: SwitchML sums from 16 elements on"
-
-
-def test_gloo_is_faster_at_all_sizes() -> None:
-    """All legs hold: the training is right without SwitchML."""
-    slower = {"step": "measure", "objection": "Gloo is faster", "reason": "both: Gloo is faster"}
-    verdict = legs.judge([rank(number, report=slower) for number in (0, 1)])
-    assert verdict.failed is None
-    assert [tuple(one) for one in verdict.findings["sums"]] == [("doubtful", "Gloo is faster")] * 2
-    broken = {**slower, "failure": "rank 1 is gone"}
-    assert legs.judge([rank(number, report=broken) for number in (0, 1)]).failed
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any, Callable, NamedTuple
 
 from .finding import BAD, DOUBTFUL, GOOD, UNKNOWN, Finding
 
-STEPS = ("offer", "controller", "stop", "start", "probe", "sums", "measure", "connect", "")
+STEPS = ("offer", "controller", "stop", "start", "probe", "sums", "connect", "")
 """Steps of the agreement, in their order; the empty one is its end."""
 _DELEGATE = "switchml: "  # beginning of its lines
 _DECISIVE = ("switchml", "torch", "simulator", "flags", "protocol", "mends")
@@ -194,16 +194,9 @@ def look_at_sums(rank: Any, _ranks: "list[Any]") -> Finding:
         return Finding(BAD, _report(rank)["objection"])
     if _report(rank).get("decision", "").startswith("WARNING"):
         return Finding(DOUBTFUL, "SWITCHML_ALLOW_FAKE_SUMS is set, so nobody has looked at sums")
-    if _is_slower(rank):
-        return Finding(DOUBTFUL, _report(rank)["objection"])
     if not _step(rank) and _failure(rank):
         return Finding(BAD, _failure(rank))
     return _good() if _step(rank) == "sums" or _is_past(rank, "sums") else Finding(UNKNOWN, "")
-
-
-def _is_slower(rank: Any) -> bool:
-    """True where all is well, and the ranks have found that Gloo is faster."""
-    return _step(rank) == "measure" and not _report(rank)["failure"]
 
 
 def _failure(rank: Any) -> str:
@@ -250,7 +243,7 @@ def judge(ranks: "list[Any]") -> Verdict:
     """Looks at each leg of each rank; they are in their order."""
     findings = {leg.name: [leg.look(rank, ranks) for rank in ranks] for leg in LEGS}
     failed = [leg for leg in LEGS if any(one.state == BAD for one in findings[leg.name])]
-    left = [rank for rank in ranks if _step(rank) and not _is_slower(rank)]
+    left = [rank for rank in ranks if _step(rank)]
     if left and not failed:  # whatever it is: a group that does not delegate is not well
         last = LEGS[-1]
         why = _report(left[0]).get("reason", "")

@@ -29,6 +29,7 @@ _ROUNDS = 4  # of the agreement, each of which may take the group's timeout
 _SILENT = {"ended": "says nothing", "said": []}  # an attempt that is not told
 _ANSWERS = 15.0  # seconds more for the answers of ranks that have waited as long as that
 _REQUIRE = "SWITCHML_REQUIRE"  # raises instead of telling at which step the ranks did not agree
+_GROUP = "SWITCHML_GROUP"  # may leave the doctor's group to Gloo
 _FAILURES = ("failure", "failover")  # in a report: all groups of the process
 _FILTERS = ("SWITCHML_MIN_NUMEL", "SWITCHML_DTYPES", "SWITCHML_OPS")  # of what is delegated
 
@@ -94,7 +95,8 @@ def _try(job: "dict[str, Any]", library: Library) -> "dict[str, Any]":
     """Makes a group as a training does. Runs in the child."""
     import torch.distributed as dist
 
-    os.environ.pop(_REQUIRE, None)
+    for name in (_REQUIRE, _GROUP):
+        os.environ.pop(name, None)
     environ = job["environ"]
     limit = dt.timedelta(seconds=job["timeout"])
     store = open_store(environ, job["timeout"], "switchml-doctor-group")
@@ -102,9 +104,7 @@ def _try(job: "dict[str, Any]", library: Library) -> "dict[str, Any]":
     dist.init_process_group(library.backend, store=store, timeout=limit, **place)
     report = library.module.report()
     found = {"report": report}
-    if job["sizes"] and report.get("measured"):
-        found["times"] = report["measured"]
-    elif job["sizes"] and report["delegating"]:
+    if job["sizes"] and report["delegating"]:
         least = int(report["terms"]["SWITCHML_MIN_NUMEL"])
         sizes = [numel for numel in job["sizes"] if numel >= least]
         with contextlib.suppress(RuntimeError):  # the report tells why
@@ -123,7 +123,7 @@ def _try_alone(job: "dict[str, Any]", library: Library) -> "dict[str, Any]":
         path = os.path.join(directory, "switchml.cfg")
         with open(path, "w", encoding="utf-8") as file:
             file.write(without_numbers(read_text(job["environ"])))
-        for name in (_REQUIRE, *_FILTERS):
+        for name in (_REQUIRE, _GROUP, *_FILTERS):
             os.environ.pop(name, None)
         os.environ.update(
             SWITCHML_CONFIG=path,

@@ -12,7 +12,6 @@ _SHOWN = 8  # findings that are told one by one
 def data(verdict: Verdict, times: "dict[str, Any] | None" = None) -> "dict[str, Any]":
     """Data for scripts."""
     failed = verdict.failed
-    first = (verdict.ranks[0].get("attempt", {}).get("report") or {}) if verdict.ranks else {}
     return {
         "holds": failed is None,
         "leg": failed.name if failed else "",
@@ -32,7 +31,7 @@ def data(verdict: Verdict, times: "dict[str, Any] | None" = None) -> "dict[str, 
             }
             for place, rank in enumerate(verdict.ranks)
         ],
-        "times": dict(times, auto=bool(first.get("measured"))) if times else None,
+        "times": times,
     }
 
 
@@ -68,8 +67,6 @@ def _times(times: "dict[str, Any]") -> "Iterator[str]":
         yield f"{int(one['numel']):>10,}  {own:>11.3f}  {gloo:>9.3f}  {rate:>15.3f}"
     if times["min_numel"] is None:
         yield "Gloo is faster at the largest size: leave this job to Gloo, or see what is slow"
-    elif times["auto"]:
-        yield f"SWITCHML_MIN_NUMEL=auto: SwitchML sums from {times['min_numel']:,} elements on"
     else:
         yield (
             f"SwitchML is faster from {times['min_numel']:,} elements on: "
