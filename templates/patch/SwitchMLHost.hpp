@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -424,9 +425,12 @@ class SocketName {
   socklen_t size_;
 };
 
-/// Name of a process while it delegates.
+/// Name of a process while it delegates. Containers may share the network, but not the numbers of
+/// processes.
 inline SocketName delegatingName(pid_t process) {
-  return SocketName(text("switchml/delegating/", process));
+  struct stat numbers {};
+  stat("/proc/self/ns/pid", &numbers);
+  return SocketName(text("switchml/delegating/", numbers.st_ino, "/", process));
 }
 
 /// True where this process descends from one that delegates, as a helper of a rank does, which has

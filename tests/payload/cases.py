@@ -9,6 +9,7 @@ import resource
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -382,6 +383,19 @@ def second_group(switchml):
     assert calls(switchml) == 2, switchml.report()
     assert switchml.report()["fallbacks"]["group"] == 2
     return finish(switchml)
+
+
+def helped(switchml, port):
+    """Each rank starts a process with its own environment, as for checkpoints, which sums."""
+    start()
+    allreduce_and_check(1000, torch.float32)
+    worker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
+    env = {**os.environ, "MASTER_PORT": str(port), "SWITCHML_TEST_ARGUMENTS": "{}"}
+    helper = subprocess.run(
+        [sys.executable, worker, "outcome"], env=env, capture_output=True, text=True, check=False
+    )
+    allreduce_and_check(1000, torch.float32, 1)
+    return finish(switchml, code=helper.returncode, out=helper.stdout, err=helper.stderr)
 
 
 def overlapping(switchml):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from patchgen.system.ports import free_port
 from support import metrics
 from support.launcher import Launcher, Rank
 from support.serving import serving
@@ -141,6 +143,18 @@ def in_bits(bits: int | None) -> dict[str, str]:
     """Variables by which floats are sent in so many bits; None for all."""
     names = {"SWITCHML_QUANTIZATION_BITS": bits, "SWITCHML_QUANTIZATION_MINIMAL_SIZE": 300}
     return {name: str(value) for name, value in names.items()} if bits else {}
+
+
+def check_helper(launch: Launcher) -> None:
+    """A process with the rank's environment uses Gloo, says nothing, and disturbs nothing."""
+    env = {"SWITCHML_REQUIRE": "1"}
+    for result in results(launch("helped", 2, arguments={"port": free_port()}, env=env)):
+        assert result["code"] == 0, result["err"]
+        helper = json.loads(result["out"].partition("RESULT ")[2])["report"]
+        assert (helper["calls"], helper["fallbacks"]["group"]) == (0, 2)
+        assert "the parent process delegates" in helper["reason"]
+        assert "switchml" not in result["err"]
+        assert result["report"]["calls"] == 2
 
 
 def check_failover(
@@ -292,6 +306,10 @@ class GroupTests:
         ranks = launch("second_group", 3, env=env)
         results(ranks)
         assert "group 1 of 3 ranks, and SWITCHML_GROUP=2" in ranks[0].err
+
+    @staticmethod
+    def test_helper_of_a_rank(launch: Launcher) -> None:
+        check_helper(launch)
 
     @staticmethod
     def test_first_group_delegates(launch: Launcher) -> None:

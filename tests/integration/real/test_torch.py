@@ -13,6 +13,7 @@ from support.device import check_device_outlives, check_late_device
 from support.group_tests import (
     EITHER,
     check_dropped,
+    check_helper,
     in_bits,
 )
 from support.real import FAULTS, LabLauncher, OneFile, Settings, Stoppable
@@ -79,6 +80,11 @@ def test_sums_with_faults(launch: LabLauncher) -> None:
 )
 def test_cases(launch: LabLauncher, case: str, world: int, given: dict[str, Any]) -> None:
     results(launch(case, world, **given))
+
+
+def test_helper_of_a_rank(launch: LabLauncher) -> None:
+    """A session of the same rank would take the place of the training's."""
+    check_helper(launch)
 
 
 @pytest.mark.parametrize(
