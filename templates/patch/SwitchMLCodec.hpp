@@ -55,12 +55,10 @@ class Parts {
 
   const Tensor& first() const { return parts_[0].tensor; }
 
-  /// True where both are the same one tensor, in the same place of the row. Its parts may be
-  /// written while later parts are still to be read.
+  /// True where both are one tensor, with each element in the same place of memory and of the row,
+  /// and in a place of its own. Its parts may be written while later parts are still to be read.
   bool areOne(const Parts& other) const {
-    return parts_.size() == 1 && other.parts_.size() == 1 &&
-           parts_[0].begin == other.parts_[0].begin && numel_ == other.numel_ &&
-           first().data_ptr() == other.first().data_ptr();
+    return parts_.size() == 1 && other.parts_.size() == 1 && parts_[0].isAt(other.parts_[0]);
   }
 
   /// True where a target may take the place of a value that is still to be read: that of a source,

@@ -112,13 +112,13 @@ class ReduceWork : public PoolWork {
  public:
   using Tensors = std::vector<at::Tensor>;
 
-  /// An allreduce where `sources` and `targets` are the same tensors. Else each target is the part
-  /// of `rank` of its source.
+  /// Each target is the part of `rank` of its source. Of an allreduce it is the whole, that of rank
+  /// 0.
   ReduceWork(c10d::OpType type, const char* title, const Tensors& sources, Tensors targets,
              int rank, std::unique_ptr<Ticket> ticket, Call call, Patience patience)
       : PoolWork(type, title, sources, devicesOf(sources[0]), std::move(call)),
         sources_(sources),
-        results_(targets[0].is_same(sources[0]) ? sources_ : partsOf(rank, sources, targets)),
+        results_(partsOf(rank, sources, targets)),
         targets_(std::move(targets)),
         ticket_(std::move(ticket)),
         staging_(sources[0].is_cpu()
@@ -413,7 +413,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::delegated(
   }
   ++delegated_;
   auto work = c10::make_intrusive<ReduceWork>(
-      kind.type, kind.title, sources, targets, getRank(), std::move(ticket),
+      kind.type, kind.title, sources, targets, &sources == &targets ? 0 : getRank(),
+      std::move(ticket),
       Call{sequence, timeout,
            records_->add(*this, std::move(trace), kind.title, sources, targets, timeout, sequence)},
       Patience{timeout, aborted_});

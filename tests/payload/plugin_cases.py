@@ -106,12 +106,12 @@ def reduce_scattered(switchml):
 def reduce_scattered_together(switchml):
     """Several at once, as one job."""
     start()
-    inputs = [everyone(WORLD * n, torch.float32, seed=n) for n in (3, 500)]
-    parts = [torch.empty(3), torch.empty(500)]
+    inputs = [everyone(WORLD * n, torch.float32, seed=n) for n in (0, 3, 500)]
+    parts = [inputs[0][RANK], torch.empty(3), torch.empty(500)]  # the first is its own part
     with dist._coalescing_manager():
         for part, tensors in zip(parts, inputs):
             dist.reduce_scatter_tensor(part, tensors[RANK])
-    for part, tensors in zip(parts, inputs):
+    for part, tensors in zip(parts[1:], inputs[1:]):
         check_sum(part, [t.chunk(WORLD)[RANK] for t in tensors])
     assert calls(switchml) == 1, switchml.report()
     return finish(switchml)

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-STAGING, GROUP = "Staging.hpp", "ProcessGroupSwitchML.cpp"
-AMONG = {"parts_among_sources"}
+STAGING, GROUP, CODEC = "Staging.hpp", "ProcessGroupSwitchML.cpp", "SwitchMLCodec.hpp"
+ONE = {"parts_among_one"}
+AMONG = {"parts_among_sources", *ONE}
 CUT = {"parts", "parts_of_strided", "parts_scattered", *AMONG}
 ELSEWHERE = {"elsewhere"}
 TWICE = {"again"}
@@ -88,6 +89,12 @@ FAULTS = {
     ),
     "another_part_awaited": fault(STAGING, "(last - 1) / size_", "0 * last", wrong=CUT),
     "given_back_among_sources": fault(STAGING, "(scatters_)", "(false)", wrong=AMONG),
+    "strides_not_compared": fault(
+        CODEC,
+        "parts_[0].isAt(other.parts_[0])",
+        "first().data_ptr() == other.first().data_ptr()",
+        wrong=ONE,
+    ),
     "stream_not_recorded": fault(
         STAGING,
         "    c10::impl::VirtualGuardImpl(device_.type())\n"

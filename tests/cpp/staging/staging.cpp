@@ -194,7 +194,10 @@ constexpr c10::DeviceIndex kHome = 1;  // of the main thread: that of another is
 /// One run of a scenario.
 class Run {
  public:
-  Run() : group_(switchml_torch::group()) { begin(kHome); }
+  Run() : group_(switchml_torch::group(2)) { begin(kHome); }
+
+  /// The group has this many ranks.
+  void be(int size) { group_ = switchml_torch::group(size); }
 
   /// The main thread's device, from here on.
   void begin(c10::DeviceIndex device) { registration::current() = {device, -1, {}}; }
@@ -429,6 +432,22 @@ void partsAmongSources(Run& run) {
   const auto source = run.tensor(2 * kNumel);
   run.fill(source, 3);
   const auto target = registration::elementsOf(source.storage(), kNumel, 1, kNumel);
+  const auto work = run.reduceScatter(target, source);
+  run.sum();
+  work->wait();
+  run.expect(target, kSum);
+  run.expectRead(3);
+}
+
+/// The one rank's target begins where its source does, and is every fourth element from there on:
+/// its first part lies in the last one of the source.
+void partsAmongOne(Run& run) {
+  client().reset(kNumel / 3);
+  const auto whole = run.tensor(4 * kNumel);
+  run.fill(whole, 3);
+  const auto source = registration::elementsOf(whole.storage(), kNumel, 1, 0);
+  const auto target = registration::elementsOf(whole.storage(), kNumel, 4, 0);
+  run.be(1);
   const auto work = run.reduceScatter(target, source);
   run.sum();
   work->wait();
@@ -674,6 +693,7 @@ const std::vector<std::pair<const char*, void (*)(Run&)>> kScenarios{
     {"parts_of_strided", partsOfStrided},
     {"parts_scattered", partsScattered},
     {"parts_among_sources", partsAmongSources},
+    {"parts_among_one", partsAmongOne},
     {"parts_failed", partsFailed},
     {"future", future},
     {"callback", callback},
