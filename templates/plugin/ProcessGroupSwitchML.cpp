@@ -468,7 +468,7 @@ void ProcessGroupSwitchML::end() {
   }
 }
 
-void ProcessGroupSwitchML::drainAll() {
+void ProcessGroupSwitchML::finishAll() {
   auto& known = registry();
   std::unique_lock<std::mutex> lock(known.mutex);
   const auto pools = known.pools;
@@ -476,7 +476,7 @@ void ProcessGroupSwitchML::drainAll() {
   for (const auto& watched : pools) {
     const auto pool = watched.lock();
     if (pool != nullptr && !pool->forked()) {
-      pool->drain();
+      pool->finish(std::chrono::minutes(30));  // as long as c10d waits by default
     }
   }
 }

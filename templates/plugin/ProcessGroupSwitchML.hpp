@@ -43,7 +43,7 @@ class ProcessGroupSwitchML : public Forwarding {
   /// Delegates nothing before its ranks agree().
   ProcessGroupSwitchML(c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<Group> gloo,
                        std::chrono::milliseconds timeout);
-  /// Waits for the delegated work, as Gloo does for its own.
+  /// Waits for the delegated sums, but for no callback, which may itself end groups.
   ~ProcessGroupSwitchML() override;
 
   /// Throws as switchml_torch::join() does.
@@ -68,8 +68,8 @@ class ProcessGroupSwitchML : public Forwarding {
   /// Counts all collectives, wherever they went.
   std::uint64_t getSequenceNumberForGroup() override;
 
-  /// Waits for the delegated work of all groups of this process.
-  static void drainAll();
+  /// Waits for the delegated work of all groups of this process, and for its callbacks.
+  static void finishAll();
 
  private:
   struct Kind {

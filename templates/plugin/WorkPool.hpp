@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -26,7 +27,7 @@ class WorkPool {
 
  public:
   /// One of the pool's places, which a job holds while it does its own part. Once it has released
-  /// that for another thread, it may take any time, and wait for jobs after it.
+  /// that for another thread, it may take any time, and call all members of the pool.
   class Place {
    public:
     void release() noexcept {
@@ -48,7 +49,7 @@ class WorkPool {
 
   /// `places`: the jobs that do their own part at a time.
   explicit WorkPool(std::size_t places) : state_(std::make_shared<State>(places)) {}
-  /// Drains the pool.
+  /// Drains the pool. Jobs without a place go on.
   ~WorkPool() {
     if (forked()) {
       // The threads are the parent's, and the mutex may be locked for good.
@@ -57,11 +58,7 @@ class WorkPool {
     }
     state_->drain();
     for (auto& thread : state_->stop()) {
-      if (thread.get_id() == std::this_thread::get_id()) {
-        thread.detach();
-      } else {
-        thread.join();
-      }
+      thread.join();
     }
   }
   WorkPool(const WorkPool&) = delete;
@@ -79,7 +76,8 @@ class WorkPool {
     }
   }
 
-  /// Returns when all jobs have ended, but for the one that calls it.
+  /// Returns when no job waits for a place or holds one. Does not wait for jobs without a place,
+  /// which may drain the pool as well.
   void drain() {
     if (!forked()) {
       state_->drain();
@@ -89,8 +87,8 @@ class WorkPool {
   /// True in a child of the process that made the pool, which has none of its threads.
   bool forked() const { return state_->forked(); }
 
-  /// State that lasts until all threads have ended, also when a job has destroyed the pool. It has
-  /// drain() and forked() as well.
+  /// State that lasts until all threads have ended, also after the pool. It has drain() and
+  /// forked() as well, and finish(), which returns when all jobs have ended, or at the limit.
   std::weak_ptr<State> watch() const { return state_; }
 
  private:
@@ -116,6 +114,7 @@ class WorkPool {
     void vacate() noexcept {
       std::lock_guard<std::mutex> lock(mutex_);
       --taken_;
+      settled_.notify_all();
       try {
         provideThread();
       } catch (const std::exception&) {
@@ -125,11 +124,12 @@ class WorkPool {
 
     void drain() {
       std::unique_lock<std::mutex> lock(mutex_);
-      settled_.wait(lock, [this] {
-        return queue_.empty() && std::all_of(busy_.begin(), busy_.end(), [](std::thread::id id) {
-                 return id == std::this_thread::get_id();
-               });
-      });
+      settled_.wait(lock, [this] { return queue_.empty() && taken_ == idle_; });
+    }
+
+    void finish(std::chrono::milliseconds limit) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      settled_.wait_for(lock, limit, [this] { return queue_.empty() && busy_.empty(); });
     }
 
     /// Threads that are about to end, to be joined.
@@ -138,11 +138,16 @@ class WorkPool {
       return std::exchange(ended_, {});
     }
 
-    /// Stops the pool; returns the threads, to be joined.
+    /// Stops the pool; returns the threads that have no job, to be joined.
     std::list<std::thread> stop() {
       std::lock_guard<std::mutex> lock(mutex_);
       stopping_ = true;
       changed_.notify_all();
+      for (const auto id : busy_) {
+        const auto thread = find(id);
+        thread->detach();
+        threads_.erase(thread);
+      }
       threads_.splice(threads_.end(), ended_);
       return std::exchange(threads_, {});
     }
@@ -163,6 +168,7 @@ class WorkPool {
       std::unique_lock<std::mutex> lock(mutex_);
       for (bool placed = true; placed;) {
         ++idle_;
+        settled_.notify_all();
         changed_.wait(lock, [this] { return !queue_.empty() || stopping_; });
         --idle_;
         if (queue_.empty()) {
@@ -189,12 +195,15 @@ class WorkPool {
 
     /// Called with the mutex held by a thread that ends.
     void leave() {
-      const auto self = std::find_if(
-          threads_.begin(), threads_.end(),
-          [](const std::thread& thread) { return thread.get_id() == std::this_thread::get_id(); });
+      const auto self = find(std::this_thread::get_id());
       if (self != threads_.end()) {
         ended_.splice(ended_.end(), threads_, self);
       }
+    }
+
+    std::list<std::thread>::iterator find(std::thread::id id) {
+      return std::find_if(threads_.begin(), threads_.end(),
+                          [id](const std::thread& thread) { return thread.get_id() == id; });
     }
 
     const std::size_t places_;

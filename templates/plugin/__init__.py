@@ -116,4 +116,4 @@ if _PATCHED:
 else:
     _guards.install()
     # What Python code waits for a sum must run before Python ends.
-    atexit.register(_C.drain)
+    atexit.register(_C.finish)

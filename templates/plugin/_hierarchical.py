@@ -1,5 +1,6 @@
 """The communication hook for hosts with several ranks: their leaders sum through SwitchML."""
 
+import atexit
 import contextlib
 import itertools
 import json
@@ -13,7 +14,9 @@ import torch
 import torch.distributed as dist
 
 _AFTER_FAILURE_S = 5  # that the end of the program waits for a stage which another rank left alone
+_LONGEST_S = 1800  # as long as c10d waits by default
 _STATES = itertools.count()
+_PIPELINES = weakref.WeakSet()
 
 
 class HierarchicalState:
@@ -245,6 +248,7 @@ class _Pipeline:
         self._threads = []
         self._within = self._start(self._work_within)
         self._leaders = self._start(self._work_between)
+        _PIPELINES.add(self)
 
     def put(self, tensor, last):
         bucket = _Bucket(tensor, last)
@@ -252,14 +256,17 @@ class _Pipeline:
         return bucket.future
 
     def end(self):
+        """Lets the threads end. A callback in one of them may call this, so it does not wait."""
         self._within.put(None)
+
+    def join(self):
+        self.end()
         for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(_AFTER_FAILURE_S if self._failure else None)
+            thread.join(_AFTER_FAILURE_S if self._failure else _LONGEST_S)
 
     def _start(self, work):
         tasks = queue.SimpleQueue()
-        # Python would wait for one that is not a daemon before end() is called.
+        # Python would wait for one that is not a daemon before join() is called.
         thread = threading.Thread(target=work, args=(tasks,), name="switchml-host", daemon=True)
         thread.start()
         self._threads.append(thread)
@@ -305,3 +312,10 @@ class _Pipeline:
         except Exception as error:
             reason = RuntimeError(f"hierarchical_hook: the {what} failed: {error}")
             self._failure = self._failure or reason
+
+
+@atexit.register
+def _join():
+    """Waits for the threads before Python ends."""
+    for pipeline in list(_PIPELINES):
+        pipeline.join()

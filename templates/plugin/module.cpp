@@ -69,7 +69,7 @@ void defineTimeout(Class& /*wrapper*/, long /*otherwise*/) {}
 PYBIND11_MODULE(_C, module) {
   module.def("group", group, Unlocked());
   module.def("report", report);
-  module.def("drain", ProcessGroupSwitchML::drainAll, Unlocked());
+  module.def("finish", ProcessGroupSwitchML::finishAll, Unlocked());
   // Its holder need not let go of Python's lock, as those of torch's groups do: its destructor
   // does.
   pybind11::class_<ProcessGroupSwitchML, c10::intrusive_ptr<ProcessGroupSwitchML>> wrapper(

@@ -1,9 +1,10 @@
-// WorkPool without torch: order, jobs that wait for jobs, the end of the pool; with an argument
+// WorkPool without torch: order, jobs that wait for jobs, the ends of the pool; with an argument
 // also in a forked child. Prints ok.
 
 #include <sys/wait.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -101,8 +102,43 @@ void waiting() {
         sum += nested(pool, 3);
       });
     }
-    pool.drain();
+    pool.watch().lock()->finish(std::chrono::minutes(1));
     check(sum == 40 * 4, "all jobs have got their answers");
+  }
+}
+
+/// Jobs that have released their places wait for none of each other, when both drain the pool, and
+/// when one ends it while the other waits for that.
+void together() {
+  for (int round = 0; round < 100; ++round) {
+    std::atomic<int> drained{0};
+    std::promise<void> ended;
+    auto pool = std::make_shared<WorkPool>(2);
+    const auto state = pool->watch().lock();
+    for (const bool ends : {false, true}) {
+      pool->submit([&drained, &ended, ends, own = ends ? pool : nullptr,
+                    &all = *pool](WorkPool::Place& place) mutable {
+        place.release();
+        ++drained;
+        while (drained < 2) {
+          std::this_thread::yield();
+        }
+        all.drain();
+        ++drained;
+        while (drained < 4) {
+          std::this_thread::yield();
+        }
+        own.reset();
+        if (ends) {
+          ended.set_value();
+        } else {
+          ended.get_future().wait();
+        }
+      });
+    }
+    pool.reset();
+    state->finish(std::chrono::minutes(1));
+    check(drained == 4, "both have drained the pool");
   }
 }
 
@@ -117,10 +153,10 @@ void crowd() {
         threads.emplace_back([&] {
           for (int number = 0; number < 50; ++number) {
             pool.submit([&, number](WorkPool::Place& place) {
+              ++ran;
               if (number % 3 == 0) {
                 place.release();
               }
-              ++ran;
             });
           }
           pool.drain();
@@ -214,6 +250,7 @@ void forked() {
 int main(int count, char** /*arguments*/) {
   order();
   waiting();
+  together();
   crowd();
   last();
   starved();

@@ -99,6 +99,16 @@ def overlaps(switchml, number):
     return finish(switchml)
 
 
+def dropped(switchml):
+    """A callback in a thread of the state has its last reference."""
+    begin()
+    held = [switchml.HierarchicalState(1, timeout=LIMIT)]
+    tensor = torch.full((2_000_000,), float(RANK))
+    held[0].average(tensor).then(lambda _: held.clear()).wait()
+    assert tensor[0] == (WORLD - 1) / 2
+    return finish(switchml)
+
+
 def dies(switchml, victim):
     """Kills a rank between two steps: the others get an exception, and from then on."""
     begin()

@@ -3,6 +3,7 @@
 import datetime as dt
 import importlib
 import pickle
+import threading
 import types
 import warnings
 
@@ -204,6 +205,35 @@ def unfinished(_switchml):
         return {"states": [(entry["input_sizes"], entry["state"]) for entry in dumped()]}
     dist.distributed_c10d._get_default_store().wait(["never"], dt.timedelta(seconds=1))
     return {}
+
+
+def ended_in_callbacks(switchml, how):
+    """Two callbacks of rank 0, neither of which ends before the group has, by one or by both."""
+    start()
+    store = c10d._get_default_store()
+    if RANK != 0:
+        store.wait(["ready"])
+    works = [dist.all_reduce(torch.ones(10), async_op=True) for _ in range(2)]
+    if RANK == 0:
+        calls = [dist.destroy_process_group, int]
+        if how != "destroy":
+            calls = [getattr(default_group()._get_backend(torch.device("cpu")), how)] * 2
+        together = threading.Barrier(2)
+
+        def end(call):
+            together.wait(60)
+            call()
+            together.wait(60)
+
+        done = [
+            work.get_future().then(lambda _, call=call: end(call))
+            for work, call in zip(works, calls)
+        ]
+        store.set("ready", "")
+        works = done
+    for work in works:
+        work.wait()
+    return finish(switchml)
 
 
 def options(switchml):

@@ -232,7 +232,7 @@ class Run {
   /// Sums all that was asked for until now, while this thread does nothing.
   void sum() {
     device_.open(true);
-    switchml_torch::ProcessGroupSwitchML::drainAll();
+    switchml_torch::ProcessGroupSwitchML::finishAll();
     device_.open(false);
   }
 

@@ -52,6 +52,10 @@ def test_hosts_of_one_rank(launch: Launcher) -> None:
         assert result["counted"]["bytes"] == result["gradients"]
 
 
+def test_state_that_a_callback_drops(launch: Launcher) -> None:
+    results(launch("hierarchies:dropped", 2, limit=120))
+
+
 def test_one_host(launch: Launcher) -> None:
     """The default group delegates; within a host Gloo takes its place."""
     arguments = {"local_size": 2, "backend": "switchml"}

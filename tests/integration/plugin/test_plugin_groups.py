@@ -115,6 +115,13 @@ def test_flight_recorder_shows_a_call_that_waits(launch: Launcher) -> None:
     assert states == [[[[2]], "completed"], [[[3]], "scheduled"]]
 
 
+@pytest.mark.parametrize("how", ["abort", "shutdown", "destroy"])
+def test_callbacks_that_end_their_group(launch: Launcher, torch: Path, how: str) -> None:
+    if Version(version_of(torch)) < Version("2.6"):
+        pytest.skip("a backend is aborted since torch 2.6: name another one by TORCH")
+    results(launch("plugin_groups:ended_in_callbacks", 2, arguments={"how": how}, limit=120))
+
+
 def test_description_of_a_group_and_options_of_gloo(launch: Launcher) -> None:
     results(launch("plugin_groups:options", 2))
 
