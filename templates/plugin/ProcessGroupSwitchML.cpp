@@ -305,8 +305,9 @@ InFlight::Works InFlight::pending() {
 
 ProcessGroupSwitchML::ProcessGroupSwitchML(c10::intrusive_ptr<c10d::Store> store,
                                            c10::intrusive_ptr<Group> gloo,
-                                           std::chrono::milliseconds timeout)
+                                           std::chrono::milliseconds timeout, std::string name)
     : Forwarding(std::move(gloo)),
+      name_(std::move(name)),
       store_(std::move(store)),
       pool_{std::make_shared<WorkPool>(kPlaces)},
       flight_(std::make_shared<InFlight>()),
@@ -351,7 +352,7 @@ c10::intrusive_ptr<Group> ProcessGroupSwitchML::adopt(const c10::intrusive_ptr<c
   if (!child) {
     return child;
   }
-  auto group = c10::make_intrusive<ProcessGroupSwitchML>(store, std::move(child), timeout);
+  auto group = c10::make_intrusive<ProcessGroupSwitchML>(store, std::move(child), timeout, name_);
   group->agree("", timeout);
   return group;
 }

@@ -40,16 +40,16 @@ c10::intrusive_ptr<Group> makeGloo(const c10::intrusive_ptr<c10d::Store>& store,
 
 class ProcessGroupSwitchML : public Forwarding {
  public:
-  /// Delegates nothing before its ranks agree().
+  /// Delegates nothing before its ranks agree(). `name`: the backend that the user has named.
   ProcessGroupSwitchML(c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<Group> gloo,
-                       std::chrono::milliseconds timeout);
+                       std::chrono::milliseconds timeout, std::string name = "switchml");
   /// Waits for the delegated sums, but for no callback, which may itself end groups.
   ~ProcessGroupSwitchML() override;
 
   /// Throws as switchml_torch::join() does.
   void agree(const std::string& key, std::chrono::milliseconds timeout) override;
 
-  const std::string getBackendName() const override { return "switchml"; }
+  const std::string getBackendName() const override { return name_; }
 
   /// Returns at once, whatever is in flight. Works begin in the order of the calls.
   c10::intrusive_ptr<c10d::Work> allreduce(
@@ -106,6 +106,7 @@ class ProcessGroupSwitchML : public Forwarding {
     return timeout > timeout.zero() ? timeout : limit_.load();
   }
 
+  const std::string name_;
   const c10::intrusive_ptr<c10d::Store> store_;
   // One pool, whose address is what the delegate knows the group by.
   std::vector<std::shared_ptr<WorkPool>> pool_;

@@ -93,16 +93,16 @@ def _gloo(options, given):
 
 def _create(options, gloo_options):
     """A process group of the backend: what torch calls for init_process_group("switchml")."""
-    return _stand_before(_gloo(options, gloo_options), options.store)
+    return _stand_before(_gloo(options, gloo_options), options.store, "switchml")
 
 
-def _stand_before(gloo, store):
-    """The process group before one of Gloo, which was made with this store."""
+def _stand_before(gloo, store, name):
+    """The process group before one of Gloo, which was made with this store, by a backend's name."""
     if _PATCHED:
         return gloo
     milliseconds = round(gloo.options._timeout.total_seconds() * 1000)
     has_ranks = not getattr(gloo.options, "enable_reconfigure", False)
-    return _C.group(store, gloo, milliseconds, has_ranks)
+    return _C.group(store, gloo, milliseconds, has_ranks, name)
 
 
 torch_switchml_launch.activate()

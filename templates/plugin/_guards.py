@@ -1,55 +1,29 @@
-"""Guards where torch compares the backend's name with Gloo's, to refuse what may hang.
+"""Guards where torch asks whether a group's backend is Gloo: there "switchml" is.
 
-The hooks that step ZeroRedundancyOptimizer in callbacks: what stands before Gloo is asked there by
-the name of Gloo.
+monitored_barrier, an all-to-all that Gloo has not, and hooks that it refuses since they may hang.
 """
 
-import importlib.util
+import functools
 import sys
 
-_MODULE = "torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook"
+import torch.distributed as dist
 
-
-class _Distributed:
-    """torch.distributed, as that module is to see it."""
-
-    def __init__(self, dist):
-        self._dist = dist
-
-    def __getattr__(self, name):
-        return getattr(self._dist, name)
-
-    def get_backend(self, group=None):
-        backend = self._dist.get_backend(group)
-        return self._dist.Backend.GLOO if "switchml" in str(backend) else backend
-
-
-def _guard(module):
-    module.dist = _Distributed(module.dist)
-
-
-class _Finder:
-    """Sees the import of that module, which takes seconds, so it is not imported before."""
-
-    def find_spec(self, name, _path=None, _target=None):
-        """Finds a module, as importlib asks for it."""
-        if name != _MODULE:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        execute = spec.loader.exec_module
-
-        def exec_module(module):
-            execute(module)
-            _guard(module)
-
-        spec.loader.exec_module = exec_module
-        return spec
+_ASKING = (
+    "torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook.",
+    "torch.distributed.distributed_c10d.monitored_barrier",
+    "torch.distributed.nn.functional.",
+)
 
 
 def install():
-    """Guards the module, whether it is imported before or after."""
-    if _MODULE in sys.modules:
-        _guard(sys.modules[_MODULE])
-    else:
-        sys.meta_path.insert(0, _Finder())
+    """Guards all of them, imported before or after."""
+    original = dist.get_backend
+
+    @functools.wraps(original)
+    def get_backend(*args, **named):
+        backend, caller = original(*args, **named), sys._getframe(1)
+        asking = f"{caller.f_globals.get('__name__')}.{caller.f_code.co_name}"
+        asks = "switchml" in str(backend) and asking.startswith(_ASKING)
+        return dist.Backend.GLOO if asks else backend
+
+    dist.get_backend = dist.distributed_c10d.get_backend = get_backend

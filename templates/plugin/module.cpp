@@ -28,9 +28,9 @@ using switchml_torch::QuantizedLayer;
 /// A group that is to be reconfigured has no ranks yet that could agree.
 c10::intrusive_ptr<Group> group(const c10::intrusive_ptr<c10d::Store>& store,
                                 const c10::intrusive_ptr<Group>& gloo, std::int64_t timeout,
-                                bool has_ranks) {
+                                bool has_ranks, std::string name) {
   const std::chrono::milliseconds limit(timeout);
-  auto made = c10::make_intrusive<ProcessGroupSwitchML>(store, gloo, limit);
+  auto made = c10::make_intrusive<ProcessGroupSwitchML>(store, gloo, limit, std::move(name));
   if (has_ranks) {
     made->agree("", limit);
   }

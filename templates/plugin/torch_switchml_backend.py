@@ -14,6 +14,7 @@ import torch_switchml_launch
 
 _DEVICES = ["cpu", "cuda"]
 _CHECKS = "_create_process_group_wrapper"  # which has a Gloo of its own: DEBUG=DETAIL
+_OWN = "torch_switchml"
 FOR_GLOO = "SWITCHML_FOR_GLOO"
 
 
@@ -25,21 +26,49 @@ def register():
         known = inspect.signature(dist.Backend.register_backend).parameters
         more = {"devices": _DEVICES} if "devices" in known else {}
         dist.Backend.register_backend("switchml", create, extended_api=True, **more)
-    gloo = getattr(dist.distributed_c10d, "ProcessGroupGloo", None)
-    if _is_set(FOR_GLOO) and gloo is not None and not isinstance(gloo, _GlooPlace):
+        if hasattr(dist.ProcessGroup, "_set_default_backend"):
+            _give_type(dist.ProcessGroup)
+    if _is_set(FOR_GLOO):
         torch_switchml_launch.activate()
-        dist.ProcessGroupGloo = dist.distributed_c10d.ProcessGroupGloo = _GlooPlace(gloo)
+        _take_place()
 
 
 def create(options, gloo_options):
     """A process group of the backend. The plugin itself is imported for the first."""
     import torch_switchml  # noqa: PLC0415
 
+    _take_place()
     return torch_switchml._create(options, gloo_options)
 
 
+def _give_type(group):
+    """Gives groups of "switchml" the type of Gloo: sequence numbers and more depend on it.
+
+    Where any backend is registered, torch has no default for "cpu:gloo" either; without, Gloo is.
+    """
+    register_backend, gloo = group._register_backend, group.BackendType.GLOO
+
+    @functools.wraps(register_backend)
+    def typed(self, device, backend_type, backend=None):
+        made = getattr(backend, "wrapped_pg", backend)
+        before = [self._get_backend(one) for one in self._device_types]
+        if type(made).__module__.startswith(_OWN) and before[:1] in ([], [backend]):
+            backend_type = gloo
+        if backend_type == gloo and self.name() in {"custom", "undefined"}:
+            self._set_default_backend(gloo)
+        return register_backend(self, device, backend_type, backend)
+
+    group._register_backend = typed
+
+
+def _take_place():
+    gloo = getattr(dist.distributed_c10d, "ProcessGroupGloo", None)
+    if gloo is not None and not isinstance(gloo, _GlooPlace):
+        dist.ProcessGroupGloo = dist.distributed_c10d.ProcessGroupGloo = _GlooPlace(gloo)
+
+
 class _GlooPlace:
-    """ProcessGroupGloo as torch and libraries see it: their groups keep the name of Gloo."""
+    """ProcessGroupGloo as torch and libraries see it: what stands before a group of it is one."""
 
     def __init__(self, gloo):
         self._gloo = gloo
@@ -49,15 +78,16 @@ class _GlooPlace:
 
     def __instancecheck__(self, group):
         module = type(group).__module__
-        return isinstance(group, self._gloo) or module.startswith("torch_switchml")
+        return isinstance(group, self._gloo) or module.startswith(_OWN)
 
     def __mro_entries__(self, bases):
         return (self._gloo,)
 
     def __call__(self, store, *more, **named):
-        plugin = None if sys._getframe(1).f_code.co_name == _CHECKS else _load()
+        checks = sys._getframe(1).f_code.co_name == _CHECKS
+        plugin = _load() if _is_set(FOR_GLOO) and not checks else None
         gloo = self._gloo(store, *more, **named)
-        return gloo if plugin is None else plugin._stand_before(gloo, store)
+        return gloo if plugin is None else plugin._stand_before(gloo, store, "gloo")
 
 
 @functools.lru_cache(maxsize=None)  # noqa: UP033  # Python 3.7 has no cache

@@ -23,6 +23,7 @@ from cases import (
 from torch.distributed import distributed_c10d as c10d
 from torch.distributed.algorithms import ddp_comm_hooks
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -234,6 +235,29 @@ def ended_in_callbacks(switchml, how):
     for work in works:
         work.wait()
     return finish(switchml)
+
+
+def asked_as_gloo(switchml, backend):
+    """Answers to what torch asks of groups of Gloo alone."""
+    limit = dt.timedelta(seconds=TIMEOUT)
+    importlib.import_module("torch_switchml_backend").register()
+    dist.init_process_group(backend, timeout=limit)
+    group = default_group()
+    own = group._get_backend(torch.device("cpu"))
+    summed([*range(WORLD)])
+    said = [group.name(), own.name(), group._get_sequence_number_for_group()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        c10d._set_pg_timeout(dt.timedelta(seconds=44))
+    said.append(own.options._timeout.seconds)
+    if ":" not in backend:  # which torch compares with the name of Gloo
+        dist.monitored_barrier(timeout=limit)
+        parts = [torch.zeros(2) for _ in range(WORLD)]
+        mine = [torch.full((2,), float(RANK)) for _ in range(WORLD)]
+        functional.all_to_all(parts, mine)
+        assert [int(part[0]) for part in parts] == [*range(WORLD)]
+    assert dist.get_backend() == backend
+    return finish(switchml, said=said)
 
 
 def options(switchml):

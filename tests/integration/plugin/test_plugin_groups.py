@@ -122,6 +122,23 @@ def test_callbacks_that_end_their_group(launch: Launcher, torch: Path, how: str)
     results(launch("plugin_groups:ended_in_callbacks", 2, arguments={"how": how}, limit=120))
 
 
+@pytest.mark.parametrize("backend", ["gloo", "cpu:gloo", "switchml", "cpu:switchml"])
+@pytest.mark.parametrize("for_gloo", ["0", "1"])
+def test_group_is_as_one_of_gloo(
+    launch: Launcher, torch: Path, backend: str, for_gloo: str
+) -> None:
+    """An installed plugin changes none of stock Gloo's either."""
+    if Version(version_of(torch)) < Version("2.6"):
+        pytest.skip("sets timeouts of Gloo's groups since torch 2.6: name another one by TORCH")
+    env = {"SWITCHML_FOR_GLOO": for_gloo, "SWITCHML_REQUIRE": "0"}
+    own = "switchml" if "switchml" in backend else "gloo"
+    ranks = launch("plugin_groups:asked_as_gloo", 2, arguments={"backend": backend}, env=env)
+    delegates = own == "switchml" or for_gloo == "1"
+    for result in results(ranks):
+        assert result["said"] == ["gloo", own, 2, 44]
+        assert result["report"]["calls"] == delegates
+
+
 def test_description_of_a_group_and_options_of_gloo(launch: Launcher) -> None:
     results(launch("plugin_groups:options", 2))
 

@@ -23,6 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 JOB = "SWITCHML_RUN"  # the variable that names the file of the job
 CONFIG = "SWITCHML_CONFIG"
 C10D = "torch.distributed.distributed_c10d"
+PLUGIN = "torch_switchml_backend"  # which activates this where no sitecustomize has
 REPORTS = "ranks"  # the directory of what the ranks tell, in that of the job
 
 
@@ -71,7 +72,9 @@ class HookedRank:
 
     def register(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
         """_register_backend of a process group. It may be called by others than torch."""
-        maker = sys._getframe(2).f_globals.get("__name__", C10D)
+        caller = sys._getframe(2)  # type: Any
+        caller = caller.f_back if caller.f_globals.get("__name__") == PLUGIN else caller
+        maker = caller.f_globals.get("__name__", C10D)
         if maker != C10D:
             self.write(f"maker-{os.getpid()}.json", {"maker": maker})
         return original(*args, **named)
@@ -89,7 +92,7 @@ class HookedRank:
             with contextlib.suppress(ImportError):
                 importlib.import_module("torch.distributed.nn")
         if self.job["way"] == "plugin":  # which torch may not load by itself
-            importlib.import_module("torch_switchml_backend").register()
+            importlib.import_module(PLUGIN).register()
         answer = original(*args, **named)
         if getattr(self.c10d, "_use_torchcomms_enabled", bool)():
             self.write(f"maker-{os.getpid()}.json", {"maker": "torchcomms"})
