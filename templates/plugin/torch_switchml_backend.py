@@ -4,7 +4,9 @@ torch finds `register` by an entry point, some releases of it at their own impor
 imported here than they have imported by then.
 """
 
+import contextlib
 import functools
+import importlib
 import inspect
 import os
 import sys
@@ -31,6 +33,9 @@ def register():
     if _is_set(FOR_GLOO):
         torch_switchml_launch.activate()
         _take_place()
+    if os.environ.get("SWITCHML_RUN"):  # where another sitecustomize.py stands before that of run
+        with contextlib.suppress(ImportError):
+            importlib.import_module("switchml_run").activate()
 
 
 def create(options, gloo_options):

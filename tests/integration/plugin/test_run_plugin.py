@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,21 @@ def test_an_unchanged_script_on_three_ranks(
         assert rank["report"]["calls"] >= 6
         assert "goes to SwitchML" in rank["group"]
     assert [rank["report"]["fallbacks"]["group"] for rank in report["ranks"][:2]] == [1, 1]
+
+
+def test_another_sitecustomize_in_front(plugin: Plugin, tmp_path: Path) -> None:
+    """As that of opentelemetry-instrument, which runs no other one."""
+    (tmp_path / "front").mkdir()
+    (tmp_path / "front" / "sitecustomize.py").touch()
+    (tmp_path / "train.py").write_text("import torch_switchml\n" + programs.read("unchanged"))
+    front = ["env", "sh", "-c", 'PYTHONPATH=front:$PYTHONPATH exec "$0" train.py']
+    run = [sys.executable, "-m", "patchgen", "run", "--require", "--workers", "3"]
+    done = subprocess.run(
+        [*run, "--torch", plugin.python, "--", *front, plugin.python],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=ENOUGH,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"(?m)^1 +[1-9]", done.stderr), done.stderr
 
 
 OTHERS = """

@@ -48,7 +48,7 @@ class HookedRank:
         self.c10d = None  # type: Any
 
     def wrap(self, c10d: Any) -> None:  # the module
-        """Puts functions of ours around the module's, before anybody has taken them from it."""
+        """Puts functions of ours around the module's, wherever it or another module has them."""
         root = os.path.realpath(os.path.dirname(os.path.dirname(c10d.__file__)))
         if root != self.job["root"]:
             self.write(f"other-{os.getpid()}.json", {"root": root})
@@ -68,7 +68,9 @@ class HookedRank:
         def surrounding(*args: Any, **named: Any) -> Any:
             return ours(original, *args, **named)
 
-        setattr(of or self.c10d, name, surrounding)
+        for holder in [of] if of else [*sys.modules.values()]:
+            if of or getattr(holder, "__dict__", {}).get(name) is original:
+                setattr(holder, name, surrounding)
 
     def register(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
         """_register_backend of a process group. It may be called by others than torch."""
@@ -177,14 +179,18 @@ class Finder:
         return spec
 
 
+@functools.lru_cache(maxsize=None)  # older than cache
 def activate() -> None:
-    """Prepares this process for torch, where it is of a job that still runs."""
+    """Prepares this process for torch, once, where it is of a job that still runs."""
     path = os.environ.get(JOB, "")
     if not os.path.exists(path):
         return
     with open(path, encoding="ascii") as file:
         rank = HookedRank(json.load(file))
-    sys.meta_path.insert(0, Finder(rank))
+    if C10D in sys.modules:
+        rank.wrap(sys.modules[C10D])
+    else:
+        sys.meta_path.insert(0, Finder(rank))
     rank.mark()
     atexit.register(rank.mark, ended=True)
     leave = os._exit

@@ -109,6 +109,18 @@ def test_the_rank_before_there_is_a_group(
     assert rank_hook.place(arguments, environ) == place
 
 
+def test_torch_that_was_imported_before(script: Script) -> None:
+    """As where another sitecustomize.py stands before, and the plugin activates the hook, twice."""
+    places = [script.root / name for name in ("front", "site", "site-packages")]
+    places[0].mkdir()
+    (places[0] / "sitecustomize.py").touch()
+    code = "import switchml_run as hook; [hook.activate() for _ in range(2)]"
+    path = ":".join(map(str, places))
+    script(f"{code}; dist.init_process_group('gloo')", PYTHONPATH=path)
+    (told,) = script.told()
+    assert told["outcomes"] == [{"group": "agreed", "reason": "why"}]
+
+
 @pytest.mark.parametrize(("way", "made"), [("plugin", "[]"), ("graft", "never")])
 def test_the_plugin_is_registered_before_there_is_a_group(
     script: Script, way: str, made: str
