@@ -27,6 +27,10 @@ _INSTALLED = {
     GRAFT: "the graft that is installed",
     PLUGIN: "the plugin that is installed",
 }
+_UNGUARDED = (
+    "{python} has no SwitchML of its own: other commands train over Gloo there, and say nothing; "
+    "install it with: switchml-patch plugin install --torch {python}"
+)
 _BUILT = {PLUGIN: "the plugin", GRAFT: "a graft"}
 _BUILDERS = {PLUGIN: plugin.provide, GRAFT: graft.provide}
 _SIMULATOR: Mapping[str, Any] = {"simulator": True, "flags": ""}
@@ -89,6 +93,8 @@ def prepare(job: Job, directory: str) -> Setup:
         setup = stock_setup(job, torch)
     elif way.is_built:
         setup = _build_setup(way.name, job, torch, directory)
+        if job.environ.keys() & {"SWITCHML_REQUIRE", "SWITCHML_FOR_GLOO"}:
+            notes.append(_UNGUARDED.format(python=python))
     else:
         if not job.graft:
             title = _INSTALLED[way.name]

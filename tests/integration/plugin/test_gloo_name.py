@@ -15,6 +15,7 @@ from support.torch import Plugin, version_of
 
 from patchgen.system.ports import free_port
 
+DOCS = Path(__file__).parents[3] / "docs"
 ON = {"SWITCHML_FOR_GLOO": "1"}
 STOCK = ["no delegated as gloo,gloo,gloo,gloo"] * 2
 
@@ -102,6 +103,21 @@ def test_an_import_where_torch_loads_no_backends(plugin: Plugin) -> None:
         [plugin.python, "-c", code], env=environ, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_line_that_guards_a_job(plugin: Plugin, torch: Path, tmp_path: Path) -> None:
+    """It is that of plugin.md."""
+    line = 'python3 -c "import torch_switchml" || exit\n'
+    assert f"\n    {line}" in (DOCS / "plugin.md").read_text()
+    for python, out in ((plugin.python, "goes on\n"), (torch, "")):
+        (tmp_path / "python3").unlink(missing_ok=True)
+        (tmp_path / "python3").write_text(f'#!/bin/sh\nexec {python} "$@"\n')
+        (tmp_path / "python3").chmod(0o755)
+        done = subprocess.run(
+            ["/bin/sh", "-c", f"{line}echo goes on"], env={"PATH": str(tmp_path)}, text=True,
+            capture_output=True, check=False,
+        )  # fmt: skip
+        assert (done.stdout, done.returncode == 0) == (out, bool(out)), done.stderr
 
 
 @pytest.mark.usefixtures("ranks")

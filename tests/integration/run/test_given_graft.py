@@ -11,6 +11,7 @@ from support import graft as graft_support
 from support.graft import Fake
 
 from patchgen.errors import ToolError, TreeError
+from patchgen.extras.train import setup
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.setup import Setup, prepare
 
@@ -24,12 +25,12 @@ def torch(tmp_path: Path) -> Fake:
     return made
 
 
-def prepared(torch: Fake, library: Path, **environ: str) -> Setup:
+def prepared(torch: Fake, library: Path | None, **environ: str) -> Setup:
     directory = str(torch.site.parent)
     given = {"PATH": os.environ["PATH"], "PYTHONPATH": str(torch.site), **environ}
     job = Job(
         command=(), python=sys.executable, cache=directory, cwd=directory, environ=given,
-        graft=str(library),
+        graft=str(library) if library else None,
     )  # fmt: skip
     return prepare(job, os.path.join(directory, "setup"))
 
@@ -44,6 +45,14 @@ def test_torch_is_imported_once(torch: Fake, tmp_path: Path) -> None:
     assert (setup.way, setup.environ["SWITCHML_GRAFT"]) == ("graft", str(library))
     assert setup.torch.root == str(torch.root)
     assert imports(torch) == ["True"]
+
+
+def test_a_torch_that_has_lost_its_plugin(torch: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What starts without run would not notice."""
+    monkeypatch.setattr(setup, "_build_setup", lambda way, _job, torch, _at: Setup(torch, way, ""))
+    assert prepared(torch, None).notes == []
+    (note,) = prepared(torch, None, SWITCHML_REQUIRE="1").notes
+    assert "plugin install --torch" in note
 
 
 @pytest.mark.parametrize("require", ["0", "1"])

@@ -30,7 +30,7 @@ DOCS = Path(__file__).parents[4] / "docs"
 DPDK = {"general.backend": "dpdk", "backend.dpdk.extra_eal_options": "--no-huge"}
 SOFTWARE = {
     "torch": "2.9.0", "switchml": "torch_switchml", "simulator": "False", "flags": "DPDK",
-    "protocol": "1", "mends": "heap", "problem": "",
+    "protocol": "1", "mends": "heap", "problem": "", "autoload": "1",
 }  # fmt: skip
 
 
@@ -379,6 +379,12 @@ def test_packets_that_do_not_come_back(
     ranks = [rank(0, report={**PROBE, "packets": first}),
              rank(1, report={**PROBE, "packets": second})]  # fmt: skip
     assert failed(*ranks) == expected
+
+
+def test_plugin_that_torch_does_not_load() -> None:
+    one = {**rank(0), "software": {**SOFTWARE, "autoload": "0"}}
+    found = legs.look_at_software(one, [one])
+    assert (found.state, "have to import torch_switchml" in found.words) == ("doubtful", True)
 
 
 def test_ranks_that_have_tried_alone() -> None:

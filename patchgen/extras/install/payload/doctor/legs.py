@@ -63,6 +63,8 @@ def look_at_software(rank: Any, ranks: "list[Any]") -> Finding:
         for name in _DECISIVE
         if first.get("switchml") and own[name] != first[name]
     ]
+    if not others and own["switchml"] == "torch_switchml" and own["autoload"] != "1":
+        return Finding(DOUBTFUL, "scripts have to import torch_switchml: torch loads no backends")
     return Finding(BAD, "; ".join(others)) if others else _good(own["torch"])
 
 

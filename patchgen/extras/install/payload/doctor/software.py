@@ -1,6 +1,7 @@
 """SwitchML in the torch of this rank."""
 
 import importlib
+import os
 from typing import Any, NamedTuple
 
 
@@ -45,4 +46,5 @@ def describe(library: Library) -> "dict[str, str]":
         "protocol": str(report.get("protocol", "")),
         "mends": mark.get("mends", ""),
         "problem": library.problem,
+        "autoload": os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1"),
     }
