@@ -382,7 +382,7 @@ inline void fillInDpdk([[maybe_unused]] Loaded& loaded) {
         loaded.cores.take(job, nearestFirst(ownCores(), near), general.num_worker_threads));
     noteFilled(loaded.filled, "cores", dpdk.cores_str);
   }
-  if (const auto options = withFilePrefix(dpdk.extra_eal_options, localRank());
+  if (const auto options = withoutSharedFiles(dpdk.extra_eal_options);
       options != dpdk.extra_eal_options) {
     dpdk.extra_eal_options = options;
     noteFilled(loaded.filled, "extra_eal_options", options);

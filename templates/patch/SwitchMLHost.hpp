@@ -220,37 +220,17 @@ inline CoreSet ownCores() {
   return cores;
 }
 
-/// Rank of this process among those of its host, as its launcher says it; empty where none does.
-inline std::string localRank() {
-  // mpirun in a job of SLURM also has the variables of the script that calls it.
-  for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK",
-                           "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
-    const char* const given = std::getenv(name);
-    const std::string rank = given == nullptr ? "" : given;
-    if (!rank.empty() && rank.find_first_not_of("0123456789") == std::string::npos) {
-      return rank;
-    }
-  }
-  return "";
-}
-
-/// DPDK's options with a file prefix of this rank's own, as processes with one prefix share files.
-/// The first rank of a host keeps what is given, and so do processes that share none.
-inline std::string withFilePrefix(std::string options, const std::string& rank) {
-  constexpr const char* kOption = "--file-prefix";
+/// DPDK's options with which the processes of a host share no files. Two primary processes cannot
+/// have the same, and huge pages that are files of one name are memory that both write. Not where
+/// the options ask for such files.
+inline std::string withoutSharedFiles(const std::string& options) {
   const auto has = [&options](const char* option) {
     return options.find(option) != std::string::npos;
   };
-  if (rank.find_first_not_of('0') == std::string::npos || has("--no-shconf") ||
-      has("--in-memory")) {
-    return options;
-  }
-  if (!has(kOption)) {
-    return text(options, options.empty() ? "" : " ", kOption, "=rte-", rank);
-  }
-  const auto value = options.find_first_not_of("= ", options.find(kOption) + std::strlen(kOption));
-  const auto end = std::min(options.find(' ', value), options.size());
-  return options.insert(end, "-" + rank);
+  const char* const option = has("--no-huge") ? "--no-shconf" : "--in-memory";
+  return has(option) || has("--legacy-mem") || has("--huge-unlink=never")
+             ? options
+             : text(option, options.empty() ? "" : " ", options);
 }
 
 /// IPv4 addresses of the network interfaces by their names; empty where one has none.

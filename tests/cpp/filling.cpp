@@ -205,32 +205,13 @@ void findsCards(const std::string& sysfs) {
   equal(coresText(parseCores("2-1,x")), "");
 }
 
-void findsRanks() {
-  const auto rank = [](const Environment& environment) {
-    const Given given(environment);
-    return localRank();
-  };
-  equal(rank({}), "");
-  equal(rank({{"SLURM_LOCALID", "2"}}), "2");
-  equal(rank({{"SLURM_LOCALID", "0"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "3"}}), "3");
-  equal(rank({{"SLURM_LOCALID", "0"}, {"MPI_LOCALRANKID", "3"}}), "3");
-  equal(rank({{"MV2_COMM_WORLD_LOCAL_RANK", "2"}}), "2");
-  equal(rank({{"LOCAL_RANK", "1"}, {"SLURM_LOCALID", "2"}}), "1");
-  equal(rank({{"LOCAL_RANK", "-a b"}}), "");
-}
-
-void keepsFilesApart() {
-  equal(withFilePrefix("", "1"), "--file-prefix=rte-1");
-  equal(withFilePrefix("-m 64", "12"), "-m 64 --file-prefix=rte-12");
-  equal(withFilePrefix("--file-prefix=a -m 64", "1"), "--file-prefix=a-1 -m 64");
-  equal(withFilePrefix("-m 64 --file-prefix a", "1"), "-m 64 --file-prefix a-1");
-  equal(withFilePrefix("--file-prefix", "1"), "--file-prefix-1");
-  for (const char* options : {"", "--file-prefix=a"}) {
-    equal(withFilePrefix(options, "0"), options);
-    equal(withFilePrefix(options, ""), options);
-  }
-  for (const char* options : {"--no-shconf -m 64", "--in-memory"}) {
-    equal(withFilePrefix(options, "1"), options);
+void sharesNoFiles() {
+  equal(withoutSharedFiles(""), "--in-memory");
+  equal(withoutSharedFiles("--no-shconf -m 64"), "--in-memory --no-shconf -m 64");
+  equal(withoutSharedFiles("--no-huge -m 64"), "--no-shconf --no-huge -m 64");
+  for (const char* options :
+       {"--no-huge --no-shconf", "--in-memory", "-m 64 --legacy-mem", "--huge-unlink=never"}) {
+    equal(withoutSharedFiles(options), options);
   }
 }
 
@@ -310,8 +291,7 @@ int main(int argc, char** argv) {
   takesAnything();
   findsAddresses();
   findsCards(argv[1]);
-  findsRanks();
-  keepsFilesApart();
+  sharesNoFiles();
   check(!ownCores().empty(), "this thread runs on a core");
   sharesOutCores();
   std::puts("ok");

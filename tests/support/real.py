@@ -177,11 +177,11 @@ def one_file(running: lab.Lab, timeout: int = 10) -> str:
 
 
 class OneFile(LabLauncher):
-    """The same text for all ranks."""
+    """The same text for all ranks, with files of DPDK that only one process can have."""
 
     def config(self, values: Mapping[str, object]) -> str:
         given = {"prepostprocessor": values["prepostprocessor"]}
-        return with_values(one_file(self.labs[-1]), given)
+        return with_values(one_file(self.labs[-1]).replace(" --no-shconf", ""), given)
 
 
 class Crossed(LabLauncher):

@@ -131,8 +131,8 @@ SETTINGS = (
     Setting(
         "backend.dpdk.extra_eal_options",
         "",
-        "Options of EAL, DPDK's environment. Without huge pages: --no-huge -m 1024",
-        written="--file-prefix=switchml",
+        "Options of EAL, DPDK's environment. Without huge pages: --no-huge --no-shconf -m 1024",
+        written="--in-memory",
     ),
     Setting("backend.dpdk.port_id", "0", "Number of the port among those that DPDK finds."),
     Setting(

@@ -47,14 +47,15 @@ def test_sums(launch: LabLauncher, world: int) -> None:
 
 
 def test_one_file_for_all_ranks(launch: LabLauncher) -> None:
-    """The library gets addresses, cores and a rank from the delegate."""
+    """The library gets addresses, cores and a rank from the delegate, and files of its own."""
     ranks = results(OneFile(**vars(launch))("sums", 2, arguments={"sizes": SIZES[:2]}))
     cores = set()
     for number, result in enumerate(ranks):
         filled = result["report"]["filled_in"]
         assert filled.startswith(f"worker_ip=10.83.77.{number} ")
         assert f" num_workers=2 rank={number} cores=" in filled
-        cores.add(filled.partition(" cores=")[2])
+        cores.add(filled.partition(" cores=")[2].split()[0])
+        assert " extra_eal_options=--no-shconf --no-huge" in filled
     assert len(cores) == 2
 
 

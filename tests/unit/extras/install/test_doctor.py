@@ -71,19 +71,20 @@ def pages(free: dict[int, int], mounts: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("free", "mounts", "options", "found"),
     [
-        ({SMALL: 512, BIG: 4}, mount() + mount("1024M", "/huge"), "-m 256",
+        ({SMALL: 512, BIG: 4}, mount() + mount("1024M", "/huge"), "--legacy-mem",
          ("ok", "huge pages free: 512 of 2048 kB, 4 of 1048576 kB")),
-        ({SMALL: 512, BIG: 4}, mount(), "-m 256", ("ok", "huge pages free: 512 of 2048 kB")),
-        ({SMALL: 512}, "none /dev/hugepages hugetlbfs rw 0 0\n", "-m 256",
+        ({SMALL: 512, BIG: 4}, mount(), "--legacy-mem", ("ok", "huge pages free: 512 of 2048 kB")),
+        ({SMALL: 512}, "none /dev/hugepages hugetlbfs rw 0 0\n", "--legacy-mem",
          ("ok", "huge pages free: 512 of 2048 kB")),
-        ({BIG: 4}, mount(), "-m 256", ("bad", "no hugetlbfs is mounted for pages of 1048576 kB")),
-        ({BIG: 4}, mount(), "--in-memory", ("ok", "huge pages free: 4 of 1048576 kB")),
-        ({SMALL: 512}, "", "-m 256", ("bad", "no hugetlbfs is mounted for pages of 2048 kB")),
-        ({SMALL: 512}, mount(), "--huge-dir=/huge",
+        ({BIG: 4}, mount(), "--legacy-mem",
+         ("bad", "no hugetlbfs is mounted for pages of 1048576 kB")),
+        ({BIG: 4}, mount(), "-m 256", ("ok", "huge pages free: 4 of 1048576 kB")),
+        ({SMALL: 512}, "", "--legacy-mem", ("bad", "no hugetlbfs is mounted for pages of 2048 kB")),
+        ({SMALL: 512}, mount(), "--huge-dir=/huge --huge-unlink=never",
          ("bad", "no hugetlbfs is mounted for pages of 2048 kB")),
-        ({SMALL: 512}, mount() + mount(point="/huge"), "--huge-dir /huge/",
+        ({SMALL: 512}, mount() + mount(point="/huge"), "--huge-dir /huge/ --legacy-mem",
          ("ok", "huge pages free: 512 of 2048 kB")),
-        ({SMALL: 512}, mount(rights="ro"), "-m 256",
+        ({SMALL: 512}, mount(rights="ro"), "--legacy-mem",
          ("bad", "the hugetlbfs at /dev/hugepages cannot be written")),
         ({SMALL: 0}, mount(), "-m 256", ("bad", "no huge page is free")),
         ({SMALL: 1}, mount(), "-m 256",
@@ -179,7 +180,7 @@ def test_a_mount_that_is_real(tmp_path: Path) -> None:
         f"cat /proc/mounts >{tmp_path}/proc/mounts && mkdir -p {tmp_path}{tmp_path} && "
         f"ln -s {point} {tmp_path}{point} && exec {sys.executable} -c "
         "'import sys; from patchgen.extras.install.payload.doctor import pages; "
-        'print(*pages.look_at_pages([], 1, "", sys.argv[1]))\' '
+        'print(*pages.look_at_pages(["--legacy-mem"], 1, "", sys.argv[1]))\' '
         f"{tmp_path}"
     )
     done = subprocess.run(

@@ -217,8 +217,8 @@ LEGS = (
     Leg("switchml.cfg", look_at_file, "copy one file to all hosts, without rank and num_workers"),
     Leg("settings", look_at_settings, "use the same switchml.cfg and variables on all hosts"),
     Leg("machine", look_at_machine,
-        "huge pages: echo 2048 > /proc/sys/vm/nr_hugepages, and mount -t hugetlbfs none "
-        "/dev/hugepages, or a smaller pool_size; locked memory: ulimit -l unlimited; "
+        "huge pages: echo 2048 > /proc/sys/vm/nr_hugepages, or a smaller pool_size; "
+        "locked memory: ulimit -l unlimited; "
         "MTU: ip link set dev INTERFACE mtu 9000; link: the cable and the port"),
     Leg("controller", look_at_controller,
         "start the controller, and check controller_ip and controller_port"),

@@ -10,6 +10,7 @@ from .finding import BAD, DOUBTFUL, GOOD, Finding, read
 _MIB = 1 << 20
 _BUFFER = 2368  # bytes of a packet's buffer in a pool, at least
 _SIZES = "sys/kernel/mm/hugepages"
+_FILES = {"--legacy-mem", "--huge-unlink=never"}  # DPDK's options
 _UNITS = {"K": 1, "M": 1 << 10, "G": 1 << 20}  # kB
 _LIMITS = (("max", "current"), ("rsvd.max", "rsvd.current"), ("limit_in_bytes", "usage_in_bytes"),
            ("rsvd.limit_in_bytes", "rsvd.usage_in_bytes"))  # fmt: skip
@@ -33,8 +34,7 @@ def look_at_pages(
     """Looks for huge pages that are free and that this process may take.
 
     Args:
-        options: DPDK's, which takes pages of all sizes from mounts; None: pages of the usual size,
-            which need no mount.
+        options: DPDK's, which takes pages of all sizes; None: pages of the usual size.
         needed: bytes.
         node: number of the card's node; empty or negative where it is not known.
         root: directory of sys and proc.
@@ -88,8 +88,11 @@ def _free(root: str, directory: str, size: int) -> int:
 
 
 def _obstacle(options: "list[str]", size: int, root: str) -> str:
-    """Finds out why DPDK gets no pages of a size; empty where it does."""
-    if "--in-memory" in options:
+    """Finds out why DPDK gets no pages of a size; empty where it does.
+
+    Only with the options of `_FILES` are its pages files: else the delegate adds --in-memory.
+    """
+    if not {*options} & _FILES:
         return ""
     wanted = [os.path.normpath(path) for path in values_of(options, "--huge-dir")]
     why = f"no hugetlbfs is mounted for pages of {size} kB"
