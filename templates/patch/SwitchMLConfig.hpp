@@ -378,9 +378,13 @@ inline void fillInDpdk([[maybe_unused]] Loaded& loaded) {
   if (dpdk.cores_str == kAuto) {
     const auto near = parseCores(firstLine(card.directory + "/local_cpulist"));
     const auto job = text(general.controller_port, "/", general.controller_ip_str);
-    dpdk.cores_str = coresText(
-        loaded.cores.take(job, nearestFirst(ownCores(), near), general.num_worker_threads));
-    noteFilled(loaded.filled, "cores", dpdk.cores_str);
+    const ProcessCores process;
+    const auto taken =
+        loaded.cores.take(job, inOrder(process.all, near, process.bound),
+                          general.num_worker_threads, process.isWhole ? "" : process.note);
+    const bool shared = !process.bound.empty() && taken.count(*process.bound.begin()) != 0;
+    dpdk.cores_str = coresText(taken);
+    noteFilled(loaded.filled, "cores", dpdk.cores_str + (shared ? process.note : ""));
   }
   if (const auto options = withoutSharedFiles(dpdk.extra_eal_options);
       options != dpdk.extra_eal_options) {

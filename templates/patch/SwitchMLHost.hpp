@@ -5,6 +5,7 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <glob.h>
 #include <ifaddrs.h>
 #include <limits.h>
@@ -200,25 +201,68 @@ std::string coresText(const Cores& cores) {
   return out;
 }
 
+/// First line of a file; empty where there is none.
+inline std::string firstLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
 /// Cores that this thread may run on.
 inline CoreSet ownCores() {
-  constexpr std::size_t kMost = std::size_t{1} << 16U;
-  std::vector<cpu_set_t> bits;
+  std::array<cpu_set_t, 64> bits{};  // the kernel may know more than 1024
   CoreSet cores;
-  for (std::size_t size = 1024; size <= kMost; size *= 2) {  // the kernel may know more than 1024
-    bits.resize(size / (8 * sizeof(cpu_set_t)));
-    const auto bytes = bits.size() * sizeof(cpu_set_t);
-    if (sched_getaffinity(0, bytes, bits.data()) == 0) {
-      for (unsigned core = 0; core < size; ++core) {
-        if (CPU_ISSET_S(core, bytes, bits.data())) {
-          cores.insert(core);
-        }
+  if (sched_getaffinity(0, sizeof bits, bits.data()) == 0) {
+    for (unsigned core = 0; core < 8 * sizeof bits; ++core) {
+      if (CPU_ISSET_S(core, sizeof bits, bits.data())) {
+        cores.insert(core);
       }
-      break;
     }
   }
   return cores;
 }
+
+/// Cores that this process may run on, also where OpenMP has bound this thread to some of them.
+struct ProcessCores {
+  CoreSet all = ownCores();
+  CoreSet bound;        // those of this thread, where the process has others
+  std::string note;     // of the variable by which OpenMP binds threads
+  bool isWhole = true;  // false where OpenMP knows how many cores there are, but not which
+
+  ProcessCores() {
+    const auto places = openMp<int()>("omp_get_num_places");
+    const auto size = openMp<int(int)>("omp_get_place_num_procs");
+    const auto ids = openMp<void(int, int*)>("omp_get_place_proc_ids");
+    const auto count = openMp<int()>("omp_get_num_procs");
+    if (!places || !size || !ids || !count || places() == 0) {
+      return;  // it binds no thread
+    }
+    auto own = all;
+    for (int place = 0; place < places(); ++place) {
+      std::vector<int> cores(static_cast<std::size_t>(size(place)));
+      ids(place, cores.data());
+      all.insert(cores.begin(), cores.end());
+    }
+    const auto before = static_cast<std::size_t>(count());
+    if (auto online = parseCores(firstLine("/sys/devices/system/cpu/online"));
+        online.size() == before) {
+      all = std::move(online);
+    }
+    isWhole = all.size() >= before;
+    bound = own.size() < all.size() ? std::move(own) : CoreSet{};
+    for (const char* name : {"OMP_PROC_BIND", "OMP_PLACES", "KMP_AFFINITY", "GOMP_CPU_AFFINITY"}) {
+      const char* const value = std::getenv(name);
+      note = value == nullptr ? note
+                              : text(" (", name, "=", shortened(value), " binds a thread there)");
+    }
+  }
+
+  template <typename Function>
+  static Function* openMp(const char* name) {
+    return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+  }
+};
 
 /// DPDK's options with which the processes of a host share no files. Two primary processes cannot
 /// have the same, and huge pages that are files of one name are memory that both write. Not where
@@ -360,20 +404,17 @@ inline std::string workerAddress(const std::string& value, const Interfaces& kno
   throw std::invalid_argument(text("worker_ip = ", shortened(value), ": ", why));
 }
 
-/// The `own` cores in the order in which they are taken: those near the card come first.
-inline std::vector<unsigned> nearestFirst(const CoreSet& own, const CoreSet& near) {
-  std::vector<unsigned> out(own.begin(), own.end());
-  std::stable_partition(out.begin(), out.end(),
-                        [&near](unsigned core) { return near.count(core) != 0; });
+/// The cores in the order in which they are taken: those near the card come first, and at the end
+/// come those that this thread is bound to.
+inline std::vector<unsigned> inOrder(const CoreSet& all, const CoreSet& near,
+                                     const CoreSet& bound = {}) {
+  std::vector<unsigned> out(all.begin(), all.end());
+  const auto place = [&](unsigned core) {
+    return std::make_pair(bound.count(core), near.count(core) == 0);
+  };
+  std::stable_sort(out.begin(), out.end(),
+                   [&place](unsigned a, unsigned b) { return place(a) < place(b); });
   return out;
-}
-
-/// First line of a file; empty where there is none.
-inline std::string firstLine(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
 }
 
 /// Name of a socket that is no file, and exists as long as a process that has bound it.
@@ -435,8 +476,9 @@ inline bool descendsFromDelegating() {
 class ReservedCores {
  public:
   /// Takes the first `count` of the cores that are free. Throws std::invalid_argument where there
-  /// are fewer. `job` is the same on all ranks of a job.
-  CoreSet take(const std::string& job, const std::vector<unsigned>& from, std::size_t count) {
+  /// are fewer, with the reason that others are not known. `job` is the same on all ranks of a job.
+  CoreSet take(const std::string& job, const std::vector<unsigned>& from, std::size_t count,
+               const std::string& reason = "") {
     CoreSet taken;
     std::vector<unsigned> busy;
     for (const auto core : from) {
@@ -453,7 +495,7 @@ class ReservedCores {
       throw std::invalid_argument(
           text("cores = ", kAuto, ": the client's threads need ", count,
                count == 1 ? " core" : " cores", ", and this process may use ", from.size(),
-               busy.empty() ? "" : text(", of which others have ", coresText(busy)),
+               busy.empty() ? "" : text(", of which others have ", coresText(busy)), reason,
                "; set num_worker_threads, or give the ranks more cores"));
     }
     return taken;

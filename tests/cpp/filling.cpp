@@ -1,5 +1,6 @@
 // Tests of what a rank fills into switchml.cfg, without a library: texts, a sysfs in the directory
 // of the argument, and the cores that processes of one host share out. Prints ok.
+#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -199,8 +200,9 @@ void findsCards(const std::string& sysfs) {
   }
   const auto near = parseCores(firstLine(card("-a 81:00.0").directory + "/local_cpulist"));
   equal(coresText(near), "2,3,6");
-  equal(coresText(nearestFirst({0, 1, 2, 5, 6}, near)), "2,6,0,1,5");
-  equal(coresText(nearestFirst({0, 1}, {})), "0,1");
+  equal(coresText(inOrder({0, 1, 2, 5, 6}, near)), "2,6,0,1,5");
+  equal(coresText(inOrder({0, 1, 2, 5, 6}, near, {2})), "6,0,1,5,2");
+  equal(coresText(inOrder({0, 1}, {})), "0,1");
   equal(firstLine(card("-a 82:00.0").directory + "/local_cpulist"), "");
   equal(coresText(parseCores("2-1,x")), "");
 }
@@ -281,9 +283,35 @@ void sharesOutCores() {
   close(pipes[1]);
 }
 
+/// Cores of a process whose thread OpenMP binds to one of them as soon as it is loaded.
+void findsCoresOfTheProcess() {
+  const auto before = ownCores();
+  check(dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL) != nullptr, "OpenMP is loaded");
+  const auto own = ownCores();
+  const ProcessCores found;
+  const bool bound = before.size() > 1;
+  check(own.size() == 1, "this thread is bound");
+  equal(found.note.substr(2, 4), std::getenv("OMP_PROC_BIND") ? "OMP_" : "GOMP");
+  check(found.isWhole == (found.all == before), "it says where it does not know all cores");
+  check(found.isWhole || std::getenv("GOMP_CPU_AFFINITY") != nullptr, "places are all cores");
+  equal(coresText(found.bound), bound && found.isWhole ? coresText(own) : "");
+}
+
+void runsWith(const char* name, const std::string& value, char** argv) {
+  inChild([&] {
+    setenv(name, value.c_str(), /*overwrite=*/1);
+    execl(argv[0], argv[0], argv[1], name, nullptr);
+    _exit(1);
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 3) {
+    findsCoresOfTheProcess();
+    return 0;
+  }
   check(argc == 2, "usage: filling SYSFS");
   fillsInNumbers();
   fillsInTheEnvironment();
@@ -292,7 +320,9 @@ int main(int argc, char** argv) {
   findsAddresses();
   findsCards(argv[1]);
   sharesNoFiles();
-  check(!ownCores().empty(), "this thread runs on a core");
+  check(ProcessCores().all == ownCores(), "without OpenMP they are those of the thread");
+  runsWith("OMP_PROC_BIND", "true", argv);
+  runsWith("GOMP_CPU_AFFINITY", text(*ownCores().begin()), argv);
   sharesOutCores();
   std::puts("ok");
 }

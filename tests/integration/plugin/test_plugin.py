@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import zipfile
@@ -67,6 +68,26 @@ def test_report_without_a_group_and_of_what_is_no_utf8(plugin: Plugin) -> None:
     told = subprocess.check_output([plugin.python, "-c", code], text=True)
     assert told.startswith("True True\n")
     assert "SWITCHML_MIN_NUMEL is '\\ufffd', not a number of elements" in told
+
+
+@pytest.mark.parametrize("name", ["OMP_PROC_BIND", "GOMP_CPU_AFFINITY"])
+def test_cores_where_openmp_binds_a_thread(launch: Launcher, name: str) -> None:
+    """The ranks take cores of their processes, and say where the program's thread is on one."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two cores")
+    first = str(min(os.sched_getaffinity(0)))
+    env = {name: {"OMP_PROC_BIND": "true"}.get(name, first)}
+    own = "true\n[backend.dpdk]\ncores = auto\nworker_ip = interface:lo"
+    config = {"backend": "dpdk", "num_worker_threads": "1", "process_packets": own}
+    ranks = launch("sums", 2, arguments={"sizes": [1000]}, config=config, env=env, fresh=True)
+    found = {}
+    for result in results(ranks):
+        core, _, words = str(result["report"]["filled_in"]).partition("cores=")[2].partition(" ")
+        found[core] = words
+    assert len(found) == 2
+    for core, words in found.items():
+        bound = f"({name}={env[name]} binds a thread there)"
+        assert (bound in words) is (core == first)
 
 
 @pytest.mark.parametrize(
