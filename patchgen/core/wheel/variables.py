@@ -6,18 +6,19 @@ import re
 from collections.abc import Mapping, Sequence
 
 from patchgen.errors import OptionsError
+from patchgen.system.native import cache
 
 # What PyTorch's setup.py and its CMake files read. Not DEBUG: there it means another thing.
 _READ = re.compile(
     r"(BUILD|USE|CMAKE|CUDA|CUDNN|NCCL|NVCC|TORCH|MKL|MKLDNN|MAGMA|CAFFE2|ATEN|ONNX|INTERN|"
-    r"Open(BLAS)?|OMP|GLOO|PYTORCH|NUMPY)_\w+"
+    r"Open(BLAS)?|OMP|GLOO|PYTORCH|NUMPY|PKG_CONFIG)_\w+"
     r"|BLAS|VERBOSE|CUDACXX|CUDAHOSTCXX"
 )
-_COMPILER = re.compile("CC|CXX|CPP|LD|AR|CFLAGS|CXXFLAGS|CPPFLAGS|LDFLAGS")
+_COMPILER = frozenset({"CPP", "LD", "AR", *cache.COMPILERS, *cache.VARIABLES})
 
 # What programs need to run, and no result depends on.
 _KEPT = re.compile(
-    r"HOME|PATH|TMPDIR|TERM|USER|LOGNAME|LD_LIBRARY_PATH|LIBRARY_PATH|CPATH|PKG_CONFIG_PATH"
+    r"HOME|PATH|TMPDIR|TERM|USER|LOGNAME|LD_LIBRARY_PATH"
     r"|(CCACHE|SCCACHE|AWS|XDG)_\w+"
     r"|(https?|no|all)_proxy|(HTTPS?|NO|ALL)_PROXY"
 )
@@ -47,8 +48,7 @@ _OURS = frozenset(
 
 def is_read(name: str) -> bool:
     """True for a variable of the user that a build reads, and that changes what it makes."""
-    found = _READ.fullmatch(name) or _COMPILER.fullmatch(name)
-    return found is not None and name not in NEUTRAL
+    return (_READ.fullmatch(name) is not None or name in _COMPILER) and name not in NEUTRAL
 
 
 def parse(given: Sequence[str]) -> dict[str, str]:
@@ -91,7 +91,7 @@ def resolve(
         for name, value in environ.items()
         if value
         and name not in _OURS
-        and (_READ.fullmatch(name) or (not conda and _COMPILER.fullmatch(name)))
+        and (_READ.fullmatch(name) or (not conda and name in _COMPILER))
     }
     merged = {**defaults, **read, **given}
     return {name: merged[name] for name in sorted(merged) if merged[name]}

@@ -25,5 +25,7 @@ function(make_reproducible target)
     "${PREFIX_MAP}=${CMAKE_CURRENT_SOURCE_DIR}=." "${PREFIX_MAP}=${CMAKE_CURRENT_BINARY_DIR}=build"
     # gcc makes names of hidden functions from the path of a file.
     -frandom-seed=switchml-${target}
+    # What an archive says of itself is read from its objects, whatever CXXFLAGS ask for.
+    $<$<STREQUAL:$<TARGET_PROPERTY:${target},TYPE>,STATIC_LIBRARY>:-fno-lto>
     -Wno-builtin-macro-redefined "-D__DATE__=\"Jan  1 1970\"" "-D__TIME__=\"00:00:00\"")
 endfunction()

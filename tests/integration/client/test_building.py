@@ -30,10 +30,13 @@ int main() { std::puts(switchml::Context::GetInstance().About()); }
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built with the flags of distributions whose packages are linked as a whole."""
+
     def make(directory: Path) -> None:
-        building.install(
-            building.ClientRequest((), client_source.MENDS, commit=COMMIT), SOURCES, str(directory)
-        )
+        wish = building.ClientRequest((), client_source.MENDS, commit=COMMIT)
+        with pytest.MonkeyPatch.context() as environ:
+            environ.setenv("CXXFLAGS", "-flto=auto")
+            building.install(wish, SOURCES, str(directory))
 
     return once(tmp_path_factory, "client-home", make)
 

@@ -12,7 +12,7 @@ from support.waiting import ENOUGH, has_ended, until
 
 from patchgen.errors import FileError, ToolError
 from patchgen.system import objects
-from patchgen.system.git import Git, GitError, Submodule, environment
+from patchgen.system.git import Git, GitError, Head, Submodule, environment, head
 
 
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Git:
@@ -57,6 +57,18 @@ def test_the_environment_keeps_ways_to_servers_only() -> None:
     assert found["HOME"] == "/h"
     assert found["GIT_TERMINAL_PROMPT"] == "0"
     assert found["GIT_ASKPASS"] == ""
+
+
+def test_references_that_only_git_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `git init --ref-format=reftable` leaves them; the program answers as git does then."""
+    git_dir = tmp_path / "tree/.git"
+    (git_dir / "reftable").mkdir(parents=True)
+    (git_dir / "HEAD").write_text("ref: refs/heads/.invalid\n")
+    answer = f'case "$*" in *"--git-dir={git_dir} rev-parse --verify HEAD") echo {"1" * 40};; '
+    script(tmp_path, monkeypatch, answer + "*) exit 1;; esac")
+    assert head(str(tmp_path / "tree")) == Head("1" * 40)
+    (tmp_path / "bin/git").write_text("#!/bin/sh\necho fatal: too old >&2; exit 128\n")
+    assert head(str(tmp_path / "tree")) == Head(None, "fatal: too old")
 
 
 def test_a_failure_tells_what_git_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import pytest
 from patchgen.cli.build import build as command
 from patchgen.core import wheel as building
 from patchgen.core.patch import pins
+from patchgen.core.wheel import variables
 from patchgen.core.wheel.check import ACCEPTABLE, CheckRequest
 from patchgen.core.wheel.session import Session
 from patchgen.errors import CheckError
@@ -78,6 +79,17 @@ def note(
     }.items():
         monkeypatch.setattr(f"patchgen.core.wheel.{name}", stand_in)
     return notes
+
+
+def test_variables_that_decide_what_is_compiled_are_recorded_or_dropped() -> None:
+    """A conda environment has a compiler of its own."""
+    modules = {"CPATH": "/i", "CPLUS_INCLUDE_PATH": "/j", "LIBRARY_PATH": "/l"}
+    given = {**modules, "PKG_CONFIG_PATH": "/p", "HOME": "/h"}
+    for conda, recorded in ((False, {*modules, "PKG_CONFIG_PATH"}), (True, {"PKG_CONFIG_PATH"})):
+        found = variables.resolve({}, given, {}, conda=conda)
+        assert {*found} == recorded
+        seen = variables.environment(found, given, None)
+        assert {*seen} & {*given} == {*recorded, "HOME"}
 
 
 def build(monkeypatch: pytest.MonkeyPatch, directory: Path, done: Sequence[str]) -> list[str]:

@@ -64,7 +64,7 @@ def test_another_input_is_another_build(other: Project, builds: list[str], tmp_p
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("CXX", "clang++"), ("CXXFLAGS", "-g"), ("CMAKE_BUILD_TYPE", "Debug"), ("LIBRARY_PATH", "/l")],
+    [("CXX", "clang++"), ("CXXFLAGS", "-g"), ("COMPILER_PATH", "/c"), ("LIBRARY_PATH", "/l")],
 )
 def test_another_compiler_or_flag_is_another_build(
     name: str, value: str, builds: list[str], tmp_path: Path
