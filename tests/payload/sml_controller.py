@@ -25,7 +25,8 @@ class Controller:
 
     def __init__(self, messages, service, switch):
         self.messages = messages
-        self.session = service.SessionStub(grpc.insecure_channel(switch))
+        channel = grpc.insecure_channel(switch, [("grpc.enable_http_proxy", 0)])
+        self.session = service.SessionStub(channel)
         self.addresses = None
 
     def clear_udp_workers(self, session_id):

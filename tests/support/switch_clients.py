@@ -50,7 +50,8 @@ class Controller:
     """A worker's connection to the controller, of its own."""
 
     def __init__(self, address: str) -> None:
-        self.channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
+        own = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
+        self.channel = grpc.insecure_channel(address, own)
 
     def begin(self, method: str, fields: dict[int, int]) -> grpc.Future:
         """Calls a method of package switchml_proto, as SERVICE/METHOD."""

@@ -419,6 +419,25 @@ def test_a_rank_that_waits_for_one_that_is_refused() -> None:
     assert failed(ranks[0], started)[:2] == ("session", ["h0"])
 
 
+@pytest.mark.parametrize(
+    ("environ", "name"),
+    [
+        ({"http_proxy": "p:1", "HTTPS_PROXY": "p:1", "no_proxy": ""}, "http_proxy"),
+        ({"grpc_proxy": "p:1", "https_proxy": "p:1", "no_proxy": "10.0.0.9, x"}, "grpc_proxy"),
+        ({"https_proxy": "p:1", "no_proxy": "localhost,10.0.0.7"}, ""),
+        ({"https_proxy": "p:1", "no_proxy": "10.0.0.7", "no_grpc_proxy": "x"}, "https_proxy"),
+        ({"HTTP_PROXY": "p:1"}, ""),
+    ],
+)
+def test_a_proxy_before_the_controller(environ: dict[str, str], name: str) -> None:
+    """gRPC reads names in small letters only."""
+    assert config.find_proxy({"general.controller_ip": "10.0.0.7"}, environ) == name
+    refused = {"step": "start", "objection": "the SwitchML context did not start"}
+    found = failed(rank(0), {**rank(1, report=refused), "proxy": name})
+    more = f"; asks the proxy of {name}: unset it, or use a mended library" if name else ""
+    assert found == ("session", ["h1"], refused["objection"] + more)
+
+
 def test_wrong_sums() -> None:
     wrong = {"step": "sums", "objection": "SwitchML summed the probe wrongly"}
     ranks = [rank(0, report={"step": "sums"}), rank(1, report=wrong)]

@@ -49,6 +49,14 @@ def read_number(values: "dict[str, str]", key: str, default: int) -> int:
     return int(value) if value.isdecimal() else 0
 
 
+def find_proxy(values: "dict[str, str]", environ: "dict[str, str]") -> str:
+    """Variable whose proxy gRPC asks for the controller; empty where it asks the controller."""
+    host = values.get("general.controller_ip", "127.0.0.1")
+    direct = environ.get("no_grpc_proxy", environ.get("no_proxy", "")).replace(" ", "").split(",")
+    asked = next(filter(environ.get, ("grpc_proxy", "https_proxy", "http_proxy")), "")
+    return "" if host.endswith(tuple(filter(None, direct))) else asked
+
+
 def _places(environ: "dict[str, str]") -> "list[str]":
     named = environ.get("SWITCHML_CONFIG")
     beside = f"switchml-{socket.gethostname()}.cfg"

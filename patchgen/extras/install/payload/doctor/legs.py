@@ -135,6 +135,8 @@ def look_at_session(rank: Any, ranks: "list[Any]") -> Finding:
     at_fault = [one for one in ranks if _failed_start(one) and not _report(one).get("late")]
     if at_fault and rank not in at_fault:
         return Finding(UNKNOWN, "waited for the others")
+    proxy = rank.get("proxy")
+    words += f"; asks the proxy of {proxy}: unset it, or use a mended library" if proxy else ""
     return Finding(BAD, words)
 
 

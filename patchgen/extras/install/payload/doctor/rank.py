@@ -14,7 +14,7 @@ from typing import Any
 from . import legs, table
 from .address import find_gloo_address
 from .attempt import Attempt
-from .config import read_text, read_values, without_numbers
+from .config import find_proxy, read_text, read_values, without_numbers
 from .finding import BAD
 from .machine import look
 from .measure import SIZES, measure, summarize
@@ -154,6 +154,8 @@ class _Doctor:
         software = describe(library)
         self._simulated = software["simulator"] == "True"
         ranks = int(environ.get("LOCAL_WORLD_SIZE") or 1)
+        values = read_values(environ)
+        direct = self._simulated or "connection" in software["mends"].split(",")
         self._own = {
             "host": _host(environ),
             "rank": int(environ["RANK"]),
@@ -161,7 +163,8 @@ class _Doctor:
             "pid": os.getpid(),
             "software": software,
             "address": find_gloo_address(environ),
-            "machine": list(look(read_values(environ), simulator=self._simulated, ranks=ranks)),
+            "machine": list(look(values, simulator=self._simulated, ranks=ranks)),
+            "proxy": "" if direct else find_proxy(values, environ),
         }
         self._meeting = Meeting(environ, given.timeout)
 
