@@ -264,9 +264,8 @@ struct ProcessCores {
   }
 };
 
-/// DPDK's options with which the processes of a host share no files. Two primary processes cannot
-/// have the same, and huge pages that are files of one name are memory that both write. Not where
-/// the options ask for such files.
+/// DPDK's options with which processes share no files, unless the options ask for files: one lock
+/// is for one process, and two that open the same pages write into each other's memory.
 inline std::string withoutSharedFiles(const std::string& options) {
   const auto has = [&options](const char* option) {
     return options.find(option) != std::string::npos;

@@ -32,6 +32,7 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
     "fast-free": (("fast-free",),),
     "back-off": (("back-off",),),
     "flow-rules": (("plain",),),
+    "cores": (("cores",),),
     "connection": (("connection",),),
     "refused": (("refused",),),
     "restart": (("restart",),),

@@ -88,7 +88,7 @@ def test_a_mend_is_left_out_by_its_id() -> None:
 def test_the_mends_that_are_shipped() -> None:
     shipped = mends.read_shipped()
     assert [mend.id for mend in shipped] == [
-        "back-off", "completions", "connection", "counts", "dpdk-names", "duplicates",
+        "back-off", "completions", "connection", "cores", "counts", "dpdk-names", "duplicates",
         "fast-free", "first-timeout", "flow-rules", "foreign-frames", "glog", "half-batch", "heap",
         "job-sizes", "late-answers", "refused", "resent-id", "restart", "rounding",
         "stale-timers", "start-waits", "stop",
