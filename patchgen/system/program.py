@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, final
 
 from patchgen.errors import ToolError
+from patchgen.system import signals
 from patchgen.system.payload import supervisor
 from patchgen.system.pipes import Pipes, Take
 
@@ -223,13 +224,14 @@ def attend(
     """Serves the pipes until they have ended, and so have the programs.
 
     Where `overdue`, which is called again and again, raises, they are told to end within `grace`.
+    Then only Ctrl-C shortens that.
     """
     try:
         _serve(started, pipes, overdue, poll)
     except BaseException as error:
         if grace:
             number = signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM
-            with contextlib.suppress(OSError):  # the output may be what is broken
+            with contextlib.suppress(OSError), signals.handing_on(signals.ENDING, lambda _: None):
                 for running in started:
                     running.tell(number)
                 _serve(started, pipes, _late(started, grace), poll)

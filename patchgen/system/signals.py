@@ -7,10 +7,11 @@ import os
 import signal
 from collections.abc import Callable, Collection, Iterator
 
-_ENDING = (
+ENDING = (
     signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGQUIT,
     signal.SIGXCPU,
 )  # fmt: skip
+"""Signals that end a command, beside that of Ctrl-C."""
 
 
 class _Terminated(BaseException):
@@ -22,14 +23,20 @@ class _Terminated(BaseException):
 
 @contextlib.contextmanager
 def cleaning_up() -> Iterator[None]:
-    """Lets a block clean up after itself when this process is told to end; then it ends."""
+    """Lets a block clean up after itself when this process is told to end; then it ends.
+
+    It is told once: a terminal that is closed, and its shell, each send a SIGHUP.
+    """
+    got = []
 
     def terminate(number: int, _frame: object) -> None:
-        raise _Terminated(number)
+        got.append(number)
+        if len(got) == 1:
+            raise _Terminated(number)
 
     taken = []
     with contextlib.suppress(ValueError):  # not the main thread: its signals are not ours
-        for number in _ENDING:
+        for number in ENDING:
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, terminate)
                 taken.append(number)

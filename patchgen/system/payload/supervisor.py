@@ -3,10 +3,11 @@
 A program of its own, given to an interpreter: `supervisor.py STOP TOLD COMMAND...`. STOP is the
 reading end of a pipe whose other end the parent holds, so that it closes however the parent ends.
 TOLD is the writing end of a pipe: it gets an error number where the command cannot be started, and
-is closed. Signals are handed on to the command. Processes of the command whose own parent is gone
-become children of the supervisor. If a signal has ended the command, they get it as well, and may
-go on until the parent says stop. The supervisor ends as the command did, or with 1 where it fails
-itself; in either case nothing of the command is left.
+is closed. Signals are handed on to the command, and those that end it also to what it has started.
+Processes of the command whose own parent is gone become children of the supervisor. If a signal has
+ended the command, they get it as well, and may go on until the parent says stop. The supervisor
+ends as the command did, or with 1 where it fails itself; in either case nothing of the command is
+left.
 """
 
 import contextlib
@@ -27,18 +28,46 @@ HANDED = {*range(1, 32), *range(signal.SIGRTMIN, signal.SIGRTMAX + 1)}
 HANDED -= {getattr(signal, "SIG" + name) for name in _OWN.split()}
 """Signals that go on to the command."""
 _POLL = 100  # milliseconds
+_FORKED = 0x40  # PF_FORKNOEXEC of Linux: the process runs the program of its parent
 
 
-def _children() -> "list[int]":
-    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-        return [int(pid) for pid in file.read().split()]
+def _read(pid: int, name: str) -> str:
+    with open(f"/proc/{pid}/{name}", errors="replace") as file:  # of a name: any bytes
+        return file.read()
+
+
+def _children(pid: int) -> "list[int]":
+    threads = os.listdir(f"/proc/{pid}/task")
+    return [int(child) for one in threads for child in _read(pid, f"task/{one}/children").split()]
+
+
+def _job(pid: int) -> "list[int]":
+    """Return the process and those below it that are told to end with it, as by torchrun.
+
+    They are in our process group. The jobs of a shell may have groups of their own; a shell waits
+    for its job before it runs a trap. What another program has put into a group is left to that
+    program, and workers of multiprocessing are left to their parent, which fails if one dies.
+    """
+    told = [pid]
+    with contextlib.suppress(OSError):  # it has ended, or is another user's
+        shell = os.path.basename(os.readlink(f"/proc/{pid}/exe")).endswith("sh")
+        for child in _children(pid):
+            with contextlib.suppress(OSError):  # likewise
+                if shell or (os.getpgid(child) == os.getpgrp() and not _is_worker(child)):
+                    told += _job(child)
+    return told
+
+
+def _is_worker(pid: int) -> bool:
+    forked = int(_read(pid, "stat").rpartition(")")[2].split()[6]) & _FORKED
+    return bool(forked) or "from multiprocessing." in _read(pid, "cmdline")
 
 
 def _end_all() -> None:
     """Ends all children, and theirs, which are ours as soon as their parent is gone."""
     with contextlib.suppress(ChildProcessError):  # there is none
         while True:
-            for pid in _children():
+            for pid in _children(os.getpid()):
                 os.kill(pid, signal.SIGKILL)
             os.waitpid(-1, 0)
 
@@ -87,22 +116,26 @@ def _take(handed: "list[int]") -> int:
 def _tell(number: int, pids: "list[int]") -> None:
     """Sends a signal to those that have not got it with our group."""
     for pid in pids:
-        if number != signal.SIGINT or os.getpgid(pid) != os.getpgrp():
-            os.kill(pid, number)
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            if number != signal.SIGINT or os.getpgid(pid) != os.getpgrp():
+                os.kill(pid, number)
 
 
-def _end_orphans(number: int, waiting: "select.poll", stop: int, handed: "list[int]") -> None:
+def _end_orphans(
+    number: int, told: "list[int]", waiting: "select.poll", stop: int, handed: "list[int]"
+) -> None:
     """Hands a signal on to what the command has left, and waits for its end or for the parent."""
-    told = []  # type: list[int]
     while True:
         with contextlib.suppress(ChildProcessError):  # there is none
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         if handed:
             number, told = _take(handed), []
-        children = _children()
-        _tell(number, [pid for pid in children if pid not in told])
-        told = children
+        children = _children(os.getpid())
+        for child in children:
+            if child not in told:
+                _tell(number, _job(child))
+                told.append(child)
         if not children or any(ready == stop for ready, _ in waiting.poll(_POLL)):
             return
 
@@ -124,7 +157,7 @@ def main() -> None:
         waiting.register(descriptor, select.POLLIN)
     _leave_terminal()
     command = _started(int(sys.argv[2]))
-    last = 0
+    last, told = 0, []  # type: int, list[int]
     try:
         while command.poll() is None:
             if any(ready == stop for ready, _ in waiting.poll()):
@@ -132,11 +165,13 @@ def main() -> None:
             os.read(woken, 4096)
             while handed:
                 last = _take(handed)
-                _tell(last, [command.pid])
-        last = _take(handed) if handed else last
+                told = _job(command.pid) if last in _ENDING else [command.pid]
+                _tell(last, told)
+        if handed:
+            last, told = _take(handed), []
         if last and command.returncode is not None and last in (*_ENDING, -command.returncode):
             waiting.unregister(woken)
-            _end_orphans(last, waiting, stop, handed)
+            _end_orphans(last, told, waiting, stop, handed)
     finally:
         _end_all()
     _end_as(-signal.SIGKILL if command.returncode is None else command.returncode)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,27 +173,50 @@ def test_switchml_is_not_required_of_ranks_without_it(run: Runner) -> None:
     assert "--require: --way stock is without SwitchML; drop one of them" in done.stderr
 
 
-# A rank that saves, in a second, what it has been told, and then ends where that was to end it.
+# A rank that saves, in a second, what it has been told, and then ends where that was to end it. It
+# fails where a worker of its own was ended before, as a DataLoader's, except by Ctrl-C.
 SAVES = """
-import os, signal, time
+import multiprocessing, os, signal, sys, time
 rank = os.environ["RANK"]
+workers = []
 def save(number, _):
     if number in (signal.SIGINT, signal.SIGTERM):
         time.sleep(1)
+    assert number == signal.SIGINT or all(worker.is_alive() for worker in workers)
     open(f"{rank}.{number}", "a").write("x")
     if number in (signal.SIGINT, signal.SIGTERM):
         raise SystemExit
-for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
-    signal.signal(number, save)
-open(f"{rank}.ready", "w").write(str(os.getpid()))
-while not os.path.exists("end"):
-    time.sleep(0.01)
+if __name__ == "__main__":
+    for method in sys.argv[1:]:
+        context = multiprocessing.get_context(method)
+        workers.append(context.Process(target=time.sleep, args=(600,), daemon=True))
+        workers[-1].start()
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
+        signal.signal(number, save)
+    open(f"{rank}.ready", "w").write(str(os.getpid()))
+    while not os.path.exists("end"):
+        time.sleep(0.01)
 """
 FORWARDED = [
     signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGQUIT, signal.SIGABRT, signal.SIGCONT,
     signal.SIGXCPU, signal.SIGRTMIN + 1,
 ]  # fmt: skip
-BELOW = ["python saves.py", "sh -c 'python saves.py; exit $?'", "./wrap python saves.py"]
+# A launcher that is told to end and waits for what it has started, as a shell with a trap.
+HOLD = """#!{python}
+import signal, subprocess, sys
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda *_: None)
+sys.exit(subprocess.Popen(sys.argv[1:]).wait())
+"""
+BELOW = [
+    "python saves.py fork spawn",
+    "sh -c 'python saves.py; exit $?'",
+    "./wrap python saves.py",
+    "bash -c 'trap : INT TERM; python saves.py; :'",
+    "bash -mc 'trap : INT TERM; setsid python saves.py; :'",
+    """bash -c 'trap : INT TERM; sh -c "trap : INT TERM; ./hold python saves.py; :"; :'""",
+    "setsid bash -c 'trap : INT TERM; python saves.py; :'",
+]
 
 
 @contextlib.contextmanager
@@ -199,6 +224,7 @@ def saving(run: Runner, command: str) -> Iterator[subprocess.Popen[str]]:
     """A run whose ranks are ready to save."""
     write_launchers(run)
     run.write("saves.py", SAVES)
+    run.write("hold", HOLD.format(python=sys.executable))
     with subprocess.Popen(
         run.command("--way stock", command), cwd=run.directory, env=run.environ, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -226,13 +252,18 @@ def test_signals_that_do_not_end_a_run_go_on_to_its_ranks(run: Runner) -> None:
     assert running.returncode == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("command", BELOW)
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [*itertools.product(BELOW, (signal.SIGINT, signal.SIGTERM)), (BELOW[1], signal.SIGHUP)],
+)
 def test_ranks_have_time_to_end_below_a_shell(
     run: Runner, command: str, number: signal.Signals
 ) -> None:
+    """Also where a terminal that is closed sends a second signal. Each rank is told once."""
     with saving(run, command) as running:
         running.send_signal(number)
+        time.sleep(0.2)
+        running.send_signal(signal.SIGHUP)
     assert running.returncode == (130 if number == signal.SIGINT else -number)
     assert saved(run, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
 
