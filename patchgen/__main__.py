@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
+import io
 import os
+import select
 import sys
+from typing import Any
 
 from patchgen.system import signals
+
+
+class _Output(io.FileIO):
+    """Standard output or error. What cannot be written does not stop the command."""
+
+    lost = ""
+    """Reason why output of the command could not be written; empty where it was."""
+
+    def write(self, content: Any) -> int:  # noqa: ANN401  # any kind of bytes
+        """Writes some of the content, or drops all of it."""
+        try:
+            while (count := super().write(content)) is None:  # it is not blocking
+                select.select((), (self,), ())
+        except OSError as error:
+            _Output.lost = _Output.lost or str(error.strerror)
+            return len(content)
+        return count
 
 
 def main() -> None:
@@ -15,35 +34,31 @@ def main() -> None:
     try:
         _run()
     except SystemExit as ended:
+        sys.stdout.flush()
+        if _Output.lost and not ended.code:
+            from patchgen.errors import FileError
+
+            sys.stderr.write(f"error: the output cannot be written: {_Output.lost}\n")
+            ended.code = FileError.exit_code
         if "rattler" in sys.modules and isinstance(ended.code, int):
-            _leave(ended.code)
+            # A thread of py-rattler holds Python's lock a little longer than its result takes to
+            # arrive, and an interpreter that is taken apart meanwhile aborts.
+            os._exit(ended.code)
         raise
 
 
 def _open_streams() -> None:
-    """Opens the standard streams that are closed, before other files take their numbers.
-
-    What is written to such a stdout fails, and is told; what is written to such a stderr is lost.
-    """
-    for descriptor, flags in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
-        if not os.path.exists(f"/dev/fd/{descriptor}"):
-            os.set_inheritable(os.open(os.devnull, flags), True)  # noqa: FBT003  # has no keyword
+    """Opens the standard streams that are closed, before other files take their numbers."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:
-            mode = "w" if descriptor else "r"
-            setattr(sys, name, open(descriptor, mode, closefd=False))  # noqa: SIM115
-
-
-def _leave(code: int) -> None:
-    """Ends the process without taking the interpreter apart.
-
-    A thread of py-rattler holds Python's lock a little longer than its result takes to arrive, and
-    an interpreter that is taken apart meanwhile aborts.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):  # nobody reads it any more
-            stream.flush()
-    os._exit(code)
+        if not os.path.exists(f"/dev/fd/{descriptor}"):  # to be read only, so that writing fails
+            os.set_inheritable(os.open(os.devnull, os.O_RDONLY), True)  # noqa: FBT003  # no keyword
+        given = getattr(sys, name)
+        if descriptor:
+            raw = io.BufferedWriter(_Output(descriptor, "w", closefd=False))
+            encoding, errors = (given.encoding, given.errors) if given else (None, None)
+            setattr(sys, name, io.TextIOWrapper(raw, encoding, errors, line_buffering=True))
+        elif given is None:
+            sys.stdin = open(descriptor, closefd=False)  # noqa: SIM115
 
 
 def _run() -> None:

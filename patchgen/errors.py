@@ -48,7 +48,7 @@ class FileError(PatchgenError):
     """The file system refused."""
 
     exit_code = 5
-    meaning = "the file system refused: permission, read-only, no space"
+    meaning = "the file system refused: permission, read-only, no space; or output was lost"
 
 
 class CheckError(PatchgenError):

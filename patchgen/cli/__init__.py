@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from patchgen import __version__
-from patchgen.cli.console import Group, end, say, unwritable
+from patchgen.cli.console import Group, end, say
 from patchgen.errors import EXIT_CODES, FileError, InterruptedRun, OptionsError, PatchgenError
 
 if TYPE_CHECKING:
@@ -29,7 +27,6 @@ SECTIONS = {
 _EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items()
 )
-_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 _GONE = "the current directory no longer exists; change to another"
 
 
@@ -59,13 +56,7 @@ class Commands(Group):
         """Runs the program and ends it."""
         os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # GitPython serves without a git
         os.environ.setdefault("PATH", os.defpath)  # cmake looks there for its own files
-        try:
-            return super().main(*args, **given)
-        except OSError as error:
-            if error.filename is not None or error.errno not in _UNWRITABLE:
-                raise
-            say(f"error: {unwritable(error)}")
-            sys.exit(FileError.exit_code)
+        return super().main(*args, **given)
 
     def invoke(self, ctx: click.Context) -> Any:  # as in click
         """Runs a command."""

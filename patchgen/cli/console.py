@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, TextIO
 
 import click
 
-from patchgen.errors import CheckError, FileError
+from patchgen.errors import CheckError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -97,26 +96,10 @@ def say_all(lines: Iterable[str]) -> None:
         say(line)
 
 
-def unwritable(error: OSError) -> FileError:
-    """The error of standard output that could not be written, which is closed."""
-    with contextlib.suppress(OSError):
-        sys.stdout.close()  # else what is left in it is tried again
-    return FileError(f"the output cannot be written: {error.strerror}")
-
-
 def write_bytes(stream: TextIO, content: bytes) -> None:
-    """Writes bytes to a standard stream, unless it could not be written before.
-
-    Raises:
-        FileError: it cannot be written.
-    """
-    if stream.closed:
-        return
-    try:
-        stream.buffer.write(content)
-        stream.buffer.flush()
-    except OSError as error:
-        raise unwritable(error) from error
+    """Writes bytes to a standard stream."""
+    stream.buffer.write(content)
+    stream.buffer.flush()
 
 
 def print_json(data: object) -> None:

@@ -52,41 +52,47 @@ def test_the_bytes_of_a_patch_depend_on_its_homes(tmp_path: Path) -> None:
         assert one.count(str(here)) == one.count(f"{here}/build") + one.count(f"{here}/third_party")
 
 
-@pytest.mark.parametrize("arguments", ["generate -o -", "--help", "pins", "pins --json"])
-def test_a_full_standard_output(tmp_path: Path, arguments: str) -> None:
-    command = [sys.executable, "-m", "patchgen", *arguments.split()]
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    with open("/dev/full", "wb") as full:
-        done = subprocess.run(
-            command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, env=environ, check=False
-        )
-    assert done.returncode == 5
-    assert b"No space left" in done.stderr
-    assert b"Traceback" not in done.stderr
-    assert b"Exception ignored" not in done.stderr
+REFUSED = {
+    ">&-": "Bad file descriptor",
+    ">/dev/full": "No space left on device",
+    ">&$unread": "Broken pipe",
+}
 
 
+@pytest.mark.parametrize("stream", REFUSED)
 @pytest.mark.parametrize("arguments", ["generate -o -", "--help", "pins", "pins --json"])
-def test_a_closed_standard_output(tmp_path: Path, arguments: str) -> None:
-    done = closed(">&-", tmp_path, *arguments.split())
+def test_a_standard_output_that_cannot_be_written(
+    tmp_path: Path, arguments: str, stream: str
+) -> None:
+    done = redirected(stream, tmp_path, *arguments.split())
     assert (done.returncode, done.stdout) == (5, "")
-    assert done.stderr.endswith("error: the output cannot be written: Bad file descriptor\n")
+    assert done.stderr.endswith(f"error: the output cannot be written: {REFUSED[stream]}\n")
     assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
 
 
-@pytest.mark.parametrize("streams", ["2>&-", "<&- 2>&-"])
-def test_closed_streams_that_are_not_needed(tmp_path: Path, streams: str) -> None:
-    done = closed(streams, tmp_path, "generate", "-o", "-")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == tool("generate", "-o", "-", cwd=tmp_path).stdout
-    assert closed(streams, tmp_path, "status", "none").returncode == 3
+@pytest.mark.parametrize("stream", REFUSED)
+def test_messages_that_cannot_be_written_do_not_stop_a_command(tmp_path: Path, stream: str) -> None:
+    patch = tool("generate", "-o", "-", cwd=tmp_path).stdout
+    done = redirected(f"2{stream}", tmp_path, "generate", "-o", "-")
+    assert (done.returncode, done.stdout, done.stderr) == (5, patch, "")
+    assert redirected(f"<&- {stream} 2{stream}", tmp_path, "generate", "-o", "x").returncode == 5
+    assert (tmp_path / "x").read_text() == patch
+    assert redirected(f"2{stream}", tmp_path, "pins").returncode == 0
+    assert redirected(f"2{stream}", tmp_path, "status", "none").returncode == 3
 
 
-def closed(streams: str, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["sh", "-c", f'exec "$@" {streams}', "sh", sys.executable, "-m", "patchgen"]
-    return subprocess.run(
-        [*command, *arguments], cwd=directory, check=False, capture_output=True, text=True
-    )
+def redirected(streams: str, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command; what it writes into `$unread` is read by nobody."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    reads, unread = os.pipe()
+    os.close(reads)
+    command = ["bash", "-c", f'exec "$@" {streams}', "bash", sys.executable, "-m", "patchgen"]
+    with open(unread, "wb"):
+        return subprocess.run(
+            [*command, *arguments], cwd=directory, env={**environ, "unread": str(unread)},
+            pass_fds=[unread], check=False, capture_output=True, text=True,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(
