@@ -84,7 +84,7 @@ class _Run:
     help="A switchml.cfg for each rank, or one for all, in which rank and num_workers are filled "
     f"in. [env: {CONFIG}; default with the simulator: made; else where the library looks]",
 )
-@click.option("--require", is_flag=True, help="Fail if a process group cannot delegate.")
+@click.option("--require", is_flag=True, help="Fail if a group cannot delegate, or none did.")
 @lab_options
 @params.cache_option
 @click.option(

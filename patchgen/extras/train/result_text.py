@@ -18,6 +18,8 @@ _HIDING = (
     "it is hidden by python -I, -E or -S, by a cleared environment (env -i, sudo, a container), by "
     "another sitecustomize.py before it, or by a TMPDIR that the ranks cannot see"
 )
+_BY = {"numel": "size", "op": "operation", "dtype": "type", "tensors": "number of tensors"}
+"""Words for the reasons for which a call stays with Gloo, by their counters."""
 _FAILOVER = {
     "failovers": ("failovers", ","),
     "after a failure": ("calls", ","),
@@ -178,12 +180,8 @@ def _group_reason(rank: RankReport) -> str:
         return f"SwitchML was given up: {rank.report['failure']}"
     if _failover(rank.report)["failovers"]:
         return "SwitchML failed in the first allreduce"
-    left = fallbacks(rank.report["fallbacks"])
-    if rank.report["fallbacks"]["group"] or rank.reason:
+    counts = rank.report["fallbacks"]
+    left = ", ".join(f"{counts[name]} by {_BY.get(name, name)}" for name in counts if counts[name])
+    if counts["group"] or rank.reason:
         return rank.group
     return f"every allreduce was left to Gloo: {left}" if left else "no allreduce was called"
-
-
-def fallbacks(counts: Mapping[str, int]) -> str:
-    """Counts by reason, in a line; without those that are 0."""
-    return ", ".join(f"{name} {count}" for name, count in counts.items() if count)

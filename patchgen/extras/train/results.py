@@ -79,9 +79,10 @@ class Result:
 
     @property
     def missed(self) -> bool:
-        """True where process groups were made without SwitchML, or may have been."""
+        """True where groups were made without SwitchML, or may have been, or none has delegated."""
         if self.ranks:
-            return any(rank.world > 1 and not rank.group for rank in self.ranks)
+            used = self.delegated
+            return any(rank.world > 1 and not (rank.group and used) for rank in self.ranks)
         return bool(self.makers or self.elsewhere or self.unhooked)
 
 

@@ -167,6 +167,15 @@ def test_a_group_of_another_backend_does_not_do_where_switchml_is_required(run: 
     assert "error: --require: nothing was delegated: the process group's backend" in done.stderr
 
 
+def test_groups_that_delegate_nothing_do_not_do_where_switchml_is_required(run: Runner) -> None:
+    report = REPORT.replace('"calls": 2', '"calls": 0').replace('"dtype": 0', '"op": 1, "dtype": 1')
+    (run.site / "torch" / "distributed" / "switchml.py").write_text(report)
+    done, told = run("--require", "python train.py")
+    assert (done.returncode, told["code"]) == (6, 6)
+    why = "every allreduce was left to Gloo: 1 by operation, 1 by type"
+    assert done.stderr.splitlines()[-1] == f"error: --require: nothing was delegated: {why}"
+
+
 def test_switchml_is_not_required_of_ranks_without_it(run: Runner) -> None:
     done, _ = run("--require --way stock", "python train.py")
     assert done.returncode == 2
