@@ -53,4 +53,6 @@ def examine(job: Job, setup: Setup, *, timeout: float, measures: bool) -> dict[s
             raise ToolError("\n".join(["the ranks ended without a report:", *said]))
         with open(path, encoding="utf-8") as file:
             report: dict[str, Any] = json.load(file)
+        if report["times"] and setup.switch is not None:
+            report["times"]["switch"] = "in software"
     return report

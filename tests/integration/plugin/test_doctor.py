@@ -213,6 +213,7 @@ def test_the_command(plugin: Plugin, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["holds"]
+    assert report["times"]["switch"] == "simulated"
     sizes = report["times"]["sizes"]
     assert sizes[0]["numel"] == 256
     assert all(one["switchml"] > 0 < one["gloo"] for one in sizes)

@@ -239,11 +239,12 @@ def test_the_command(
     plugin: Plugin, cache: Path, tmp_path: Path, faults: list[str], leg: str
 ) -> None:
     """The command makes the lab, and its exit code tells whether a leg fails."""
-    given = ["--lab", *faults, "--no-times", "--timeout", "16", "--json"]
+    given = ["--lab", *faults, "--timeout", "16", "--json"]
     done = command.run("doctor", *given, "--torch", plugin.python, "--cache", cache, cwd=tmp_path)
     assert done.returncode == (FAILED if leg else 0), done.stderr
     report = json.loads(done.stdout)
     assert report["leg"] == leg
+    assert report["times"] is None if leg else report["times"]["switch"] == "in software"
     for rank in report["ranks"]:
         assert rank["packets"]["sent"] > 0
         assert bool(rank["packets"]["answers"]) == (not leg)

@@ -564,6 +564,11 @@ def test_from_which_size_on_switchml_is_faster() -> None:
     assert measure.summarize([one, []]) is None
     told = [*table.lines(table.data(legs.judge([rank(0), rank(1)]), found))]
     assert told[-1] == "SwitchML is faster from 16 elements on: export SWITCHML_MIN_NUMEL=16"
+    simulated = legs.judge([rank(number, report={"simulator": True}) for number in (0, 1)])
+    for measured in (found, slow):
+        *_, last = table.lines(table.data(simulated, measured))
+        assert last == "the switch is simulated: these times say nothing about one in a network"
+    assert [*table.lines(table.data(legs.judge([rank(0), rank(1)]), slow))][-1].startswith("Gloo")
 
 
 @pytest.mark.parametrize(

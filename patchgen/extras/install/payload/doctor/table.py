@@ -12,6 +12,8 @@ _SHOWN = 8  # findings that are told one by one
 def data(verdict: Verdict, times: "dict[str, Any] | None" = None) -> "dict[str, Any]":
     """Data for scripts."""
     failed = verdict.failed
+    first = (verdict.ranks[0].get("attempt", {}).get("report") or {}) if verdict.ranks else {}
+    switch = "simulated" if first.get("simulator") else ""
     return {
         "holds": failed is None,
         "leg": failed.name if failed else "",
@@ -31,7 +33,7 @@ def data(verdict: Verdict, times: "dict[str, Any] | None" = None) -> "dict[str, 
             }
             for place, rank in enumerate(verdict.ranks)
         ],
-        "times": times,
+        "times": dict(times, switch=switch) if times else None,
     }
 
 
@@ -65,7 +67,9 @@ def _times(times: "dict[str, Any]") -> "Iterator[str]":
         rate = 32e-9 * one["numel"] / one["switchml"]
         own, gloo = 1e3 * one["switchml"], 1e3 * one["gloo"]
         yield f"{int(one['numel']):>10,}  {own:>11.3f}  {gloo:>9.3f}  {rate:>15.3f}"
-    if times["min_numel"] is None:
+    if times["switch"]:
+        yield f"the switch is {times['switch']}: these times say nothing about one in a network"
+    elif times["min_numel"] is None:
         yield "Gloo is faster at the largest size: leave this job to Gloo, or see what is slow"
     else:
         yield (
