@@ -377,6 +377,20 @@ void otherProtocol() {
   });
 }
 
+/// Terms differ in a value, also where they are as long.
+void otherTerms() {
+  for (const std::string value : {"8", "16"}) {
+    std::map<std::string, Value> store;
+    Attempt attempt(store, 2, 1);
+    const Offer first{'y', "packet_numel=4 MIN=1", ""};
+    const Offer other{'y', "packet_numel=" + value + " MIN=1", ""};
+    for (const auto& rank : together(attempt, 2, 0, {{0, {first}}, {1, {other}}})) {
+      check(rank.last.words == "rank 1: packet_numel=" + value + " where rank 0 has 4",
+            rank.last.words + rank.error);
+    }
+  }
+}
+
 /// A reason has the hosts of its ranks, where the group has several.
 void hosts() {
   const auto said = [](const std::vector<std::string>& names, const std::set<int>& able) {
@@ -455,6 +469,7 @@ int main() {
   messages();
   accesses();
   otherProtocol();
+  otherTerms();
   hosts();
   for (std::uint64_t random = 0; random < 20; ++random) {
     missing(random);

@@ -18,7 +18,7 @@ from support.waiting import read_rest, read_until
 
 from patchgen.core.patch import state
 from patchgen.core.patch import tree as trees
-from patchgen.core.patch.state import Overall
+from patchgen.core.patch.state import FileKind, Overall
 from patchgen.options import resolve
 
 
@@ -58,7 +58,11 @@ def test_a_kill_at_any_step_is_named_and_mended(
         if code == 0:
             break
         assert code == (130 if name == "SIGINT" else -signal.SIGKILL)
-        found = state.inspect(str(tree.root), known).overall
+        left = state.inspect(str(tree.root), known)
+        kinds, found = {file.kind for file in left.files}, left.overall
+        # Hooks without their files would build something else than torch, patched or not.
+        assert not kinds >= {FileKind.POST, FileKind.ABSENT}
+        assert (found is Overall.PARTLY) == (tree.contents() not in (clean, patched))
         if name == "SIGINT":
             assert tree.contents() in (clean, patched)
         assert found in {Overall.CLEAN, Overall.PATCHED, Overall.PARTLY}

@@ -154,8 +154,11 @@ def test_what_needs_a_current_directory_says_so(tmp_path: Path, command: str) ->
 
 
 def test_pins_are_made_and_listed(tree: Tree, tmp_path: Path) -> None:
-    output = str(tmp_path / "made.json")
-    tool("pins", "make", str(tree.root), "--layout", "c10d-lib", "--name", "v0.0.1",
+    """What building the pin of the layout needs is not taken over."""
+    output, like = str(tmp_path / "made.json"), tmp_path / "like.json"
+    (other, *_) = (pin for pin in pins.shipped() if pin.grafts)
+    like.write_text(pins.to_json(tree.pin._replace(grafts=other.grafts, recipe=other.recipe)))
+    tool("pins", "make", str(tree.root), "--layout", str(like), "--name", "v0.0.1",
          "--commit", miniature.COMMIT, "-o", output)  # fmt: skip
     assert pins.load(output) == tree.pin
     names = [pin["name"] for pin in json.loads(tool("pins", "--json").stdout)]

@@ -88,6 +88,23 @@ def test_somebody_else_s_change_is_kept(root: Path) -> None:
     assert sorted(path.name for path in root.iterdir()) == ["gone", "old", "other"]
 
 
+def test_a_disk_that_keeps_something_else_is_told(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = snapshot(root)
+    real = os.replace
+
+    def lose(source: bytes, target: bytes) -> None:
+        real(source, target)
+        Path(os.fsdecode(target)).write_bytes(b"")
+        monkeypatch.undo()
+
+    monkeypatch.setattr(os, "replace", lose)
+    with pytest.raises(TreeError, match="new: not as it was written"):
+        transaction.perform(str(root), CHANGES, ".tmp")
+    assert snapshot(root) == before
+
+
 @pytest.mark.parametrize("name", ["old", "."])
 def test_read_only_is_refused_before_anything_is_written(root: Path, name: str) -> None:
     before = snapshot(root)

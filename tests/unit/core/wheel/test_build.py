@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,10 @@ from patchgen.core import wheel as building
 from patchgen.core.patch import pins
 from patchgen.core.wheel import variables
 from patchgen.core.wheel.check import ACCEPTABLE, CheckRequest
+from patchgen.core.wheel.place import HOST, Place
 from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.stages.objects import compile_objects
+from patchgen.core.wheel.values import Patched
 from patchgen.errors import CheckError
 from patchgen.options import resolve
 from patchgen.system.checks import Check
@@ -120,6 +125,29 @@ def test_a_later_stage_that_is_done_is_not_made(
     assert [note for note in notes if note.startswith("make")] == [
         "make env", "make compile", "make wheel", "make verify"
     ]  # fmt: skip
+
+
+def test_objects_are_made_again_where_the_build_is_seen_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As where another system gives no namespaces: the path is in the objects."""
+    asked = request(tmp_path)
+    Path(asked.source, "build").mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", asked.source], check=True)
+    made: list[str] = []
+
+    def make(session: Session, *_: object) -> str:
+        made.append(session.place.seen)
+        return HOST
+
+    monkeypatch.setattr("patchgen.core.wheel.setup_py.run_setup", make)
+    source: Any = SimpleNamespace(pin=asked.pin)
+    env: Any = SimpleNamespace(toolchain=SimpleNamespace(identity=""), lock=None, variables={})
+    for seen in ("/one", "/one", "/other"):
+        session = Session(asked, lambda *_: None)
+        session.__dict__["place"] = Place(asked.work, seen, "no namespaces")
+        compile_objects(session, source, env, Patched("", (), None, simulator=False))
+    assert made == ["/one", "/other"]
 
 
 def test_what_needs_no_check_is_not_checked(

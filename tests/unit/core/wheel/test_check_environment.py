@@ -9,7 +9,7 @@ import pytest
 
 from patchgen.core.patch import pins
 from patchgen.core.wheel import env
-from patchgen.core.wheel.check import ACCEPTABLE, CheckRequest, link, programs, python
+from patchgen.core.wheel.check import ACCEPTABLE, CheckRequest, link, programs, python, room
 from patchgen.core.wheel.check.environment import LockedEnvironment, find_environment
 from patchgen.core.wheel.check.facts import Client, Facts
 from patchgen.errors import ToolError
@@ -97,6 +97,16 @@ def test_a_lock_that_fits() -> None:
         "Python's exit": "3.7.12",
         "Python packages": "setuptools 59.8.0, wheel 0.38.4, numpy 1.21.6, pyyaml 6.0",
     }
+
+
+@pytest.mark.parametrize(("within", "needed"), [(None, "1"), (LockedEnvironment(packages={}), "4")])
+def test_an_environment_takes_room_too(
+    tmp_path: Path, within: LockedEnvironment | None, needed: str
+) -> None:
+    pin = PIN._replace(recipe=RECIPE._replace(disk=1))
+    asked = replace(ask(str(tmp_path)), pin=pin)
+    *_, row = room.check_machine(Facts(asked, CLIENT, within))
+    assert row.found.endswith(f"GiB free, {needed} needed")
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 from support.wheelhouse import PROVENANCE
 
 from patchgen.core.patch.recipes import Recipe
 from patchgen.core.wheel import delivery
+from patchgen.core.wheel.request import BuildRequest
+from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.values import BuiltWheel
+from patchgen.options import resolve
 
 
 def lines(version: str, recipe: Recipe) -> list[str]:
@@ -17,6 +27,24 @@ def test_constraints_name_this_torch_and_what_it_runs_with() -> None:
     recipe = PROVENANCE.pin.recipe
     assert lines("1.7.1+switchml", recipe) == ["torch==1.7.1+switchml", "numpy<1.24"]
     assert lines("1.7.1+switchml.rdma", Recipe()) == ["torch==1.7.1+switchml.rdma"]
+
+
+def test_another_wheel_of_that_name_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = BuildRequest(
+        pin=PROVENANCE.pin, options=resolve({}, {}, str(tmp_path)), work=str(tmp_path),
+        output=str(tmp_path / "output"), python="/usr/bin/python3", lock="", environment="",
+        cache="", environ={},
+    )  # fmt: skip
+    for directory, content in ((asked.wheels, b"verified"), (asked.output, b"another")):
+        Path(directory).mkdir()
+        Path(directory, "a.whl").write_bytes(content)
+    digest = hashlib.sha256(b"verified").hexdigest()
+    monkeypatch.setattr(delivery, "_describe", lambda *_: PROVENANCE)
+    built: Any = SimpleNamespace(wheel=BuiltWheel("a.whl", digest, 8))
+    delivery.deliver(Session(asked, lambda *_: None), built)
+    assert Path(asked.output, "a.whl").read_bytes() == b"verified"
 
 
 def test_companions_are_of_the_recipe() -> None:

@@ -39,6 +39,14 @@ def test_dependencies_come_first_also_in_a_circle(tmp_path: Path) -> None:
     assert names.index("c") < names.index("a")
 
 
+def test_another_archive_of_the_same_name_is_another_identity(tmp_path: Path) -> None:
+    one, other = (
+        read(tmp_path, entry("a", hash={"md5": "m", "sha256": digest})) for digest in ("s", "t")
+    )
+    assert one.identity != other.identity
+    assert one.identity == read(tmp_path, entry("a")).identity
+
+
 def test_a_package_of_two_categories_is_one(tmp_path: Path) -> None:
     (package,) = read(tmp_path, entry("a", category="main"), entry("a", category="dev")).packages
     assert (package.version, package.build) == ("1.0", "h_0")  # by the name of its archive
