@@ -386,7 +386,7 @@ def second_group(switchml):
 
 
 def helped(switchml, port):
-    """Each rank starts a process with its own environment, as for checkpoints, which sums."""
+    """Starts a process with the environment of the rank, as for checkpoints, which sums."""
     start()
     allreduce_and_check(1000, torch.float32)
     worker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")

@@ -313,7 +313,7 @@ class GroupTests:
 
     @staticmethod
     def test_first_group_delegates(launch: Launcher) -> None:
-        """It waits for no other one, whichever sums or ends first."""
+        """Whichever of two sums or ends first."""
         ranks = launch("overlapping", 3)
         results(ranks)
 
