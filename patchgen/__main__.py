@@ -50,8 +50,9 @@ def main() -> None:
 def _open_streams() -> None:
     """Opens the standard streams that are closed, before other files take their numbers."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
-        if not os.path.exists(f"/dev/fd/{descriptor}"):  # to be read only, so that writing fails
-            os.set_inheritable(os.open(os.devnull, os.O_RDONLY), True)  # noqa: FBT003  # no keyword
+        if not os.path.exists(f"/dev/fd/{descriptor}"):  # a closed stdout is no silence: it fails
+            flags = os.O_WRONLY if name == "stderr" else os.O_RDONLY
+            os.set_inheritable(os.open(os.devnull, flags), True)  # noqa: FBT003  # has no keyword
         given = getattr(sys, name)
         if descriptor:
             raw = io.BufferedWriter(_Output(descriptor, "w", closefd=False))

@@ -319,7 +319,7 @@ open(os.environ["RANK"] + ".done", "w").close()
 
 @pytest.mark.parametrize(
     ("streams", "code"),
-    [("<&-", 0), ("2>&-", 5), (">&-", 5), ("<&- >&- 2>&-", 5), (">/dev/full", 5)],
+    [("<&-", 0), ("2>&-", 0), (">&-", 5), ("<&- >&- 2>&-", 5), (">/dev/full", 5)],
 )
 def test_streams_that_are_closed_or_full(run: Runner, streams: str, code: int) -> None:
     run.write("program.py", WRITES)
