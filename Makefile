@@ -15,7 +15,7 @@ help: ## Show this list
 	@echo "  GRPC_HOME, DPDK_HOME; for example: make patch DPDK=1 MLX5=1 SWITCHML_HOME=/opt/switchml"
 
 # Compiling what is installed takes longer than the installation, and little of it is ever imported.
-INSTALL := $(BIN)/pip install --quiet --no-compile
+INSTALL := $(BIN)/python ci/pip install --quiet --no-compile
 # setuptools warns of each editable package, which is what is wanted here.
 EDITABLE := PYTHONWARNINGS='ignore:Editable installation' $(INSTALL) --editable
 

@@ -21,6 +21,7 @@ from packaging.version import Version
 
 from patchgen.core.verify.exits import CRASHES
 from patchgen.extras.install.payload import graft_hook
+from patchgen.system.payload import run_pip
 from patchgen.system.ports import free_port
 from support import command, simulator
 from support.forking import Servers
@@ -105,7 +106,7 @@ def built_plugin(
         (site,) = scratch.glob("venv/lib/python*/site-packages")
         (site / "torch.pth").write_text(f"{located(torch).parent}\n")
         python = scratch / "venv" / "bin" / "python"
-        pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
+        pip = [sys.executable, run_pip.__file__, "--python", str(python)]
         installed = subprocess.run(
             [*pip, "install", "--no-index", str(wheel)], capture_output=True, text=True, check=False
         )

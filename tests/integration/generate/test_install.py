@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.errors import CheckError, OptionsError
+from patchgen.system.payload import run_pip
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -28,7 +29,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in filter(None, listed.split("\0")):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, copy / name, follow_symlinks=False)
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation",
+    command = [sys.executable, run_pip.__file__, "wheel", "--no-deps", "--no-build-isolation",
                "--wheel-dir", str(root / "made"), str(copy)]  # fmt: skip
     environ = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     subprocess.run(command, cwd=root, env=environ, check=True, capture_output=True)
@@ -59,8 +60,8 @@ def installed(made: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     (wheel,) = (made / "made").glob("*.whl")
     python = str(venv / "bin" / "python")
-    command = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", str(wheel)]
-    subprocess.run(command, cwd=made, check=True, capture_output=True)
+    pip = [sys.executable, run_pip.__file__, "--python", python]
+    subprocess.run([*pip, "install", "--no-deps", wheel], cwd=made, check=True, capture_output=True)
     (packages,) = venv.glob("lib/python*/site-packages")
     (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     return venv / "bin" / "switchml-patch"

@@ -19,6 +19,7 @@ from patchgen.core.torch import probe_torch
 from patchgen.errors import ToolError
 from patchgen.extras.install.plugin import installing, wheel
 from patchgen.extras.install.plugin.target import PluginTarget
+from patchgen.system.payload import run_pip
 
 SHOWN = "import torch_switchml; print(torch_switchml.build)"
 
@@ -102,7 +103,7 @@ def test_uv_installs_where_there_is_no_pip(tmp_path: Path) -> None:
     wheel_file = write_wheel(tmp_path, 1)
     installing.install(str(python), wheel_file, environ)
     assert python_run(python, "-c", SHOWN).stdout == "1\n"
-    asked = "pip install --quiet --no-index {} --python " + str(python)
+    asked = "pip install --quiet --no-index {} --no-config --python " + str(python)
     assert log.read_text().splitlines() == [
         asked.format("--requirement /dev/null"),
         asked.format(f"--force-reinstall --no-deps {wheel_file}"),
@@ -128,10 +129,48 @@ def test_a_wheel_that_pip_refuses(python: Path, tmp_path: Path) -> None:
     assert not [*site_of(python).glob("*switchml*")]
 
 
-def test_where_the_interpreter_does_not_look(python: Path, tmp_path: Path) -> None:
-    environ = {**os.environ, "PIP_TARGET": str(tmp_path / "elsewhere")}
+def test_where_the_interpreter_does_not_look(tmp_path: Path) -> None:
+    python = venv(tmp_path / "venv")
+    (site_of(python) / "pip.py").touch()  # ends well, and has installed nothing
     with pytest.raises(ToolError, match="does not look for packages"):
-        installing.install(str(python), write_wheel(tmp_path, 1), environ)
+        installing.install(str(python), write_wheel(tmp_path, 1), os.environ)
+
+
+MOVED = {
+    "user": "1", "target": "/nowhere/t", "prefix": "/nowhere/p", "root": "/nowhere/r",
+    "dry-run": "1", "require-virtualenv": "1", "python": "/nowhere/python", "no-deps": "1",
+    "quiet": "3", "platform": "none", "report": "-",
+}  # fmt: skip
+REGISTRY = {
+    "index-url": "http://127.0.0.1:9/i", "extra-index-url": "http://127.0.0.1:9/e\nhttp://[::1]:9/f",
+    "proxy": "http://127.0.0.1:9", "cert": "/c.pem", "trusted-host": "127.0.0.1",
+    "constraint": os.devnull, "break-system-packages": "1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["variables", "global", "install"])
+def test_settings_of_pip_that_move_or_stop_an_installation(
+    python: Path, tmp_path: Path, where: str
+) -> None:
+    """They do not count for what is installed into a named interpreter; the registry's do."""
+    environ = {name: text for name, text in os.environ.items() if not name.startswith("PIP_")}
+    if where == "variables":
+        environ |= {
+            f"PIP_{name.upper().replace('-', '_')}": text
+            for name, text in {**MOVED, **REGISTRY}.items()
+        }
+    else:
+        lines = [f"{name} = {text}" for name, text in {**MOVED, **REGISTRY}.items()]
+        file = tmp_path / "pip.conf"
+        file.write_text("\n".join([f"[{where}]", *lines]).replace("\nhttp", "\n  http"))
+        environ["PIP_CONFIG_FILE"] = str(file)
+    installing.check(str(python), environ)
+    installing.install(str(python), write_wheel(tmp_path, 1), environ)
+    assert python_run(python, "-c", SHOWN).stdout == "1\n"
+    asked = [str(python), run_pip.__file__, "config", "list"]
+    listed = subprocess.run(asked, env=environ, capture_output=True, text=True, check=True).stdout
+    expected = [f":env:.{name}={text!r}" for name, text in REGISTRY.items()]
+    assert sorted(listed.splitlines()) == sorted([*expected, f":env:.config-file={os.devnull!r}"])
 
 
 SLOW = """

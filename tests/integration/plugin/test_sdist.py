@@ -12,6 +12,8 @@ from typing import NamedTuple
 import pytest
 from support.torch import PLUGIN, Plugin, checked, located, switchml_patch
 
+from patchgen.system.payload import run_pip
+
 DEBIAN = "/usr/bin/python3"
 
 
@@ -25,9 +27,11 @@ class Environment(NamedTuple):
         return self.root / "bin" / "python"
 
     def pip(self, *arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
-        given = [sys.executable, "-m", "pip", "--python", str(self.python), *map(str, arguments)]
+        pip = [sys.executable, run_pip.__file__, "--python", str(self.python)]
         environ = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **env}
-        return subprocess.run(given, env=environ, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [*pip, *arguments], env=environ, capture_output=True, text=True, check=False
+        )
 
 
 def environment(torch: Path | str | None, directory: Path) -> Environment:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from patchgen.errors import ToolError
 from patchgen.extras.install.plugin.wheel import DISTRIBUTION
 from patchgen.system import interpreter, paths
+from patchgen.system.payload import run_pip
 from patchgen.system.process import CompletedRun, Program, capture
 
 _LOGGER = logging.getLogger(__name__)
@@ -64,10 +65,13 @@ def install(python: str, wheel: str, environ: Mapping[str, str]) -> None:
 
 def _run(python: str, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     asked = ["install", "--quiet", "--no-index", *arguments]
-    tool, ended = "pip", _finish([python, "-m", "pip", *asked, *_QUIET], python, environ)
+    tool, ended = "pip", _finish([python, run_pip.__file__, *asked, *_QUIET], python, environ)
     uv = shutil.which("uv", path=environ.get("PATH"))
     if ended.code != 0 and uv and _NO_PIP in ended.err.decode(errors="replace"):
-        tool, ended = "uv", _finish([uv, "pip", *asked, "--python", python], python, environ)
+        tool, ended = (
+            "uv",
+            _finish([uv, "pip", *asked, "--no-config", "--python", python], python, environ),
+        )
     if ended.code == 0:
         return
     text, name = ended.err.decode(errors="replace"), paths.describe(python)

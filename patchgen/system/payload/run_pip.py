@@ -1,0 +1,42 @@
+"""Runs pip with its user's settings, but for those that move or stop an installation.
+
+What switchml-patch installs has to come into the interpreter that runs this. How pip reaches its
+index, and which constraints hold, stays the user's.
+"""
+
+import ast
+import os
+import subprocess
+import sys
+
+_DROPPED = (
+    "abi", "config-file", "dry-run", "editable", "global-option", "group", "implementation",
+    "no-build-isolation", "no-deps", "no-use-pep517", "platform", "prefix", "python",
+    "python-version", "quiet", "report", "require-virtualenv", "requirement", "root", "target",
+    "use-pep517", "user", "verbose",
+)  # fmt: skip
+_SCOPES = ("global.", "install.", ":env:.")  # a later one counts
+
+
+def main() -> None:
+    """Becomes pip, with the settings as variables and without its files."""
+    listed = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], check=False, stdout=subprocess.PIPE,
+        env=dict(os.environ, PIP_PYTHON=sys.executable, PIP_QUIET="0", PIP_VERBOSE="0"),
+    )  # fmt: skip
+    if listed.returncode:
+        sys.exit(listed.returncode)
+    lines = [line.partition("=")[::2] for line in listed.stdout.decode().splitlines()]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    for scope in _SCOPES:
+        for key, value in lines:
+            name = key[len(scope) :]
+            if key.startswith(scope) and name not in _DROPPED:
+                environ["PIP_" + name.upper().replace("-", "_")] = ast.literal_eval(value)
+    environ["PIP_CONFIG_FILE"] = os.devnull
+    pip = [sys.executable, "-m", "pip", *sys.argv[1:]]
+    os.execve(sys.executable, pip, environ)  # noqa: S606  # without a shell
+
+
+if __name__ == "__main__":
+    main()
