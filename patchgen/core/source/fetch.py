@@ -19,10 +19,11 @@ from patchgen.system.git import Git, GitError
 _FETCH = ("fetch", "-q", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
 _ALL_REFS = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 # A repository on this machine gives single commits and objects only if it is told to. The git
-# directory of a submodule names a work tree, which need not be there.
+# directory of a submodule names a work tree, which need not be there. Another user may own it: what
+# comes from it is verified.
 _SERVER = (
-    "env GIT_WORK_TREE=. git -c uploadpack.allowFilter=true -c uploadpack.allowAnySHA1InWant=true "
-    "upload-pack"
+    "env GIT_WORK_TREE=. git -c 'safe.directory=*' -c uploadpack.allowFilter=true "
+    "-c uploadpack.allowAnySHA1InWant=true upload-pack"
 )
 _REMOTE = "switchml-place"  # known on the command line only, so that no configuration changes
 _NO_FILES = ("--filter=blob:none",)

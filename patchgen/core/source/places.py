@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from patchgen.core.source.addresses import list_addresses, owner_and_name
@@ -36,10 +35,14 @@ class Places:
 
     def list_lacking(self, url: str, path: str = "") -> Iterator[str]:
         """Lists the mirrors that have no repository of that name, in words."""
-        names = " or ".join(sorted(_names(url, path)))
+        owner, name = owner_and_name(url)
+        names = " or ".join(_names(url, path).values())
         for one in self.mirrors:
             if not any(_mirrored(one, url, path)):
-                yield f"{one}: --mirror has no clone named {names}"
+                yield (
+                    f"{one}: --mirror has no clone named {names}, also with its owner, as "
+                    f"{owner}+{name} or {owner}/{name}"
+                )
 
 
 def parse_mirror(given: str) -> str:
@@ -79,10 +82,11 @@ def _mirrored(mirror: str, url: str, path: str) -> Iterator[str]:
         yield from _in_directory(mirror, list_addresses(url), names)
 
 
-def _names(url: str, path: str) -> set[str]:
-    """The names of a repository, in lower case and without their owner."""
-    names = {owner_and_name(address)[1].lower() for address in list_addresses(url)}
-    return {*names, os.path.basename(path).lower()} - {""}
+def _names(url: str, path: str) -> dict[str, str]:
+    """The names of a repository without their owner, as they are, by those in lower case."""
+    names = [owner_and_name(address)[1] for address in list_addresses(url)]
+    # Of two names that differ in case only, that of the address counts.
+    return {name.lower(): name for name in (os.path.basename(path), *reversed(names)) if name}
 
 
 def _referenced(base: str, path: str, names: Sequence[str]) -> Iterator[str]:
@@ -97,17 +101,15 @@ def _referenced(base: str, path: str, names: Sequence[str]) -> Iterator[str]:
                 yield directory
 
 
-def _in_directory(
-    directory: str, addresses: Sequence[str], names: AbstractSet[str]
-) -> Iterator[str]:
+def _in_directory(directory: str, addresses: Sequence[str], names: Container[str]) -> Iterator[str]:
     """Clones of a folder by their names: those with the right owner come first.
 
     A clone with another owner may be a fork that has the commit.
     """
     owners = {owner_and_name(address)[0].lower() for address in addresses}
     found = []
-    for path in _entries(directory):
-        owner, name = _plain(os.path.relpath(path, directory))
+    for path, called in _entries(directory):
+        owner, name = _plain(called)
         if name in names:
             rank = 0 if owner in owners else 1 if not owner else 2
             if is_repository(path):
@@ -115,13 +117,18 @@ def _in_directory(
     yield from (path for _, path in sorted(found))
 
 
-def _entries(directory: str) -> Iterator[str]:
-    """Paths in a folder, and in its folders that are no clones."""
+def _entries(directory: str) -> Iterator[tuple[str, str]]:
+    """Paths in a folder and in its folders that are no clones, and how each is called.
+
+    What is in a folder OWNER+NAME is called as the folder.
+    """
     for entry in os.scandir(directory):
-        yield entry.path
+        yield entry.path, entry.name
         if entry.is_dir() and not is_repository(entry.path):
+            above = entry.name
             try:
-                yield from (inner.path for inner in os.scandir(entry.path))
+                for inner in os.scandir(entry.path):
+                    yield inner.path, above if "+" in above else f"{above}/{inner.name}"
             except PermissionError:
                 continue
 

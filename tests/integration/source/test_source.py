@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import programs
+from support import programs, unprivileged
 from support.disks import small
 from support.source import GITHUB, World, serve, serve_files, stalled
 from support.trees import FLAGS, git, tool
@@ -240,6 +240,16 @@ def test_a_mirror_may_go_away(world: World, tmp_path: Path) -> None:
     world.offline()
     world.run(tmp_path / "t", "--mirror", str(mirror))
     shutil.rmtree(mirror)
+    world.check(tmp_path / "t")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to another user")
+def test_a_mirror_of_another_owner_is_trusted(world: World, tmp_path: Path) -> None:
+    mirror = shutil.copytree(world.served, tmp_path / "mirror")
+    for path in (mirror, *mirror.rglob("*")):
+        os.chown(path, unprivileged.NOBODY, unprivileged.NOBODY)
+    world.offline()
+    world.run(tmp_path / "t", "--mirror", str(mirror))
     world.check(tmp_path / "t")
 
 

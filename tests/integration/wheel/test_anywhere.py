@@ -80,7 +80,6 @@ def test_another_user_elsewhere_makes_the_same_bytes_again(
     place = built.elsewhere(root / "deeper" / "place")
     (root / "home").mkdir(parents=True)
     (root / "deeper").mkdir()
-    (root / "home" / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")  # the mirror is root's
     for path in (root, *root.rglob("*")):
         shutil.chown(path, unprivileged.NOBODY, unprivileged.NOBODY)
     user = ("unshare", "--uts", "sh", "-c", ELSEWHERE, "sh", *AS_NOBODY, *tool)
@@ -119,7 +118,6 @@ def test_another_user_without_a_lock_gets_the_fixed_path_too(
     root = built.root.parents[1] / "four"
     root.mkdir()
     shutil.copy(built.lock.parent / "environment" / "environment.yml", root)
-    (root / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
     for path in (root, *root.rglob("*")):
         shutil.chown(path, unprivileged.NOBODY, unprivileged.NOBODY)
     place = replace(built.elsewhere(root / "place"), lock=root / "conda-lock.yml")

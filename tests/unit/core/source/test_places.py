@@ -36,7 +36,7 @@ def test_a_base_url_is_tried_with_all_names_before_the_network() -> None:
     [
         "01org+tbb", "01org+tbb.git", "01org/tbb", "01org/tbb.git", "tbb", "tbb.git", "TBB",
         "uxlfoundation+oneTBB", "uxlfoundation/onetbb.git", "oneTBB.git", "somebody+tbb",
-        "somebody/oneTBB",
+        "somebody/oneTBB", "01org+tbb/repo", "UXLFoundation+oneTBB/a.git",
     ],
 )  # fmt: skip
 def test_a_clone_in_a_directory(tmp_path: Path, name: str) -> None:
@@ -85,7 +85,8 @@ def test_mirrors_without_the_repository(tmp_path: Path) -> None:
     clone(tmp_path / "lacks" / "six")
     mirrors = [str(tmp_path / "has"), str(tmp_path / "lacks"), "https://m/git"]
     told = [*Places(mirrors=mirrors).list_lacking(TBB, "third_party/tbb")]
-    assert told == [f"{tmp_path}/lacks: --mirror has no clone named onetbb or tbb"]
+    named = "named tbb or oneTBB, also with its owner, as 01org+tbb or 01org/tbb"
+    assert told == [f"{tmp_path}/lacks: --mirror has no clone {named}"]
 
 
 def test_what_cannot_be_a_mirror_is_refused(tmp_path: Path) -> None:
