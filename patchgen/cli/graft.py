@@ -99,14 +99,16 @@ def build(request: _Build) -> None:
     """Compiles a graft and tries it in its torch."""
     from patchgen.extras.install import graft as grafts
 
-    options = request.variables.read()
+    options, cache = request.variables.read(), params.cache(request.cache)
     python = interpreter.locate(request.torch_python)
-    request.variables.warn(options)
     known, wanted = params.known_pins(request.pytorch)
+    torch = params.torch_of(python)
+    with progress():
+        library = request.variables.find_library(options, cache)
     made = grafts.GraftRequest(
-        options,
-        params.torch_of(python),
-        grafts.GraftOrigin(params.cache(request.cache), request.places.find()),
+        library,
+        torch,
+        grafts.GraftOrigin(cache, request.places.find()),
         os.environ,
         source=request.tree,
         cuda_home=request.cuda_home,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import os
@@ -190,12 +191,31 @@ class Variables(NamedTuple):
         named = [variable for variable in VARIABLES if variable.field == "switchml_home"]
         if any(self.given[one.field] or os.environ.get(one.name) for one in (*named, DEV_ROOT)):
             return self.read()
-        for variable in VARIABLES:
+        for variable in _ABOUT_LIBRARY:
             if self.given.get(variable.field) is not None:
                 raise OptionsError(
                     f"{variable.flag} is of a client library; name that with --switchml-home"
                 )
         return None
+
+    def find_library(self, options: Options, cache: str) -> Options:
+        """Options for a program that links the client library: the simulator, if none is named.
+
+        Raises:
+            OptionsError: a library is named, and is not complete.
+            ToolError: the simulator could not be built.
+            FileError: the cache cannot be written.
+        """
+        missing = [str(one) for one in homes.find_missing(options)]
+        if not missing:
+            return options
+        if self.read_library() is not None:
+            raise OptionsError("\n".join([*missing, "without the variables, it is the simulator"]))
+        from patchgen.extras.lab import simulator  # few commands need it
+
+        say("no client library is named with --switchml-home: the switch is simulated")
+        home = simulator.find_home(cache, os.environ)
+        return dataclasses.replace(options, flags=(), switchml_home=home)
 
     def warn(self, options: Options) -> list[str]:
         """Tells what is missing in the homes, and returns these lines."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,13 @@ import click
 
 from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, progress, say
-from patchgen.system import files, interpreter
+from patchgen.core.library import config
+from patchgen.system import files, interpreter, paths
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Variables
     from patchgen.extras.install.plugin.bundle import Bundle
+    from patchgen.options import Options
 
 
 @click.group(cls=Group)
@@ -47,10 +50,20 @@ class _Sdist:
     output: str | None
 
 
+@dataclass(frozen=True)
+class _Uninstall:
+    """Request of `plugin uninstall`."""
+
+    torch_python: str
+
+
 def _build_wheel(
     request: _Install, python: str, directory: str | None, *, bundled: bool = False
-) -> Bundle:
+) -> tuple[Bundle, Options]:
     """Builds a wheel in a directory, or in BUILDDIR, with the libraries that it links or without.
+
+    Returns:
+        The wheel, and the options of its client library.
 
     Raises:
         OptionsError: a flag is refused.
@@ -59,16 +72,15 @@ def _build_wheel(
     from patchgen.extras.install import plugin as plugins
     from patchgen.extras.install.plugin import bundle
 
-    options = request.variables.read()
-    request.variables.warn(options)
-    wanted = plugins.PluginRequest(
-        options, params.torch_of(python), params.cache(request.cache), os.environ
-    )
+    options, cache = request.variables.read(), params.cache(request.cache)
+    torch = params.torch_of(python)
     place = options.builddir if directory is None else os.path.abspath(directory)
     with progress():
+        options = request.variables.find_library(options, cache)
+        wanted = plugins.PluginRequest(options, torch, cache, os.environ)
         if bundled:
-            return bundle.build(wanted, place)
-        return bundle.Bundle(plugins.build(wanted, place))
+            return bundle.build(wanted, place), options
+        return bundle.Bundle(plugins.build(wanted, place)), options
 
 
 @plugin.command(cls=Command)
@@ -92,7 +104,7 @@ def _build_wheel(
 def build(request: _Build) -> None:
     """Compiles the plugin and writes its wheel, for one torch and one interpreter."""
     python = interpreter.locate(request.torch_python)
-    made = _build_wheel(request, python, request.output, bundled=request.bundled)
+    made, _ = _build_wheel(request, python, request.output, bundled=request.bundled)
     say(f"wrote {made.path}")
     if request.bundled:
         say(f"it has {len(made.inside)} libraries of this machine, in torch_switchml.libs")
@@ -108,17 +120,34 @@ def build(request: _Build) -> None:
 def install(request: _Install) -> None:
     """Builds the plugin for a torch and installs it with the pip of its interpreter.
 
-    Asks pip first whether it installs there. Neither torch nor any other package is changed.
+    Asks pip first whether it installs there. Neither torch nor any other package is changed. The
+    switch is simulated where no client library is named, and none is in its default place.
     """
     from patchgen.extras.install.plugin import installing
 
     python = interpreter.locate(request.torch_python)
     installing.check(python, os.environ)
     with files.scratch("plugin") as directory:
-        made = _build_wheel(request, python, directory)
+        made, options = _build_wheel(request, python, directory)
         with progress():
             installing.install(python, made.path, os.environ)
     say(f'installed for {python}: init_process_group("switchml") uses it')
+    own = os.path.join(options.switchml_home, config.NAME)
+    found = own if os.path.exists(paths.native(own)) else f"/etc/{config.NAME}"
+    say(f"its ranks need: export SWITCHML_CONFIG={shlex.quote(paths.printable(found))}")
+    say("a script that names gloo also needs: export SWITCHML_FOR_GLOO=1")
+
+
+@plugin.command(cls=Command)
+@params.torch_option
+@params.into(_Uninstall)
+def uninstall(request: _Uninstall) -> None:
+    """Removes an installed plugin, with the pip of its interpreter."""
+    from patchgen.extras.install.plugin import installing
+
+    python = interpreter.locate(request.torch_python)
+    removed = installing.uninstall(python, os.environ)
+    say(f"removed from {python}" if removed else f"{python}: no plugin is installed; nothing to do")
 
 
 @plugin.command(cls=Command)

@@ -48,6 +48,10 @@ def test_a_wheel_replaces_another_of_its_version(python: Path, tmp_path: Path) -
     for build in (1, 2):
         installing.install(str(python), write_wheel(tmp_path, build), os.environ)
         assert python_run(python, "-c", SHOWN).stdout == f"{build}\n"
+    for words in ("removed from {}", "{}: no plugin is installed; nothing to do"):
+        told = checked("plugin", "uninstall", "--torch", str(python))
+        assert told.strip() == words.format(python)
+        assert not [*site_of(python).glob("*switchml*")]
 
 
 UV = """\
@@ -238,7 +242,25 @@ def test_plugin_is_installed_for_a_torch(
     given = ["--torch", str(python), "--switchml-home", str(home)]
     given += ["--cache", str(plugin.wheel.parent / "cache")]
     told = checked("plugin", "install", *given, PATH=broken_cmake, **PLUGIN)
-    assert told.splitlines()[-1].startswith(f"installed for {python}: ")
+    installed, needed, for_gloo = told.splitlines()[-3:]
+    assert installed.startswith(f"installed for {python}: ")
+    assert needed.endswith(f": export SWITCHML_CONFIG='{home}/switchml.cfg'")
+    assert for_gloo.endswith(": export SWITCHML_FOR_GLOO=1")
     shown = "import torch, torch_switchml; print(torch_switchml.report()['flags'] == '')"
     done = python_run(python, "-c", shown)
     assert done.stdout == "True\n", done.stderr
+
+
+def test_a_client_library_that_is_not_complete(
+    torch_python: Path, python: Path, tmp_path: Path, broken_cmake: str
+) -> None:
+    """Before anything is compiled; without one the switch is simulated."""
+    (site_of(python) / "torch.pth").write_text(f"{located(torch_python).parent}\n")
+    given = ("plugin", "install", "--torch", python, "--cache", tmp_path / "cache")
+    done = switchml_patch(*given, "--switchml-home", tmp_path, PATH=broken_cmake)
+    assert done.returncode == 2
+    assert f"SWITCHML_HOME: no {tmp_path}/include/switchml/context.h" in done.stderr
+    done = switchml_patch(*given, PATH=broken_cmake)
+    assert done.returncode == 4
+    assert "no client library is named with --switchml-home: the switch is simulated" in done.stderr
+    assert "cmake was called" in done.stderr

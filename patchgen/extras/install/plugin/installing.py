@@ -16,6 +16,7 @@ from patchgen.system.process import CompletedRun, Program, capture
 _LOGGER = logging.getLogger(__name__)
 
 _EXTERNAL = ("externally-managed-environment", "is externally managed")  # pip, uv
+_INSTALL = ("install", "--quiet", "--no-index")
 _NO_PIP = "No module named pip"
 _QUIET = ("--disable-pip-version-check", "--no-input")
 _GRACE = 60.0  # seconds that it has to finish where this command is told to end
@@ -39,7 +40,7 @@ def check(python: str, environ: Mapping[str, str]) -> None:
         ToolError: it is no interpreter, there is no pip or uv, or it does not install there.
     """
     interpreter.ask(python, environ)
-    _run(python, ["--requirement", os.devnull], environ)
+    _run(python, [*_INSTALL, "--requirement", os.devnull], environ)
 
 
 def install(python: str, wheel: str, environ: Mapping[str, str]) -> None:
@@ -55,16 +56,35 @@ def install(python: str, wheel: str, environ: Mapping[str, str]) -> None:
     """
     _LOGGER.info("installing for %s", python)
     # pip leaves out a wheel whose version is installed already, and two builds may have the same.
-    _run(python, ["--force-reinstall", "--no-deps", wheel], environ)
-    if DISTRIBUTION not in interpreter.ask(python, environ, packages=[DISTRIBUTION]).packages:
+    _run(python, [*_INSTALL, "--force-reinstall", "--no-deps", wheel], environ)
+    if not _is_installed(python, environ):
         raise ToolError(
             f"{paths.describe(python)}: pip installed {DISTRIBUTION} where this interpreter does "
             "not look for packages; name a virtual environment with --torch"
         )
 
 
-def _run(python: str, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-    asked = ["install", "--quiet", "--no-index", *arguments]
+def uninstall(python: str, environ: Mapping[str, str]) -> bool:
+    """Removes the plugin; False where there is none.
+
+    Args:
+        python: path of the interpreter.
+        environ: environment of pip and the interpreter.
+
+    Raises:
+        ToolError: it is no interpreter, or pip failed.
+    """
+    installed = _is_installed(python, environ)
+    if installed:
+        _run(python, ["uninstall", "--quiet", DISTRIBUTION], {**environ, "PIP_YES": "1"})
+    return installed
+
+
+def _is_installed(python: str, environ: Mapping[str, str]) -> bool:
+    return DISTRIBUTION in interpreter.ask(python, environ, packages=[DISTRIBUTION]).packages
+
+
+def _run(python: str, asked: Sequence[str], environ: Mapping[str, str]) -> None:
     tool, ended = "pip", _finish([python, run_pip.__file__, *asked, *_QUIET], python, environ)
     uv = shutil.which("uv", path=environ.get("PATH"))
     if ended.code != 0 and uv and _NO_PIP in ended.err.decode(errors="replace"):
