@@ -13,7 +13,7 @@ from patchgen.core.source.fill import fill
 from patchgen.core.source.places import Places
 from patchgen.core.source.repository import Repository
 from patchgen.core.source.request import SourceRequest
-from patchgen.core.source.staging import read_mark, remove_mark
+from patchgen.core.source.staging import nothing_left, read_mark, remove_mark
 from patchgen.core.source.survey import Survey, survey
 from patchgen.errors import file_errors
 from patchgen.system import lock, paths
@@ -71,11 +71,9 @@ def obtain(directory: str, wanted: SourceRequest) -> Source:
         FileError: the file system refused, or the disk is full.
     """
     with file_errors():
-        if not os.path.lexists(paths.encode(directory)):
-            os.makedirs(paths.encode(directory))
-        root = _root(directory, wanted.pin)
-        with lock.held(paths.from_native(root.root)):
-            found = survey(Git(), [root], wanted).require_sound(root)
+        root, git = _root(directory, wanted.pin), Git()
+        with nothing_left(git, root), lock.held(paths.from_native(root.root)):
+            found = survey(git, [root], wanted).require_sound(root)
             fetched: Mapping[str, str] = {}
             if found.absent or found.unwanted or read_mark(root):
                 os.makedirs(root.git_dir, exist_ok=True)
@@ -104,8 +102,10 @@ def find(directory: str, pin: Pin) -> Source | None:
 
 
 def _root(directory: str, pin: Pin) -> Repository:
-    native = os.fsdecode(paths.encode(state.resolve(directory)))
-    return repository.root(native, pin.commit)
+    native = paths.native(directory)
+    if os.path.lexists(native):
+        state.resolve(directory)
+    return repository.root(os.path.realpath(native), pin.commit)
 
 
 def _source(root: Repository, pin: Pin, found: Survey, fetched: Mapping[str, str]) -> Source:

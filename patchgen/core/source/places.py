@@ -35,14 +35,10 @@ class Places:
 
     def list_lacking(self, url: str, path: str = "") -> Iterator[str]:
         """Lists the mirrors that have no repository of that name, in words."""
-        owner, name = owner_and_name(url)
         names = " or ".join(_names(url, path).values())
         for one in self.mirrors:
             if not any(_mirrored(one, url, path)):
-                yield (
-                    f"{one}: --mirror has no clone named {names}, also with its owner, as "
-                    f"{owner}+{name} or {owner}/{name}"
-                )
+                yield f"{one}: --mirror has no clone named {names}, with its owner or without"
 
 
 def parse_mirror(given: str) -> str:
@@ -108,8 +104,8 @@ def _in_directory(directory: str, addresses: Sequence[str], names: Container[str
     """
     owners = {owner_and_name(address)[0].lower() for address in addresses}
     found = []
-    for path, called in _entries(directory):
-        owner, name = _plain(called)
+    for path in _entries(directory):
+        owner, name = _plain(os.path.relpath(path, directory))
         if name in names:
             rank = 0 if owner in owners else 1 if not owner else 2
             if is_repository(path):
@@ -117,24 +113,21 @@ def _in_directory(directory: str, addresses: Sequence[str], names: Container[str
     yield from (path for _, path in sorted(found))
 
 
-def _entries(directory: str) -> Iterator[tuple[str, str]]:
-    """Paths in a folder and in its folders that are no clones, and how each is called.
-
-    What is in a folder OWNER+NAME is called as the folder.
-    """
+def _entries(directory: str) -> Iterator[str]:
+    """Paths in a folder, and in its folders that are no clones."""
     for entry in os.scandir(directory):
-        yield entry.path, entry.name
+        yield entry.path
         if entry.is_dir() and not is_repository(entry.path):
-            above = entry.name
             try:
-                for inner in os.scandir(entry.path):
-                    yield inner.path, above if "+" in above else f"{above}/{inner.name}"
+                yield from (inner.path for inner in os.scandir(entry.path))
             except PermissionError:
                 continue
 
 
 def _plain(name: str) -> tuple[str, str]:
-    """Owner and name of OWNER+NAME, OWNER/NAME or NAME, in lower case, without .git."""
+    """Owner and name of OWNER+NAME, OWNER+NAME/*, OWNER/NAME or NAME, in lower case."""
+    top = name.partition("/")[0]
+    name = top if "+" in top else name
     owner, _, rest = name.removesuffix(".git").replace("+", "/").rpartition("/")
     return owner.lower(), rest.lower()
 

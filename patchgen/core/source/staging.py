@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 
 from patchgen.core.source.repository import Repository
-from patchgen.errors import TreeError
-from patchgen.system import files
+from patchgen.errors import ToolError, TreeError
+from patchgen.system import files, outputs
 from patchgen.system.git import Git, directory_of
 
 _MARK = "switchml-source"  # in a git directory of a tree that is not finished: the wanted commit
@@ -74,6 +75,19 @@ def _check_out(git: Git, repository: Repository, staging: str) -> None:
         with open(os.path.join(draft, ".git"), "wb") as file:
             file.write(b"gitdir: %s\n" % os.fsencode(link))
     os.rename(draft, staging)
+
+
+@contextlib.contextmanager
+def nothing_left(git: Git, root: Repository) -> Iterator[None]:
+    """Makes a directory for the block; removes it if that raises before it has the commit."""
+    made = not os.path.lexists(root.git_dir)
+    with outputs.directory(root.work_tree):
+        try:
+            yield
+        except ToolError:
+            if made and git.lacking(root.commit, root.git_dir) is None:
+                shutil.rmtree(root.git_dir, ignore_errors=True)
+            raise
 
 
 def read_mark(root: Repository) -> str | None:

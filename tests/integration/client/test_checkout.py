@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from support.trees import git
 
 from patchgen.core.library import archive
 from patchgen.core.patch import diff
-from patchgen.errors import FileError, TreeError
+from patchgen.errors import FileError, ToolError, TreeError
 from patchgen.extras.lab.client import checkout
 
 SOURCES = {
@@ -54,6 +55,19 @@ def test_what_is_there_is_never_changed(made: client_source.Repository, tmp_path
     with pytest.raises(TreeError, match="other files there: file; give a new directory"):
         checkout.obtain(str(other), origin)
     assert [entry.name for entry in other.iterdir()] == ["file"]
+
+
+def test_a_failure_leaves_nothing(made: client_source.Repository, tmp_path: Path) -> None:
+    origin = replace(made.origin(tmp_path / "cache"), commit="1" * 40)
+    (tmp_path / "there").mkdir()
+    for name in ("new/directory", "there"):
+        with pytest.raises(ToolError, match="not our ref"):
+            checkout.obtain(str(tmp_path / name), origin)
+    assert not (tmp_path / "new").exists()
+    assert not [*(tmp_path / "there").iterdir()]
+    git(tmp_path / "there", "init", "-q")
+    with pytest.raises(TreeError, match=r"has no commit 1{40}, HEAD is without one; get it with: "):
+        checkout.find_reference(str(tmp_path / "there"), "1" * 40)
 
 
 def test_a_clone_at_another_commit(made: client_source.Repository, tmp_path: Path) -> None:

@@ -210,6 +210,12 @@ def test_what_is_complete_is_not_fetched_again(world: World, tmp_path: Path) -> 
     world.check(tree)
 
 
+def test_without_the_commit_nothing_is_left(world: World, tmp_path: Path) -> None:
+    world.offline()
+    world.run(tmp_path / "a" / "t", code=4)
+    assert not (tmp_path / "a").exists()
+
+
 def test_a_submodule_that_was_removed_is_put_back_without_a_network(
     world: World, tmp_path: Path
 ) -> None:

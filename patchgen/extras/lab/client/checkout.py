@@ -10,7 +10,7 @@ from patchgen.core.source.commit import Commit
 from patchgen.core.source.fill import bring
 from patchgen.core.source.places import Places
 from patchgen.core.source.repository import Repository
-from patchgen.core.source.staging import is_placed
+from patchgen.core.source.staging import is_placed, nothing_left
 from patchgen.core.source.survey import find_obstacle, list_changes
 from patchgen.errors import OptionsError, TreeError, file_errors
 from patchgen.extras.lab.client import mends
@@ -64,9 +64,8 @@ def obtain(directory: str, origin: CommitOrigin) -> str | None:
     """
     with file_errors():
         native = os.path.realpath(paths.native(directory))
-        os.makedirs(native, exist_ok=True)
-        with lock.held(paths.from_native(native)):
-            repository, git, source = _repository(native, origin), Git(), None
+        repository, git, source = _repository(native, origin), Git(), None
+        with nothing_left(git, repository), lock.held(paths.from_native(native)):
             if not is_placed(repository):
                 problem = find_obstacle(repository)
                 if problem:
@@ -110,7 +109,7 @@ def find_reference(directory: str, commit: str = mends.COMMIT) -> str:
 
 def _about_head(path: str) -> str:
     at = head(paths.from_native(path))
-    return f", HEAD is {at.commit or at.problem}" if at else ""
+    return f", HEAD is {at.commit or 'without one'}" if at else ""
 
 
 def list_ignored(path: str, commit: str) -> list[str]:
