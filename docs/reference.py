@@ -130,7 +130,7 @@ def text() -> str:
         ),
         "",
         "A pin is made from a checkout by the anchors of a layout: "
-        + ", ".join(dict.fromkeys(pin.layout for pin in pins.shipped()))
+        + ", ".join(pins.by_layout(pins.shipped()))
         + ".",
         "",
         "## Options of many commands",

@@ -22,6 +22,7 @@ class _Request:
     variables: Variables
     pytorch: str | None
     patch_file: str | None
+    dry_run: bool
 
 
 @click.command(cls=Command)
@@ -33,8 +34,9 @@ class _Request:
     "patch_file",
     type=click.Path(),
     metavar="FILE",
-    help="Apply a patch that generate wrote, instead of giving options.",
+    help="Apply a patch that generate wrote, instead of giving options; - for stdin.",
 )
+@click.option("--dry-run", is_flag=True, help="Print what would be changed, and change nothing.")
 @into(_Request)
 def apply(request: _Request) -> None:
     """Patches a PyTorch tree, or brings a patched one to other options."""
@@ -46,12 +48,16 @@ def apply(request: _Request) -> None:
         if variables.spelled:
             flags = " ".join(variables.spelled)
             raise click.UsageError(f"--patch brings its own options; drop {flags}")
-        with file_errors(), open(patch_file, "rb") as file:
+        with file_errors(), click.open_file(patch_file, "rb") as file:
             content = file.read()
-        options, made_for = patchfile.read(content, known, patch_file)
+        name = "stdin" if patch_file == "-" else patch_file
+        options, made_for = patchfile.read(content, known, name)
         if wanted is not None and wanted != made_for:
-            raise OptionsError(f"{patch_file}: made for {made_for.name}, not for {wanted.name}")
+            raise OptionsError(f"{name}: made for {made_for.name}, not for {wanted.name}")
         wanted = made_for
+    result = trees.apply(
+        paths.from_native(request.tree), options, known, wanted, dry=request.dry_run
+    )
     variables.warn(options)
-    result = trees.apply(paths.from_native(request.tree), options, known, wanted)
-    say_all(report.result_lines(result, "patched"))
+    done = "would be patched" if request.dry_run and result.changed else "patched"
+    say_all(report.result_lines(result, done, options))

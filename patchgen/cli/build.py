@@ -142,7 +142,7 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     yield f"  jobs         {request.workers}, {request.launcher or 'no ccache'}"
     if request.accepted:
         yield f"  accepted     {' '.join(request.accepted)}"
-    yield from (f"  [{'x' if done else ' '}] {name}" for name, done in plan.stages)
+    yield from (f"  {'done' if done else 'to do':12} {name}" for name, done in plan.stages)
 
 
 def _place_line(plan: Plan) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen.cli import params, path_types
-from patchgen.cli.console import Command, Group, end, option, print_json, progress, say
+from patchgen.cli.console import Command, Group, completing, end, option, print_json, progress, say
 from patchgen.extras.lab.client import checkout, mends
 from patchgen.options import VARIABLES
 from patchgen.system import paths
@@ -30,6 +30,7 @@ _source_argument = click.argument("source", metavar="[SOURCE]", required=False, 
 _without_option = option(
     "--without", group="Source", multiple=True, metavar="ID",
     help="Mend to leave out. May be repeated.",
+    shell_complete=completing(lambda: [mend.id for mend in mends.read_shipped()]),
 )  # fmt: skip
 _list_option = click.option("--list", "listed", is_flag=True, help="Print the mends and end.")
 _FOUND = tuple(

@@ -61,6 +61,11 @@ def option(*names: str, group: str | None = None, **attributes: Any) -> Decorato
     return click.option(*names, cls=Option, group=group, **attributes)
 
 
+def completing(list_names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+    """Completes names in a shell, for `shell_complete` of click."""
+    return lambda _context, _option, begun: [one for one in list_names() if one.startswith(begun)]
+
+
 class Command(click.Command):
     """Lists its options under their headings where there are many."""
 

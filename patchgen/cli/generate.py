@@ -63,10 +63,6 @@ def _write(content: bytes, output: str | None, builddir: str) -> str:
     if output == "-":
         write_bytes(sys.stdout, content)
         return output
-    if output is None:
-        os.makedirs(paths.encode(builddir), exist_ok=True)
-        name = os.path.join(builddir, _NAME)
-    else:
-        name = paths.from_native(output)
+    name = os.path.join(builddir, _NAME) if output is None else paths.from_native(output)
     files.replace(paths.encode(name), content)
     return name

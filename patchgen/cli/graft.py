@@ -81,6 +81,7 @@ class _Uninstall:
     "--pytorch",
     group="Source",
     metavar="PIN",
+    shell_complete=params.complete_pin,
     help="Pin of the torch if it is not a shipped one. [default: the one of the torch's commit]",
 )
 @params.place_options

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, TypeVar
 import click
 
 from patchgen.cli import path_types
-from patchgen.cli.console import option, say
+from patchgen.cli.console import completing, option, say
 from patchgen.core.library import homes
 from patchgen.core.patch import pins
 from patchgen.errors import OptionsError
@@ -52,10 +52,12 @@ SECONDS = FiniteRange(min=1, max=86_400.0)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print data for scripts on stdout."
 )
+complete_pin = completing(lambda: [pin.name for pin in pins.shipped()])
 pytorch_option = option(
     "--pytorch",
     group="Source",
     metavar="PIN",
+    shell_complete=complete_pin,
     help=f"Commit prefix, version or pin file; switchml-patch pins lists them. "
     f"[default: {pins.DEFAULT}, or what the tree is]",
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen.cli import params, path_types
-from patchgen.cli.console import Command, Group, print_json, progress, say
+from patchgen.cli.console import Command, Group, completing, print_json, progress, say
 from patchgen.cli.params import into, json_option
 from patchgen.core.patch import pins as known
 from patchgen.core.patch import report
@@ -70,6 +70,7 @@ def pins(request: _List) -> None:
     "--layout",
     required=True,
     metavar="NAME",
+    shell_complete=completing(lambda: known.by_layout(known.shipped())),
     help="Layout of a known pin, or a pin file (*.json) to take it from.",
 )
 @click.option("--name", required=True, metavar="NAME", help="Name of the pin, such as v1.7.1.")

@@ -16,8 +16,7 @@ from patchgen.system import files, interpreter, paths
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Variables
-    from patchgen.extras.install.plugin.bundle import Bundle
-    from patchgen.options import Options
+    from patchgen.extras.install.plugin import PluginRequest
 
 
 @click.group(cls=Group)
@@ -57,30 +56,14 @@ class _Uninstall:
     torch_python: str
 
 
-def _build_wheel(
-    request: _Install, python: str, directory: str | None, *, bundled: bool = False
-) -> tuple[Bundle, Options]:
-    """Builds a wheel in a directory, or in BUILDDIR, with the libraries that it links or without.
-
-    Returns:
-        The wheel, and the options of its client library.
-
-    Raises:
-        OptionsError: a flag is refused.
-        ToolError: the interpreter has no torch with Gloo, or something could not be compiled.
-    """
-    from patchgen.extras.install import plugin as plugins
-    from patchgen.extras.install.plugin import bundle
+def _prepare(request: _Install, python: str) -> PluginRequest:
+    """Finds the torch of an interpreter, and the client library."""
+    from patchgen.extras.install.plugin import PluginRequest
 
     options, cache = request.variables.read(), params.cache(request.cache)
     torch = params.torch_of(python)
-    place = options.builddir if directory is None else os.path.abspath(directory)
-    with progress():
-        options = request.variables.find_library(options, cache)
-        wanted = plugins.PluginRequest(options, torch, cache, os.environ)
-        if bundled:
-            return bundle.build(wanted, place), options
-        return bundle.Bundle(plugins.build(wanted, place)), options
+    library = request.variables.find_library(options, cache)
+    return PluginRequest(library, torch, cache, os.environ)
 
 
 @plugin.command(cls=Command)
@@ -103,8 +86,17 @@ def _build_wheel(
 @params.into(_Build)
 def build(request: _Build) -> None:
     """Compiles the plugin and writes its wheel, for one torch and one interpreter."""
-    python = interpreter.locate(request.torch_python)
-    made, _ = _build_wheel(request, python, request.output, bundled=request.bundled)
+    from patchgen.extras.install import plugin as plugins
+    from patchgen.extras.install.plugin import bundle
+
+    python, output = interpreter.locate(request.torch_python), request.output
+    with progress():
+        wanted = _prepare(request, python)
+        place = wanted.options.builddir if output is None else os.path.abspath(output)
+        if request.bundled:
+            made = bundle.build(wanted, place)
+        else:
+            made = bundle.Bundle(plugins.build(wanted, place))
     say(f"wrote {made.path}")
     if request.bundled:
         say(f"it has {len(made.inside)} libraries of this machine, in torch_switchml.libs")
@@ -123,16 +115,16 @@ def install(request: _Install) -> None:
     Asks pip first whether it installs there. Neither torch nor any other package is changed. The
     switch is simulated where no client library is named, and none is in its default place.
     """
+    from patchgen.extras.install import plugin as plugins
     from patchgen.extras.install.plugin import installing
 
     python = interpreter.locate(request.torch_python)
     installing.check(python, os.environ)
-    with files.scratch("plugin") as directory:
-        made, options = _build_wheel(request, python, directory)
-        with progress():
-            installing.install(python, made.path, os.environ)
+    with files.scratch("plugin") as directory, progress():
+        wanted = _prepare(request, python)
+        installing.install(python, plugins.build(wanted, directory), os.environ)
     say(f'installed for {python}: init_process_group("switchml") uses it')
-    own = os.path.join(options.switchml_home, config.NAME)
+    own = os.path.join(wanted.options.switchml_home, config.NAME)
     found = own if os.path.exists(paths.native(own)) else f"/etc/{config.NAME}"
     say(f"its ranks need: export SWITCHML_CONFIG={shlex.quote(paths.printable(found))}")
     say("a script that names gloo also needs: export SWITCHML_FOR_GLOO=1")

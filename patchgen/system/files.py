@@ -112,7 +112,9 @@ def write_new(path: bytes, content: bytes) -> None:
 
 
 def replace(path: bytes, content: bytes) -> None:
-    """Writes `path` atomically; its mode stays. A device or pipe is written in place.
+    """Writes `path` atomically, in a directory that is made; its mode stays.
+
+    A device or pipe is written in place.
 
     Raises:
         OSError: the file is as it was.
@@ -122,6 +124,7 @@ def replace(path: bytes, content: bytes) -> None:
         status = os.stat(path)
     except FileNotFoundError:
         mode = 0o666 & ~_umask()
+        os.makedirs(os.path.dirname(path), exist_ok=True)
     else:
         mode = stat.S_IMODE(status.st_mode)
         if not stat.S_ISREG(status.st_mode):
@@ -161,6 +164,7 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
     temporary = os.path.join(directory, f".{name}{TEMPORARY}")
     with file_errors():
         try:
+            os.makedirs(directory or ".", exist_ok=True)
             with open(temporary, "wb") as file:
                 yield file
                 file.flush()

@@ -40,7 +40,7 @@ def try_file(path: str) -> None:
     Raises:
         FileError: why.
     """
-    place = os.path.dirname(os.path.realpath(path))
+    place = _nearest(os.path.dirname(os.path.realpath(path)))
     with file_errors():
         if os.path.isdir(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -56,11 +56,15 @@ def try_directory(path: str) -> None:
     Raises:
         FileError: why.
     """
-    place = os.path.realpath(path)
+    with file_errors():
+        _try(_nearest(os.path.realpath(path)), path)
+
+
+def _nearest(place: str) -> str:
+    """The path, or the nearest one above that is there."""
     while not os.path.lexists(place):
         place = os.path.dirname(place)
-    with file_errors():
-        _try(place, path)
+    return place
 
 
 def make_cache(path: str) -> None:

@@ -35,5 +35,6 @@ def write(root: Path, layout_name: str = "c10d-lib", name: str = "v0.0.1") -> Pi
         path.write_text(text(name, file, blocks), encoding="utf-8")
     (root / "torch/distributed").mkdir(parents=True, exist_ok=True)
     (root / "torch/distributed/__init__.py").write_text("# package\n", encoding="utf-8")
+    (root / "version.txt").write_text(f"{name.removeprefix('v')}a0\n", encoding="utf-8")
     (root / "README.md").write_text("unrelated\n", encoding="utf-8")
     return pinning.make(str(root), like, name, COMMIT)

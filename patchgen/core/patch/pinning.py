@@ -11,10 +11,11 @@ from patchgen.core.patch import images, render
 from patchgen.core.patch.pins import Anchor, Hook, HookedFile, Pin
 from patchgen.core.patch.recipes import Recipe
 from patchgen.errors import FileError, OptionsError, TreeError, file_errors
-from patchgen.system import paths
+from patchgen.system import git, paths
 from patchgen.system.objects import blob_id
 
 _CONTEXT = 3
+_VERSION = "version.txt"
 
 
 def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
@@ -28,17 +29,26 @@ def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
 
     Raises:
         OptionsError: `commit` is not a full id.
-        TreeError: an anchor does not match exactly once.
+        TreeError: the tree is of another commit or version, or an anchor does not match once.
         FileError: a file cannot be read.
     """
     if not re.fullmatch("[0-9a-f]{40}", commit):
         raise OptionsError(f"{commit}: give the full commit id, 40 hexadecimal digits")
     version = name.removeprefix("v")
+    head = git.head(tree)
+    if head and head.commit not in {None, commit}:
+        raise TreeError(f"{paths.printable(tree)}: HEAD is {head.commit}, not {commit}")
     draft = like._replace(name=name, version=version, commit=commit, recipe=Recipe(), grafts=())
     contents = {}
-    for path in draft.anchored:
+    for path in (*draft.anchored, _VERSION):
         with file_errors(), open(paths.encode(os.path.join(tree, path)), "rb") as file:
             contents[path] = file.read()
+    # Up to 1.13 the third number in this file is that of the branch, not of the release.
+    found, said = (re.match(r"\d+\.\d+", text) for text in (contents[_VERSION].decode(), version))
+    if found and said and found.group() != said.group():
+        raise TreeError(
+            f"{paths.printable(tree)}: {_VERSION} says {found.group()}, not {said.group()}"
+        )
     return remake(draft, contents)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -124,8 +125,10 @@ def state_lines(state: State) -> Iterator[str]:
     if state.options:
         yield f"  patched with {options_line(state.options)}"
     if state.overall is Overall.PARTLY:
-        yield from (f"  {file.path}: {file.kind.value}" for file in state.files)
-        yield from (f"  {path}: left over from a run that was stopped" for path in state.leftovers)
+        kinds = Counter(file.kind.value for file in state.files)
+        yield "  files: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        for path in state.leftovers[:1]:
+            yield f"  {len(state.leftovers)} left over from a run that was stopped, as {path}"
         yield "  undo it with switchml-patch revert, or complete it with switchml-patch apply"
     if state.overall is Overall.EDITED:
         yield from (f"  {explain(file)}" for file in state.wrong)
@@ -138,9 +141,12 @@ def state_lines(state: State) -> Iterator[str]:
         yield f"  note: {note}"
 
 
-def result_lines(result: Result, done: str) -> Iterator[str]:
-    """Lines about the result of apply or revert."""
+def result_lines(result: Result, done: str, options: Options | None = None) -> Iterator[str]:
+    """Lines about the result of apply or revert, and which of the tree's options are others now."""
     root = paths.printable(result.before.root)
+    if options and result.before.options not in {None, options}:
+        yield f"  was patched with {options_line(result.before.options)}"
+        yield f"  now it is with   {options_line(options)}"
     if result.changed:
         yield from (f"  {path}" for path in result.changed)
         yield f"{root}: {done} ({result.pin.name}), {len(result.changed)} files"

@@ -238,11 +238,6 @@ def refusal(state: State) -> str:
 
 def explain(file: FileState) -> str:
     """Line about a file that is not what it must be."""
-    ids = ""
-    if file.found:
-        ids = (
-            f" (expected blob {file.expected}, found {file.found})"
-            if file.expected
-            else (f" (found blob {file.found})")
-        )
+    expected = f"expected blob {file.expected}, " if file.expected else ""
+    ids = f" ({expected}found {'' if expected else 'blob '}{file.found})" if file.found else ""
     return f"{file.path}: {file.detail}{ids}"

@@ -32,7 +32,14 @@ class Result:
     changed: tuple[str, ...]
 
 
-def apply(tree: str, options: Options, pins: Sequence[Pin], wanted: Pin | None = None) -> Result:
+def apply(
+    tree: str,
+    options: Options,
+    pins: Sequence[Pin],
+    wanted: Pin | None = None,
+    *,
+    dry: bool = False,
+) -> Result:
     """Patches a tree, or brings a patched one to other options. Only files that differ are written.
 
     New files come first, so that a tree whose run was killed still builds as unpatched, or fails
@@ -43,6 +50,7 @@ def apply(tree: str, options: Options, pins: Sequence[Pin], wanted: Pin | None =
         options: the flags and homes.
         pins: the known ones.
         wanted: the one that the tree must be of, where the user said so.
+        dry: changes nothing.
 
     Raises:
         TreeError: a file is neither pre-image nor post-image; nothing was changed.
@@ -54,7 +62,7 @@ def apply(tree: str, options: Options, pins: Sequence[Pin], wanted: Pin | None =
         hooked = {
             file.path: _post(file, found, texts) for file, found in zip(pin.files, state.hooked)
         }
-        return _perform(state, pin, {**render.new_files(options, pin), **hooked})
+        return _perform(state, pin, {**render.new_files(options, pin), **hooked}, dry=dry)
 
 
 def revert(tree: str, pins: Sequence[Pin], wanted: Pin | None = None) -> Result:
@@ -115,11 +123,14 @@ def _pre(file: HookedFile, found: FileState, texts: Mapping[str, bytes]) -> byte
     return images.pinned_pre(file, content, texts) if found.kind is FileKind.POST else content
 
 
-def _perform(state: State, pin: Pin, wanted: Mapping[str, bytes | None]) -> Result:
+def _perform(
+    state: State, pin: Pin, wanted: Mapping[str, bytes | None], *, dry: bool = False
+) -> Result:
     before = {file.path: file.content for file in state.files}
     changes = [
         Change(path, before[path], after) for path, after in wanted.items() if before[path] != after
     ]
-    transaction.perform(state.root, changes, TEMPORARY)
-    transaction.clean(state.root, state.leftovers)
+    if not dry:
+        transaction.perform(state.root, changes, TEMPORARY)
+        transaction.clean(state.root, state.leftovers)
     return Result(state, pin, tuple(change.path for change in changes))

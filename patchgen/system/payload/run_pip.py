@@ -15,7 +15,6 @@ _DROPPED = (
     "python-version", "quiet", "report", "require-virtualenv", "requirement", "root", "target",
     "use-pep517", "user", "verbose",
 )  # fmt: skip
-_SCOPES = ("global.", "install.", ":env:.")  # a later one counts
 
 
 def main() -> None:
@@ -28,7 +27,7 @@ def main() -> None:
         sys.exit(listed.returncode)
     lines = [line.partition("=")[::2] for line in listed.stdout.decode().splitlines()]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-    for scope in _SCOPES:
+    for scope in ("global.", "install.", ":env:."):  # a later one counts
         for key, value in lines:
             name = key[len(scope) :]
             if key.startswith(scope) and name not in _DROPPED:

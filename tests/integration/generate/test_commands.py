@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support import miniature
-from support.trees import Tree, tool
+from support.trees import FLAGS, Tree, commit, generate, tool
 
 from patchgen.core.patch import pins, render
 from patchgen.core.patch.tree import apply as apply_to_tree
@@ -29,7 +29,7 @@ def test_generate_writes_where_it_is_told(tmp_path: Path) -> None:
     assert Path(data["patch"]).read_bytes() == default.read_bytes()
     assert len(data["warnings"]) == 2
     tool("generate", "-o", str(tmp_path), cwd=tmp_path, code=5)
-    tool("generate", "-o", "/nowhere/x", cwd=tmp_path, code=5)
+    tool("generate", "-o", "/proc/nowhere/x", cwd=tmp_path, code=5)
     tool("generate", "--json", "-o", "-", cwd=tmp_path, code=2)
     tool("generate", "--pytorch", "2.0", cwd=tmp_path, code=2)
 
@@ -99,18 +99,18 @@ def redirected(streams: str, directory: Path, *arguments: str) -> subprocess.Com
     "arguments",
     [
         "client build -o file/x",
-        "client patch -o none/x",
+        "client patch -o file/x",
         "demo -o file/x",
         "env create -o file/x",
-        "env lock -o none/x",
-        "generate -o none/x",
-        "graft build -o none/x",
-        f"pins make . --layout c10d-lib --name v0 --commit {miniature.COMMIT} -o none/x",
+        "env lock -o file/x",
+        "generate -o file/x",
+        "graft build -o file/x",
+        f"pins make . --layout c10d-lib --name v0 --commit {miniature.COMMIT} -o file/x",
         "plugin build -o file/x",
-        "run --report none/x -- true",
+        "run --report file/x -- true",
         "simulator install -o file/x",
-        "simulator serve --workers 2 --json none/x",
-        "switch --port memif:x --json none/x",
+        "simulator serve --workers 2 --json file/x",
+        "switch --port memif:x --json file/x",
     ],
 )
 def test_what_cannot_be_written_is_told_before_anything_is_done(
@@ -118,10 +118,37 @@ def test_what_cannot_be_written_is_told_before_anything_is_done(
 ) -> None:
     (tmp_path / "file").touch()
     done = tool(*arguments.split(), cwd=tmp_path, code=5)
-    (path,) = [word for word in arguments.split() if word.startswith(("none/", "file/"))]
-    why = "Not a directory" if path.startswith("file") else "No such file or directory"
-    assert (done.stdout, done.stderr) == ("", f"error: {path}: {why}\n")
+    assert (done.stdout, done.stderr) == ("", "error: file/x: Not a directory\n")
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_directory_of_a_file_is_made(tmp_path: Path) -> None:
+    tool("generate", "-o", "a/b/x.patch", cwd=tmp_path)
+    assert (tmp_path / "a" / "b" / "x.patch").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("words", "begun", "name"),
+    [
+        ("generate --pytorch", "v2", "v2.6.0"),
+        ("graft build --pytorch", "v2", "v2.6.0"),
+        ("pins make --layout", "torch-csrc-2", "torch-csrc-2.8"),
+        ("client build --without", "comp", "completions"),
+    ],
+)
+def test_names_are_completed(words: str, begun: str, name: str, tmp_path: Path) -> None:
+    environ = {
+        **os.environ, "_SWITCHML_PATCH_COMPLETE": "bash_complete",
+        "COMP_WORDS": f"switchml-patch {words} {begun}", "COMP_CWORD": str(words.count(" ") + 2),
+    }  # fmt: skip
+    code = "from patchgen.cli import main; main(prog_name='switchml-patch')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environ, cwd=tmp_path, check=True, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    found = done.stdout.splitlines()
+    assert f"plain,{name}" in found
+    assert all(line.startswith(f"plain,{begun}") for line in found)
 
 
 def in_a_directory_that_is_gone(
@@ -158,11 +185,44 @@ def test_pins_are_made_and_listed(tree: Tree, tmp_path: Path) -> None:
     output, like = str(tmp_path / "made.json"), tmp_path / "like.json"
     (other, *_) = (pin for pin in pins.shipped() if pin.grafts)
     like.write_text(pins.to_json(tree.pin._replace(grafts=other.grafts, recipe=other.recipe)))
-    tool("pins", "make", str(tree.root), "--layout", str(like), "--name", "v0.0.1",
-         "--commit", miniature.COMMIT, "-o", output)  # fmt: skip
+    given = ("pins", "make", str(tree.root), "--layout", str(like), "--commit", miniature.COMMIT)
+    tool(*given, "--name", "v0.0.1", "-o", output)
     assert pins.load(output) == tree.pin
+    told = tool(*given, "--name", "v0.1.0", code=3).stderr
+    assert told.endswith("version.txt says 0.0, not 0.1\n")
+    commit(tree.root)
+    assert f", not {miniature.COMMIT}\n" in tool(*given, "--name", "v0.0.1", code=3).stderr
     names = [pin["name"] for pin in json.loads(tool("pins", "--json").stdout)]
     assert names == [pin.name for pin in pins.shipped()]
+
+
+def test_apply_tells_which_options_change(tree: Tree) -> None:
+    tree.run("apply", *FLAGS)
+    before = tree.snapshot()
+    told = tree.run("apply", "--switchml-home", "/other", "--dry-run")
+    assert "  was patched with DPDK=1 MLX5=1 SWITCHML_HOME='/opt/dev root/build' GRPC_HOME=" in told
+    assert "  now it is with   SWITCHML_HOME=/other\n" in told
+    assert "would be patched (v0.0.1), 1 files" in told
+    assert tree.snapshot() == before
+    patch = generate(tree, "--switchml-home", "/other")
+    with open(patch, "rb") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "patchgen", "apply", tree.root, "--pytorch", tree.pin_file,
+             "--patch", "-"], stdin=file, check=True, capture_output=True, text=True,
+        )  # fmt: skip
+    assert "  now it is with   SWITCHML_HOME=/other\n" in done.stderr
+    assert "already patched" in tree.run("apply", "--patch", patch, "--dry-run")
+
+
+def test_a_tree_that_is_partly_patched_has_a_few_lines(tree: Tree) -> None:
+    """And an error about the tree comes alone, without what the homes lack."""
+    tree.run("apply", *FLAGS)
+    tree.root.joinpath(tree.pin.files[0].path + ".switchml-tmp").touch()
+    told = tree.run("status", code=3).splitlines()
+    assert len(told) == 5, told
+    assert told[2].endswith(f" {len(render.new_paths(tree.pin))} ours")
+    (tree.root / tree.pin.files[0].path).write_text("edited\n")
+    assert "warning" not in tree.run("apply", *FLAGS, code=3)
 
 
 def test_apply_is_a_library_call_too(tree: Tree) -> None:

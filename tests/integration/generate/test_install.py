@@ -106,7 +106,7 @@ def test_a_plan_without_the_extras_names_them(tmp_path: Path) -> None:
             command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
         )
         assert done.returncode == CheckError.exit_code, done.stderr
-        assert "[ ] lock" in done.stdout
+        assert "to do        lock" in done.stdout
         assert "USE_CUDA=1" in done.stdout
         assert "[ ] environment: conda-lock and py-rattler: not installed; " in done.stderr
         assert "Traceback" not in done.stderr

@@ -329,7 +329,7 @@ def test_it_goes_without_what_it_is_told_to(site: Site, tmp_path: Path) -> None:
     source = place.work / "source"
     assert not [*(source / torch_project.SUBMODULE).iterdir()]
     planned = place.run("--dry-run").stdout
-    assert "[x] source" in planned
+    assert "done         source" in planned
 
 
 @pytest.mark.rebuild

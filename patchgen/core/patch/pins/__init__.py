@@ -9,7 +9,6 @@ from __future__ import annotations
 import glob
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +19,11 @@ _DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 DEFAULT = "57bffc3"
 _LAYOUTS = os.path.join(glob.escape(_DIRECTORY), "layouts", "*.json")
 _SHORTEST = 7  # digits of a commit prefix
-_NO_PIN = (2, 8)  # the first release of a layout that has no pin
+OTHERWISE = (
+    "make a pin from its checkout (switchml-patch pins make; for 2.8 to 2.13 with --layout "
+    "torch-csrc-2.8), or use the plugin (switchml-patch plugin install)"
+)
+"""Advice for a PyTorch without a pin."""
 
 
 class Hook(NamedTuple):
@@ -166,19 +169,23 @@ def shipped() -> tuple[Pin, ...]:
     return tuple(read_shipped())
 
 
+def by_layout(pins: Sequence[Pin]) -> dict[str, Pin]:
+    """The first pin of each layout; one without files where no release has a pin yet."""
+    found = {pin.layout: pin for pin in (*map(load, glob.glob(_LAYOUTS)), *reversed(pins))}
+    return dict(reversed(found.items()))
+
+
 def of_layout(text: str, pins: Sequence[Pin]) -> Pin:
     """The first pin of a layout, or the one in a file `*.json`, to make another like it.
-
-    A layout of releases that have no pin yet is in a file of its name, as a pin without files.
 
     Raises:
         OptionsError: there is none; the message lists the known ones.
     """
     if text.endswith(".json"):
         return load(text)
-    known = {pin.layout: pin for pin in (*map(load, glob.glob(_LAYOUTS)), *reversed(pins))}
+    known = by_layout(pins)
     if text not in known:
-        raise OptionsError(f"{text}: no such layout; known are {', '.join(reversed(known))}")
+        raise OptionsError(f"{text}: no such layout; known are {', '.join(known)}")
     return known[text]
 
 
@@ -198,14 +205,7 @@ def find(text: str, pins: Iterable[Pin]) -> Pin:
         if len(wanted) >= _SHORTEST and pin.commit.startswith(wanted):
             return pin
         others.append(f"{pin.name} ({pin.commit[:_SHORTEST]})")
-    release = re.match(r"v?(\d+)\.(\d+)", wanted)
-    if release and tuple(map(int, release.groups())) >= _NO_PIN:
-        raise OptionsError(
-            f"{text!r}: there is no pin for PyTorch 2.8 and newer; a checkout of 2.8 to 2.13 gives "
-            "one (switchml-patch pins make --layout torch-csrc-2.8), or use the plugin "
-            "(switchml-patch plugin install), with SWITCHML_FOR_GLOO=1 for scripts that name gloo"
-        )
     raise OptionsError(
         f"{text!r}: no pin for this PyTorch; known by version or {_SHORTEST} digits of the commit: "
-        f"{', '.join(others)}"
+        f"{', '.join(others)};\n{OTHERWISE}"
     )

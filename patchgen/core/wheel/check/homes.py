@@ -35,7 +35,7 @@ def check_dependencies(facts: Facts) -> Iterator[Check]:
         yield links
         return
     if "dpdk_home" in options.homes:
-        yield _check_dpdk(options, facts.configuration)
+        yield _check_dpdk(options)
     if options.grpc:
         yield _check_grpc(options, facts.configuration)
 
@@ -60,9 +60,9 @@ def read_links(options: Options) -> Check | None:
     )
 
 
-def _check_dpdk(options: Options, configuration: Configuration | None) -> Check:
+def _check_dpdk(options: Options) -> Check:
     home = native(options.dpdk_home)
-    wrong = _missing(options, "DPDK_HOME", configuration)
+    wrong = _missing(options, "DPDK_HOME")
     if wrong:
         advice = "build DPDK there, or name another place with --dpdk-home"
         return Check("DPDK_HOME", (*wrong, advice), describe(home))
@@ -72,9 +72,7 @@ def _check_dpdk(options: Options, configuration: Configuration | None) -> Check:
 
 def _check_grpc(options: Options, configuration: Configuration | None) -> Check:
     home = native(options.grpc_home)
-    wrong = _missing(options, "GRPC_HOME", configuration) or (
-        list(configuration.modules) if configuration else []
-    )
+    wrong = _missing(options, "GRPC_HOME") or (list(configuration.modules) if configuration else [])
     if wrong:
         advice = "build gRPC there, or name another place with --grpc-home"
         return Check("GRPC_HOME", (*map(paths.printable, wrong), advice), describe(home))
@@ -87,10 +85,8 @@ def _check_grpc(options: Options, configuration: Configuration | None) -> Check:
     return Check("GRPC_HOME", (), f"{describe(home)}: {', '.join([*about, kind])}")
 
 
-def _missing(options: Options, variable: str, configuration: Configuration | None) -> list[str]:
-    """Paths that a home lacks, a line each: by switchml.cmake, else by the tool's own list."""
-    if configuration is not None:
-        return [f"no {paths.printable(path)}" for path in configuration.missing.get(variable, ())]
+def _missing(options: Options, variable: str) -> list[str]:
+    """Paths that a home lacks, a line each, as `generate` names them."""
     return [one.problem for one in homes.find_missing(options) if one.variable == variable]
 
 

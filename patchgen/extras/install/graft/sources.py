@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from patchgen.core.patch import images, render, tree
-from patchgen.core.patch.pins import HookedFile, Pin
+from patchgen.core.patch.pins import OTHERWISE, HookedFile, Pin
 from patchgen.core.source import Places
 from patchgen.core.source.commit import Commit, open_pinned
 from patchgen.core.source.fetch import NowhereError
@@ -78,7 +78,7 @@ def pin_of(torch: Torch, known: Sequence[Pin]) -> Pin:
     names = ", ".join(pin.name for pin in known)
     raise OptionsError(
         f"torch {torch.version} (commit {torch.commit[:12]}): no pin for it, so no graft; known "
-        f"are {names}. A torch 2 takes the plugin: switchml-patch plugin build"
+        f"are {names};\n{OTHERWISE}"
     )
 
 

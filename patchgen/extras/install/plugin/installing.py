@@ -52,36 +52,23 @@ def install(python: str, wheel: str, environ: Mapping[str, str]) -> None:
         environ: environment of pip and the interpreter.
 
     Raises:
-        ToolError: pip failed, or the interpreter does not find what pip installed.
+        ToolError: pip failed.
     """
     _LOGGER.info("installing for %s", python)
     # pip leaves out a wheel whose version is installed already, and two builds may have the same.
     _run(python, [*_INSTALL, "--force-reinstall", "--no-deps", wheel], environ)
-    if not _is_installed(python, environ):
-        raise ToolError(
-            f"{paths.describe(python)}: pip installed {DISTRIBUTION} where this interpreter does "
-            "not look for packages; name a virtual environment with --torch"
-        )
 
 
 def uninstall(python: str, environ: Mapping[str, str]) -> bool:
-    """Removes the plugin; False where there is none.
-
-    Args:
-        python: path of the interpreter.
-        environ: environment of pip and the interpreter.
+    """Removes the plugin; returns False where there is none.
 
     Raises:
         ToolError: it is no interpreter, or pip failed.
     """
-    installed = _is_installed(python, environ)
-    if installed:
-        _run(python, ["uninstall", "--quiet", DISTRIBUTION], {**environ, "PIP_YES": "1"})
-    return installed
-
-
-def _is_installed(python: str, environ: Mapping[str, str]) -> bool:
-    return DISTRIBUTION in interpreter.ask(python, environ, packages=[DISTRIBUTION]).packages
+    if not interpreter.ask(python, environ, packages=[DISTRIBUTION]).packages:
+        return False
+    _run(python, ["uninstall", "--quiet", DISTRIBUTION], {**environ, "PIP_YES": "1"})
+    return True
 
 
 def _run(python: str, asked: Sequence[str], environ: Mapping[str, str]) -> None:
