@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import os
@@ -208,16 +207,12 @@ class Variables(NamedTuple):
             ToolError: the simulator could not be built.
             FileError: the cache cannot be written.
         """
-        missing = [str(one) for one in homes.find_missing(options)]
-        if not missing:
-            return options
-        if self.read_library() is not None:
-            raise OptionsError("\n".join([*missing, "without the variables, it is the simulator"]))
         from patchgen.extras.lab import simulator  # few commands need it
 
-        say("no client library is named with --switchml-home: the switch is simulated")
-        home = simulator.find_home(cache, os.environ)
-        return dataclasses.replace(options, flags=(), switchml_home=home)
+        simulates = bool(homes.find_missing(options)) and self.read_library() is None
+        if simulates:
+            say("no client library is named with --switchml-home: the switch is simulated")
+        return simulator.find_library(None if simulates else options, cache, os.environ)
 
     def warn(self, options: Options) -> list[str]:
         """Tells what is missing in the homes, and returns these lines."""

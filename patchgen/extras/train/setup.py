@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from patchgen.core.library import config, homes
+from patchgen.core.library import config
 from patchgen.core.torch import GRAFT, PLUGIN, TORCH, Report, Torch, probe_torch
 from patchgen.errors import OptionsError
 from patchgen.extras.install import graft, plugin
@@ -15,7 +15,6 @@ from patchgen.extras.lab import simulator, switch
 from patchgen.extras.lab.lab import MOST, NO_DPDK
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.ways import STOCK, choose_way
-from patchgen.options import Options
 from patchgen.system import native, paths
 
 _LOGGER = logging.getLogger(__name__)
@@ -163,32 +162,14 @@ def _build_setup(way: str, job: Job, torch: Torch, directory: str) -> Setup:
         ToolError: something could not be built, or the torch does not take it.
         FileError: the cache or the directory cannot be written.
     """
-    options = _find_library(job)
+    options = job.options
+    if job.lab and (options is None or "DPDK" not in options.flags):
+        library = "the simulator" if options is None else "what is built without --dpdk"
+        raise OptionsError(NO_DPDK.format(library=library))
+    options = simulator.find_library(options, job.cache, job.environ)
     environ, new = _BUILDERS[way](options, torch, job.cache, job.environ, directory)
     title = f"{_BUILT[way]}, {'built by this command' if new else 'taken from the cache'}"
     report = _SIMULATOR
     if new or job.options is not None:
         report = probe_torch(job.python, environ).require_report(way, title)
     return Setup(torch, way, title, environ, report)
-
-
-def _find_library(job: Job) -> Options:
-    """Options for the client library: the user's, else the simulator, installed in the cache.
-
-    Raises:
-        OptionsError: it has no DPDK for the lab, or is not complete.
-        ToolError: the simulator could not be built.
-        FileError: the cache cannot be written.
-    """
-    options = job.options
-    if job.lab and (options is None or "DPDK" not in options.flags):
-        library = "the simulator" if options is None else "what is built without --dpdk"
-        raise OptionsError(NO_DPDK.format(library=library))
-    if options is None:
-        home = simulator.find_home(job.cache, job.environ)
-        return Options((), switchml_home=home, grpc_home="", dpdk_home="")
-    missing = homes.find_missing(options)
-    if missing:
-        lines = [*map(str, missing), "without the variables, it is the simulator"]
-        raise OptionsError("\n".join(lines))
-    return options

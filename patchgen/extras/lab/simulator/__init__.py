@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from patchgen.core.library import config, homes, origin
+from patchgen.errors import OptionsError
+from patchgen.options import Options
 from patchgen.system import files, paths, statement
 from patchgen.system.native import cache, cmake
 
@@ -43,6 +45,25 @@ def find_home(directory: str, environ: Mapping[str, str]) -> str:
 
     inputs = [cache.digest(str(_SOURCE)), cache.describe_compiler(environ)]
     return paths.from_native(cache.get_or_make(directory, NAME, inputs, make).path)
+
+
+def find_library(
+    options: Options | None, cache_directory: str, environ: Mapping[str, str]
+) -> Options:
+    """Options for a client library: that of the user, else the simulator, from the cache.
+
+    Raises:
+        OptionsError: the library of the user is not complete.
+        ToolError: the simulator could not be built.
+        FileError: the cache cannot be written.
+    """
+    if options is None:
+        home = find_home(cache_directory, environ)
+        return Options((), switchml_home=home, grpc_home="", dpdk_home="")
+    missing = [str(one) for one in homes.find_missing(options)]
+    if missing:
+        raise OptionsError("\n".join([*missing, "without the variables, it is the simulator"]))
+    return options
 
 
 def install(
