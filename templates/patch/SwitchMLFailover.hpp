@@ -336,7 +336,12 @@ class Failover {
     changed_.notify_all();
     counters_.since = now();
     ++counters_.failovers;
-    delegate_.stop(reason());
+    try {
+      delegate_.stop(reason());
+    } catch (const std::exception& error) {  // no memory: nobody would be warned
+      fail(error.what());
+      return;
+    }
     warning_.begin([this] { return ring_.send(kWarnings, &told_, sizeof told_); });
     lock.lock();
     warned_ = true;

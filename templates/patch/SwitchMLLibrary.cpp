@@ -46,6 +46,7 @@ Build Build::get() { return {SWITCHML_TORCH_FLAGS, clientMark(), kSimulator}; }
 
 struct Library::Job {
   std::shared_ptr<Jobs> jobs;
+  std::array<std::shared_ptr<void>, 2> memory;
   std::shared_ptr<switchml::Job> given{};
   JobPtr next{};
   Clock::time_point turn = Clock::time_point::max();
@@ -70,7 +71,6 @@ class Library::Jobs {
   /// is submitted.
   void add(const JobPtr& job, std::shared_ptr<switchml::Job> given) noexcept {
     job->given = std::move(given);
-    ++unfinished;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       (first_ ? last_->next : first_) = job;
@@ -96,7 +96,9 @@ class Library::Jobs {
         break;
       }
     }
-    const auto status = job.ended ? job.given->GetJobStatus() : switchml::RUNNING;
+    const auto status = !job.ended  ? switchml::RUNNING
+                        : job.given ? job.given->GetJobStatus()
+                                    : switchml::FAILED;
     return status == switchml::FINISHED ? End::kFinished
            : status == switchml::FAILED ? End::kFailed
                                         : End::kNone;
@@ -144,7 +146,15 @@ Library::Clock::time_point Library::turn(const JobPtr& job) { return job->jobs->
 
 Library::End Library::wait(const JobPtr& job, Clock::time_point deadline,
                            const std::function<bool()>& isLost) {
-  return job->jobs->wait(*job, deadline, isLost);
+  const auto end = job->jobs->wait(*job, deadline, isLost);
+  if (end == End::kFinished) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (const auto found = std::find(kept_.begin(), kept_.end(), job); found != kept_.end()) {
+      kept_.erase(found);
+      job->memory = {};  // by this thread
+    }
+  }
+  return end;
 }
 
 std::uint64_t Library::epochOf(const JobPtr& job) { return job->jobs->epoch; }
@@ -275,8 +285,9 @@ bool Library::stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch
   return true;
 }
 
-std::string Library::submit(const std::string& name, void* in, void* out, std::uint64_t numel,
-                            Element element, JobPtr& job) {
+std::string Library::submit(const std::string& name, const std::shared_ptr<void>& in,
+                            const std::shared_ptr<void>& out, std::uint64_t numel, Element element,
+                            JobPtr& job) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (state_ != State::kRunning) {
     return "the SwitchML context is being stopped";
@@ -285,26 +296,28 @@ std::string Library::submit(const std::string& name, void* in, void* out, std::u
     return "the SwitchML context was stopped by other code of this process";
   }
   const auto type = element == Element::kFloat32 ? switchml::FLOAT32 : switchml::INT32;
-  const auto made = std::make_shared<Job>(Job{jobs_});
+  kept_.push_back(std::make_shared<Job>(Job{jobs_, {in, out}}));
+  job = kept_.back();
+  ++jobs_->unfinished;
   try {
-    jobs_->add(made, context().AllReduceAsync(in, out, numel, type, switchml::SUM));
-  } catch (const std::exception& error) {
+    jobs_->add(job, context().AllReduceAsync(in.get(), out.get(), numel, type, switchml::SUM));
+    return "";
+  } catch (const std::exception& error) {  // it may have queued the job before
+    job->turn = Clock::now();
+    job->ended = true;
     return text(name, " could not be submitted: ", error.what());
   }
-  job = made;
-  return "";
-}
-
-void Library::keep(std::shared_ptr<void> owner) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  kept_.push_back(std::move(owner));
 }
 
 void Library::release() {
-  std::vector<std::shared_ptr<void>> released;  // is destroyed without the mutex
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<JobPtr> released;
+  std::unique_lock<std::mutex> lock(mutex_);
   if (state() == State::kStopped) {
     released.swap(kept_);
+  }
+  lock.unlock();
+  for (const auto& job : released) {
+    job->memory = {};  // by this thread: the one that waits for jobs may have it for a moment more
   }
 }
 

@@ -90,26 +90,24 @@ class Library {
   /// False where what was started then has not stopped when the limit has passed.
   bool stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch);
 
-  /// Gives it a job: the sum of so many words, which may take their place. Returns why it does not
-  /// take it.
-  std::string submit(const std::string& name, void* in, void* out, std::uint64_t numel,
-                     Element element, JobPtr& job);
+  /// Gives it a job: the sum of so many words, which may take their place. Keeps the memory until
+  /// the job has finished, or the context has stopped. Returns why it does not take the job; it may
+  /// have it all the same where `job` is set.
+  std::string submit(const std::string& name, const std::shared_ptr<void>& in,
+                     const std::shared_ptr<void>& out, std::uint64_t numel, Element element,
+                     JobPtr& job);
 
   /// The time at which all jobs before it had ended; waits for that. Now where all are given up.
   static Clock::time_point turn(const JobPtr& job);
 
   /// How a job has ended. It has not at the deadline, when all are given up, or when `isLost`,
   /// which is asked each second, says that it cannot end.
-  static End wait(const JobPtr& job, Clock::time_point deadline,
-                  const std::function<bool()>& isLost);
+  End wait(const JobPtr& job, Clock::time_point deadline, const std::function<bool()>& isLost);
 
   /// Number of the start that it is of.
   static std::uint64_t epochOf(const JobPtr& job);
 
-  /// Keeps memory until it has stopped.
-  void keep(std::shared_ptr<void> owner);
-
-  /// Lets go of that memory, if it has stopped.
+  /// Lets go of the memory of all jobs, if it has stopped.
   void release();
 
   /// Packets of this process; none before it has started.
@@ -122,7 +120,7 @@ class Library {
   std::shared_ptr<Jobs> jobs_;       // since the newest start
   // A list has another layout in each ABI of the C++ library, and the linker would mix its
   // functions with those of torch's.
-  std::vector<std::shared_ptr<void>> kept_;
+  std::vector<JobPtr> kept_;  // that have not finished
 };
 
 }  // namespace switchml_torch

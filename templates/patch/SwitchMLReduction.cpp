@@ -28,7 +28,7 @@ std::string await(const Library::JobPtr& job, const std::string& name, Clock::ti
     gone = pulse == nullptr ? Pulse::kNobody : pulse->gone();
     return gone != Pulse::kNobody && gone == before && Clock::now() >= answered;
   };
-  const auto end = Library::wait(job, deadline, look);
+  const auto end = Delegate::get().library.wait(job, deadline, look);
   if (end != Library::End::kNone) {
     return end == Library::End::kFinished ? "" : "SwitchML failed " + name;
   }
@@ -61,12 +61,8 @@ class Flight {
     auto& library = delegate_.library;
     const auto epoch = newest ? Library::epochOf(newest) : library.epoch();
     delegate_.fail(text(what(*submitted_.begin()), " was dropped before it was finished"), epoch);
-    if (!library.stoppedWithin(kStopAfterFailure, epoch)) {
-      for (const auto& job : submitted_) {
-        library.keep(job.second.sum.owner);
-        library.keep(job.second.out);
-      }
-    }
+    static_cast<void>(library.stoppedWithin(kStopAfterFailure, epoch));
+    library.release();
   }
   Flight(const Flight&) = delete;
   Flight& operator=(const Flight&) = delete;
@@ -82,21 +78,21 @@ class Flight {
     auto& job = *made.emplace(next_, Submitted{std::move(sum)}).first;
     const auto& given = job.second.sum;
     delegate_.order.await(next_, delegate_.verdict);
-    void* out = given.data;
+    const std::shared_ptr<void> in(given.owner, given.data);
+    auto out = in;
     if (failover_ != nullptr) {
-      job.second.out = failover_->admit(numberOf(job), next_ == call_, given.numel * kWord);
-      out = job.second.out.get();
+      out = failover_->admit(numberOf(job), next_ == call_, given.numel * kWord);
     }
     delegate_.throwIfBroken();
+    submitted_.merge(made);  // before the library has it, whatever is thrown then
     std::string why;
     if (out != nullptr) {
-      why = delegate_.library.submit(what(job), given.data, out, given.numel, given.element,
-                                     job.second.job);
+      why =
+          delegate_.library.submit(what(job), in, out, given.numel, given.element, job.second.job);
       if (!why.empty() && failover_ == nullptr) {
         delegate_.raise(why, delegate_.library.epoch());
       }
     }
-    submitted_.merge(made);
     ++next_;
     if (!why.empty()) {
       failover_->suspend(why);  // before the next job takes the place of this one
@@ -122,8 +118,7 @@ class Flight {
  private:
   struct Submitted {
     Sum sum;
-    Library::JobPtr job{};   // null where the library does not have it
-    Failover::Memory out{};  // where that does not take the place of the values
+    Library::JobPtr job{};  // null where the library cannot have it
   };
   // By their tickets. A list has another layout in each ABI of the C++ library, and the linker
   // would mix its functions with those of torch's.
@@ -168,9 +163,8 @@ class Flight {
     const auto& sum = job.second.sum;
     auto& library = delegate_.library;
     const auto& given = job.second.job;
-    if (given && !library.stoppedWithin(kStopAfterFailure, Library::epochOf(given))) {
-      library.keep(sum.owner);  // which it may read until then
-      library.keep(job.second.out);
+    if (given) {  // the library may read the values until it has stopped
+      static_cast<void>(library.stoppedWithin(kStopAfterFailure, Library::epochOf(given)));
     }
     library.release();
     try {
@@ -333,12 +327,12 @@ void sumAlone(const Sum& sum, std::chrono::milliseconds limit) {
   auto& library = Delegate::get().library;
   Library::JobPtr job;
   const auto name = sum.name();
-  auto why = library.submit(name, sum.data, sum.data, sum.numel, sum.element, job);
+  const std::shared_ptr<void> values(sum.owner, sum.data);
+  auto why = library.submit(name, values, values, sum.numel, sum.element, job);
   if (why.empty()) {
     why = await(job, name, Library::turn(job) + limit, limit, nullptr);
   }
   if (!why.empty()) {
-    library.keep(sum.owner);
     throw std::runtime_error(why);
   }
 }

@@ -968,6 +968,14 @@ void kept(const Rank& me) {
   check(input.expired(), "it is let go at last");
 }
 
+/// A job is handed over all the same where that throws: its memory stays until the end.
+void taken(const Rank& me) {
+  auto group = me.group("taken");
+  const auto error = group.allreduce(ints(3000, me.rank, 0)).get().error;
+  check(error.empty() == (std::getenv("RAISES") == nullptr), error);
+  me.meet("end");
+}
+
 /// A job is not handed over on one rank, with many calls in flight: the next one does not take its
 /// place.
 void lost(const Rank& me) {
@@ -1117,6 +1125,7 @@ int main(int argc, char** argv) {
       {"retried", retried},
       {"returned", returned},
       {"saturated", saturated},
+      {"taken", taken},
       {"tardy", tardy},
       {"untaken", untaken},
   };

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <random>
 #include <set>
 #include <string>
@@ -1066,6 +1067,18 @@ void abortGroup() {
   redoing.join();
 }
 
+/// A rank whose context cannot be stopped leaves nobody waiting.
+void failToStop() {
+  Wires wires(2);
+  const auto ranks = makeRanks(wires, 2, 1);
+  ranks[0]->onStop = [] { throw std::bad_alloc(); };
+  ranks[0]->failover->suspend("the library died");
+  for (const auto& rank : ranks) {
+    const auto error = raised([&] { rank->redo(0); });
+    check(error.find("bad_alloc") != std::string::npos, "a sum without that rank: " + error);
+  }
+}
+
 /// A message for a sum that a rank has given up finds none of its memory: a sanitizer would tell.
 void giveUpSum() {
   Wires wires(2);
@@ -1175,6 +1188,7 @@ int main(int argc, char** argv) {
     loseInMessage();
     endAfterLastMessage();
     abortGroup();
+    failToStop();
     giveUpSum();
     endEarly();
   } else {

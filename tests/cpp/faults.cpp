@@ -4,7 +4,8 @@
 //            runs), no-start (Start() fails, after FAULT_MS where that is set), slow-stop (Stop()
 //            takes FAULT_MS), flip (an element of a job is another one), hang (a job never ends,
 //            and Stop() takes FAULT_MS where that is set), lose (one job is not taken, for want of
-//            memory), or nothing
+//            memory), keep (one job is taken, and memory is wanted after that; Stop() takes
+//            FAULT_MS, and the job's memory is used until then), or nothing
 // FAULT_JOB  the first job that has the fault, from 0
 // FAULT_START the start of the context, from 0, that alone has no-start, and whose jobs alone have
 //            the fault; of all if it is not set
@@ -14,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <string>
@@ -34,6 +36,7 @@ namespace {
 
 std::atomic<bool> starting{false};
 std::atomic<int> starts{0};
+switchml::Tensor kept{};  // of the job that was taken
 
 std::string given(const char* name, const char* otherwise = "") {
   const char* const value = std::getenv(name);
@@ -91,6 +94,10 @@ void WRAP(STOP_NAME)(Context* self) {
   if (given("FAULT") == "slow-stop" || (given("FAULT") == "hang" && !given("FAULT_MS").empty())) {
     pass();
   }
+  if (kept.out_ptr != nullptr) {
+    pass();
+    std::memmove(kept.out_ptr, kept.in_ptr, kept.numel * sizeof(std::int32_t));
+  }
   REAL(STOP_NAME)(self);
 }
 
@@ -101,6 +108,11 @@ JobPtr WRAP(ALLREDUCE_NAME)(Context* self, void* in, void* out, std::uint64_t nu
   const auto first = std::stoi(given("FAULT_JOB", "0"));
   const auto fault = job >= first && isNow() ? given("FAULT") : "";
   if (fault == "lose" && job == first) {
+    throw std::bad_alloc();
+  }
+  if (fault == "keep" && job == first) {
+    REAL(ALLREDUCE_NAME)(self, in, out, numel, type, operation);
+    kept = {in, out, numel, type};
     throw std::bad_alloc();
   }
   if (fault == "hang") {

@@ -59,15 +59,18 @@ void starts() {
   library.stop(0);
   check(library.state() == State::kRunning, "a stop for no start");
   check(Library(&library).lost(), "a child has lost it");
-  auto memory = std::make_shared<int>(0);
-  const std::weak_ptr<int> kept = memory;
-  library.keep(std::move(memory));
-  library.release();
-  check(!kept.expired(), "memory that it may read");
-  library.stop(1);
   Library::JobPtr job;
-  int word = 0;
-  check(!library.submit("it", &word, &word, 1, Element::kInt32, job).empty(), "no more jobs");
+  const auto submit = [&] {
+    const auto word = std::make_shared<int>(0);
+    return std::pair{library.submit("it", word, word, 1, Element::kInt32, job),
+                     std::weak_ptr<int>(word)};
+  };
+  const auto [why, kept] = submit();
+  job = nullptr;
+  library.release();
+  check(why.empty() && !kept.expired(), "memory that it may read");
+  library.stop(1);
+  check(!submit().first.empty() && job == nullptr, "no more jobs");
   check(library.stoppedWithin(kEnough, 1) && library.state() == State::kStopped, "stopped");
   library.release();
   check(kept.expired(), "memory is let go once it has stopped");
@@ -75,11 +78,13 @@ void starts() {
   library.stop(1);
   check(library.state() == State::kRunning && library.epoch() == 2, "a stop that comes late");
   check(library.stoppedWithin(std::chrono::milliseconds(0), 1), "the first start has stopped");
-  check(library.submit("it", &word, &word, 1, Element::kInt32, job).empty(), "a job");
-  check(Library::wait(job, Library::Clock::now() + kEnough, [] { return false; }) ==
+  const auto memory = submit().second;
+  check(library.wait(job, Library::Clock::now() + kEnough, [] { return false; }) ==
                 Library::End::kFinished &&
             Library::epochOf(job) == 2,
         "its end");
+  job = nullptr;
+  check(memory.expired(), "memory is let go once the job has finished");
   library.stop(2);
   check(library.stoppedWithin(kEnough, 2), "stopped again");
 }

@@ -23,6 +23,17 @@ MARKS = """\
 #endif
 #define SWITCHML_TORCH_FLAGS ""
 """
+WRAPPED = (
+    "_ZN8switchml7Context5StartEPNS_6ConfigE",
+    "_ZN8switchml7Context4StopEv",
+    "_ZN8switchml7Context14AllReduceAsyncEPvS1_mNS_8DataTypeENS_18AllReduceOperationE",
+)
+FAULTS = (
+    str(CPP / "faults.cpp"),
+    "-Wno-return-type-c-linkage",  # functions of the linker's names
+    *(f"-Wl,--wrap={name}" for name in WRAPPED),
+)
+"""Arguments of the compiler for a library with faults."""
 GROUP_MS = 60_000  # the timeout of a group, which no test waits for
 RENAMED = ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"')
 TERMS = {"timeout": 1, "timeout_threshold": 100, "timeout_threshold_increment": 600}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from support import metrics
-from support.delegate import CPP, GROUP_MS, compile_alone, compiled, render, run, unite
+from support.delegate import CPP, FAULTS, GROUP_MS, compile_alone, compiled, render, run, unite
 from support.simulator import SANITIZED, SANITIZERS, SANITIZING, sanitized_prefix
 
 from patchgen.system.ports import free_port
@@ -35,7 +35,7 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     shutil.copy(prefix / "switchml.cfg", directory)
     render(directory)
     sources = [CPP / "delegate.cpp", unite(directory)]
-    return compiled("delegate", sources, prefix, directory, *BUILDS[request.param])
+    return compiled("delegate", sources, prefix, directory, *BUILDS[request.param], *FAULTS)
 
 
 def delegated(program: Path, scenario: str, size: int, limit_ms: int, scratch: Path) -> list[str]:
@@ -135,6 +135,27 @@ def test_failover(program: Path, tmp_path: Path) -> None:
             assert "Gloo" not in said[1]
         else:
             assert "rank 1: SWITCHML_FAILOVER=1 where rank 0 has none\n" in said[0]
+
+
+@pytest.mark.parametrize("program", ["address"], indirect=True)
+def test_a_job_that_is_taken_though_it_throws(program: Path, tmp_path: Path) -> None:
+    """The library writes to its memory until it has stopped, which takes longer than the caller
+    waits. The probe has memory of its own."""
+    cases = {
+        "probe": {"FAULT_JOB": "0"},
+        "raised": {"FAULT_JOB": "2", "RAISES": "1"},
+        "failover": {"FAULT_JOB": "2", "SWITCHML_FAILOVER": "1"},
+    }
+
+    def said(name: str) -> str:
+        (tmp_path / name).mkdir()
+        failover = {k: v for k, v in cases[name].items() if k == "SWITCHML_FAILOVER"}
+        env = {-1: failover, 1: {"FAULT": "keep", "FAULT_MS": "1500", **cases[name]}}
+        return "".join(run(program, "taken", 2, tmp_path / name, env=env, timeout_ms=LIMIT_MS))
+
+    with ThreadPoolExecutor(len(cases)) as pool:
+        for lines in pool.map(said, cases):
+            assert "could not be submitted: std::bad_alloc" in lines
 
 
 def test_dropped_with_failover(program: Path, tmp_path: Path) -> None:

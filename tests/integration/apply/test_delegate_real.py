@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from support import metrics
 from support.configs import with_values
-from support.delegate import CPP, compiled, environment, render, run, unite
+from support.delegate import CPP, FAULTS, compiled, environment, render, run, unite
 from support.shared import once
 from support.simulator import Home
 
@@ -29,11 +29,6 @@ from patchgen.system.ports import free_port
 MENDED = (
     "commit=0123 flags=DPDK,DUMMY,TIMEOUTS "
     "mends=glog,duplicates,stale-timers,fast-free,half-batch,foreign-frames,resent-id,late-answers"
-)
-WRAPPED = (
-    "_ZN8switchml7Context5StartEPNS_6ConfigE",
-    "_ZN8switchml7Context4StopEv",
-    "_ZN8switchml7Context14AllReduceAsyncEPvS1_mNS_8DataTypeENS_18AllReduceOperationE",
 )
 SECTIONS = """
 [backend.dpdk]
@@ -72,16 +67,14 @@ def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Pat
         (directory / "switchml.cfg").write_text(template + SECTIONS)
         macros = (
             "-O0",
-            "-Wno-return-type-c-linkage",  # functions of the linker's names
             "-DDPDK",
             "-DRDMA",
             "-DDUMMY",
             "-DTIMEOUTS",
             '-DSWITCHML_TORCH_CLIENT=std::getenv("MARK")',
         )
-        wraps = [f"-Wl,--wrap={name}" for name in WRAPPED]
-        sources = [CPP / "delegate.cpp", CPP / "faults.cpp", unite(directory)]
-        compiled("delegate", sources, home, directory, "clang++", *macros, *wraps)
+        sources = [CPP / "delegate.cpp", unite(directory)]
+        compiled("delegate", sources, home, directory, "clang++", *macros, *FAULTS)
         compiled("objection", [CPP / "objection.cpp"], home, directory, "clang++", *macros)
 
     return once(tmp_path_factory, "delegate-real", make)
