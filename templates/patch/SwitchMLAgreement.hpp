@@ -26,6 +26,7 @@ namespace switchml_torch {
 /// ones do not delegate, so a change of either takes the next number.
 constexpr unsigned kProtocol = 7;
 
+constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 31;  // of what is counted in a setting
 constexpr std::size_t kMaxReasons = 4;
 constexpr std::size_t kMaxHosts = 4;  // of a reason
 
@@ -46,7 +47,8 @@ inline void say(const std::string& line) { std::fprintf(stderr, "switchml: %s\n"
 
 /// Reads a variable that is a whole number; leaves `value` as it is where it is not set. Returns
 /// what is wrong with it.
-inline std::string readNumber(const char* name, const char* unit, std::uint64_t& value) {
+inline std::string readNumber(const char* name, const char* unit, std::uint64_t& value,
+                              std::uint64_t most = UINT64_MAX) {
   const char* given = std::getenv(name);
   if (given == nullptr || *given == '\0') {
     return "";
@@ -54,8 +56,9 @@ inline std::string readNumber(const char* name, const char* unit, std::uint64_t&
   char* end = nullptr;
   errno = 0;
   const auto read = std::strtoull(given, &end, 10);
-  if (errno != 0 || *end != '\0' || *given < '0' || *given > '9') {
-    return text(name, " is '", given, "', not a number of ", unit);
+  if (errno != 0 || *end != '\0' || *given < '0' || *given > '9' || read > most) {
+    return text(name, " is '", given, "', not a number of ", unit,
+                most == UINT64_MAX ? "" : text(" up to ", most));
   }
   value = std::max<std::uint64_t>(read, 1);
   return "";
@@ -64,6 +67,19 @@ inline std::string readNumber(const char* name, const char* unit, std::uint64_t&
 struct SteadyClock : std::chrono::steady_clock {
   static void sleep(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
 };
+
+constexpr std::size_t kMostWords = 4096;
+constexpr std::size_t kMostHost = 64;
+
+/// At most so many characters of a text that another rank has told, with '?' for those of them that
+/// are not from `first` to '~'.
+inline std::string printable(const std::string& told, std::size_t most = kMostWords,
+                             char first = ' ') {
+  auto out = told.substr(0, most);
+  std::replace_if(
+      out.begin(), out.end(), [first](char letter) { return letter < first || letter > '~'; }, '?');
+  return out;
+}
 
 /// Offer of a rank: its terms, or the reason why it is unable.
 struct Offer {
@@ -131,7 +147,9 @@ struct Message {
       throw std::runtime_error("its answer has no nonce");
     }
     std::getline(in, out.host, ' ');
+    out.host = printable(out.host, kMostHost, '!');
     out.words.assign(std::istreambuf_iterator<char>(in), {});
+    out.words = printable(out.words);
     return out;
   }
 };
@@ -150,15 +168,6 @@ inline std::string ranksText(const std::vector<int>& ranks) {
     i = last;
   }
   return out;
-}
-
-/// Name of a host without what would end it, or the line that it is in.
-inline std::string printableHost(const std::string& name) {
-  constexpr std::size_t kMost = 64;
-  std::string out = name.substr(0, kMost);
-  std::replace_if(
-      out.begin(), out.end(), [](char letter) { return letter <= ' ' || letter > '~'; }, '?');
-  return out.empty() ? "?" : out;
 }
 
 /// Names ranks, and their hosts where the group has several.
@@ -266,7 +275,7 @@ class Negotiation {
         rank_(rank),
         size_(size),
         timeout_(timeout),
-        host_(printableHost(host)),
+        host_(host.empty() ? "?" : printable(host, kMostHost, '!')),
         tell_(std::move(tell)),
         nonce_(random()) {
     if (rank == 0) {
@@ -280,7 +289,7 @@ class Negotiation {
     own.nonces = {nonce_};
     own.kind = offer.kind;
     own.required = isSet("SWITCHML_REQUIRE");
-    own.words = offer.words;
+    own.words = printable(offer.words);  // the others compare it with what they have read
     own.context = offer.context;
     own.host = host_;
     auto all = rank_ == 0 ? gather(name, own) : answer(name, own);

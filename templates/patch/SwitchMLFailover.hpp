@@ -278,6 +278,12 @@ class Failover {
     char why[247] = "";
   };
 
+  /// Words of a rank, which need not have an end.
+  template <std::size_t N>
+  static std::string wordsOf(const char (&why)[N]) {
+    return printable({why, strnlen(why, N)});
+  }
+
   /// Closes it. The next rank hears of `news`, if there are any, before messages to it are ended.
   /// Returns the state before.
   State finish(const std::string& why, const std::string& news) noexcept {
@@ -389,8 +395,8 @@ class Failover {
         const auto warning = heard_;
         hear();
         if (warning.last != 0) {
-          if (fail(warning.why) == State::kRunning) {
-            delegate_.stop(warning.why);
+          if (fail(wordsOf(warning.why)) == State::kRunning) {
+            delegate_.stop(wordsOf(warning.why));
           }
           continue;
         }
@@ -480,8 +486,8 @@ class Failover {
       std::string line;
       if (objection.why[0] != '\0') {
         delegate_.stop(reason());
-        line = text("warning: call ", call, " after the failure: rank ", rank, ": ", objection.why,
-                    "; allreduce stays with Gloo",
+        line = text("warning: call ", call, " after the failure: rank ", rank, ": ",
+                    wordsOf(objection.why), "; allreduce stays with Gloo",
                     tries_ ? text(", and SwitchML is tried again at call ", 2 * call) : "");
       } else if (resume(job)) {
         line = text("allreduce goes to SwitchML again, from call ", call, " after the failure");
@@ -546,7 +552,7 @@ class Failover {
     return true;
   }
 
-  std::string reason() const { return text("rank ", told_.rank, ": ", told_.why); }
+  std::string reason() const { return text("rank ", told_.rank, ": ", wordsOf(told_.why)); }
 
   /// Sums of the jobs from `low` to before `high`, which `root` has finished, as far as this rank
   /// lacks them.

@@ -3,6 +3,11 @@
 #include "SwitchMLConfig.hpp"
 #include "SwitchMLThreads.hpp"
 
+namespace switchml {
+// Of the simulator, and of a library with the mend `start-waits`.
+extern std::atomic<long long> start_limit __attribute__((weak));
+}  // namespace switchml
+
 namespace switchml_torch {
 namespace {
 
@@ -20,8 +25,6 @@ void stopContext(bool idle) {
   }
   context().Stop();
 }
-
-constexpr const char* kStartLimit = "SWITCHML_START_TIMEOUT_MS";
 
 /// The counters of the simulator, and of the real library with the mend `counts`.
 template <typename Stats>
@@ -192,9 +195,9 @@ std::string Library::obstacle() {
 
 std::chrono::milliseconds Library::startLimit() {
   static const auto own = [] {
-    const char* const given = std::getenv(kStartLimit);
-    const std::chrono::milliseconds read(given == nullptr ? 0 : std::atoll(given));
-    return read.count() > 0 ? read : std::chrono::seconds(30);
+    const char* const given = std::getenv("SWITCHML_START_TIMEOUT_MS");
+    const auto read = given == nullptr ? 0 : std::strtoll(given, nullptr, 10);
+    return std::chrono::milliseconds(read > 0 ? std::min(read, 86'400'000LL) : 30'000);
   }();
   return own;
 }
@@ -221,7 +224,9 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
     setenv("RDMAV_HUGEPAGES_SAFE", "1", /*overwrite=*/0);
   }
   // What is still under way when the limit has passed keeps the context from being started again.
-  setenv(kStartLimit, text(std::min(startLimit(), limit).count()).c_str(), /*overwrite=*/1);
+  if (&switchml::start_limit != nullptr) {
+    switchml::start_limit = std::min(startLimit(), limit).count();
+  }
   // Whoever comes second, the start or the end of its time, ends what was started: a context that
   // starts says that it runs before it does, and one that is stopped then ends the process.
   const auto answer = resultWithin(limit, [this, jobs, own = config]() mutable {

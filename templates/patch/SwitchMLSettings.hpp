@@ -78,8 +78,8 @@ struct Quantization {
     constexpr const char* kBits = "SWITCHML_QUANTIZATION_BITS";
     for (const auto& wrong :
          {readNumber(kBits, "bits", bits),
-          readNumber("SWITCHML_QUANTIZATION_BUCKET_SIZE", "values", bucket),
-          readNumber("SWITCHML_QUANTIZATION_MINIMAL_SIZE", "elements", minNumel)}) {
+          readNumber("SWITCHML_QUANTIZATION_BUCKET_SIZE", "values", bucket, kMostCounted),
+          readNumber("SWITCHML_QUANTIZATION_MINIMAL_SIZE", "elements", minNumel, kMostCounted)}) {
       if (!wrong.empty()) {
         return wrong;
       }
@@ -133,7 +133,7 @@ struct Settings {
   std::string read() {
     for (const auto& wrong :
          {readNumber("SWITCHML_MIN_NUMEL", "elements", minNumel),
-          readNumber("SWITCHML_CHUNK_NUMEL", "elements", chunkNumel),
+          readNumber("SWITCHML_CHUNK_NUMEL", "elements", chunkNumel, kMostCounted),
           readNumber("SWITCHML_TIMEOUT_MS", "milliseconds", timeoutMs),
           readSwitch("SWITCHML_FAILOVER", failsOver), readNumber("SWITCHML_GROUP", "groups", group),
           dtypes.read("SWITCHML_DTYPES"), ops.read("SWITCHML_OPS"), quantization.read(),

@@ -447,11 +447,15 @@ void messages() {
   };
   check(context('r', 'r') == 'r' && context('s', 's') == 's', "the contexts of all");
   check(context('r', 's') == 'b' && context('s', 'r') == 'b', "those of some run");
-  const Message made{7, {"a", "-", "b"}, 'n', true, "two\nlines, and  spaces ", 'r', "zeus"};
+  const Message made{7, {"a", "-", "b"}, 'n', true, "two\nlines, and  spaces\x1b", 'r', "zeus"};
   const auto back = Message::read(made.write());
   check(back.protocol == 7 && back.nonces == made.nonces && back.kind == 'n' && back.required &&
-            back.words == made.words && back.context == 'r' && back.host == "zeus",
-        "a message is read as it was written");
+            back.words == "two?lines, and  spaces?" && back.context == 'r' && back.host == "zeus",
+        "a message is read as it was written, in one line");
+  const std::string much(5000, '\xe9');
+  const auto bounded = Message::read(Message{7, {"a"}, 'n', true, much, 'r', much}.write());
+  check(bounded.words == std::string(4096, '?') && bounded.host == std::string(64, '?'),
+        "it has an end");
   check(back.answers(2, "b") && !back.answers(1, "b") && !back.answers(3, "b"), "whom it answers");
   for (const std::string cut :
        {"", "1", "1 a,", "1 a, y", "1 a, y-", "one a, y-s terms", "1 , y-s terms"}) {

@@ -34,6 +34,10 @@
 
 using namespace std::chrono_literals;
 
+namespace switchml {
+extern std::atomic<long long> start_limit __attribute__((weak));  // with the mend
+}
+
 // ---- memory: what is written behind its end, or given back otherwise than it was taken ----------
 
 namespace {
@@ -647,6 +651,9 @@ int main(int argc, char** argv) {
     run.config.general_.controller_port = 1;
     starts = false;
   } else if (name == "start-hangs") {
+    if (&switchml::start_limit != nullptr) {
+      switchml::start_limit = 2000;
+    }
     run.controller.hangs = true;
     starts = false;
   } else if (name == "start-cores") {

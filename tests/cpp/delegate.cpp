@@ -664,7 +664,8 @@ void refused(const Rank& me) {
 
 void forksafe(const Rank& me) {
   auto group = me.group("forksafe");
-  for (const char* name : {"RDMAV_FORK_SAFE", "RDMAV_HUGEPAGES_SAFE"}) {
+  for (const char* name :
+       {"RDMAV_FORK_SAFE", "RDMAV_HUGEPAGES_SAFE", "SWITCHML_START_TIMEOUT_MS"}) {
     const char* const value = std::getenv(name);
     std::fprintf(stderr, "%s=%s\n", name, value == nullptr ? "" : value);
   }

@@ -1079,6 +1079,21 @@ void failToStop() {
   }
 }
 
+/// The last words of a rank are a line, whatever it sends.
+void hearNoise() {
+  Wires wires(2);
+  const auto ranks = makeRanks(wires, 2, 1);
+  std::array<char, 256> noise{};
+  std::fill(noise.begin() + sizeof(std::int32_t), noise.end(), '\x1b');
+  check(wires.of(0).send(switchml_torch::kWarnings, noise.data(), noise.size()).wait(kLimit), "");
+  for (const auto& rank : ranks) {
+    const auto error = raised([&] { rank->redo(0); });
+    check(error == "the ranks cannot go on over Gloo: " +
+                       std::string(rank->number == 0 ? 250 : 251, '?'),
+          error);
+  }
+}
+
 /// A message for a sum that a rank has given up finds none of its memory: a sanitizer would tell.
 void giveUpSum() {
   Wires wires(2);
@@ -1189,6 +1204,7 @@ int main(int argc, char** argv) {
     endAfterLastMessage();
     abortGroup();
     failToStop();
+    hearNoise();
     giveUpSum();
     endEarly();
   } else {

@@ -56,6 +56,7 @@ void starts() {
   check(library.state() == State::kNotStarted && library.epoch() == 0, "not started");
   check(library.obstacle().empty() && !library.lost(), "nothing is in its way");
   check(library.start(config, kEnough).empty() && library.epoch() == 1, "started");
+  check(switchml::start_limit == Library::startLimit().count(), "its limit");
   library.stop(0);
   check(library.state() == State::kRunning, "a stop for no start");
   check(Library(&library).lost(), "a child has lost it");

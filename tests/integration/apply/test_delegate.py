@@ -331,10 +331,18 @@ def test_metrics_are_not_a_forked_childs(program: Path, tmp_path: Path) -> None:
         ("SWITCHML_METRICS", "{}/none", "SWITCHML_METRICS is '{}/none': No such file or directory"),
         ("SWITCHML_METRICS", "{}/file", "SWITCHML_METRICS is '{}/file', not a directory"),
         ("SWITCHML_METRICS_SECONDS", "x", "SWITCHML_METRICS_SECONDS is 'x', not a number of secon"),
+        *(
+            (f"SWITCHML_{name}", str(2**64 - 1), f"SWITCHML_{name} is '{2**64 - 1}', not {what}")
+            for name, what in {
+                "CHUNK_NUMEL": "a number of elements up to 2147483648",
+                "QUANTIZATION_BUCKET_SIZE": "a number of values up to 2147483648",
+                "QUANTIZATION_MINIMAL_SIZE": "a number of elements up to 2147483648",
+            }.items()
+        ),
     ],
 )
 @pytest.mark.parametrize("program", ["address"], indirect=True)
-def test_metrics_that_cannot_be_written(
+def test_settings_that_cannot_be_used(
     program: Path, name: str, value: str, why: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()

@@ -466,3 +466,4 @@ def test_rdma_is_made_safe_to_fork(
     for err in ranks(built, "forksafe", tmp_path, env, config=config):
         for name in names:
             assert f"{name}={after}\n" in err
+        assert "SWITCHML_START_TIMEOUT_MS=\n" in err

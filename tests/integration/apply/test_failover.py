@@ -39,8 +39,8 @@ MUTANTS = {
     ),
     "a rank that gives up in silence": ("      warnLast(news);", "", "states"),
     "a last warning that is not passed on": (
-        "if (fail(warning.why) == State::kRunning) {",
-        'if (finish(warning.why, "") == State::kRunning) {',
+        "if (fail(wordsOf(warning.why)) == State::kRunning) {",
+        'if (finish(wordsOf(warning.why), "") == State::kRunning) {',
         "gone",
     ),
     "a last warning that is one more": ("if (warning.last != 0) {", "if (false) {", "gone"),

@@ -4,12 +4,16 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <atomic>
 #include <cstring>
 
 #include "quantize.h"
 
 namespace switchml {
+
+// Milliseconds that a start may take, as the program says. It links with this name.
+std::atomic<long long> start_limit{0};
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -23,11 +27,10 @@ milliseconds Patience(milliseconds limit) {
   return limit + std::clamp(limit / 10, milliseconds(100), milliseconds(1000));
 }
 
-// As the mended library, whose callers say how long they wait.
+// As in the mended library.
 milliseconds StartLimit(milliseconds limit) {
-  const char* const given = std::getenv("SWITCHML_START_TIMEOUT_MS");
-  const milliseconds read(given == nullptr ? 0 : std::atoll(given));
-  return read.count() > 0 ? std::min(read, limit) : limit;
+  const milliseconds set(start_limit);
+  return set.count() > 0 ? std::min(set, limit) : limit;
 }
 
 }  // namespace
