@@ -46,6 +46,7 @@ std::uint64_t partNumel() noexcept {
 
 void reduce(std::uint64_t ticket, const Request& request, std::chrono::milliseconds limit,
             const Steps& steps) {
+  const Delegate::Visit visit;
   if (Delegate::get().library.lost()) {
     throw std::runtime_error(kForked);
   }

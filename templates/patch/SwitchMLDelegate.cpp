@@ -4,6 +4,9 @@ namespace switchml_torch {
 namespace {
 
 constexpr std::chrono::milliseconds kStopAtExit = std::chrono::seconds(5);
+constexpr std::chrono::milliseconds kExit = std::chrono::minutes(1);  // for what others do then
+std::atomic<bool> exiting{false};
+int exitCode = 0;  // once it exits
 
 std::atomic<Delegate*> newest{nullptr};
 std::atomic<Delegate*> before{nullptr};  // of the process that this one was forked from
@@ -102,9 +105,18 @@ void Delegate::sayHint(const Delegation& group) {
   }
 }
 
+Delegate::Visit::~Visit() {
+  if (exiting) {
+    std::this_thread::sleep_for(kExit);
+    _exit(exitCode);  // something waits for this thread
+  }
+}
+
 /// The process ends here where that would hang, and in a forked child, which has none of the
 /// library's threads.
 void Delegate::atExit(int status, void* /*argument*/) {
+  exitCode = status;
+  exiting = true;
   auto& delegate = get();
   delegate.report.end();
   if (!delegate.library.lost()) {

@@ -96,6 +96,12 @@ class Delegate {
   /// On rank 0, when the delegating group ends.
   void sayHint(const Delegation& group);
 
+  /// Whoever would return from the delegate when the process exits waits for its end: a thread
+  /// that comes back to Python then ends the process with SIGABRT.
+  struct Visit {
+    ~Visit();
+  };
+
   Library library;
   Groups groups;
   Order order;

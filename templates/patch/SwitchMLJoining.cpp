@@ -467,6 +467,7 @@ class Joining {
 
 void join(const std::vector<const void*>& contexts, int rank, int size,
           std::chrono::milliseconds timeout, const Exchange& exchange) {
+  const Delegate::Visit visit;
   try {
     Joining(contexts, rank, size, timeout, exchange).run();
   } catch (...) {

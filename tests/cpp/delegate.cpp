@@ -977,6 +977,20 @@ void taken(const Rank& me) {
   me.meet("end");
 }
 
+/// The program ends while a thread waits for a sum in which the other rank takes no part. As
+/// Python, the process is aborted where the thread comes back.
+void waiting(const Rank& me) {
+  static auto& group = *new Group(me.group("waiting"));
+  me.sum(group, 3, true);
+  if (me.rank == 0) {
+    std::thread([] {
+      group.allreduce(ints(10, 0, 0)).wait();
+      std::abort();
+    }).detach();
+  }
+  std::this_thread::sleep_for(milliseconds(me.rank == 0 ? 500 : 4000));
+}
+
 /// A job is not handed over on one rank, with many calls in flight: the next one does not take its
 /// place.
 void lost(const Rank& me) {
@@ -1129,6 +1143,7 @@ int main(int argc, char** argv) {
       {"taken", taken},
       {"tardy", tardy},
       {"untaken", untaken},
+      {"waiting", waiting},
   };
   const auto found = scenarios.find(scenario);
   check(found != scenarios.end() || scenario == "states", "unknown scenario " + scenario);

@@ -500,6 +500,21 @@ def ends_in_use(switchml, held):
     return {"parameters": len([*parallel.parameters()])}
 
 
+def ends_while_waiting(switchml, fails):
+    """Rank 0 ends, or fails, while a thread of it waits for a sum of which rank 1 knows nothing."""
+    start()
+    allreduce_and_check(1000, torch.float32)
+    if RANK == 1:
+        with contextlib.suppress(RuntimeError):  # the Store ends with rank 0
+            dist.distributed_c10d._get_default_store().wait(["never"], dt.timedelta(seconds=50))
+        os._exit(0)
+    threading.Thread(target=dist.all_reduce, args=[torch.ones(5)], daemon=True).start()
+    time.sleep(1)
+    if fails:
+        raise ValueError("its own")
+    return {}
+
+
 def outcome(switchml, numel=1000):
     """Make a group, sum once; what happened, for the failure tests."""
     start()

@@ -103,6 +103,7 @@ def test_limits(program: Path, tmp_path: Path) -> None:
     """Side by side, as their ranks mostly wait."""
     scenarios = (
         "interrupted", "untaken", "late", "tardy", "queued", "consecutive", "apart", "aborted",
+        "waiting",
     )  # fmt: skip
     scratch = {name: tmp_path / name for name in scenarios}
     with ThreadPoolExecutor(len(scratch)) as pool:
