@@ -145,6 +145,10 @@ chaos: packages $(VENV)/dev ## Disturb trainings by seeded events; ARGS are --la
 bench: packages $(VENV)/dev ## Print the benchmarks' ratios
 	@PATH="$(abspath $(BIN)):$$PATH" ci/bench
 
+.PHONY: bench-network
+bench-network: packages $(VENV)/dev ## Time allreduces over slow links, which are simulated; as root
+	@$(BIN)/python -m pytest -q -s -p no:cacheprovider tests/benchmarks/bench_network.py
+
 .PHONY: docs
 docs: $(VENV)/dev ## Write docs/reference.md from the program
 	@$(BIN)/python docs/reference.py > docs/reference.md

@@ -60,6 +60,16 @@ class Site:
             self.ip("address", "add", f"{address}/24", "dev", interface)
         self.ip("link", "set", interface, "up")
 
+    def limit(self, interface: str, rate: int) -> None:
+        """Holds what an interface sends at a rate, Mbit/s.
+
+        The bucket of tokens has what the rate passes in 10 ms, so that a busy machine loses none;
+        the queue, 50 ms, has what TCP has under way.
+        """
+        shape = f"tbf rate {rate}mbit burst {1250 * rate} limit {6250 * rate}".split()
+        tc = ["tc", "qdisc", "add", "dev", interface, "root"]
+        subprocess.run([*self.enter, *tc, *shape], check=True)
+
     def pass_frames(self) -> None:
         """Lets bridges pass frames whose IP checksum is left to the card."""
         subprocess.run([*self.enter, "sh", "-c", _NO_FILTER], check=True)
@@ -97,8 +107,16 @@ def cabled(
 
 
 @contextlib.contextmanager
-def joined(interface: str, addresses: Sequence[str]) -> Iterator[list[Site]]:
-    """Hosts on one network, with an interface of that name each."""
+def joined(
+    interface: str, addresses: Sequence[str], rates: Sequence[int] = ()
+) -> Iterator[list[Site]]:
+    """Hosts on one network, with an interface of that name each.
+
+    Args:
+        interface: its name.
+        addresses: of the hosts.
+        rates: of the links of the first hosts, Mbit/s in each direction.
+    """
     with sites(len(addresses) + 1) as (hub, *found):
         hub.ip("link", "add", "name", "lan", "type", "bridge")
         hub.set_up("lan")
@@ -109,6 +127,9 @@ def joined(interface: str, addresses: Sequence[str]) -> Iterator[list[Site]]:
             hub.ip("link", "set", end, "master", "lan")
             hub.set_up(end)
             site.set_up(interface, address)
+            for rate in rates[number : number + 1]:
+                hub.limit(end, rate)
+                site.limit(interface, rate)
         yield found
 
 
