@@ -65,7 +65,7 @@ def test_pieces(torch_python: Path, tmp_path: Path) -> None:
     header = "SwitchMLCodec.hpp"
     (tmp_path / header).write_text(render.text(f"patch/{header}"), encoding="utf-8")
     source = Path(__file__).with_name("rows.cpp")
-    command = ["g++", *compile_options(torch), "-O2", f"-I{tmp_path}", str(source), "-pthread"]
+    command = ["g++", *compile_options(torch), "-O3", f"-I{tmp_path}", str(source), "-pthread"]
     subprocess.run([*command, "-o", tmp_path / "rows", *link_options(torch)], check=True)
     for size in (2**20, 2**22, 2**24, 2**25):
         told = subprocess.check_output([tmp_path / "rows", str(size)], text=True).split()
@@ -79,7 +79,7 @@ def direct(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("direct") / "direct"
     source = Path(__file__).parent / "direct.cpp"
     libraries = [f"-L{home}/lib", "-lswitchml-client", "-lglog", "-lboost_program_options"]
-    command = ["g++", "-std=c++17", "-O2", f"-I{home}/include", str(source), "-o", str(out)]
+    command = ["g++", "-std=c++17", "-O3", f"-I{home}/include", str(source), "-o", str(out)]
     subprocess.run([*command, *libraries, "-pthread"], check=True)
     return out
 
