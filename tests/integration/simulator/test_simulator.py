@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from support.simulator import (
     ANSWER_S,
     CPP,
+    DATA,
     HEADER,
+    HELLO,
+    JOB,
     SANITIZERS,
     SANITIZING,
     STRICT,
@@ -24,9 +27,11 @@ from support.simulator import (
     Job,
     Worker,
     fixed_point_sum,
+    frame,
     hello,
     job,
     packets,
+    received,
     sanitized_home,
 )
 
@@ -132,6 +137,32 @@ def test_large_tensors_and_several_outstanding_jobs(
         assert group.ask("wait") == [" ".join(["FINISHED=10"] * 20)] * 4
         assert group.ask("storm 4 25 300") == ["0 wrong"] * 4
         assert group.ask("stats")[0] == f"122 122 {6 * MIB + 20 * 70000 + 100 * 300}"
+
+
+def test_a_job_begins_before_the_last_answers_of_the_one_before(
+    driver: Path, tmp_path: Path
+) -> None:
+    """The first job has 64 chunks, half of which a worker sends ahead of their answers."""
+    with contextlib.ExitStack() as stack:
+        group = stack.enter_context(job(driver, tmp_path, 2, limit_ms=20_000))
+        switch = stack.enter_context(socket.create_server(("127.0.0.1", group.port)))
+        group[1].tell("start")
+        worker = stack.enter_context(switch.accept()[0])
+
+        def read() -> tuple[int, bytes]:
+            header = received(worker, HEADER.size)
+            kind, size, _ = HEADER.unpack(header)
+            return kind, header + received(worker, size)
+
+        assert read()[0] == HELLO
+        worker.sendall(frame(WELCOME))
+        assert group[1].answer() == "true"
+        group[1].ask(f"submit int32 {MIB} 1")
+        assert read()[0] == JOB
+        ahead = [read() for _ in range(32)]
+        group[1].ask("submit int32 1 1")
+        worker.sendall(b"".join(octets for _, octets in ahead))
+        assert [read()[0] for _ in range(33)] == [DATA] * 32 + [JOB]
 
 
 def test_the_interface_of_the_counters(driver: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 #include "session.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -20,7 +21,10 @@ Session::Session(const GeneralConfig& config, bool external_aggregator, Stats& s
         if (config.rank == 0 && !external_aggregator) {
           host_.emplace(endpoint, hello);
         }
-        return Worker(endpoint, hello, limit, stats_);
+        return Worker(endpoint, hello, limit, stats_, [this] {
+          const std::lock_guard<std::mutex> lock(mutex_);
+          End(FINISHED);
+        });
       }()),
       thread_([this] { Run(); }) {}
 
@@ -68,20 +72,14 @@ void Session::Run() {
     if (queue_.empty()) {
       break;
     }
-    const std::shared_ptr<Job> job = queue_.front();
-    const bool stopping = stopping_;
+    if (stopping_ || instant_ || !failure_.empty()) {
+      End(instant_ && !stopping_ ? FINISHED : FAILED);
+      continue;
+    }
+    const std::shared_ptr<Job> next = begun_ < queue_.size() ? queue_[begun_++] : nullptr;
     lock.unlock();
-    const bool finished = !stopping && CarryOut(*job);
-    if (finished) {
-      stats_.IncJobsFinishedNum();
-    }
+    CarryOut(next.get());
     lock.lock();
-    // Under the lock, so that who has waited for the job does not find it queued in Stop().
-    job->SetJobStatus(finished ? FINISHED : FAILED);
-    queue_.pop_front();
-    if (queue_.empty()) {
-      idle_.notify_all();
-    }
   }
   lock.unlock();
   if (failure_.empty()) {
@@ -94,22 +92,35 @@ void Session::Run() {
   worker_.Disconnect();
 }
 
-bool Session::CarryOut(const Job& job) {
-  if (!failure_.empty()) {
-    return false;
-  }
-  if (instant_) {
-    return true;
-  }
+// Begins the next job, if there is one, so that no processor waits for the last answers of the job
+// before. Else finishes the oldest.
+void Session::CarryOut(const Job* next) {
   try {
-    worker_.AllReduce(job.tensor_, job.extra_job_info_.allreduce_operation);
-    return true;
+    if (next != nullptr) {
+      worker_.Begin(next->tensor_, next->extra_job_info_.allreduce_operation);
+    } else {
+      worker_.Finish();
+    }
+    return;
   } catch (const std::exception& error) {
     failure_ = error.what();
   }
   worker_.Disconnect();
   Log("rank " + std::to_string(rank_) + ": this and all later jobs fail: " + failure_);
-  return false;
+}
+
+// Ends the oldest job. Called under the lock, so that who has waited for the job does not find it
+// queued in Stop().
+void Session::End(JobStatus status) {
+  if (status == FINISHED) {
+    stats_.IncJobsFinishedNum();
+  }
+  queue_.front()->SetJobStatus(status);
+  queue_.pop_front();
+  begun_ -= std::min<size_t>(begun_, 1);
+  if (queue_.empty()) {
+    idle_.notify_all();
+  }
 }
 
 }  // namespace switchml

@@ -35,7 +35,8 @@ class Session {
 
  private:
   void Run();
-  bool CarryOut(const Job& job);
+  void CarryOut(const Job* next);
+  void End(JobStatus status);
 
   const uint16_t rank_;
   const bool instant_;
@@ -47,7 +48,8 @@ class Session {
   std::mutex mutex_;
   std::condition_variable submitted_;
   std::condition_variable idle_;
-  std::deque<std::shared_ptr<Job>> queue_;  // the front one is being carried out
+  std::deque<std::shared_ptr<Job>> queue_;  // not finished
+  size_t begun_ = 0;                        // how many of them the worker has
   bool stopping_ = false;
 
   std::thread thread_;

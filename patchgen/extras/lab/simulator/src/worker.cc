@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 #include "quantize.h"
 
@@ -35,8 +36,9 @@ milliseconds StartLimit(milliseconds limit) {
 
 }  // namespace
 
-Worker::Worker(const Endpoint& endpoint, const Hello& hello, milliseconds limit, Stats& stats)
-    : hello_(hello), limit_(limit), stats_(stats) {
+Worker::Worker(const Endpoint& endpoint, const Hello& hello, milliseconds limit, Stats& stats,
+               std::function<void()> finished)
+    : hello_(hello), limit_(limit), stats_(stats), finished_(std::move(finished)) {
   const TimePoint deadline = Clock::now() + StartLimit(limit);
   socket_ = Connect(endpoint, deadline);
   limit_ = std::chrono::ceil<milliseconds>(deadline - Clock::now());
@@ -52,26 +54,42 @@ Worker::Worker(const Endpoint& endpoint, const Hello& hello, milliseconds limit,
   limit_ = Patience(limit);
 }
 
-void Worker::AllReduce(const Tensor& tensor, AllReduceOperation operation) {
+void Worker::Begin(const Tensor& tensor, AllReduceOperation operation) {
+  while (begun_.size() > 1) {
+    ReceiveNext();
+  }
   const JobHeader job = MakeJobHeader(tensor, operation);
-  const JobPlan plan = MakePlan(job, hello_);
-  Append({FrameKind::kJob, sizeof job, jobs_}, &job);
-  if (plan.steps() == 0) {
-    Flush();
-    ReceiveAnswer({FrameKind::kJob, 0, jobs_}, nullptr, 0);
-  }
-  uint64_t answers = 0;
-  for (uint64_t index = 0; index < plan.steps(); ++index) {
+  begun_.push_back({tensor, MakePlan(job, hello_), jobs_++, 0});
+  const Begun& own = begun_.back();
+  Append({FrameKind::kJob, sizeof job, own.number}, &job);
+  for (uint64_t index = 0; index < own.plan.steps(); ++index) {
     // Answers flow back while steps still go out: who lets them lie makes the aggregator wait.
-    while (answers < plan.AnswersNeeded(index) || (answers < index && Readable())) {
-      ReceiveStep(plan, answers++, tensor);
+    while (own.answers < own.plan.AnswersNeeded(index) ||
+           ((begun_.size() > 1 || own.answers < index) && Readable())) {
+      ReceiveNext();
     }
-    SendStep(plan, index, tensor);
+    SendStep(own.plan, index, tensor);
   }
-  for (; answers < plan.steps(); ++answers) {
-    ReceiveStep(plan, answers, tensor);
+}
+
+void Worker::Finish() {
+  for (const size_t before = begun_.size(); begun_.size() == before;) {
+    ReceiveNext();
   }
-  ++jobs_;
+}
+
+void Worker::ReceiveNext() {
+  Begun& oldest = begun_.front();
+  if (oldest.plan.steps() == 0) {
+    Flush();
+    ReceiveAnswer({FrameKind::kJob, 0, oldest.number}, nullptr, 0);
+  } else {
+    ReceiveStep(oldest.plan, oldest.answers, oldest.tensor);
+  }
+  if (++oldest.answers >= oldest.plan.steps()) {
+    begun_.pop_front();
+    finished_();
+  }
 }
 
 void Worker::SendStep(const JobPlan& plan, uint64_t index, const Tensor& tensor) {
