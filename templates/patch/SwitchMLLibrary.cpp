@@ -76,6 +76,7 @@ class Library::Jobs {
     job->given = std::move(given);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
+      job->turn = first_ ? job->turn : Clock::now();
       (first_ ? last_->next : first_) = job;
       last_ = job.get();
     }
@@ -122,15 +123,15 @@ class Library::Jobs {
       if (first_ == nullptr) {
         return;
       }
-      const auto job = std::exchange(first_, nullptr);
-      first_ = std::move(job->next);
-      job->turn = Clock::now();
+      const auto job = first_;
       lock.unlock();
-      changed_.notify_all();
       job->given->WaitToComplete();
       unfinished -= job->given->GetJobStatus() == switchml::FINISHED ? 1 : 0;
       lock.lock();
       job->ended = true;
+      if ((first_ = std::move(job->next)) != nullptr) {
+        first_->turn = Clock::now();
+      }
       lock.unlock();
       changed_.notify_all();
     }
@@ -140,7 +141,7 @@ class Library::Jobs {
   std::mutex mutex_;
   std::condition_variable added_;
   std::condition_variable changed_;  // a job's turn has come, or it has ended
-  JobPtr first_;                     // of those that nobody waits for yet
+  JobPtr first_;                     // of those that have not ended
   Job* last_ = nullptr;              // of them, if there is one
   bool givenUp_ = false;
 };
@@ -290,9 +291,8 @@ bool Library::stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch
   return true;
 }
 
-std::string Library::submit(const std::string& name, const std::shared_ptr<void>& in,
-                            const std::shared_ptr<void>& out, std::uint64_t numel, Element element,
-                            JobPtr& job) {
+std::string Library::submit(const std::shared_ptr<void>& in, const std::shared_ptr<void>& out,
+                            std::uint64_t numel, Element element, JobPtr& job) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (state_ != State::kRunning) {
     return "the SwitchML context is being stopped";
@@ -310,7 +310,7 @@ std::string Library::submit(const std::string& name, const std::shared_ptr<void>
   } catch (const std::exception& error) {  // it may have queued the job before
     job->turn = Clock::now();
     job->ended = true;
-    return text(name, " could not be submitted: ", error.what());
+    return error.what();
   }
 }
 

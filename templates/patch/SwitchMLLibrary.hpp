@@ -93,9 +93,8 @@ class Library {
   /// Gives it a job: the sum of so many words, which may take their place. Keeps the memory until
   /// the job has finished, or the context has stopped. Returns why it does not take the job; it may
   /// have it all the same where `job` is set.
-  std::string submit(const std::string& name, const std::shared_ptr<void>& in,
-                     const std::shared_ptr<void>& out, std::uint64_t numel, Element element,
-                     JobPtr& job);
+  std::string submit(const std::shared_ptr<void>& in, const std::shared_ptr<void>& out,
+                     std::uint64_t numel, Element element, JobPtr& job);
 
   /// The time at which all jobs before it had ended; waits for that. Now where all are given up.
   static Clock::time_point turn(const JobPtr& job);

@@ -11,15 +11,16 @@ using Clock = Library::Clock;
 // The switch's answers to the last packets of a rank that has ended are there by then.
 constexpr std::chrono::milliseconds kLastAnswers = std::chrono::seconds(10);
 
-template <typename... Parts>
-void debug([[maybe_unused]] const Parts&... parts) {
+using Name = std::function<std::string()>;  // costs time, so it is called for a message only
+
+void debug([[maybe_unused]] const char* what, [[maybe_unused]] const Name& name) {
 #ifdef SWITCHML_TORCH_DEBUG
-  say(text("debug: ", parts...));
+  say(text("debug: ", what, name()));
 #endif
 }
 
 /// Waits for a job of the library. Returns why it has no sum. `pulse` may be null.
-std::string await(const Library::JobPtr& job, const std::string& name, Clock::time_point deadline,
+std::string await(const Library::JobPtr& job, const Name& name, Clock::time_point deadline,
                   std::chrono::milliseconds limit, Pulse* pulse) {
   const auto answered = Clock::now() + kLastAnswers;
   int gone = Pulse::kNobody;
@@ -30,13 +31,13 @@ std::string await(const Library::JobPtr& job, const std::string& name, Clock::ti
   };
   const auto end = Delegate::get().library.wait(job, deadline, look);
   if (end != Library::End::kNone) {
-    return end == Library::End::kFinished ? "" : "SwitchML failed " + name;
+    return end == Library::End::kFinished ? "" : "SwitchML failed " + name();
   }
   look();
   const auto who = gone == Pulse::kNobody ? "" : text(": rank ", gone, " is gone");
   return Clock::now() >= deadline || who.empty()
-             ? text(name, " did not finish within ", limit.count(), " ms", who)
-             : text(name, " cannot finish", who);
+             ? text(name(), " did not finish within ", limit.count(), " ms", who)
+             : text(name(), " cannot finish", who);
 }
 
 /// The jobs of one call. Where the group fails over, the library writes to memory of the failover.
@@ -87,8 +88,8 @@ class Flight {
     submitted_.merge(made);  // before the library has it, whatever is thrown then
     std::string why;
     if (out != nullptr) {
-      why =
-          delegate_.library.submit(what(job), in, out, given.numel, given.element, job.second.job);
+      why = delegate_.library.submit(in, out, given.numel, given.element, job.second.job);
+      why = why.empty() ? why : text(what(job), " could not be submitted: ", why);
       if (!why.empty() && failover_ == nullptr) {
         delegate_.raise(why, delegate_.library.epoch());
       }
@@ -98,7 +99,7 @@ class Flight {
       failover_->suspend(why);  // before the next job takes the place of this one
     }
     delegate_.order.pass();
-    debug("submitted ", what(job));
+    debug("submitted ", [&] { return what(job); });
   }
 
   /// Returns when the oldest job is finished.
@@ -107,7 +108,7 @@ class Flight {
     if (!take(job)) {
       redo(job);
     }
-    debug("finished ", what(job));
+    debug("finished ", [&] { return what(job); });
     const auto then = std::move(job.second.sum.then);
     submitted_.erase(submitted_.begin());
     if (then) {
@@ -143,7 +144,8 @@ class Flight {
     }
     const auto begun = Clock::now();
     deadline_ = std::min(deadline_, Library::turn(job) + limits_.each);
-    const auto why = await(job, what(submitted), deadline_, limits_.each, group_.pulse.get());
+    const auto name = [&] { return what(submitted); };
+    const auto why = await(job, name, deadline_, limits_.each, group_.pulse.get());
     board.waited.fetch_add(metrics::Times::nanoseconds(Clock::now() - begun),
                            std::memory_order_relaxed);
     if (failover_ != nullptr) {
@@ -326,12 +328,11 @@ class Reduction {
 void sumAlone(const Sum& sum, std::chrono::milliseconds limit) {
   auto& library = Delegate::get().library;
   Library::JobPtr job;
-  const auto name = sum.name();
   const std::shared_ptr<void> values(sum.owner, sum.data);
-  auto why = library.submit(name, values, values, sum.numel, sum.element, job);
-  if (why.empty()) {
-    why = await(job, name, Library::turn(job) + limit, limit, nullptr);
-  }
+  auto why = library.submit(values, values, sum.numel, sum.element, job);
+  const auto name = [&] { return sum.name(); };
+  why = why.empty() ? await(job, name, Library::turn(job) + limit, limit, nullptr)
+                    : text(name(), " could not be submitted: ", why);
   if (!why.empty()) {
     throw std::runtime_error(why);
   }

@@ -63,8 +63,7 @@ void starts() {
   Library::JobPtr job;
   const auto submit = [&] {
     const auto word = std::make_shared<int>(0);
-    return std::pair{library.submit("it", word, word, 1, Element::kInt32, job),
-                     std::weak_ptr<int>(word)};
+    return std::pair{library.submit(word, word, 1, Element::kInt32, job), std::weak_ptr<int>(word)};
   };
   const auto [why, kept] = submit();
   job = nullptr;
