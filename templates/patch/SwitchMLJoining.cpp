@@ -218,7 +218,7 @@ class Joining {
       return Offer::refuse(text(earlier.why, " (asked ", ago.count(), " s ago)"), loaded_.place);
     }
     auto offer = entry().reachController();
-    if (!offer.able() && Clock::now() - begun >= between(kController, timeout_)) {
+    if (!offer.able() && Clock::now() - begun >= between(kController, timeout_) / 2) {
       earlier = {controller, offer.words, begun};
     }
     return offer;

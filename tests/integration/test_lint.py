@@ -29,10 +29,16 @@ jobs:
 """
 FAULTS = {
     "ruff check": ("patchgen/imports.py", '"""Numbers."""\n\nimport os\n'),
-    "ruff format": ("patchgen/spaces.py", '"""Numbers."""\n\nONE =  1\n'),
+    "ruff format; to format, run: ruff format FILES": (
+        "patchgen/spaces.py",
+        '"""Numbers."""\n\nONE =  1\n',
+    ),
     "mypy": ("patchgen/types.py", '"""Numbers."""\n\nONE: int = "1"\n'),
     "plain names and docstrings": ("patchgen/words.py", '"""Of one."""\n'),
-    "clang-format": ("templates/spaces.cpp.j2", "int  one;\n"),
+    "clang-format; to format, run: clang-format-14 -i FILES": (
+        "templates/spaces.cpp.j2",
+        "int  one;\n",
+    ),
     "syntax of workflows": (".github/workflows/syntax.yml", "needless: true\n" + WORKFLOW % 1),
     "security of workflows": (
         ".github/workflows/security.yml",

@@ -94,7 +94,7 @@ def test_a_rank_that_is_started_twice(launch: Launcher) -> None:
     ("other", "said"),
     [
         ("none", "has no SwitchML"),
-        ({"protocol": 7}, "protocol is 7, rank 0 has "),
+        ({"protocol": 99}, "protocol is 99, rank 0 has "),
         ({"flags": "DPDK"}, "flags is DPDK, rank 0 has none"),
         ({"client": "mends=heap,stop"}, "mends is heap,stop, rank 0 has none"),
     ],

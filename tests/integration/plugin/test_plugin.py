@@ -67,7 +67,7 @@ def test_report_without_a_group_and_of_what_is_no_utf8(plugin: Plugin) -> None:
     )
     told = subprocess.check_output([plugin.python, "-c", code], text=True)
     assert told.startswith("True True\n")
-    assert "SWITCHML_MIN_NUMEL is '\\ufffd', not a number of elements" in told
+    assert "SWITCHML_MIN_NUMEL is '?', not a number of elements" in told
 
 
 @pytest.mark.parametrize("name", ["OMP_PROC_BIND", "GOMP_CPU_AFFINITY"])

@@ -79,7 +79,7 @@ def names(wheel: Path) -> list[str]:
 
 def done(said: str) -> list[str]:
     """The stages that the plan calls done."""
-    return re.findall(r"\[x\] (\w+)", said)
+    return re.findall(r"^  done +(\w+)", said, re.MULTILINE)
 
 
 def test_a_wheel_and_where_it_came_from(first: FirstBuild, built: Site) -> None:
@@ -175,7 +175,7 @@ def test_a_dry_run_tells_what_the_build_would_refuse(site: Site, tmp_path: Path)
     place = site.elsewhere(tmp_path / "place")
     refused = ("--switchml-home", tmp_path / "none")
     planned = place.run("--dry-run", *refused, code=6)
-    assert re.findall(r"\[[x ]\] (\w+)", planned.stdout) == [*STAGES]
+    assert re.findall(r"^  to do +(\w+)", planned.stdout, re.MULTILINE) == [*STAGES]
     assert "[ ] SWITCHML_HOME: " in planned.stderr
     data = json.loads(place.run("--dry-run", "--json", *refused, code=6).stdout)
     assert [row["name"] for row in data["missing"]] == ["SWITCHML_HOME"]
@@ -188,7 +188,7 @@ def test_without_a_lock_it_is_made_first(site: Site, tmp_path: Path) -> None:
     place = Site(tmp_path / "place", site.project, tmp_path / "conda-lock.yml", site.client)
     shutil.copy(site.lock.parent / "environment" / "environment.yml", tmp_path)
     said = place.run("--dry-run", cwd=tmp_path).stdout
-    assert re.findall(r"\[ \] (\w+)", said) == [*STAGES]
+    assert re.findall(r"^  to do +(\w+)", said, re.MULTILINE) == [*STAGES]
     assert not place.lock.exists()
     with place.start(cwd=tmp_path) as running:
         said = read_until(running, "[2/7] source")

@@ -222,7 +222,7 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"^/nowhere/a.whl: No such file"):
         normalise("/nowhere/a.whl", str(tmp_path / "out.whl"), EPOCH)
     with pytest.raises(FileError, match=r"^/nowhere/out.whl: No such file"):
-        normalise(source, "/nowhere/out.whl", EPOCH)
+        normalise(source, f"{source}/out.whl", EPOCH)
     (tmp_path / "directory").mkdir()
     with pytest.raises(FileError, match="directory: Is a directory"):
         normalise(source, str(tmp_path / "directory"), EPOCH)
