@@ -22,8 +22,6 @@ _NUMEL = 1_000_000
 
 @dataclass(frozen=True)
 class _Request:
-    """Request of `accuracy`."""
-
     files: tuple[str, ...]
     workers: int | None
     numel: int | None

@@ -16,8 +16,6 @@ from patchgen.system import paths
 
 @dataclass(frozen=True)
 class _Request:
-    """Request of `apply`."""
-
     tree: str
     variables: Variables
     pytorch: str | None

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Build:
-    """Request of `build`, as the command line has it."""
-
     variables: Variables
     pytorch: str | None
     work: str | None

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Request:
-    """Request of `check`."""
-
     variables: Variables
     pytorch: str | None
     interpreter: str | None

@@ -89,8 +89,6 @@ def client() -> None:
 
 @dataclass(frozen=True)
 class _Source:
-    """Request of `client source`."""
-
     output: str
     places: Sources
     cache: str | None
@@ -122,8 +120,6 @@ def source(request: _Source) -> None:
 
 @dataclass(frozen=True)
 class _Build:
-    """Request of `client build`."""
-
     origin: _Origin
     variables: Variables
     output: str | None
@@ -211,8 +207,6 @@ def _choose_fitting(chosen: tuple[Mend, ...], sources: Mapping[str, bytes]) -> t
 
 @dataclass(frozen=True)
 class _Patch:
-    """Request of `client patch`."""
-
     origin: _Origin
     output: str | None
     controller: bool
@@ -268,8 +262,6 @@ def patch(request: _Patch) -> None:
 
 @dataclass(frozen=True)
 class _Status:
-    """Request of `client status`."""
-
     home: str
     as_json: bool
 

@@ -22,8 +22,6 @@ _DIGITS = 12  # of a SHA-256 in the table; --json has all
 
 @dataclass(frozen=True)
 class _Request:
-    """Request of `compare`."""
-
     left: str
     right: str
     as_json: bool

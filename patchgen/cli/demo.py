@@ -24,8 +24,6 @@ _PICTURE, _DATA = "loss.png", "demo.json"
 
 @dataclass(frozen=True)
 class _Request:
-    """Request of `demo`, as the command line has it."""
-
     output: str
     ranks: int
     epochs: int

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Request:
-    """Request of `doctor`."""
-
     workers: int
     torch: str
     way: str

@@ -21,8 +21,6 @@ def env() -> None:
 
 @dataclass(frozen=True)
 class _Lock:
-    """Request of `env lock`."""
-
     source: str
     output: str
     platform: str
@@ -32,8 +30,6 @@ class _Lock:
 
 @dataclass(frozen=True)
 class _Create:
-    """Request of `env create`."""
-
     prefix: str
     lock_file: str
     cache: str | None

@@ -21,8 +21,6 @@ _NAME = "switchml_pytorch.patch"
 
 @dataclass(frozen=True)
 class _Request:
-    """Request of `generate`."""
-
     variables: Variables
     pytorch: str | None
     output: str | None

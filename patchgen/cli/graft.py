@@ -30,8 +30,6 @@ def graft() -> None:
 
 @dataclass(frozen=True)
 class _Build:
-    """Request of `graft build`."""
-
     variables: Variables
     torch_python: str
     tree: str | None
@@ -44,8 +42,6 @@ class _Build:
 
 @dataclass(frozen=True)
 class _Install:
-    """Request of `graft install`."""
-
     library: str
     torch_python: str
     user: bool
@@ -53,8 +49,6 @@ class _Install:
 
 @dataclass(frozen=True)
 class _Uninstall:
-    """Request of `graft uninstall`."""
-
     torch_python: str
     user: bool
 

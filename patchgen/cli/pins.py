@@ -25,15 +25,11 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _List:
-    """Request of `pins`."""
-
     as_json: bool
 
 
 @dataclass(frozen=True)
 class _Make:
-    """Request of `pins make`."""
-
     tree: str
     layout: str
     name: str
@@ -43,8 +39,6 @@ class _Make:
 
 @dataclass(frozen=True)
 class _Refresh:
-    """Request of `pins refresh`."""
-
     places: Sources
     cache: str | None
 

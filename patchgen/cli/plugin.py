@@ -26,8 +26,6 @@ def plugin() -> None:
 
 @dataclass(frozen=True)
 class _Install:
-    """Request of `plugin install`."""
-
     variables: Variables
     torch_python: str
     cache: str | None
@@ -43,16 +41,12 @@ class _Build(_Install):
 
 @dataclass(frozen=True)
 class _Sdist:
-    """Request of `plugin sdist`."""
-
     variables: Variables
     output: str | None
 
 
 @dataclass(frozen=True)
 class _Uninstall:
-    """Request of `plugin uninstall`."""
-
     torch_python: str
 
 

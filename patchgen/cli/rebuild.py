@@ -25,8 +25,6 @@ _WHEEL_WORK = "/var/tmp/switchml-patch/rebuild"  # noqa: S108  # survives a rebo
 
 @dataclass(frozen=True)
 class _Rebuild:
-    """Request of `rebuild`."""
-
     target: str
     record: str | None
     work: str | None

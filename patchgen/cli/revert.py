@@ -15,8 +15,6 @@ from patchgen.system import paths
 
 @dataclass(frozen=True)
 class _Request:
-    """Request of `revert`."""
-
     tree: str
     pytorch: str | None
 

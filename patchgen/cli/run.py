@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Run:
-    """Request of `run`, as the command line has it."""
-
     command: tuple[str, ...]
     workers: int | None
     once: bool

@@ -20,8 +20,6 @@ def simulator() -> None:
 
 @dataclass(frozen=True)
 class _Install:
-    """Request of `simulator install`."""
-
     output: str
     aggregator: str | None
     debug: bool
@@ -60,8 +58,6 @@ def install(request: _Install) -> None:
 
 @dataclass(frozen=True)
 class _Serve:
-    """Request of `simulator serve`."""
-
     listen: str
     workers: int
     target: str | None

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Request:
-    """Request of `source`."""
-
     directory: str
     pytorch: str | None
     places: Sources

@@ -18,8 +18,6 @@ from patchgen.system import interpreter, paths
 
 @dataclass(frozen=True)
 class _Request:
-    """Request of `status`."""
-
     target: str
     pytorch: str | None
     as_json: bool

@@ -15,8 +15,6 @@ from patchgen.errors import OptionsError
 
 @dataclass(frozen=True)
 class _Request:
-    """Request of `verify`."""
-
     target: str
     interpreter: str | None
     configs: tuple[str, ...]
