@@ -87,13 +87,6 @@ def client() -> None:
     """SwitchML's client library: its source, mended, compiled and installed."""
 
 
-@dataclass(frozen=True)
-class _Source:
-    output: str
-    places: Sources
-    cache: str | None
-
-
 @client.command(cls=Command)
 @click.option(
     "-o",
@@ -105,17 +98,16 @@ class _Source:
 )
 @params.place_options
 @params.cache_option
-@params.into(_Source)
-def source(request: _Source) -> None:
+def source(output: str, places: Sources, cache: str | None) -> None:
     """Fetches the pinned commit of p4app-switchML, and verifies it.
 
     A clone that is there is verified and never changed. Submodules are not needed.
     """
-    origin = _Origin(None, request.cache, request.places).read()
+    origin = _Origin(None, cache, places).read()
     with progress():
-        came = checkout.obtain(paths.from_native(request.output), origin)
+        came = checkout.obtain(paths.from_native(output), origin)
     state = f"fetched from {came}" if came else "was there"
-    say(f"{request.output}: {checkout.NAME} {origin.commit[:12]}, verified; {state}")
+    say(f"{output}: {checkout.NAME} {origin.commit[:12]}, verified; {state}")
 
 
 @dataclass(frozen=True)
@@ -205,15 +197,6 @@ def _choose_fitting(chosen: tuple[Mend, ...], sources: Mapping[str, bytes]) -> t
     return tuple(mend for mend in chosen if mend not in others)
 
 
-@dataclass(frozen=True)
-class _Patch:
-    origin: _Origin
-    output: str | None
-    controller: bool
-    without: tuple[str, ...]
-    listed: bool
-
-
 @client.command(cls=Command)
 @_source_argument
 @click.option(
@@ -231,8 +214,9 @@ class _Patch:
 @_without_option
 @_list_option
 @_origin_options
-@params.into(_Patch)
-def patch(request: _Patch) -> None:
+def patch(
+    origin: _Origin, output: str | None, without: tuple[str, ...], *, controller: bool, listed: bool
+) -> None:
     """Writes the mends as a patch for the pinned commit of p4app-switchML.
 
     It is for git apply: in a clone that is then built with SwitchML's own Makefile, or with
@@ -241,14 +225,13 @@ def patch(request: _Patch) -> None:
     from patchgen.core.patch import diff
     from patchgen.system import files
 
-    output = request.output
-    part = mends.CONTROLLER if request.controller else mends.LIBRARY
-    chosen = mends.choose(request.without, mends.read_shipped(part))
-    if request.listed:
+    part = mends.CONTROLLER if controller else mends.LIBRARY
+    chosen = mends.choose(without, mends.read_shipped(part))
+    if listed:
         _list(chosen)
         return
     with progress():
-        sources = checkout.read_sources(request.origin.read(), part)
+        sources = checkout.read_sources(origin.read(), part)
     after = mends.apply(chosen, sources)
     mends.verify(chosen, after, part)
     content = b"".join(diff.between(path, sources.get(path), after[path]) for path in sorted(after))
@@ -260,17 +243,10 @@ def patch(request: _Patch) -> None:
     say(f"wrote {output}; apply it with: git apply {shlex.quote(os.path.abspath(output))}")
 
 
-@dataclass(frozen=True)
-class _Status:
-    home: str
-    as_json: bool
-
-
 @client.command(cls=Command)
 @click.argument("home", type=click.Path())
 @params.json_option
-@params.into(_Status)
-def status(request: _Status) -> None:
+def status(home: str, *, as_json: bool) -> None:
     """Tells what the client library in HOME was built with, and which mends it has.
 
     Exits with 0 where it has all mends or is the simulator, with 3 where it lacks some, and where
@@ -279,7 +255,7 @@ def status(request: _Status) -> None:
     from patchgen.core.library import archive, homes
     from patchgen.errors import TreeError, file_errors
 
-    place = paths.from_native(request.home)
+    place = paths.from_native(home)
     if not os.path.lexists(archive.path(place)):
         raise TreeError(f"{paths.printable(place)}: no client library, which is {homes.ARCHIVE}")
     with file_errors():
@@ -288,7 +264,7 @@ def status(request: _Status) -> None:
     known = mends.read_shipped()
     has = found.mark.mends if found.mark else ()
     lacking = [] if found.simulator else [mend for mend in known if mend.id not in has]
-    if request.as_json:
+    if as_json:
         print_json(_data(found, [mend.id for mend in lacking], [*linked]))
     else:
         click.echo(f"{paths.printable(place)}: {found.about}")

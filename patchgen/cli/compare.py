@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import collections
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from patchgen.cli.console import Command, end, print_json
-from patchgen.cli.params import into, json_option
+from patchgen.cli.params import json_option
 from patchgen.errors import CheckError
 from patchgen.system import paths, tables
 
@@ -20,19 +20,11 @@ _SHOWN = 10  # differences of one kind that change no file
 _DIGITS = 12  # of a SHA-256 in the table; --json has all
 
 
-@dataclass(frozen=True)
-class _Request:
-    left: str
-    right: str
-    as_json: bool
-
-
 @click.command(cls=Command)
 @click.argument("left", metavar="A.whl", type=click.Path())
 @click.argument("right", metavar="B.whl", type=click.Path())
 @json_option
-@into(_Request)
-def compare(request: _Request) -> None:
+def compare(left: str, right: str, *, as_json: bool) -> None:
     """Compares two wheels file by file.
 
     Exit code 0 where every file has the same contents and mode, even if the archives differ in
@@ -40,9 +32,9 @@ def compare(request: _Request) -> None:
     """
     from patchgen.core.wheel import compare as wheels  # no other command needs it
 
-    found = wheels.compare(request.left, request.right)
+    found = wheels.compare(left, right)
     same = not any(difference.of_file for difference in found)
-    if request.as_json:
+    if as_json:
         differences = [{**asdict(one), "kind": one.kind.value} for one in found]
         print_json({"same": same, "identical": not found, "differences": differences})
     else:

@@ -8,7 +8,6 @@ import logging
 import os
 import shlex
 import sys
-from dataclasses import dataclass
 
 import click
 
@@ -20,15 +19,6 @@ from patchgen.system import files, interpreter
 _LOGGER = logging.getLogger(__name__)
 _MOST = 16  # ranks that one machine has room for, and the images are enough for
 _PICTURE, _DATA = "loss.png", "demo.json"
-
-
-@dataclass(frozen=True)
-class _Request:
-    output: str
-    ranks: int
-    epochs: int
-    torch: str | None
-    cache: str | None
 
 
 @click.command(cls=Command)
@@ -63,8 +53,7 @@ class _Request:
     "python3]",
 )
 @params.cache_option
-@params.into(_Request)
-def demo(asked: _Request) -> None:
+def demo(output: str, ranks: int, epochs: int, torch: str | None, cache: str | None) -> None:
     """Trains a small network with stock Gloo and through SwitchML, and compares.
 
     Builds what that needs, a simulated switch and the plugin for the torch, unless it is there from
@@ -82,12 +71,12 @@ def demo(asked: _Request) -> None:
     )
 
     request = DemoRequest(
-        output=os.path.normpath(os.path.join(os.getcwd(), asked.output)),
-        cache=params.cache(asked.cache),
-        python=interpreter.locate(asked.torch or _python()),
+        output=os.path.normpath(os.path.join(os.getcwd(), output)),
+        cache=params.cache(cache),
+        python=interpreter.locate(torch or _python()),
         environ=dict(os.environ),
-        ranks=asked.ranks,
-        epochs=asked.epochs,
+        ranks=ranks,
+        epochs=epochs,
     )
     plot, data = (os.path.join(request.output, name) for name in (_PICTURE, _DATA))
     with progress():

@@ -6,7 +6,6 @@ All but click is imported by the commands: conda-lock and py-rattler are heavy, 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 import click
 
@@ -17,22 +16,6 @@ from patchgen.cli.console import Command, Group, progress, say
 @click.group(cls=Group)
 def env() -> None:
     """The conda environment of the build; no conda is needed."""
-
-
-@dataclass(frozen=True)
-class _Lock:
-    source: str
-    output: str
-    platform: str
-    channels: tuple[str, ...]
-    cache: str | None
-
-
-@dataclass(frozen=True)
-class _Create:
-    prefix: str
-    lock_file: str
-    cache: str | None
 
 
 @env.command(cls=Command)
@@ -69,8 +52,9 @@ class _Create:
     "repeated, the most important first.",
 )
 @params.cache_option
-@params.into(_Lock)
-def lock(request: _Lock) -> None:
+def lock(
+    source: str, output: str, platform: str, channels: tuple[str, ...], cache: str | None
+) -> None:
     """Solves an environment file and writes every package with its hashes."""
     _require()
     from patchgen.core.wheel import env as conda
@@ -78,13 +62,13 @@ def lock(request: _Lock) -> None:
 
     with progress():
         made = locking.make_lock(
-            conda.locate(request.source, os.getcwd()),
-            request.output,
-            platform=request.platform,
-            channels=request.channels,
-            cache=params.cache(request.cache),
+            conda.locate(source, os.getcwd()),
+            output,
+            platform=platform,
+            channels=channels,
+            cache=params.cache(cache),
         )
-    say(f"{request.output}: {len(made.packages)} packages for {made.platform}")
+    say(f"{output}: {len(made.packages)} packages for {made.platform}")
 
 
 @env.command(cls=Command)
@@ -99,8 +83,7 @@ def lock(request: _Lock) -> None:
 )
 @params.lock_option
 @params.cache_option
-@params.into(_Create)
-def create(request: _Create) -> None:
+def create(prefix: str, lock_file: str, cache: str | None) -> None:
     """Makes a prefix from the lock, or finishes a half made one. Checks every hash.
 
     Only those post-link scripts run that the environment file allows.
@@ -110,12 +93,12 @@ def create(request: _Create) -> None:
     from patchgen.core.wheel.env import prefix as prefixes
 
     with progress():
-        read = lockfile.read(request.lock_file)
-        stale = lockfile.stale(read, request.lock_file)
+        read = lockfile.read(lock_file)
+        stale = lockfile.stale(read, lock_file)
         if stale:
             say(f"warning: {stale}")
-        prefixes.create_prefix(read, request.prefix, params.cache(request.cache), os.environ)
-    say(f"{request.prefix}: {len(read.packages)} packages")
+        prefixes.create_prefix(read, prefix, params.cache(cache), os.environ)
+    say(f"{prefix}: {len(read.packages)} packages")
 
 
 def _require() -> None:

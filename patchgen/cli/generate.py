@@ -5,26 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from dataclasses import dataclass
 
 import click
 
 from patchgen.cli import path_types
 from patchgen.cli.console import Command, print_json, say_all, write_bytes
-from patchgen.cli.params import Variables, into, json_option, pytorch_option, variable_options
+from patchgen.cli.params import Variables, json_option, pytorch_option, variable_options
 from patchgen.core.patch import patchfile, pins, report
 from patchgen.errors import file_errors
 from patchgen.system import files, paths
 
 _NAME = "switchml_pytorch.patch"
-
-
-@dataclass(frozen=True)
-class _Request:
-    variables: Variables
-    pytorch: str | None
-    output: str | None
-    as_json: bool
 
 
 @click.command(cls=Command)
@@ -38,19 +29,20 @@ class _Request:
     help=f"File to write, - for stdout. [default: BUILDDIR/{_NAME}]",
 )
 @json_option
-@into(_Request)
-def generate(request: _Request) -> None:
+def generate(
+    variables: Variables, pytorch: str | None, output: str | None, *, as_json: bool
+) -> None:
     """Writes the patch. Needs no network and no PyTorch."""
-    if request.as_json and request.output == "-":
+    if as_json and output == "-":
         raise click.UsageError("--json and -o - both write to stdout; drop one")
-    options = request.variables.read()
-    pin = pins.find(request.pytorch or pins.DEFAULT, pins.read_shipped())
-    warnings = request.variables.warn(options)
+    options = variables.read()
+    pin = pins.find(pytorch or pins.DEFAULT, pins.read_shipped())
+    warnings = variables.warn(options)
     content = patchfile.build(options, pin)
     digest = hashlib.sha256(content).hexdigest()
     with file_errors():
-        name = _write(content, request.output, options.builddir)
-    if request.as_json:
+        name = _write(content, output, options.builddir)
+    if as_json:
         print_json(report.generate_data(name, digest, pin, options, warnings))
     else:
         say_all(report.generate_lines(name, len(content), digest, pin, options))

@@ -40,19 +40,6 @@ class _Build:
     output: str | None
 
 
-@dataclass(frozen=True)
-class _Install:
-    library: str
-    torch_python: str
-    user: bool
-
-
-@dataclass(frozen=True)
-class _Uninstall:
-    torch_python: str
-    user: bool
-
-
 @graft.command(cls=Command)
 @params.variable_options
 @params.torch_option
@@ -121,31 +108,29 @@ def build(request: _Build) -> None:
 @click.argument("library", metavar="LIB.so", type=click.Path())
 @params.torch_option
 @click.option("--user", is_flag=True, help="Install for this user only.")
-@params.into(_Install)
-def install(request: _Install) -> None:
+def install(library: str, torch_python: str, *, user: bool) -> None:
     """Makes an interpreter load a graft whenever it imports torch.
 
     LIB.so is one that `graft build` has written for the same torch.
     """
     from patchgen.extras.install import graft as grafts
 
-    python, library = interpreter.locate(request.torch_python), request.library
+    python = interpreter.locate(torch_python)
     torch = params.torch_of(python)
     why = grafts.misfit(grafts.read(library), torch.root)
     if why:
         raise TreeError(f"the graft {library}: {why}")
-    package = grafts.install(python, library, os.environ, user=request.user)
+    package = grafts.install(python, library, os.environ, user=user)
     say(f"installed in {package}: {python} loads it whenever it imports torch")
 
 
 @graft.command(cls=Command)
 @params.torch_option
 @click.option("--user", is_flag=True, help="Remove what `graft install --user` installed.")
-@params.into(_Uninstall)
-def uninstall(request: _Uninstall) -> None:
+def uninstall(torch_python: str, *, user: bool) -> None:
     """Removes an installed graft."""
     from patchgen.extras.install import graft as grafts
 
-    python = interpreter.locate(request.torch_python)
-    package = grafts.uninstall(python, os.environ, user=request.user)
+    python = interpreter.locate(torch_python)
+    package = grafts.uninstall(python, os.environ, user=user)
     say(f"removed {package}" if package else f"{python}: no graft is installed; nothing to do")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, completing, print_json, progress, say
-from patchgen.cli.params import into, json_option
+from patchgen.cli.params import json_option
 from patchgen.core.patch import pins as known
 from patchgen.core.patch import report
 from patchgen.errors import TreeError, file_errors
@@ -23,35 +22,14 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class _List:
-    as_json: bool
-
-
-@dataclass(frozen=True)
-class _Make:
-    tree: str
-    layout: str
-    name: str
-    commit: str
-    output: str | None
-
-
-@dataclass(frozen=True)
-class _Refresh:
-    places: Sources
-    cache: str | None
-
-
 @click.group(cls=Group, invoke_without_command=True)
 @json_option
-@into(_List)
-def pins(request: _List) -> None:
+def pins(*, as_json: bool) -> None:
     """Lists the PyTorch commits that can be patched."""
     if click.get_current_context().invoked_subcommand is not None:
         return
     shipped = known.shipped()
-    if request.as_json:
+    if as_json:
         print_json([report.pin_data(pin) for pin in shipped])
     else:
         for pin in shipped:
@@ -76,25 +54,23 @@ def pins(request: _List) -> None:
     metavar="FILE",
     help="File to write. [default: stdout]",
 )
-@into(_Make)
-def make(request: _Make) -> None:
+def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> None:
     """Makes a pin from an unpatched checkout."""
     from patchgen.core.patch import pinning
 
-    like = known.of_layout(request.layout, known.shipped())
-    pin = pinning.make(paths.from_native(request.tree), like, request.name, request.commit)
-    if request.output is None:
+    like = known.of_layout(layout, known.shipped())
+    pin = pinning.make(paths.from_native(tree), like, name, commit)
+    if output is None:
         click.echo(known.to_json(pin), nl=False)
         return
-    _write(pin, request.output)
-    say(f"{request.output}: {pin.name}, {len(pin.files)} files")
+    _write(pin, output)
+    say(f"{output}: {pin.name}, {len(pin.files)} files")
 
 
 @pins.command(cls=Command)
 @params.place_options
 @params.cache_option
-@into(_Refresh)
-def refresh(request: _Refresh) -> None:
+def refresh(places: Sources, cache: str | None) -> None:
     """Makes the shipped pins again, after a change of a hook, an anchor or a commit.
 
     Gets the hooked files one by one, from the cache, the places or the network. Writes nothing
@@ -103,12 +79,12 @@ def refresh(request: _Refresh) -> None:
     from patchgen.core.patch import pinning
     from patchgen.core.source.commit import open_pinned
 
-    cache, places = params.cache(request.cache), request.places.find()
+    directory, sources = params.cache(cache), places.find()
     made, drifted = [], []
     with progress(), file_errors():
         for pin in known.read_shipped():
             _LOGGER.info("getting %d files of PyTorch %s", len(pin.anchored), pin.name)
-            contents = open_pinned(pin, cache, places).read(pin.anchored)
+            contents = open_pinned(pin, directory, sources).read(pin.anchored)
             try:
                 made.append((pin, pinning.remake(pin, contents)))
             except TreeError as error:

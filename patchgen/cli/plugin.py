@@ -39,17 +39,6 @@ class _Build(_Install):
     bundled: bool
 
 
-@dataclass(frozen=True)
-class _Sdist:
-    variables: Variables
-    output: str | None
-
-
-@dataclass(frozen=True)
-class _Uninstall:
-    torch_python: str
-
-
 def _prepare(request: _Install, python: str) -> PluginRequest:
     """Finds the torch of an interpreter, and the client library."""
     from patchgen.extras.install.plugin import PluginRequest
@@ -126,12 +115,11 @@ def install(request: _Install) -> None:
 
 @plugin.command(cls=Command)
 @params.torch_option
-@params.into(_Uninstall)
-def uninstall(request: _Uninstall) -> None:
+def uninstall(torch_python: str) -> None:
     """Removes an installed plugin, with the pip of its interpreter."""
     from patchgen.extras.install.plugin import installing
 
-    python = interpreter.locate(request.torch_python)
+    python = interpreter.locate(torch_python)
     removed = installing.uninstall(python, os.environ)
     say(f"removed from {python}" if removed else f"{python}: no plugin is installed; nothing to do")
 
@@ -145,13 +133,11 @@ def uninstall(request: _Uninstall) -> None:
     metavar="DIR",
     help="Directory for the archive. [default: BUILDDIR]",
 )
-@params.into(_Sdist)
-def sdist(request: _Sdist) -> None:
+def sdist(variables: Variables, output: str | None) -> None:
     """Writes a source archive that pip compiles for the torch that it finds."""
     from patchgen.extras.install.plugin import sdist as archive
 
-    options = request.variables.read()
-    output = request.output
+    options = variables.read()
     directory = options.builddir if output is None else os.path.abspath(output)
     path = archive.write(options, directory)
     say(f"wrote {path}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 import click
 
@@ -16,13 +15,6 @@ from patchgen.core.library.config import MAX_WORKERS
 @click.group(cls=Group)
 def simulator() -> None:
     """A SwitchML client library without a switch: a process sums in its place."""
-
-
-@dataclass(frozen=True)
-class _Install:
-    output: str
-    aggregator: str | None
-    debug: bool
 
 
 @simulator.command(cls=Command)
@@ -40,28 +32,17 @@ class _Install:
     help="Address of `simulator serve`, which then is the switch instead of rank 0.",
 )
 @click.option("--debug", is_flag=True, help="Compile without optimization and with symbols.")
-@params.into(_Install)
-def install(request: _Install) -> None:
+def install(output: str, aggregator: str | None, *, debug: bool) -> None:
     """Builds the simulator and installs it, to be used as SWITCHML_HOME."""
     import shlex
     from pathlib import Path
 
     from patchgen.extras.lab import simulator as simulators  # no other command needs it
 
-    prefix = Path(request.output)
+    prefix = Path(output)
     with progress():
-        simulators.install(
-            prefix, aggregator=request.aggregator, debug=request.debug, environ=os.environ
-        )
+        simulators.install(prefix, aggregator=aggregator, debug=debug, environ=os.environ)
     say(f"use it with: SWITCHML_HOME={shlex.quote(str(prefix.absolute()))}")
-
-
-@dataclass(frozen=True)
-class _Serve:
-    listen: str
-    workers: int
-    target: str | None
-    cache: str | None
 
 
 @simulator.command(cls=Command)
@@ -75,8 +56,7 @@ class _Serve:
 )
 @counters_option
 @params.cache_option
-@params.into(_Serve)
-def serve(request: _Serve) -> None:
+def serve(listen: str, workers: int, target: str | None, cache: str | None) -> None:
     """Sums for ranks with the simulator, until Ctrl-C or SIGTERM.
 
     Without this command rank 0 sums. Ranks use it where their switchml.cfg has its address, as
@@ -87,7 +67,7 @@ def serve(request: _Serve) -> None:
     from patchgen.system import native
 
     with progress():
-        cache = params.cache(request.cache)
-        program = native.get_or_build(aggregator.PROJECT, cache, os.environ).path
-    command = [program, f"--listen={request.listen}", f"--workers={request.workers}"]
-    run(command, request.target, aggregator.lines, "the aggregator")
+        directory = params.cache(cache)
+        program = native.get_or_build(aggregator.PROJECT, directory, os.environ).path
+    command = [program, f"--listen={listen}", f"--workers={workers}"]
+    run(command, target, aggregator.lines, "the aggregator")

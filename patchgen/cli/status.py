@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
 
 import click
 
 from patchgen.cli.console import Command, end, print_json
-from patchgen.cli.params import into, json_option, known_pins, pytorch_option
+from patchgen.cli.params import json_option, known_pins, pytorch_option
 from patchgen.core.patch import report, state
 from patchgen.errors import TreeError
 from patchgen.extras.install.summary import summarize_python, summarize_wheel
 from patchgen.system import interpreter, paths
 
 
-@dataclass(frozen=True)
-class _Request:
-    target: str
-    pytorch: str | None
-    as_json: bool
-
-
 @click.command(cls=Command)
 @click.argument("target", metavar="TREE|PYTHON|WHEEL", type=click.Path())
 @pytorch_option
 @json_option
-@into(_Request)
-def status(request: _Request) -> None:
+def status(target: str, pytorch: str | None, *, as_json: bool) -> None:
     """Tells whether a PyTorch tree, an installed torch or a wheel is patched.
 
     A tree is clean, patched, partly patched, has foreign edits, or is of another commit; only the
@@ -37,17 +28,16 @@ def status(request: _Request) -> None:
 
     Exits with 0 where all that is there fits, and with 3 where something does not.
     """
-    target = request.target
     if not os.path.isdir(target) and (target.endswith(".whl") or shutil.which(target)):
-        if request.pytorch is not None:
+        if pytorch is not None:
             raise click.UsageError("--pytorch is for a tree; drop it")
-        _show_torch(target, as_json=request.as_json)
+        _show_torch(target, as_json=as_json)
         return
-    known, wanted = known_pins(request.pytorch)
+    known, wanted = known_pins(pytorch)
     if not os.path.isdir(os.path.abspath(target)):
         raise TreeError(f"{target}: no such directory, python or wheel")
     found = state.inspect(paths.from_native(target), (wanted,) if wanted else known)
-    if request.as_json:
+    if as_json:
         print_json(report.state_data(found))
     else:
         for line in report.state_lines(found):

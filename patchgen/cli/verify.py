@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 import click
 
 from patchgen.cli import params
 from patchgen.cli.console import Command, progress, show_checks
-from patchgen.cli.params import into, json_option
+from patchgen.cli.params import json_option
 from patchgen.errors import OptionsError
-
-
-@dataclass(frozen=True)
-class _Request:
-    target: str
-    interpreter: str | None
-    configs: tuple[str, ...]
-    timeout: float
-    as_json: bool
 
 
 @click.command(cls=Command)
@@ -40,8 +30,9 @@ class _Request:
     help="Limit for the ranks. [default: 120]",
 )
 @json_option
-@into(_Request)
-def verify(request: _Request) -> None:
+def verify(
+    target: str, interpreter: str | None, configs: tuple[str, ...], timeout: float, *, as_json: bool
+) -> None:
     """Imports a torch, and sums on several ranks with SwitchML.
 
     It sums with each that the torch has: the patch or a graft, and the plugin.
@@ -49,13 +40,11 @@ def verify(request: _Request) -> None:
     """
     from patchgen.core.verify import verify_python, verify_wheel  # no other command needs it
 
-    target, python = request.target, request.interpreter
-    configs, limit = request.configs, request.timeout
     with progress():
         if os.path.basename(target).endswith(".whl"):
-            checks = verify_wheel(target, python, None, configs, os.environ, limit=limit)
-        elif python is not None:
+            checks = verify_wheel(target, interpreter, None, configs, os.environ, limit=timeout)
+        elif interpreter is not None:
             raise OptionsError(f"--python is for a wheel, and {target} is none; drop it")
         else:
-            checks = verify_python(target, None, configs, os.environ, limit=limit)
-    show_checks(checks, as_json=request.as_json, target=target)
+            checks = verify_python(target, None, configs, os.environ, limit=timeout)
+    show_checks(checks, as_json=as_json, target=target)
