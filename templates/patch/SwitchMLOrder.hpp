@@ -16,16 +16,31 @@ class Order {
   std::uint64_t take(std::uint64_t tickets) noexcept { return next_.fetch_add(tickets); }
 
   /// Returns when the ticket's turn has come, or the verdict is broken.
-  void await(std::uint64_t ticket, const Verdict& verdict);
+  void await(std::uint64_t ticket, const Verdict& verdict) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return turn_ == ticket || verdict.broken(); });
+  }
 
   /// Ends the turn that has been awaited.
-  void pass();
+  void pass() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ++turn_;
+    }
+    changed_.notify_all();
+  }
 
   /// Called when the verdict has changed.
-  void wake() noexcept;
+  void wake() noexcept {
+    { const std::lock_guard<std::mutex> lock(mutex_); }
+    changed_.notify_all();
+  }
 
   /// All tickets that have been taken are nobody's any more.
-  void skip() noexcept;
+  void skip() noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    turn_ = next_;
+  }
 
  private:
   std::atomic<std::uint64_t> next_{0};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "SwitchMLAllreduce.hpp"
+#include "SwitchMLQuantize.hpp"
 #include "SwitchMLThreads.hpp"
 
 namespace switchml_torch {
@@ -31,10 +32,41 @@ struct Saturation {
   /// Replaces what has no place by 2^126. Values that `fill` has to copy there, from element
   /// `first` of its row on, are looked at while they are in the cache. True where there was such a
   /// value.
-  bool apply(std::uint64_t numel, std::uint64_t first, const Steps::Step& fill) const;
+  bool apply(std::uint64_t numel, std::uint64_t first, const Steps::Step& fill) const {
+    constexpr std::uint64_t kPiece = 1U << 18U;
+    constexpr std::uint64_t kBlock = 4096;
+    std::atomic<bool> found{false};
+    const auto size = fill ? kPiece : numel;
+    for (std::uint64_t begin = 0; begin < numel; begin += size) {
+      const auto end = std::min(begin + size, numel);
+      if (fill) {
+        fill(static_cast<std::int64_t>(first + begin), static_cast<std::int64_t>(first + end));
+      }
+      inParts(end - begin, 1, [&](std::uint64_t least, std::uint64_t most) noexcept {
+        for (auto from = begin + least; from < begin + most; from += kBlock) {
+          const auto to = std::min(from + kBlock, begin + most);
+          if (!(quantize::largest(values + from, to - from) < kMost)) {
+            found.store(true, std::memory_order_relaxed);
+            std::replace_if(values + from, values + to, hasNoPlace, kMost);
+          }
+        }
+      });
+    }
+    return found;
+  }
 
   /// What the library would have made NaN is NaN in a sum of floats as well.
-  void undo(std::uint64_t numel) const;
+  void undo(std::uint64_t numel) const {
+    inParts(numel, 1, [&](std::uint64_t first, std::uint64_t last) noexcept {
+      std::replace_if(values + first, values + last, hasNoPlace,
+                      std::numeric_limits<float>::quiet_NaN());
+    });
+  }
+
+  /// The least magnitude that the library has no numbers for.
+  static constexpr float kMost = 0x1p126F;
+
+  static bool hasNoPlace(float value) noexcept { return !(std::fabs(value) < kMost); }
 
   float* values;
 };

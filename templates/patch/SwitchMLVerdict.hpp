@@ -56,13 +56,35 @@ class Verdict {
   bool broken() const noexcept { return get().kind == Kind::kBroken; }
 
   /// Breaks it, and calls `say` before anybody can see that. False where it was broken already.
-  bool fail(const std::string& why, const std::function<void()>& say);
+  bool fail(const std::string& why, const std::function<void()>& say) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (broken()) {
+      return false;
+    }
+    say();
+    value_.set({Kind::kBroken, why, get().failure});
+    return true;
+  }
+
   /// Called when the group goes on over Gloo.
-  void suspend(const std::string& why);
+  void suspend(const std::string& why) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    value_.set({broken() ? Kind::kBroken : Kind::kSuspended, broken() ? get().why : why, why});
+  }
+
   /// Called when the group has returned. A broken verdict stays.
-  void resume();
+  void resume() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!broken()) {
+      value_.set({Kind::kDelegating, "", get().failure});
+    }
+  }
+
   /// Forgets the failure of an earlier group, whose context is about to be started anew.
-  void renew();
+  void renew() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    value_.set({Kind::kDelegating, "", get().failure});
+  }
 
  private:
   std::mutex mutex_;  // of those who change it

@@ -39,7 +39,7 @@ msg_numel = 1024
 """
 DPDK = {"backend": "dpdk", "num_workers": 2}
 GLOO = "allreduce stays with Gloo: "
-LET_GO = "  changed_.notify_all();\n}\n\nvoid Order::wake"
+LET_GO = "    changed_.notify_all();\n  }\n\n  /// Called when the verdict"
 PAUSE = """
   if (const char* const pause = std::getenv("PAUSE")) {
     std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(pause)));
@@ -54,7 +54,7 @@ def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
     def make(directory: Path) -> None:
         render(directory)
-        order = directory / "SwitchMLOrder.cpp"
+        order = directory / "SwitchMLOrder.hpp"
         text = order.read_text()
         assert text.count(LET_GO) == 1
         order.write_text(text.replace(LET_GO, LET_GO.replace("\n", PAUSE, 1)))
