@@ -43,8 +43,6 @@ class Pulse {
   }
 
   ~Pulse() { leave(); }
-  Pulse(const Pulse&) = delete;
-  Pulse& operator=(const Pulse&) = delete;
 
   /// Starts the beats, when all ranks have a Pulse.
   void begin() noexcept {

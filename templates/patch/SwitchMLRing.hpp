@@ -28,10 +28,7 @@ enum Channel : unsigned { kWarnings, kRecoveries, kBeats, kLooks };
 /// lock.
 class Passage {
  public:
-  Passage() = default;
   ~Passage() { end(); }
-  Passage(const Passage&) = delete;
-  Passage& operator=(const Passage&) = delete;
 
   /// Ends the message before, and begins the one that `make` returns. wait() throws what `make`
   /// does.
@@ -105,8 +102,6 @@ class RingCollectives {
         minding_([this] { mind(); }) {}
 
   ~RingCollectives() { release(); }
-  RingCollectives(const RingCollectives&) = delete;
-  RingCollectives& operator=(const RingCollectives&) = delete;
 
   /// Rank whose messages this one receives.
   std::size_t before() const { return behind(1); }

@@ -102,9 +102,6 @@ class Staging {
     });
   }
 
-  Staging(const Staging&) = delete;
-  Staging& operator=(const Staging&) = delete;
-
   /// Stream of the copies back. It is the current one wherever the members below are called.
   const c10::Stream& stream() const { return streams_.back; }
 
