@@ -29,22 +29,17 @@ struct Library {
 
 constexpr Library kLibraries[] = {SWITCHML_GRAFT_LIBRARIES};
 
-/// The checksum of IEEE 802.3, as zlib has it.
-class Crc32 {
- public:
-  void add(const char* data, std::size_t size) {
-    for (std::size_t i = 0; i < size; ++i) {
-      state_ ^= static_cast<unsigned char>(data[i]);
-      for (int bit = 0; bit < 8; ++bit) {
-        state_ = (state_ >> 1) ^ ((state_ & 1U) != 0 ? 0xEDB88320U : 0U);
-      }
+/// The checksum of IEEE 802.3, as zlib has it: that of what came before, and of these bytes.
+std::uint32_t crc32(std::uint32_t before, const char* data, std::size_t size) {
+  auto state = ~before;
+  for (std::size_t i = 0; i < size; ++i) {
+    state ^= static_cast<unsigned char>(data[i]);
+    for (int bit = 0; bit < 8; ++bit) {
+      state = (state >> 1) ^ ((state & 1U) != 0 ? 0xEDB88320U : 0U);
     }
   }
-  std::uint32_t value() const { return ~state_; }
-
- private:
-  std::uint32_t state_ = 0xFFFFFFFFU;
-};
+  return ~state;
+}
 
 /// Writes the size of a library, and a checksum of its beginning and end. False where it cannot be
 /// read.
@@ -55,14 +50,14 @@ bool fingerprint(const char* path, std::array<char, kFingerprint>& out) {
   }
   const long size = std::ftell(file.get());
   const std::unique_ptr<std::array<char, kEnds>> block(new std::array<char, kEnds>);
-  Crc32 check;
+  std::uint32_t check = 0;
   for (const long start : {0L, size > kEnds ? size - kEnds : 0L}) {
     if (std::fseek(file.get(), start, SEEK_SET) != 0) {
       return false;
     }
-    check.add(block->data(), std::fread(block->data(), 1, block->size(), file.get()));
+    check = crc32(check, block->data(), std::fread(block->data(), 1, block->size(), file.get()));
   }
-  std::snprintf(out.data(), out.size(), "%ld-%08x", size, static_cast<unsigned>(check.value()));
+  std::snprintf(out.data(), out.size(), "%ld-%08x", size, check);
   return true;
 }
 
