@@ -143,7 +143,9 @@ class ReduceWork : public PoolWork {
       }
     } catch (...) {
       failure = std::current_exception();
-      settle();
+      if (staging_ != nullptr) {  // nobody waits for the event of a failed work
+        staging_->settle();
+      }
     }
     ticket_.reset();
     place.release();
@@ -163,16 +165,6 @@ class ReduceWork : public PoolWork {
   }
 
  private:
-  /// Nobody waits for the event of a failed work. What went wrong first is what is told.
-  void settle() const noexcept {
-    try {
-      if (staging_ != nullptr) {
-        staging_->settle();
-      }
-    } catch (const std::exception&) {
-    }
-  }
-
   static std::vector<c10::Device> devicesOf(const at::Tensor& tensor) {
     return tensor.is_cpu() ? std::vector<c10::Device>{} : std::vector<c10::Device>{tensor.device()};
   }

@@ -142,30 +142,31 @@ class Staging {
   }
 
   /// Returns when nothing more is copied back, or when that takes far longer than copies do.
-  void settle() const { reached(done_, std::chrono::seconds(1), nullptr); }
+  void settle() const noexcept {
+    try {
+      reached(done_, std::chrono::seconds(1), nullptr);
+    } catch (const std::exception&) {  // what went wrong first is what is told
+    }
+  }
 
   /// Makes the current stream wait for the copies back.
   void block() const {
     const c10::DeviceGuard guard(device_);
-    refuseCapture(currentStream());
+    refuseCapture(device_);
     done_.block(currentStream());
   }
 
   /// Throws where the current stream of the device is being captured.
   static void refuseCapture(c10::Device device) {
     const c10::DeviceGuard guard(device);
-    refuseCapture(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
-  }
-
- private:
-  static void refuseCapture(const c10::Stream& stream) {
-    if (isCapturing(stream)) {
+    if (isCapturing(c10::impl::VirtualGuardImpl(device.type()).getStream(device))) {
       throw std::runtime_error(
           "a CUDA graph cannot capture a sum by SwitchML, since the host takes part in it; ask for "
           "it, and wait for it, outside of the capture");
     }
   }
 
+ private:
   /// Pageable where no more can be pinned: its copies are slower, but a rank that sums nothing now
   /// would end SwitchML for all.
   at::Tensor hostMemory() const {

@@ -159,7 +159,7 @@ FAULTS = {
         GROUP, "    Staging::refuseCapture(sources[0].device());\n", wrong=CAPTURED
     ),
     "captured_wait_not_refused": fault(
-        STAGING, "    refuseCapture(currentStream());\n", wrong=CAPTURED_WAIT
+        STAGING, "    refuseCapture(device_);\n", wrong=CAPTURED_WAIT
     ),
 }
 SLOW = {"copy_back_awaited", "producer_awaited"}
