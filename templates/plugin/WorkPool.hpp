@@ -190,13 +190,8 @@ class WorkPool {
           taken_ += placed ? 1 : 0;
         }
       }
-      leave();
-    }
-
-    /// Called with the mutex held by a thread that ends.
-    void leave() {
       const auto self = find(std::this_thread::get_id());
-      if (self != threads_.end()) {
+      if (self != threads_.end()) {  // else the pool has let go of it
         ended_.splice(ended_.end(), threads_, self);
       }
     }
