@@ -68,20 +68,15 @@ inline std::string substituted(const std::string& key, const std::string& value)
                        std::all_of(name.begin(), name.end(), [](unsigned char letter) {
                          return std::isalnum(letter) != 0 || letter == '_';
                        });
-    if (!named) {
-      throw std::invalid_argument(
-          text(key, " has ${", shortened(name), "}, which is no name of a variable"));
-    }
-    const char* const found = std::getenv(name.c_str());
-    if (found == nullptr) {
-      throw std::invalid_argument(
-          text(key, " has ${", shortened(name), "}, which is not set in the environment"));
-    }
-    const std::string given = found;
-    if (given.find_first_of("#\r\n") != std::string::npos) {
-      throw std::invalid_argument(text(key, " has ${", shortened(name),
-                                       "}, whose value has a line break or a '#', which no value "
-                                       "of a switchml.cfg can have"));
+    const char* const given = std::getenv(name.c_str());
+    const char* const wrong =
+        !named             ? "which is no name of a variable"
+        : given == nullptr ? "which is not set in the environment"
+        : std::strpbrk(given, "#\r\n") != nullptr
+            ? "whose value has a line break or a '#', which no value of a switchml.cfg can have"
+            : nullptr;
+    if (wrong != nullptr) {
+      throw std::invalid_argument(text(key, " has ${", shortened(name), "}, ", wrong));
     }
     out += value.substr(end, open - end) + given;
     end = close + 1;
