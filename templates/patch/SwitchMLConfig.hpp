@@ -26,7 +26,6 @@ constexpr std::uint16_t kSwitchWorkers = 32;
 constexpr std::uint64_t kSwitchSlots = 8192;
 constexpr std::uint64_t kSwitchQueuePairs = 512;
 
-/// A place where a switchml.cfg may be.
 struct Place {
   std::string path;
   bool named;  // by the user or the administrator, not by the directory that the process runs in
@@ -335,7 +334,6 @@ inline std::string termsOf(const switchml::Config& whole, const Settings& settin
       settings.quantization.terms(), allowed);
 }
 
-/// A file in memory.
 inline Descriptor memoryFile(const std::string& content) {
 #ifdef SYS_memfd_create
   constexpr long kCreate = SYS_memfd_create;
@@ -349,7 +347,6 @@ inline Descriptor memoryFile(const std::string& content) {
   return file;
 }
 
-/// The configuration of this rank.
 struct Loaded {
   switchml::Config config;
   std::string place = "the configuration in use";

@@ -157,7 +157,6 @@ inline int writeAll(const Descriptor& file, const std::string& content) {
   return 0;
 }
 
-/// Name of this host.
 inline std::string hostName() {
   std::array<char, HOST_NAME_MAX + 1> name{};
   gethostname(name.data(), name.size() - 1);

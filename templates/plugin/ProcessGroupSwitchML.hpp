@@ -101,7 +101,6 @@ class ProcessGroupSwitchML : public Forwarding {
 
   void numberRecords() override { records_->number(*wrapped_); }
 
-  /// Limit of a call.
   std::chrono::milliseconds limitOf(std::chrono::milliseconds timeout) const {
     return timeout > timeout.zero() ? timeout : limit_.load();
   }
