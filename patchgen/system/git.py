@@ -98,6 +98,8 @@ def head(root: str) -> Head | None:
     try:
         reftable = os.path.isdir(os.path.join(_common_directory(git_dir), "reftable"))
         return Head((_ask_head if reftable else _read_head)(git_dir))
+    except ToolError as error:
+        return Head(None, str(error))
     except Exception:  # noqa: BLE001  # any damage of a repository is reported, never fatal
         return Head(None, f"{git_dir}/HEAD: names no commit")
 
