@@ -49,15 +49,15 @@ def create(options, gloo_options):
 def _give_type(group):
     """Gives groups of "switchml" the type of Gloo: sequence numbers and more depend on it.
 
+    Not where DEBUG=DETAIL wraps one: DistributedDataParallel takes what is inside for Gloo's class.
     Where any backend is registered, torch has no default for "cpu:gloo" either; without, Gloo is.
     """
     register_backend, gloo = group._register_backend, group.BackendType.GLOO
 
     @functools.wraps(register_backend)
     def typed(self, device, backend_type, backend=None):
-        made = getattr(backend, "wrapped_pg", backend)
         before = [self._get_backend(one) for one in self._device_types]
-        if type(made).__module__.startswith(_OWN) and before[:1] in ([], [backend]):
+        if type(backend).__module__.startswith(_OWN) and before[:1] in ([], [backend]):
             backend_type = gloo
         if backend_type == gloo and self.name() in {"custom", "undefined"}:
             self._set_default_backend(gloo)
@@ -92,7 +92,9 @@ class _GlooPlace:
         checks = sys._getframe(1).f_code.co_name == _CHECKS
         plugin = _load() if _is_set(FOR_GLOO) and not checks else None
         gloo = self._gloo(store, *more, **named)
-        return gloo if plugin is None else plugin._stand_before(gloo, store, "gloo")
+        # Before torch 2 DistributedDataParallel takes what has the name of Gloo for Gloo's class.
+        name = "gloo" if hasattr(dist.ProcessGroup, "_set_default_backend") else "switchml"
+        return gloo if plugin is None else plugin._stand_before(gloo, store, name)
 
 
 @functools.lru_cache(maxsize=None)  # noqa: UP033  # Python 3.7 has no cache

@@ -274,6 +274,7 @@ class Run {
   /// True where all was as expected.
   bool ended() {
     group_.reset();
+    switchml_torch::ProcessGroupSwitchML::finishAll();  // threads in callbacks have tensors
     device_.waitForAll();
     const auto& read = client().read();
     return right_ && !device_.anyLive() && device_.contexts() == std::set<int>{kHome} &&

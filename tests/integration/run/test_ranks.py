@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from support import quick_torch
+from support.launcher import PROGRAMS as PAYLOAD
 from support.waiting import ENOUGH, has_ended, until
 
 REPORT = """
@@ -182,30 +183,6 @@ def test_switchml_is_not_required_of_ranks_without_it(run: Runner) -> None:
     assert "--require: --way stock is without SwitchML; drop one of them" in done.stderr
 
 
-# A rank that saves, in a second, what it has been told, and then ends where that was to end it. It
-# fails where a worker of its own was ended before, as a DataLoader's, except by Ctrl-C.
-SAVES = """
-import multiprocessing, os, signal, sys, time
-rank = os.environ["RANK"]
-workers = []
-def save(number, _):
-    if number in (signal.SIGINT, signal.SIGTERM):
-        time.sleep(1)
-    assert number == signal.SIGINT or all(worker.is_alive() for worker in workers)
-    open(f"{rank}.{number}", "a").write("x")
-    if number in (signal.SIGINT, signal.SIGTERM):
-        raise SystemExit
-if __name__ == "__main__":
-    for method in sys.argv[1:]:
-        context = multiprocessing.get_context(method)
-        workers.append(context.Process(target=time.sleep, args=(600,), daemon=True))
-        workers[-1].start()
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
-        signal.signal(number, save)
-    open(f"{rank}.ready", "w").write(str(os.getpid()))
-    while not os.path.exists("end"):
-        time.sleep(0.01)
-"""
 FORWARDED = [
     signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGQUIT, signal.SIGABRT, signal.SIGCONT,
     signal.SIGXCPU, signal.SIGRTMIN + 1,
@@ -232,7 +209,7 @@ BELOW = [
 def saving(run: Runner, command: str) -> Iterator[subprocess.Popen[str]]:
     """A run whose ranks are ready to save."""
     write_launchers(run)
-    run.write("saves.py", SAVES)
+    run.write("saves.py", (PAYLOAD / "programs" / "saving_rank.py").read_text())
     run.write("hold", HOLD.format(python=sys.executable))
     with subprocess.Popen(
         run.command("--way stock", command), cwd=run.directory, env=run.environ, text=True,
