@@ -6,6 +6,7 @@ from pathlib import Path
 
 from patchgen.core.patch import pinning, pins
 from patchgen.core.patch.pins import Pin
+from patchgen.system import git
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -37,4 +38,5 @@ def write(root: Path, layout_name: str = "c10d-lib", name: str = "v0.0.1") -> Pi
     (root / "torch/distributed/__init__.py").write_text("# package\n", encoding="utf-8")
     (root / "version.txt").write_text(f"{name.removeprefix('v')}a0\n", encoding="utf-8")
     (root / "README.md").write_text("unrelated\n", encoding="utf-8")
-    return pinning.make(str(root), like, name, COMMIT)
+    head = git.head(str(root))
+    return pinning.make(str(root), like, name, (head and head.commit) or COMMIT)
