@@ -251,7 +251,8 @@ def test_what_is_refused(cache: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert f"cannot listen on {address}" in said("--listen", address, code=4)
-    target = tmp_path / "missing" / "counters.json"
+    target = tmp_path / "file" / "counters.json"
+    target.parent.touch()
     free = ["--listen", "127.0.0.1:0"]
     assert str(target.parent) in said(*free, "--json", str(target), code=5)
 

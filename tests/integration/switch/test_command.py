@@ -72,7 +72,8 @@ def test_what_is_refused(switch_cache: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert address in said("--listen", address, *port, code=4)
-    target = tmp_path / "missing" / "counters.json"
+    target = tmp_path / "file" / "counters.json"
+    target.parent.touch()
     assert str(target.parent) in said(*free, *port, "--json", str(target), code=5)
 
 
