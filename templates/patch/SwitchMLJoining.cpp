@@ -211,7 +211,7 @@ class Joining {
   /// A controller that took all of its time is not asked again before a minute has passed.
   Offer reachController() {
     auto& earlier = delegate_.unanswered;
-    const auto& controller = general().controller_ip_str;
+    const auto controller = text(general().controller_ip_str, ":", general().controller_port);
     const auto begun = Clock::now();
     if (controller == earlier.controller && begun < earlier.asked + kAskAgain) {
       const auto ago = std::chrono::duration_cast<std::chrono::seconds>(begun - earlier.asked);
