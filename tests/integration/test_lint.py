@@ -15,7 +15,6 @@ CONFIGURATION = (
     ".clang-format",
     ".pre-commit-config.yaml",
     "ci/lint",
-    "ci/plain.py",
     "pyproject.toml",
 )
 WORKFLOW = """\
@@ -34,7 +33,6 @@ FAULTS = {
         '"""Numbers."""\n\nONE =  1\n',
     ),
     "mypy": ("patchgen/types.py", '"""Numbers."""\n\nONE: int = "1"\n'),
-    "plain names and docstrings": ("patchgen/words.py", '"""Of one."""\n'),
     "clang-format; to format, run: clang-format-14 -i FILES": (
         "templates/spaces.cpp.j2",
         "int  one;\n",
