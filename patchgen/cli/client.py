@@ -13,7 +13,7 @@ import click
 
 from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, completing, end, option, print_json, progress, say
-from patchgen.extras.lab.client import checkout, mends
+from patchgen.extras.client import checkout, mends
 from patchgen.options import VARIABLES
 from patchgen.system import paths
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from patchgen.cli.params import Sources, Variables
     from patchgen.core.library.archive import Archive
-    from patchgen.extras.lab.client.checkout import CommitOrigin
-    from patchgen.extras.lab.client.mends import Mend
+    from patchgen.extras.client.checkout import CommitOrigin
+    from patchgen.extras.client.mends import Mend
 
 _LOGGER = logging.getLogger(__name__)
 _source_argument = click.argument("source", metavar="[SOURCE]", required=False, type=click.Path())
@@ -160,7 +160,7 @@ def build(request: _Build) -> None:
     cache, a mirror or the network. Only what is committed counts. DPDK and gRPC are the
     system's packages, unless their homes are named.
     """
-    from patchgen.extras.lab.client import building  # no other command needs it
+    from patchgen.extras.client import building  # no other command needs it
 
     chosen = mends.choose(request.without, mends.read_shipped())
     if request.listed:

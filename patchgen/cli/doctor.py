@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -76,10 +77,11 @@ def doctor(request: _Request) -> None:
     Starts ranks on this machine, which go from the launcher to a right sum. On several machines,
     start `python -m switchml_doctor` as a training is started. Exits with 6 where a part fails.
     """
-    from patchgen.extras.install.payload.doctor import table
-    from patchgen.extras.train import doctor as examining
+    from patchgen.extras import doctor as examining
+    from patchgen.extras.doctor.payload.switchml_doctor import table
     from patchgen.extras.train.job import Job
-    from patchgen.extras.train.setup import prepare  # few commands need them
+    from patchgen.extras.train.setup import prepare
+    from patchgen.extras.train.start import run_command  # few commands need them
 
     lab = request.lab
     job = Job(
@@ -99,7 +101,13 @@ def doctor(request: _Request) -> None:
         with progress():
             setup = prepare(job, directory)
         say_all(setup.notes)
-        report = examining.examine(job, setup, timeout=request.timeout, measures=request.times)
+        report = examining.examine(
+            partial(run_command, job, setup),
+            setup.torch.python,
+            timeout=request.timeout,
+            measures=request.times,
+            simulated=setup.switch is not None,
+        )
     if request.as_json:
         print_json(report)
     else:

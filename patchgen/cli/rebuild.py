@@ -144,12 +144,13 @@ def _list_kinds() -> dict[str, Reader]:
     from patchgen.core.library import origin
     from patchgen.core.wheel import provenance
     from patchgen.core.wheel.rebuild import pytorch
+    from patchgen.extras.client import rebuilding as client
     from patchgen.extras.install import provenance as installed
     from patchgen.extras.install import rebuilding
     from patchgen.extras.lab import rebuilding as lab
 
     return {
-        origin.CLIENT: lab.read_client,
+        origin.CLIENT: client.read_client,
         origin.SIMULATOR: lab.read_simulator,
         installed.PLUGIN: rebuilding.read_plugin,
         installed.GRAFT: rebuilding.read_graft,

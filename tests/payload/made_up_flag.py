@@ -18,7 +18,7 @@ from patchgen.core.library import archive, config
 from patchgen.core.patch import patchfile, pins, record, render, report, version
 from patchgen.core.wheel.check import advice
 from patchgen.errors import PatchgenError
-from patchgen.extras.lab.client import building, checkout
+from patchgen.extras.client import building, checkout
 from patchgen.options import OptionsError, resolve
 
 HOME, REPOSITORY, EMPTY = sys.argv[1:]

@@ -6,7 +6,7 @@ import sys
 
 
 def run(commit: str) -> None:
-    from patchgen.extras.lab.client import mends
+    from patchgen.extras.client import mends
 
     mends.COMMIT = commit  # before others take it from there
     from support import client_source

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.core.source.places import Places
-from patchgen.extras.lab.client.checkout import CommitOrigin
-from patchgen.extras.lab.client.mends import Mend, parse
+from patchgen.extras.client.checkout import CommitOrigin
+from patchgen.extras.client.mends import Mend, parse
 from patchgen.system.objects import blob_id
 from support.trees import git
 

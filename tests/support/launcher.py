@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from patchgen.system.ports import free_port
 from support.configs import with_values
 from support.forking import Servers
+from support.waiting import ENOUGH
 
 PROGRAMS = Path(__file__).parents[1] / "payload"
 # Read when a group is made, or by the tests' own programs: a rank may differ from its server here.
@@ -119,7 +120,7 @@ class Launcher:
             env |= self.loading
         return env | dict(extra)
 
-    def __call__(self, case: str, world: int, *, limit: float = 360, **given: Any) -> list[Rank]:
+    def __call__(self, case: str, world: int, *, limit: float = ENOUGH, **given: Any) -> list[Rank]:
         """`begin`, with what is `given` to it, and `collect`."""
         return self.collect(self.begin(case, world, **given), limit)
 
@@ -235,7 +236,7 @@ class Launcher:
         return Started(process, cwd)
 
     @staticmethod
-    def collect(ranks: Sequence[Started], limit: float = 360) -> list[Rank]:
+    def collect(ranks: Sequence[Started], limit: float = ENOUGH) -> list[Rank]:
         """Waits for the end of the ranks, for so many seconds at most."""
         deadline = time.monotonic() + limit
         hung, codes = [], []

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.core.source.places import Places
-from patchgen.extras.lab.client import building, checkout, mends
+from patchgen.extras.client import building, checkout, mends
 from patchgen.system.objects import blob_id
 
 VARIABLE = "SWITCHML_SOURCE"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from patchgen.extras.client import checkout, mends
 from patchgen.extras.lab import lab
-from patchgen.extras.lab.client import checkout, mends
 from patchgen.system.companion import beside
 from patchgen.system.ports import free_port
 from patchgen.system.process import Program

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-ENOUGH = 300.0  # seconds, many times what anything that is waited for takes
+ENOUGH = 900.0  # seconds, many times what anything that is waited for takes on a busy machine
 
 
 def until(

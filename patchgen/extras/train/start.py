@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from patchgen.core.library import config
@@ -83,6 +84,27 @@ def run_job(job: Job, setup: Setup, output: Output) -> Result:
         if interrupted:
             raise Interrupted(result)
         return result
+
+
+def run_command(job: Job, setup: Setup, command: Sequence[str], directory: str) -> Sequence[str]:
+    """Run a command on the ranks of a job, which import modules from a directory.
+
+    Returns:
+        The last lines that the ranks wrote to stderr.
+
+    Raises:
+        As `run_job`.
+    """
+    last = deque[str](maxlen=3)
+
+    def keep(line: Line) -> None:
+        if line.error:
+            last.append(line.text.decode(errors="replace").strip())
+
+    path = interpreter.search_path(directory, setup.environ)
+    environ = {**setup.environ, "PYTHONPATH": path}
+    run_job(replace(job, command=command), replace(setup, environ=environ), keep)
+    return last
 
 
 def _start_again(

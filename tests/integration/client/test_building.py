@@ -16,7 +16,7 @@ from support.shared import once
 
 from patchgen.core.library import homes
 from patchgen.errors import ToolError, TreeError
-from patchgen.extras.lab.client import building
+from patchgen.extras.client import building
 from patchgen.system.native import cmake
 
 SOURCES = {path: text.encode() for path, text in client_source.FILES.items()}

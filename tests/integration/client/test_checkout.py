@@ -15,7 +15,7 @@ from support.trees import git
 from patchgen.core.library import archive
 from patchgen.core.patch import diff
 from patchgen.errors import FileError, ToolError, TreeError
-from patchgen.extras.lab.client import checkout
+from patchgen.extras.client import checkout
 
 SOURCES = {
     path: text.encode()

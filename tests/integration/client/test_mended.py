@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support import real_client
 
-from patchgen.extras.lab.client import checkout, mends
+from patchgen.extras.client import checkout, mends
 
 STARTS = (
     "start-controller", "start-hangs", "start-cores", "start-option", "start-port",

@@ -12,7 +12,7 @@ from support import client_source
 
 from patchgen.core.library import origin
 from patchgen.core.library.homes import ARCHIVE
-from patchgen.extras.lab.client import building, mends
+from patchgen.extras.client import building, mends
 from patchgen.system import statement
 from patchgen.system.files import sha256
 from patchgen.system.statement import Provenance

@@ -59,7 +59,7 @@ def half_batches(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Pa
 @pytest.fixture(scope="session")
 def unmended(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
     """One with those mends only without which nothing starts."""
-    from patchgen.extras.lab.client import mends
+    from patchgen.extras.client import mends
 
     left = [mend.id for mend in mends.read_shipped() if mend.id not in NEEDED]
     return library(tmp_path_factory, checkout, "unmended", left)

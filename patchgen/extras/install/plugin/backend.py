@@ -12,10 +12,10 @@ from pathlib import Path
 from patchgen.core.library import archive, homes
 from patchgen.core.torch import Torch, probe_torch
 from patchgen.errors import FileError, OptionsError, ToolError, file_errors
+from patchgen.extras.client import mends
 from patchgen.extras.install import plugin
 from patchgen.extras.install.plugin import sdist
 from patchgen.extras.lab import simulator
-from patchgen.extras.lab.client import mends
 from patchgen.options import VARIABLES, Options, resolve
 from patchgen.system import files, paths
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from patchgen import __version__
 from patchgen.core.patch import render
-from patchgen.extras.install.payload import doctor, launch
+from patchgen.extras.doctor.payload import switchml_doctor
+from patchgen.extras.install.payload import launch
 from patchgen.extras.install.plugin import virtuals
 from patchgen.extras.install.plugin.target import PluginTarget
 from patchgen.extras.install.plugin.wheel import BACKEND, PACKAGE
@@ -139,7 +140,7 @@ def modules(target: PluginTarget) -> dict[str, bytes]:
         f"{PACKAGE}/_built.py": built,
         f"{PACKAGE}/_patch.py": render.text("patch/switchml.py"),
         f"{PACKAGE}_launch.py": inspect.getsource(launch),
-        **doctor.read_sources(),
+        **switchml_doctor.read_sources(),
         **{f"{PACKAGE}/{name}.py": render.text(f"plugin/{name}.py") for name in _MODULES},
     }
     return {name: text.encode() for name, text in texts.items()}

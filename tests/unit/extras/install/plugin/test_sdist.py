@@ -13,9 +13,9 @@ from packaging.specifiers import SpecifierSet
 
 import patchgen
 from patchgen.errors import OptionsError
+from patchgen.extras.client import mends
 from patchgen.extras.install.plugin import backend, project, sdist
 from patchgen.extras.lab import simulator
-from patchgen.extras.lab.client import mends
 from patchgen.options import Options, resolve
 from patchgen.templates import DIRECTORY
 

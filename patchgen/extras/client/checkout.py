@@ -13,7 +13,7 @@ from patchgen.core.source.repository import Repository
 from patchgen.core.source.staging import is_placed, nothing_left
 from patchgen.core.source.survey import find_obstacle, list_changes
 from patchgen.errors import OptionsError, TreeError, file_errors
-from patchgen.extras.lab.client import mends
+from patchgen.extras.client import mends
 from patchgen.system import lock, paths
 from patchgen.system.git import Git, directory_of, head, is_repository
 

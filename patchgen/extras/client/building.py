@@ -11,8 +11,8 @@ from importlib import resources
 
 from patchgen.core.library import archive, config, homes, origin
 from patchgen.errors import file_errors
-from patchgen.extras.lab.client import checkout, mends
-from patchgen.extras.lab.client.mends import COMMIT, Mend
+from patchgen.extras.client import checkout, mends
+from patchgen.extras.client.mends import COMMIT, Mend
 from patchgen.options import FLAGS, Flag
 from patchgen.system import files, paths, statement
 from patchgen.system.native import cmake
@@ -99,7 +99,7 @@ def install(
 
 def make_project(request: ClientRequest, whole: Mapping[str, bytes]) -> dict[str, bytes]:
     """Makes the files of the CMake project that compiles a mended source, by path."""
-    text = resources.files("patchgen.extras.lab.client.project").joinpath(_PROJECT).read_bytes()
+    text = resources.files("patchgen.extras.client.project").joinpath(_PROJECT).read_bytes()
     names = (cmake.PACKAGES, cmake.REPRODUCIBLE)
     included = {name: cmake.read_module(name).encode() for name in names}
     sources = {f"{_SOURCE}/{path}": content for path, content in whole.items()}

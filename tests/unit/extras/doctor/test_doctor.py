@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from patchgen.core.patch import render
-from patchgen.extras.install.payload.doctor import (
+from patchgen.extras.doctor.payload.switchml_doctor import (
     address,
     config,
     legs,
@@ -23,8 +23,8 @@ from patchgen.extras.install.payload.doctor import (
     software,
     table,
 )
-from patchgen.extras.install.payload.doctor import rank as of_rank
-from patchgen.extras.install.payload.doctor.meeting import find_problem
+from patchgen.extras.doctor.payload.switchml_doctor import rank as of_rank
+from patchgen.extras.doctor.payload.switchml_doctor.meeting import find_problem
 
 DOCS = Path(__file__).parents[4] / "docs"
 DPDK = {"general.backend": "dpdk", "backend.dpdk.extra_eal_options": "--no-huge"}
@@ -179,7 +179,7 @@ def test_a_mount_that_is_real(tmp_path: Path) -> None:
         f"mount -t hugetlbfs -o ro,pagesize=2M none {point} && "
         f"cat /proc/mounts >{tmp_path}/proc/mounts && mkdir -p {tmp_path}{tmp_path} && "
         f"ln -s {point} {tmp_path}{point} && exec {sys.executable} -c "
-        "'import sys; from patchgen.extras.install.payload.doctor import pages; "
+        "'import sys; from patchgen.extras.doctor.payload.switchml_doctor import pages; "
         'print(*pages.look_at_pages(["--legacy-mem"], 1, "", sys.argv[1]))\' '
         f"{tmp_path}"
     )

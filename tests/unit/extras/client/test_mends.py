@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from patchgen.errors import OptionsError, PatchgenError, TreeError
-from patchgen.extras.lab.client import mends
-from patchgen.extras.lab.client.mends import Edit, FileMend, Mend
+from patchgen.extras.client import mends
+from patchgen.extras.client.mends import Edit, FileMend, Mend
 from patchgen.system.objects import blob_id
 
 BEFORE = b"one\ntwo three\nfour"
