@@ -1,4 +1,4 @@
-"""The command line. Beside payload/, the only room that prints or exits."""
+"""Command line. Only this package, and files under payload/, print or exit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECTIONS = {
     "Train": ("run", "doctor", "demo"),
     "Client library and lab": ("client", "simulator", "switch", "accuracy"),
 }
-"""The commands: the core in the order of its pipeline, then the extras."""
+"""Commands by their heading in --help: the core in the order of its pipeline, then the extras."""
 
 _EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items()
@@ -31,17 +31,18 @@ _GONE = "the current directory no longer exists; change to another"
 
 
 class Commands(Group):
-    """The group of all commands. Each is imported when it is used, so that none slows another.
+    """Group of all commands.
 
-    What a user can mend becomes one or two lines and an exit code.
+    Imports the module of a command only when the command is used, so that it starts quickly. Prints
+    an error that a user can fix as one or two lines, and exits with its code.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # as in click
-        """Names of the commands, section by section."""
+        """Return the names of all commands, section by section."""
         return [name for names in SECTIONS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Imports a command from the module of its name."""
+        """Import a command from the module of its name."""
         if cmd_name not in self.list_commands(ctx):
             return None
         module = importlib.import_module(f"patchgen.cli.{cmd_name}")
@@ -49,17 +50,17 @@ class Commands(Group):
         return command
 
     def sections(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
-        """The commands: the core in the order of its pipeline, then the extras."""
+        """Return the commands by heading."""
         return SECTIONS
 
     def main(self, *args: Any, **given: Any) -> Any:  # as in click
-        """Runs the program and ends it."""
+        """Prepare the environment of imported libraries, and run the program."""
         os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # GitPython serves without a git
         os.environ.setdefault("PATH", os.defpath)  # cmake looks there for its own files
         return super().main(*args, **given)
 
     def invoke(self, ctx: click.Context) -> Any:  # as in click
-        """Runs a command."""
+        """Run a command; print a `PatchgenError`, and exit with its code."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -76,7 +77,7 @@ class Commands(Group):
 
 
 def _without_directory(error: BaseException | None) -> bool:
-    """Tells whether an error is that the current directory was removed."""
+    """Return whether the error means that the current directory was removed."""
     if isinstance(error, FileError):
         error = error.__cause__
     if not isinstance(error, FileNotFoundError) or error.filename is not None:
@@ -91,8 +92,8 @@ def _without_directory(error: BaseException | None) -> bool:
 @click.group(cls=Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="switchml-patch")
 def main() -> None:
-    """Patches PyTorch so that Gloo's allreduce runs in the network through SwitchML.
+    """Patch PyTorch so that Gloo's allreduce runs in the network through SwitchML.
 
-    An option comes from the command line, else from the environment, else it has its default.
-    Default paths are under the current directory, or under --dev-root.
+    An option is taken from the command line, else from the environment, else from its default.
+    Default paths are relative to the current directory, or to --dev-root.
     """

@@ -1,4 +1,4 @@
-"""accuracy: how far SwitchML's sums are from exact ones, beside those of float32."""
+"""accuracy: the error of SwitchML's sums, beside the error of float32."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Request:
     as_json: bool
 
     def read(self) -> Tensors:
-        """Loads the files, or makes random values.
+        """Load the files, or make random values.
 
         Raises:
             OptionsError: two options contradict each other, or a file cannot be taken.
@@ -48,7 +48,6 @@ class _Request:
         return tensors.Random(self.seed, self.workers or _WORKERS, self.numel or _NUMEL)
 
     def methods(self, workers: int) -> list[Method]:
-        """Lists the ways to sum that are compared."""
         from patchgen.extras.accuracy.fixed_point import FixedPoint  # imports numpy
         from patchgen.extras.accuracy.methods import Float32
 
@@ -61,14 +60,14 @@ class _Request:
     "--workers",
     type=click.IntRange(1, _MOST),
     metavar="N",
-    help=f"Workers that sum random values. [default: {_WORKERS}]",
+    help=f"Number of workers that sum random values. [default: {_WORKERS}]",
 )
 @option(
     "--numel",
     group="Values",
     type=click.IntRange(min=1),
     metavar="N",
-    help=f"Elements of each worker. [default: {_NUMEL}]",
+    help=f"Number of elements of each worker. [default: {_NUMEL}]",
 )
 @option(
     "--seed",
@@ -84,8 +83,8 @@ class _Request:
     type=click.IntRange(min=1),
     default=256,
     metavar="N",
-    help="Elements that share an exponent: packet_numel of switchml.cfg, or msg_numel with the "
-    "RDMA backend. [default: 256]",
+    help="Number of elements that share an exponent: packet_numel of switchml.cfg, or msg_numel "
+    "with the RDMA backend. [default: 256]",
 )
 @option(
     "--num-worker-threads",
@@ -94,17 +93,17 @@ class _Request:
     type=click.IntRange(1, _MOST),
     default=4,
     metavar="N",
-    help="Threads, as num_worker_threads of switchml.cfg. [default: 4]",
+    help="Number of threads: num_worker_threads of switchml.cfg. [default: 4]",
 )
 @json_option
 @into(_Request)
 def accuracy(request: _Request) -> None:
-    """Measures how far SwitchML's sums are from exact ones.
+    """Measure the errors of SwitchML's sums, and of float32 sums as Gloo adds them.
 
-    Beside it: float32 as Gloo adds it. FILE is a .npy of floats whose first axis counts the
-    workers, or one for each worker. Without it, random values are summed.
+    FILE is a .npy of floats whose first axis counts the workers, or there is one FILE for each
+    worker. Without FILE, random values are summed.
     """
-    from patchgen.system import extras  # few commands need them
+    from patchgen.system import extras
 
     extras.require({"numpy": "numpy"})
     from patchgen.extras.accuracy import measure  # imports numpy

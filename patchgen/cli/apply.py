@@ -1,4 +1,4 @@
-"""apply: a tree, patched."""
+"""apply: patch a tree."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from patchgen.system import paths
     "patch_file",
     type=click.Path(),
     metavar="FILE",
-    help="Apply a patch that generate wrote, instead of giving options; - for stdin.",
+    help="Apply a patch written by generate, with its options; - for stdin.",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be changed, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")
 def apply(
     tree: str, variables: Variables, pytorch: str | None, patch_file: str | None, *, dry_run: bool
 ) -> None:
-    """Patches a PyTorch tree, or brings a patched one to other options."""
+    """Patch a PyTorch tree, or change the options of a patched tree."""
     known, wanted = known_pins(pytorch)
     if patch_file is None:
         options = variables.read()

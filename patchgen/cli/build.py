@@ -1,4 +1,4 @@
-"""build: from nothing to a verified wheel."""
+"""build: a verified wheel, from options."""
 
 from __future__ import annotations
 
@@ -56,27 +56,27 @@ class _Build:
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Variable of PyTorch's build. Overrides the environment and the default. May be repeated.",
+    help="Set a variable of PyTorch's build, whatever the environment has. May be repeated.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Compilers that run at once. [env: MAX_JOBS; default: by cores and memory]",
+    help="Number of compilers that run at once. [env: MAX_JOBS; default: by cores and memory]",
 )
 @params.accept_option
 @params.config_option
 @click.option(
-    "--dry-run", is_flag=True, help="Print the plan, and what `check` refuses, and do nothing."
+    "--dry-run", is_flag=True, help="Print the plan and what `check` refuses, and build nothing."
 )
 @json_option
 @params.into(_Build)
 def build(asked: _Build) -> None:
-    """Builds a patched PyTorch: source, environment, patch, compile, wheel, verify.
+    """Build a patched PyTorch: source, environment, patch, compile, wheel, verify.
 
-    Started again it goes on where it was stopped, and does again only what has other inputs.
+    Continues where an interrupted build stopped. Repeats only the stages whose inputs changed.
     """
-    from patchgen.core import wheel  # no other command needs it
+    from patchgen.core import wheel
 
     request = _read_request(asked)
     if asked.dry_run:
@@ -97,10 +97,10 @@ def _announce(plan: Plan) -> None:
 
 
 def _read_request(asked: _Build) -> BuildRequest:
-    """Resolves names and paths of the command line, and the environment.
+    """Resolve the names and paths of the command line and the environment.
 
     Raises:
-        OptionsError: one is refused.
+        OptionsError: a value is refused.
     """
     from patchgen.core.wheel import BuildRequest, env, variables
 
@@ -127,7 +127,7 @@ def _read_request(asked: _Build) -> BuildRequest:
 
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
-    """The plan; what follows a name can be copied into a shell."""
+    """Yield the lines of the plan; the value after a name can be copied into a shell."""
     request = plan.request
     variables = [f"{key}={shlex.quote(value)}" for key, value in plan.variables.items()]
     yield f"PyTorch {request.pin.name} ({request.pin.commit[:12]}) as torch {request.version}"
@@ -144,7 +144,7 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
 
 
 def _place_line(plan: Plan) -> str:
-    """Path under which programs see the work directory, and the network that they have."""
+    """Return the path under which programs see the work directory, and their network access."""
     place, remote = plan.place, plan.request.remote_cache
     if place.fixed:
         return f"{place.seen}, {f'with your network for {remote}' if remote else 'without network'}"

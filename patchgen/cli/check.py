@@ -1,4 +1,4 @@
-"""check: what is here, what is missing, and what to do, before an hour of building."""
+"""check: the requirements of a build, before an hour is spent on it."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class _Request:
 @json_option
 @params.into(_Request)
 def check(request: _Request) -> None:
-    """Tells what a build needs: what is here, what is missing, what to do. Changes nothing.
+    """Check what a build needs, and say what is missing. Changes nothing.
 
-    Exits with 0 only where a build with these flags can succeed, else with 6. A row marked [x]
-    holds, one marked [ ] does not, and one marked [-] does not but does not count either. What a
-    training needs is told by `switchml-patch doctor`.
+    Exits with 0 if a build with these flags can succeed, else with 6. Rows marked [x] hold. Rows
+    marked [ ] do not hold, and prevent a build. Rows marked [-] do not hold, but a build needs none
+    of them. `switchml-patch doctor` checks what a training needs.
     """
-    from patchgen.core.wheel import check as preflight  # no other command needs it
+    from patchgen.core.wheel import check as preflight
     from patchgen.core.wheel import env
 
     pin = chosen_pin(request.pytorch)

@@ -29,31 +29,31 @@ _LOGGER = logging.getLogger(__name__)
 _source_argument = click.argument("source", metavar="[SOURCE]", required=False, type=click.Path())
 _without_option = option(
     "--without", group="Source", multiple=True, metavar="ID",
-    help="Mend to leave out. May be repeated.",
+    help="Fix to leave out. May be repeated.",
     shell_complete=completing(lambda: [mend.id for mend in mends.read_shipped()]),
 )  # fmt: skip
-_list_option = click.option("--list", "listed", is_flag=True, help="Print the mends and end.")
+_list_option = click.option("--list", "listed", is_flag=True, help="Print the fixes and exit.")
 _FOUND = tuple(
     variable if variable.boolean else variable._replace(default="the system's packages")
     for variable in VARIABLES
     if variable.name not in {"BUILDDIR", "SWITCHML_HOME"}
 )
-"""The flags and homes that the library itself is built with."""
+"""Flags and homes that the client library itself is built with."""
 
 
 @dataclass(frozen=True)
 class _Origin:
-    """Places where the source of the library may be."""
+    """Places that may have the source of the library."""
 
     source: str | None
     cache: str | None
     places: Sources
 
     def read(self, commit: str = mends.COMMIT) -> CommitOrigin:
-        """Finds the places, and tells what of SOURCE is not in the commit.
+        """Find the places, and print which files of SOURCE are not in the commit.
 
         Raises:
-            OptionsError: one of them is not there.
+            OptionsError: a place does not exist.
             TreeError: SOURCE lacks the commit.
         """
         references = [checkout.find_reference(self.source, commit)] if self.source else []
@@ -64,7 +64,7 @@ class _Origin:
 
 
 def _origin_options(command: params.Command) -> params.Command:
-    """Adds --mirror, --reference and --cache, handed on as `origin` with the argument SOURCE."""
+    """Add --mirror, --reference and --cache; the command gets them and SOURCE as `origin`."""
     command = params.gather(
         "origin", lambda given: _Origin(**given), ("source", "cache", "places")
     )(command)
@@ -78,13 +78,12 @@ def _check_commit(given: str) -> str:
 
 
 def _library_options(command: params.Command) -> params.Command:
-    """Adds the flags and homes that the library is built with, handed on as `variables`."""
     return params.these_variables(command, _FOUND)
 
 
 @click.group(cls=Group)
 def client() -> None:
-    """SwitchML's client library: its source, mended, compiled and installed."""
+    """Fetch, fix, compile and install SwitchML's client library."""
 
 
 @client.command(cls=Command)
@@ -99,9 +98,9 @@ def client() -> None:
 @params.place_options
 @params.cache_option
 def source(output: str, places: Sources, cache: str | None) -> None:
-    """Fetches the pinned commit of p4app-switchML, and verifies it.
+    """Fetch the pinned commit of p4app-switchML, and verify it.
 
-    A clone that is there is verified and never changed. Submodules are not needed.
+    An existing clone is verified and never changed. Submodules are not needed.
     """
     origin = _Origin(None, cache, places).read()
     with progress():
@@ -121,7 +120,7 @@ class _Build:
     listed: bool
 
     def home(self, path: str, variable: str) -> str:
-        """Gives a home that the user named; empty for packages."""
+        """Return the home if the user named it, else "": the system's packages are used."""
         named = self.variables.given[variable.lower()] or os.environ.get(variable)
         return path if named else ""
 
@@ -142,25 +141,25 @@ class _Build:
     callback=lambda _context, _option, given: _check_commit(given),
     default=mends.COMMIT,
     metavar="ID",
-    help="Commit to build instead of the pinned one, all 40 digits. Mends that do not fit it are "
-    "named and left out.",
+    help="Commit to build instead of the pinned one, all 40 digits. Fixes that do not fit it are "
+    "left out, with a warning.",
 )
 @click.option(
     "--cxx11-abi",
     type=click.Choice(["0", "1"]),
-    help="Value of _GLIBCXX_USE_CXX11_ABI. gRPC has to have the same. [default: the compiler's]",
+    help="Value of _GLIBCXX_USE_CXX11_ABI, the same as gRPC's. [default: the compiler's]",
 )
 @_list_option
 @_origin_options
 @params.into(_Build)
 def build(request: _Build) -> None:
-    """Compiles the client library from SOURCE, with mends, and installs it.
+    """Compile the client library from SOURCE, with fixes, and install it.
 
-    SOURCE is a clone of p4app-switchML that has the commit. Without it the commit comes from the
-    cache, a mirror or the network. Only what is committed counts. DPDK and gRPC are the
+    SOURCE is a clone of p4app-switchML that has the commit. Without SOURCE the commit comes from
+    the cache, a mirror or the network. Uncommitted changes are ignored. DPDK and gRPC are the
     system's packages, unless their homes are named.
     """
-    from patchgen.extras.client import building  # no other command needs it
+    from patchgen.extras.client import building
 
     chosen = mends.choose(request.without, mends.read_shipped())
     if request.listed:
@@ -190,7 +189,7 @@ def build(request: _Build) -> None:
 
 
 def _choose_fitting(chosen: tuple[Mend, ...], sources: Mapping[str, bytes]) -> tuple[Mend, ...]:
-    """Chooses the mends that fit a source, and names the others."""
+    """Return the mends that fit the source, and print a warning for each of the others."""
     others = {mend: path for mend in chosen if (path := mends.find_other(mend, sources))}
     for mend, path in others.items():
         say(f"warning: without the mend {mend.id}, which does not fit: {path} is another file")
@@ -209,7 +208,7 @@ def _choose_fitting(chosen: tuple[Mend, ...], sources: Mapping[str, bytes]) -> t
 @click.option(
     "--controller",
     is_flag=True,
-    help="The mends of the switch's controller, instead of those of the client library.",
+    help="Use the fixes of the switch's controller, instead of those of the client library.",
 )
 @_without_option
 @_list_option
@@ -217,10 +216,10 @@ def _choose_fitting(chosen: tuple[Mend, ...], sources: Mapping[str, bytes]) -> t
 def patch(
     origin: _Origin, output: str | None, without: tuple[str, ...], *, controller: bool, listed: bool
 ) -> None:
-    """Writes the mends as a patch for the pinned commit of p4app-switchML.
+    """Write the fixes as a patch for the pinned commit of p4app-switchML.
 
-    It is for git apply: in a clone that is then built with SwitchML's own Makefile, or with
-    --controller in the one on the switch, whose controller is then started again.
+    Apply it with git apply in a clone, and build that with SwitchML's own Makefile. With
+    --controller, apply it in the clone on the switch, and restart the controller there.
     """
     from patchgen.core.patch import diff
     from patchgen.system import files
@@ -247,10 +246,10 @@ def patch(
 @click.argument("home", type=click.Path())
 @params.json_option
 def status(home: str, *, as_json: bool) -> None:
-    """Tells what the client library in HOME was built with, and which mends it has.
+    """Show what the client library in HOME was built with, and which fixes it has.
 
-    Exits with 0 where it has all mends or is the simulator, with 3 where it lacks some, and where
-    HOME has no client library.
+    Exits with 0 if the library has all fixes or is the simulator. Exits with 3 if a fix is missing,
+    or if HOME has no client library.
     """
     from patchgen.core.library import archive, homes
     from patchgen.errors import TreeError, file_errors

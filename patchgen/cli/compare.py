@@ -1,4 +1,4 @@
-"""compare: a table of what differs between two wheels."""
+"""compare: the differences between two wheels, as a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from patchgen.core.wheel.compare import Difference, Value
 
 _SHOWN = 10  # differences of one kind that change no file
-_DIGITS = 12  # of a SHA-256 in the table; --json has all
+_DIGITS = 12  # of a SHA-256 in the table; --json prints all
 
 
 @click.command(cls=Command)
@@ -25,12 +25,12 @@ _DIGITS = 12  # of a SHA-256 in the table; --json has all
 @click.argument("right", metavar="B.whl", type=click.Path())
 @json_option
 def compare(left: str, right: str, *, as_json: bool) -> None:
-    """Compares two wheels file by file.
+    """Compare two wheels file by file.
 
-    Exit code 0 where every file has the same contents and mode, even if the archives differ in
-    times, order or compression, which is told; else 6.
+    Exits with 0 if every file has the same contents and mode, else with 6. Other differences of the
+    archives, such as times, order or compression, are shown but do not count.
     """
-    from patchgen.core.wheel import compare as wheels  # no other command needs it
+    from patchgen.core.wheel import compare as wheels
 
     found = wheels.compare(left, right)
     same = not any(difference.of_file for difference in found)
@@ -44,7 +44,7 @@ def compare(left: str, right: str, *, as_json: bool) -> None:
 
 
 def show(found: list[Difference]) -> None:
-    """Shows differences as a table, and in a last line how many files differ."""
+    """Print differences as a table, and the number of files that differ."""
     seen: collections.Counter[str] = collections.Counter()
     rows = []
     for difference in found:

@@ -1,4 +1,4 @@
-"""Output for people and scripts: help, lines, data, progress and checks."""
+"""Output for people and scripts: help, lines, JSON, progress and checks."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
     from patchgen.system.checks import Check
 
-_SENTENCE = 80  # characters of what a command is for
-_SHOWN = 10  # problems of one check
+_SENTENCE = 80  # characters of a command's summary
+_SHOWN = 10  # problems that are printed of a check
 _OPTIONS = "Options"
 
 
 class Group(click.Group):
-    """Lists its commands with what each is for, uncut."""
+    """Group whose help lists each command with its whole summary."""
 
     def sections(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
-        """The names of the commands, by the headings of the list."""
+        """Return the names of the commands by heading."""
         return {"Commands": self.list_commands(ctx)}
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the list of commands."""
+        """Write the list of commands."""
         for heading, names in self.sections(ctx).items():
             commands = [(name, self.get_command(ctx, name)) for name in names]
             with formatter.section(heading):
@@ -39,11 +39,11 @@ class Group(click.Group):
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-_MANY = 10  # options that are read as one list
+_MANY = 10  # options that need no headings
 
 
 class Option(click.Option):
-    """Option that names the heading that it is listed under where a command has many."""
+    """Option with a heading, which the help of a command with many options lists it under."""
 
     def __init__(self, *args: Any, group: str | None = None, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
@@ -51,7 +51,7 @@ class Option(click.Option):
 
 
 def option(*names: str, group: str | None = None, **attributes: Any) -> Decorator:
-    """Decorator that adds an option to a command.
+    """Return a decorator that adds an option to a command.
 
     Args:
         names: of the option, and of its parameter.
@@ -62,15 +62,15 @@ def option(*names: str, group: str | None = None, **attributes: Any) -> Decorato
 
 
 def completing(list_names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
-    """Completes names in a shell, for `shell_complete` of click."""
+    """Return a `shell_complete` function of click that completes these names."""
     return lambda _context, _option, begun: [one for one in list_names() if one.startswith(begun)]
 
 
 class Command(click.Command):
-    """Lists its options under their headings where there are many."""
+    """Command whose help lists many options under headings."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the list of options, those without a heading first."""
+        """Write the list of options, beginning with those without a heading."""
         records = [
             (getattr(parameter, "group", None) or _OPTIONS, record)
             for parameter in self.get_params(ctx)
@@ -86,43 +86,43 @@ class Command(click.Command):
 
 
 def end(code: int) -> NoReturn:
-    """Ends the command with an exit code, after it has said why."""
+    """End the command with an exit code."""
     raise click.exceptions.Exit(code)
 
 
 def say(line: str) -> None:
-    """Writes a line for people."""
+    """Print a line for people on stderr."""
     click.echo(line, err=True)
 
 
 def say_all(lines: Iterable[str]) -> None:
-    """Writes lines for people."""
+    """Print lines for people on stderr."""
     for line in lines:
         say(line)
 
 
 def write_bytes(stream: TextIO, content: bytes) -> None:
-    """Writes bytes to a standard stream."""
+    """Write bytes to a standard stream, and flush it."""
     stream.buffer.write(content)
     stream.buffer.flush()
 
 
 def print_json(data: object) -> None:
-    """Writes data for scripts."""
+    """Print data for scripts on stdout."""
     click.echo(json.dumps(data, indent=2))
 
 
 @contextlib.contextmanager
 def progress() -> Iterator[None]:
-    """Shows the steps of a block, as the package logs them."""
-    from patchgen.cli import steps  # imports logging, which few commands need
+    """Show each step that the package logs while the block runs."""
+    from patchgen.cli import steps
 
     with steps.show_steps(say):
         yield
 
 
 def show_checks(checks: Sequence[Check], *, as_json: bool, **about: object) -> None:
-    """Prints the checks, and ends the command with 6 where one that is required does not hold."""
+    """Print checks, and end the command with 6 if a required check fails."""
     from patchgen.system.checks import hold
 
     if as_json:
@@ -135,7 +135,7 @@ def show_checks(checks: Sequence[Check], *, as_json: bool, **about: object) -> N
 
 
 def data(check: Check) -> dict[str, object]:
-    """A check for scripts."""
+    """Return a check as data for JSON."""
     return {
         "name": check.name,
         "ok": check.ok,

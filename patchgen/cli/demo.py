@@ -1,4 +1,4 @@
-"""demo: SwitchML at work in a training, on this machine, without a switch."""
+"""demo: a training through SwitchML on this machine, without a switch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from patchgen.errors import file_errors
 from patchgen.system import files, interpreter
 
 _LOGGER = logging.getLogger(__name__)
-_MOST = 16  # ranks that one machine has room for, and the images are enough for
+_MOST = 16  # ranks that one machine has room for, and that the images suffice for
 _PICTURE, _DATA = "loss.png", "demo.json"
 
 
@@ -36,7 +36,7 @@ _PICTURE, _DATA = "loss.png", "demo.json"
     default=2,
     show_default=True,
     metavar="N",
-    help="Processes that train together.",
+    help="Number of processes that train together.",
 )
 @click.option(
     "--epochs",
@@ -44,23 +44,22 @@ _PICTURE, _DATA = "loss.png", "demo.json"
     default=8,
     show_default=True,
     metavar="N",
-    help="Passes over the training images.",
+    help="Number of passes over the training images.",
 )
 @click.option(
     "--torch",
     metavar="PYTHON",
-    help="Interpreter that has the torch. [default: the one that runs this if it has one, else "
-    "python3]",
+    help="Interpreter whose torch is used. [default: the one that runs this command if it has a "
+    "torch, else python3]",
 )
 @params.cache_option
 def demo(output: str, ranks: int, epochs: int, torch: str | None, cache: str | None) -> None:
-    """Trains a small network with stock Gloo and through SwitchML, and compares.
+    """Train a small network with stock Gloo and through SwitchML, and compare.
 
-    Builds what that needs, a simulated switch and the plugin for the torch, unless it is there from
-    an earlier run. Fails where nothing was delegated, or the weights differ by more than rounding
-    explains.
+    Builds a simulated switch and the plugin for the torch, unless an earlier run has built them.
+    Fails if nothing was delegated, or if the weights differ by more than rounding explains.
     """
-    from patchgen.system import extras  # few commands need them
+    from patchgen.system import extras
 
     extras.require({"matplotlib": "matplotlib", "numpy": "numpy"})
     from patchgen.extras.train.demo import (  # imports numpy
@@ -96,11 +95,11 @@ def _python() -> str:
 
 
 def _program() -> str:
-    """This program, as it can be called from here."""
+    """Return the name or path that starts this program from here."""
     name = "switchml-patch"
     return near(sys.argv[0]) if os.path.basename(sys.argv[0]) == name else name
 
 
 def near(path: str) -> str:
-    """A path as seen from here, where that is the shorter one."""
+    """Return the relative or the absolute path, whichever is shorter."""
     return min(os.path.relpath(path), os.path.abspath(path), key=len)

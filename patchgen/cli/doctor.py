@@ -1,4 +1,4 @@
-"""doctor: which part of the way to the switch fails, on this machine."""
+"""doctor: a check of each part of the way to the switch, on this machine."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ class _Request:
 @click.command(cls=Command)
 @click.option(
     "--workers", type=click.IntRange(2, 255), default=2, show_default=True, metavar="N",
-    help="Ranks to start.",
+    help="Number of ranks to start.",
 )  # fmt: skip
 @click.option(
     "--torch", default="python3", show_default=True, metavar="PYTHON",
-    help="Interpreter whose torch is examined.",
+    help="Interpreter whose torch is checked.",
 )  # fmt: skip
 @click.option(
     "--way",
     type=click.Choice([way for way in WAYS if way != STOCK]),
     default=AUTO,
-    help="How the ranks get SwitchML. [default: auto: what is there, else the plugin]",
+    help="Variant of SwitchML in the ranks. [default: auto: the installed one, else the plugin]",
 )
 @click.option(
     "--config",
     type=click.Path(),
     metavar="FILE",
-    help=f"The switchml.cfg of all ranks. [env: {CONFIG}; default with the simulator: made; "
+    help=f"The switchml.cfg of all ranks. [env: {CONFIG}; default: generated for the simulator, "
     "else where the library looks]",
 )
 @click.option(
@@ -63,25 +63,28 @@ class _Request:
     type=params.SECONDS,
     default=30,
     metavar="SECONDS",
-    help="How long ranks may be apart, and a step may take. [default: 30]",
+    help="Limit for ranks to wait for each other, and for each step. [default: 30]",
 )
-@click.option("--times/--no-times", default=True, help="Measure SwitchML beside Gloo, by size.")
+@click.option(
+    "--times/--no-times", default=True, help="Measure SwitchML and Gloo at several sizes."
+)
 @lab_options
 @params.cache_option
 @json_option
 @simulating_options
 @params.into(_Request)
 def doctor(request: _Request) -> None:
-    """Tells which part of the way to the switch fails, and what to do.
+    """Check each part of the way to the switch, and say what to do where it fails.
 
-    Starts ranks on this machine, which go from the launcher to a right sum. On several machines,
-    start `python -m switchml_doctor` as a training is started. Exits with 6 where a part fails.
+    Starts ranks on this machine, and checks them from the launcher to a correct sum. On several
+    machines, start `python -m switchml_doctor` as you start a training. Exits with 6 if a check
+    fails.
     """
     from patchgen.extras import doctor as examining
     from patchgen.extras.doctor.payload.switchml_doctor import table
     from patchgen.extras.train.job import Job
     from patchgen.extras.train.setup import prepare
-    from patchgen.extras.train.start import run_command  # few commands need them
+    from patchgen.extras.train.start import run_command
 
     lab = request.lab
     job = Job(

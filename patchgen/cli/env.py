@@ -1,6 +1,6 @@
-"""env: the conda environment that PyTorch is built in, without conda.
+"""env: the conda environment that PyTorch is built in, made without conda.
 
-All but click is imported by the commands: conda-lock and py-rattler are heavy, and optional.
+The commands import conda-lock and py-rattler, which are heavy and optional.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from patchgen.cli.console import Command, Group, progress, say
 
 @click.group(cls=Group)
 def env() -> None:
-    """The conda environment of the build; no conda is needed."""
+    """Lock or create the conda environment of the build; conda is not needed."""
 
 
 @env.command(cls=Command)
@@ -26,8 +26,8 @@ def env() -> None:
     type=click.Path(),
     default=params.ENVIRONMENT,
     metavar="FILE",
-    help="Environment file, of this directory or of the tool: environment.yml is for CUDA 10.1, "
-    f"environment-cpu.yml for no CUDA. [default: {params.ENVIRONMENT}]",
+    help="Environment file, in this directory or shipped with the tool: environment.yml has CUDA "
+    f"10.1, environment-cpu.yml no CUDA. [default: {params.ENVIRONMENT}]",
 )
 @click.option(
     "-o",
@@ -35,7 +35,7 @@ def env() -> None:
     type=path_types.OUTPUT_FILE,
     default=params.LOCK,
     metavar="FILE",
-    help=f"Lock to write. [default: {params.LOCK}]",
+    help=f"Lock file to write. [default: {params.LOCK}]",
 )
 @click.option(
     "--platform",
@@ -48,14 +48,14 @@ def env() -> None:
     "channels",
     multiple=True,
     metavar="CHANNEL",
-    help="Channel to use instead of the file's: a name, a URL, or NAME=URL for a mirror. May be "
-    "repeated, the most important first.",
+    help="Channel to use instead of the file's channels: a name, a URL, or NAME=URL for a mirror. "
+    "May be repeated, the most important first.",
 )
 @params.cache_option
 def lock(
     source: str, output: str, platform: str, channels: tuple[str, ...], cache: str | None
 ) -> None:
-    """Solves an environment file and writes every package with its hashes."""
+    """Solve an environment file, and write a lock of every package with its hashes."""
     _require()
     from patchgen.core.wheel import env as conda
     from patchgen.core.wheel.env import locking
@@ -84,9 +84,9 @@ def lock(
 @params.lock_option
 @params.cache_option
 def create(prefix: str, lock_file: str, cache: str | None) -> None:
-    """Makes a prefix from the lock, or finishes a half made one. Checks every hash.
+    """Create an environment from the lock, or finish an incomplete one.
 
-    Only those post-link scripts run that the environment file allows.
+    Checks every hash. Runs only the post-link scripts that the environment file allows.
     """
     _require()
     from patchgen.core.wheel.env import lockfile

@@ -1,4 +1,4 @@
-"""generate: the patch, from options alone. Must be quick, so it imports no more than it needs."""
+"""generate: the patch, from options alone. Imports little, so that it starts quickly."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NAME = "switchml_pytorch.patch"
 def generate(
     variables: Variables, pytorch: str | None, output: str | None, *, as_json: bool
 ) -> None:
-    """Writes the patch. Needs no network and no PyTorch."""
+    """Write the patch. Needs no network and no PyTorch."""
     if as_json and output == "-":
         raise click.UsageError("--json and -o - both write to stdout; drop one")
     options = variables.read()
@@ -49,7 +49,6 @@ def generate(
 
 
 def _write(content: bytes, output: str | None, builddir: str) -> str:
-    """Writes the patch where it belongs and returns where that is."""
     if output == "-":
         write_bytes(sys.stdout, content)
         return output

@@ -1,4 +1,4 @@
-"""graft: the patched process group for a torch that is installed."""
+"""graft: the patched process group for an installed torch."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _NAME = "switchml_graft.so"
 
 @click.group(cls=Group)
 def graft() -> None:
-    """Compiles the patched files against an installed torch, instead of building it.
+    """Compile the patched files against an installed torch, instead of building it.
 
-    The graft is loaded before that torch, by a hook that `graft install` puts into the interpreter,
-    or by switchml-patch run.
+    The graft is loaded before torch, by a hook that `graft install` adds to the interpreter, or by
+    switchml-patch run.
     """
 
 
@@ -56,14 +56,14 @@ class _Build:
     group="Source",
     type=click.Path(),
     metavar="TREE",
-    help="Source of that torch, patched or not. [default: fetch the files that are needed]",
+    help="Source of this torch, patched or not. [default: fetch the files that are needed]",
 )
 @option(
     "--pytorch",
     group="Source",
     metavar="PIN",
     shell_complete=params.complete_pin,
-    help="Pin of the torch if it is not a shipped one. [default: the one of the torch's commit]",
+    help="Pin of this torch if it is not shipped. [default: the pin of the torch's commit]",
 )
 @params.place_options
 @option(
@@ -72,13 +72,13 @@ class _Build:
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
     envvar="CUDA_HOME",
-    help="CUDA's headers, for CUDA tensors: a toolkit, or where NVIDIA's packages for Python are. "
+    help="Directory of CUDA's headers, for CUDA tensors: a toolkit, or NVIDIA's Python packages. "
     "[env: CUDA_HOME; default: /usr/local/cuda, or beside torch]",
 )
 @params.cache_option
 @params.into(_Build)
 def build(request: _Build) -> None:
-    """Compiles a graft and tries it in its torch."""
+    """Compile a graft, and try it in its torch."""
     from patchgen.extras.install import graft as grafts
 
     options, cache = request.variables.read(), params.cache(request.cache)
@@ -109,9 +109,9 @@ def build(request: _Build) -> None:
 @params.torch_option
 @click.option("--user", is_flag=True, help="Install for this user only.")
 def install(library: str, torch_python: str, *, user: bool) -> None:
-    """Makes an interpreter load a graft whenever it imports torch.
+    """Make an interpreter load a graft whenever it imports torch.
 
-    LIB.so is one that `graft build` has written for the same torch.
+    LIB.so was written by `graft build` for the same torch.
     """
     from patchgen.extras.install import graft as grafts
 
@@ -126,9 +126,9 @@ def install(library: str, torch_python: str, *, user: bool) -> None:
 
 @graft.command(cls=Command)
 @params.torch_option
-@click.option("--user", is_flag=True, help="Remove what `graft install --user` installed.")
+@click.option("--user", is_flag=True, help="Uninstall the graft of `graft install --user`.")
 def uninstall(torch_python: str, *, user: bool) -> None:
-    """Removes an installed graft."""
+    """Uninstall a graft."""
     from patchgen.extras.install import graft as grafts
 
     python = interpreter.locate(torch_python)

@@ -1,4 +1,4 @@
-"""Options of a software switch, and for ranks around it."""
+"""Options of the software switch, and of commands that connect ranks to it."""
 
 from __future__ import annotations
 
@@ -19,27 +19,22 @@ if TYPE_CHECKING:
     from patchgen.extras.lab.lab import Faults
 
 CONFIG = "SWITCHML_CONFIG"
-"""Variable that names a switchml.cfg."""
+"""Environment variable that names a switchml.cfg."""
 
 SWITCH = "Switch"
-"""Heading of the options about the switch."""
 
 FAULTS: dict[str, tuple[click.ParamType[Any], str, str]] = {
-    "loss": (params.FiniteRange(0, 1), "P", "Share of packets that the switch loses, each way."),
-    "duplicate": (params.FiniteRange(0, 1), "P", "Share that it delivers twice."),
-    "reorder": (params.FiniteRange(0, 1), "P", "Share that it delivers after later ones."),
-    "delay": (params.FiniteRange(0, 60_000), "MS", "Milliseconds that it holds each packet."),
-    "seed": (
-        click.IntRange(0, 10**15),
-        "N",
-        "Seed of these choices. [default: another in each run]",
-    ),
+    "loss": (params.FiniteRange(0, 1), "P", "Share of packets to lose, in each direction."),
+    "duplicate": (params.FiniteRange(0, 1), "P", "Share of packets to deliver twice."),
+    "reorder": (params.FiniteRange(0, 1), "P", "Share of packets to deliver after later ones."),
+    "delay": (params.FiniteRange(0, 60_000), "MS", "Milliseconds to hold each packet."),
+    "seed": (click.IntRange(0, 10**15), "N", "Seed of these faults. [default: a random one]"),
 }  # fmt: skip
-"""The type, the name of the value and the meaning of each."""
+"""Type, metavar and help of each option."""
 
 
 def fault_options(command: Command) -> Command:
-    """Adds the options, handed on as `faults`; None where the user says nothing."""
+    """Add the options of faults; the command gets them as `faults`, with None where not given."""
     command = gather("faults", dict, [*FAULTS])(command)
     for name, (kind, metavar, text) in reversed(FAULTS.items()):
         command = option(f"--{name}", group=SWITCH, type=kind, metavar=metavar, help=text)(command)
@@ -48,18 +43,19 @@ def fault_options(command: Command) -> Command:
 
 @dataclass(frozen=True)
 class LabRequest:
-    """Lab that a user asks for."""
+    """Lab that the user asked for."""
 
     wanted: bool | None
-    """True: there is to be one. None: where a library with DPDK was named, and no configuration."""
+    """True for --lab or a fault, False for --no-lab. None decides by the library and --config."""
     faults: Faults | None
-    """Faults injected by its switch; None where the user names none."""
+    """Faults that the switch injects; None where the user named none."""
 
     def find_configs(self, named: Sequence[str]) -> list[str]:
-        """Finds the configurations of the ranks: the named ones, else that of the environment.
+        """Return absolute paths of the ranks' configurations: those named, else of the environment.
 
         Raises:
-            OptionsError: one cannot be read, or the lab makes them.
+            OptionsError: a configuration cannot be read, or is named although the lab writes its
+                own.
         """
         from patchgen.core.library import config
 
@@ -72,12 +68,12 @@ class LabRequest:
 
 
 def lab_options(command: Command) -> Command:
-    """Adds the options to a command, which gets them as the value `lab`."""
+    """Add --lab and the faults; the command gets them as `lab`."""
     command = gather("lab", _read_request, ["connected", "faults"])(command)
     add = option(
         "--lab/--no-lab", "connected", group=SWITCH, default=None,
-        help="Connect the real client library to a switch in software. [default: with a library "
-        "that has DPDK and no --config]",
+        help="Connect the real client library to a switch in software. [default: if the library "
+        "has DPDK and --config is not given]",
     )  # fmt: skip
     return add(fault_options(command))
 

@@ -1,4 +1,4 @@
-"""Options that several commands have, and the values that they stand for."""
+"""Options that several commands share, and the values that they are converted to."""
 
 from __future__ import annotations
 
@@ -28,17 +28,16 @@ Command = Callable[..., Any]
 LOCK = "conda-lock.yml"
 ENVIRONMENT = "environment.yml"
 LIBRARY = "Client library"
-"""Heading of the options about the client library."""
 _ABOUT_LIBRARY = [variable for variable in VARIABLES if variable.name != "BUILDDIR"]
 
 T = TypeVar("T")
 
 
 class FiniteRange(click.FloatRange):
-    """A range of floats without nan, which no bound refuses, and without inf."""
+    """Range of floats without nan and infinity, which click's own range accepts."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:  # as in click
-        """Refuses what is no finite number of the range."""
+        """Convert a number, and refuse one that is not finite."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
@@ -46,10 +45,10 @@ class FiniteRange(click.FloatRange):
 
 
 SECONDS = FiniteRange(min=1, max=86_400.0)
-"""Limit in seconds, of a day at most."""
+"""Time limit in seconds, at most a day."""
 
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print data for scripts on stdout."
+    "--json", "as_json", is_flag=True, help="Print the result as JSON on stdout."
 )
 complete_pin = completing(lambda: [pin.name for pin in pins.shipped()])
 pytorch_option = option(
@@ -57,16 +56,16 @@ pytorch_option = option(
     group="Source",
     metavar="PIN",
     shell_complete=complete_pin,
-    help=f"Commit prefix, version or pin file; switchml-patch pins lists them. "
-    f"[default: {pins.DEFAULT}, or what the tree is]",
+    help=f"Version, commit prefix or pin file of PyTorch; switchml-patch pins lists the versions. "
+    f"[default: {pins.DEFAULT}, or the pin of the tree]",
 )
 work_option = option(
     "--work",
     group="Places",
     type=path_types.Named(),
     metavar="DIR",
-    help="Directory for source, environment and objects. Its path is in the wheel only where the "
-    "system gives no namespaces. [default: /var/tmp/switchml-patch/VERSION]",
+    help="Directory for source, environment and objects. Its path gets into the wheel only where "
+    "mount namespaces are not allowed. [default: /var/tmp/switchml-patch/VERSION]",
 )
 python_option = click.option(
     "--python", "interpreter", type=path_types.Named(), metavar="PYTHON",
@@ -74,11 +73,11 @@ python_option = click.option(
 )  # fmt: skip
 torch_option = click.option(
     "--torch", "torch_python", type=click.Path(), default="python3", show_default=True,
-    metavar="PYTHON", help="Interpreter that has the torch.",
+    metavar="PYTHON", help="Interpreter whose torch is used.",
 )  # fmt: skip
 lock_option = option(
     "--lock", "lock_file", group="Places", type=path_types.Named(), default=LOCK, metavar="FILE",
-    help=f"Lock of the conda environment, as env lock writes it. [default: {LOCK}]",
+    help=f"Lock file of the conda environment, written by env lock. [default: {LOCK}]",
 )  # fmt: skip
 accept_option = click.option(
     "--accept", "accepted", type=click.Choice(["crash-at-exit", "no-blas"]), multiple=True,
@@ -92,7 +91,7 @@ cache_option = option(
 config_option = click.option(
     "--config", "configs", type=click.Path(exists=True, dir_okay=False), multiple=True,
     metavar="FILE",
-    help="Your switchml.cfg, one for each rank that verifies. [default: two ranks, with the "
+    help="The switchml.cfg of a rank; repeat it for each rank. [default: two ranks, with the "
     "simulator or the dummy backend]",
 )  # fmt: skip
 without_option = option(
@@ -101,7 +100,8 @@ without_option = option(
     multiple=True,
     callback=lambda _context, _option, given: tuple(os.path.normpath(path) for path in given),
     metavar="PATH",
-    help="Submodule to leave out, with all that is in it, now and in later runs. May be repeated.",
+    help="Submodule to leave out, with its own submodules, in this run and later ones. May be "
+    "repeated.",
 )
 _mirror_option = option(
     "--mirror",
@@ -109,8 +109,8 @@ _mirror_option = option(
     group="Source",
     multiple=True,
     metavar="URL|PATH",
-    help="Place to look at before the network: a directory of clones named OWNER+NAME, OWNER/NAME "
-    "or NAME, a clone, or a base URL. May be repeated.",
+    help="Place to fetch from before the network is tried: a directory of clones named OWNER+NAME, "
+    "OWNER/NAME or NAME, a clone, or a base URL. May be repeated.",
 )
 _reference_option = option(
     "--reference",
@@ -119,12 +119,13 @@ _reference_option = option(
     multiple=True,
     type=click.Path(),
     metavar="PATH",
-    help="Clone to copy objects from; one of PyTorch serves its submodules as well.",
+    help="Clone to copy Git objects from; a clone of PyTorch serves its submodules as well. May be "
+    "repeated.",
 )
 
 
 def into(kind: Callable[..., T]) -> Callable[[Callable[[T], None]], Command]:
-    """Decorator that hands a command all its options as one value of a class."""
+    """Return a decorator that passes all options to a command as one object of this class."""
 
     def decorate(command: Callable[[T], None]) -> Command:
         @functools.wraps(command)
@@ -139,11 +140,11 @@ def into(kind: Callable[..., T]) -> Callable[[Callable[[T], None]], Command]:
 def gather(
     name: str, kind: Callable[[Mapping[str, Any]], object], keys: Sequence[str]
 ) -> Callable[[Command], Command]:
-    """Decorator that hands a command some of its options as one value.
+    """Return a decorator that passes some options to a command as one value.
 
     Args:
-        name: of the command's parameter that gets the value.
-        kind: makes the value from the options by name.
+        name: parameter of the command that gets the value.
+        kind: builds the value from a mapping of these options by name.
         keys: names of the options.
     """
 
@@ -159,23 +160,23 @@ def gather(
 
 
 class Variables(NamedTuple):
-    """Variables of the patch as the command line has them."""
+    """Variables of the patch that were given on the command line."""
 
     given: Mapping[str, bool | str | None]
-    """Values by name in `Options`, and of the dev root; None where the command line has none."""
+    """Values by field of `Options`, and `dev_root`; None where an option was not given."""
 
     @property
     def spelled(self) -> list[str]:
-        """Options that the command line has, as the user wrote them."""
+        """Options that were given, as flags."""
         return [
             f"--{name.replace('_', '-')}" for name, value in self.given.items() if value is not None
         ]
 
     def read(self) -> Options:
-        """Resolves them with the environment and the defaults.
+        """Resolve the variables from the command line, the environment and the defaults.
 
         Raises:
-            OptionsError: one is refused.
+            OptionsError: a value is refused.
         """
         try:
             cwd = os.getcwd()
@@ -184,10 +185,10 @@ class Variables(NamedTuple):
         return resolve(self.given, os.environ, cwd)
 
     def read_library(self) -> Options | None:
-        """Resolves them where they name a client library; else None.
+        """Resolve the variables if they name a client library, else return None.
 
         Raises:
-            OptionsError: one is refused, or is of a client library that none of them names.
+            OptionsError: a value is refused, or an option is of a client library that is not named.
         """
         named = [variable for variable in VARIABLES if variable.field == "switchml_home"]
         if any(self.given[one.field] or os.environ.get(one.name) for one in (*named, DEV_ROOT)):
@@ -200,10 +201,10 @@ class Variables(NamedTuple):
         return None
 
     def find_library(self, options: Options, cache: str) -> Options:
-        """Options for a program that links the client library: the simulator, if none is named.
+        """Return options to link with the client library, or with the simulator if none is named.
 
         Raises:
-            OptionsError: a library is named, and is not complete.
+            OptionsError: the named client library is incomplete.
             ToolError: the simulator could not be built.
             FileError: the cache cannot be written.
         """
@@ -215,7 +216,7 @@ class Variables(NamedTuple):
         return simulator.find_library(None if simulates else options, cache, os.environ)
 
     def warn(self, options: Options) -> list[str]:
-        """Tells what is missing in the homes, and returns these lines."""
+        """Print a warning for each file that is missing in the homes, and return the warnings."""
         missing = [str(one) for one in homes.find_missing(options)]
         for line in missing:
             say(f"warning: {line}")
@@ -223,29 +224,29 @@ class Variables(NamedTuple):
 
 
 def variable_options(command: Command) -> Command:
-    """Adds the variables and the dev root, handed on as `variables`."""
+    """Add the options of all variables; the command gets them as `variables`."""
     return these_variables(command, VARIABLES)
 
 
 def library_options(command: Command) -> Command:
-    """Adds those about the client library, for a command that writes nothing to BUILDDIR."""
+    """Add the options of all variables but BUILDDIR, which the command does not write to."""
     return these_variables(command, _ABOUT_LIBRARY)
 
 
 def flag_options(command: Command) -> Command:
-    """Adds the flags, BUILDDIR and the dev root, handed on as `variables`."""
+    """Add the options of the flags and BUILDDIR; the command gets them as `variables`."""
     return these_variables(command, [v for v in VARIABLES if v.boolean or v.name == "BUILDDIR"])
 
 
 def simulating_options(command: Command) -> Command:
-    """Adds the variables and the dev root, for a command that simulates without a home."""
+    """Add the options of a command that simulates the switch where no SWITCHML_HOME is named."""
     default = "the simulator"
     own = [v._replace(default=default) if v.name == "SWITCHML_HOME" else v for v in _ABOUT_LIBRARY]
     return these_variables(command, own)
 
 
 def these_variables(command: Command, variables: Sequence[Variable]) -> Command:
-    """Adds some of the variables and the dev root, handed on as `variables`."""
+    """Add options of these variables and of --dev-root; the command gets them as `variables`."""
     added = (DEV_ROOT, *reversed(variables))
     command = gather("variables", Variables, [variable.field for variable in added])(command)
     for variable in added:
@@ -264,7 +265,7 @@ def _option(variable: Variable) -> Callable[[Command], Command]:
 
 
 def place_options(command: Command) -> Command:
-    """Adds --mirror and --reference, places before the network, handed on as `places`."""
+    """Add --mirror and --reference; the command gets them as `places`."""
 
     def pack(given: Mapping[str, Any]) -> Sources:
         return Sources(tuple(given["mirrors"]), tuple(given["references"]))
@@ -274,10 +275,12 @@ def place_options(command: Command) -> Command:
 
 
 def known_pins(pytorch: str | None) -> tuple[tuple[Pin, ...], Pin | None]:
-    """Lists the pins, first a file that the user named, and the one that the user named.
+    """Return the known pins, and the pin that the user named, or None.
+
+    A pin file that the user named comes first among the known pins.
 
     Raises:
-        OptionsError: there is no such pin.
+        OptionsError: the pin is unknown.
     """
     shipped = pins.shipped()
     if pytorch is None:
@@ -287,34 +290,34 @@ def known_pins(pytorch: str | None) -> tuple[tuple[Pin, ...], Pin | None]:
 
 
 def chosen_pin(pytorch: str | None) -> Pin:
-    """The pin that the user named, else the default.
+    """Return the pin that the user named, else the default pin.
 
     Raises:
-        OptionsError: there is no such pin.
+        OptionsError: the pin is unknown.
     """
     known, wanted = known_pins(pytorch)
     return wanted or pins.find(pins.DEFAULT, known)
 
 
 def torch_of(python: str) -> Torch:
-    """The torch with Gloo that an interpreter imports."""
+    """Return the torch of an interpreter, which must have Gloo."""
     from patchgen.core.torch import probe_torch  # few commands need it
 
-    # An installed graft, which may not fit any more, stays out.
+    # An installed graft is not loaded, because it may no longer fit.
     environ = {**os.environ, "SWITCHML_GRAFT": "0"}
     return probe_torch(python, environ).require_gloo()
 
 
 def find_work(pin: Pin) -> str:
-    """Directory to build in by default: a fixed path, for equal wheels."""
+    """Return the default work directory: a fixed path, because it may get into the wheel."""
     return f"/var/tmp/switchml-patch/{pin.version}"  # noqa: S108  # survives a reboot; not secret
 
 
 def cache(given: str | None) -> str:
-    """The absolute path of the cache.
+    """Return the absolute path of the cache.
 
     Raises:
-        OptionsError: the user has no home for it.
+        OptionsError: no cache was named, and HOME is not set.
     """
     if given is None:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -331,10 +334,10 @@ class Sources(NamedTuple):
     references: tuple[str, ...]
 
     def find(self, *references: str) -> Places:
-        """Finds the places; further references come last.
+        """Check that these places exist, and return them; further references come last.
 
         Raises:
-            OptionsError: one of them is not there.
+            OptionsError: a place does not exist.
         """
         from patchgen.core.source import places  # few commands need it
 

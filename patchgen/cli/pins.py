@@ -1,4 +1,4 @@
-"""pins: which PyTorch commits there are patches for, and how a maintainer adds one."""
+"""pins: the PyTorch commits that can be patched, and tools for a maintainer to add more."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOGGER = logging.getLogger(__name__)
 @click.group(cls=Group, invoke_without_command=True)
 @json_option
 def pins(*, as_json: bool) -> None:
-    """Lists the PyTorch commits that can be patched."""
+    """List the PyTorch commits that can be patched."""
     if click.get_current_context().invoked_subcommand is not None:
         return
     shipped = known.shipped()
@@ -43,10 +43,10 @@ def pins(*, as_json: bool) -> None:
     required=True,
     metavar="NAME",
     shell_complete=completing(lambda: known.by_layout(known.shipped())),
-    help="Layout of a known pin, or a pin file (*.json) to take it from.",
+    help="Layout of a known pin, or a pin file (*.json) with the layout.",
 )
 @click.option("--name", required=True, metavar="NAME", help="Name of the pin, such as v1.7.1.")
-@click.option("--commit", required=True, metavar="ID", help="Commit, all 40 digits.")
+@click.option("--commit", required=True, metavar="ID", help="Commit of the pin, all 40 digits.")
 @click.option(
     "-o",
     "--output",
@@ -55,7 +55,7 @@ def pins(*, as_json: bool) -> None:
     help="File to write. [default: stdout]",
 )
 def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> None:
-    """Makes a pin from an unpatched checkout."""
+    """Make a pin from an unpatched checkout."""
     from patchgen.core.patch import pinning
 
     like = known.of_layout(layout, known.shipped())
@@ -71,10 +71,10 @@ def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> 
 @params.place_options
 @params.cache_option
 def refresh(places: Sources, cache: str | None) -> None:
-    """Makes the shipped pins again, after a change of a hook, an anchor or a commit.
+    """Update the shipped pins after a change of a hook, an anchor or a commit.
 
-    Gets the hooked files one by one, from the cache, the places or the network. Writes nothing
-    where an anchor no longer matches once; the lines around it are shown as they were and are.
+    Reads the hooked files from the cache, a mirror or the network. Writes nothing if an anchor no
+    longer matches exactly once, and shows the lines around it before and now.
     """
     from patchgen.core.patch import pinning
     from patchgen.core.source.commit import open_pinned

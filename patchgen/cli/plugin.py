@@ -1,4 +1,4 @@
-"""plugin: the backend "switchml" for a torch that is installed."""
+"""plugin: the backend "switchml" for an installed torch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def plugin() -> None:
-    """The backend "switchml" for an installed torch, without a patch."""
+    """Build or install the backend "switchml" for an installed torch, without a patch."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,12 @@ class _Install:
 
 @dataclass(frozen=True)
 class _Build(_Install):
-    """Request of `plugin build`."""
-
     output: str | None
     bundled: bool
 
 
 def _prepare(request: _Install, python: str) -> PluginRequest:
-    """Finds the torch of an interpreter, and the client library."""
+    """Probe the torch of an interpreter, and find the client library."""
     from patchgen.extras.install.plugin import PluginRequest
 
     options, cache = request.variables.read(), params.cache(request.cache)
@@ -63,12 +61,12 @@ def _prepare(request: _Install, python: str) -> PluginRequest:
     "--bundle",
     "bundled",
     is_flag=True,
-    help="Put the libraries that the plugin links into the wheel, for machines without them.",
+    help="Include the libraries that the plugin links with, for machines without them.",
 )
 @params.cache_option
 @params.into(_Build)
 def build(request: _Build) -> None:
-    """Compiles the plugin and writes its wheel, for one torch and one interpreter."""
+    """Compile the plugin, and write a wheel for one torch and one interpreter."""
     from patchgen.extras.install import plugin as plugins
     from patchgen.extras.install.plugin import bundle
 
@@ -93,10 +91,10 @@ def build(request: _Build) -> None:
 @params.cache_option
 @params.into(_Install)
 def install(request: _Install) -> None:
-    """Builds the plugin for a torch and installs it with the pip of its interpreter.
+    """Build the plugin for a torch, and install it with the pip of its interpreter.
 
-    Asks pip first whether it installs there. Neither torch nor any other package is changed. The
-    switch is simulated where no client library is named, and none is in its default place.
+    Asks pip first whether it may install there. Changes neither torch nor any other package.
+    Simulates the switch if no client library is named and none is in its default place.
     """
     from patchgen.extras.install import plugin as plugins
     from patchgen.extras.install.plugin import installing
@@ -116,7 +114,7 @@ def install(request: _Install) -> None:
 @plugin.command(cls=Command)
 @params.torch_option
 def uninstall(torch_python: str) -> None:
-    """Removes an installed plugin, with the pip of its interpreter."""
+    """Uninstall the plugin with the pip of its interpreter."""
     from patchgen.extras.install.plugin import installing
 
     python = interpreter.locate(torch_python)
@@ -134,7 +132,7 @@ def uninstall(torch_python: str) -> None:
     help="Directory for the archive. [default: BUILDDIR]",
 )
 def sdist(variables: Variables, output: str | None) -> None:
-    """Writes a source archive that pip compiles for the torch that it finds."""
+    """Write a source archive that pip compiles for the torch that it finds."""
     from patchgen.extras.install.plugin import sdist as archive
 
     options = variables.read()

@@ -1,4 +1,4 @@
-"""rebuild: the same bytes again, from their provenance alone."""
+"""rebuild: the same bytes again, from the provenance."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Rebuild:
     "record",
     type=path_types.Named(),
     metavar="FILE",
-    help="Provenance of it. [default: the one beside it]",
+    help="Provenance of FILE. [default: the one beside FILE]",
 )
 @option(
     "--work",
@@ -61,46 +61,45 @@ class _Rebuild:
     type=path_types.OUTPUT_DIRECTORY,
     default=_OUTPUT,
     metavar="DIR",
-    help=f"Directory for what is made again, and the attestation. [default: {_OUTPUT}]",
+    help=f"Directory for the rebuilt file and the attestation. [default: {_OUTPUT}]",
 )
 @click.option(
     "--python",
     "interpreter",
     type=path_types.Named(),
     metavar="PYTHON",
-    help="Interpreter that builds, or has the torch. [default: the recorded one]",
+    help="Interpreter that builds, or whose torch is used. [default: the recorded one]",
 )
 @option(
     "--lock", "lock_file", group="Places", type=path_types.Named(), metavar="FILE",
-    help=f"Lock of the environment. [default: {params.LOCK} beside the wheel, or here]",
+    help=f"Lock file of the environment. [default: {params.LOCK} beside the wheel, or here]",
 )  # fmt: skip
 @option(
     "--pytorch",
     group="Source",
     metavar="PIN",
-    help="Pin of the source if it is not a shipped one. [default: the recorded one]",
+    help="Pin of the source if it is not shipped. [default: the recorded one]",
 )
 @option(
     "--source",
     group="Source",
     type=click.Path(exists=True, file_okay=False),
     metavar="TREE",
-    help="Source of the torch of a graft. [default: fetch the files that are needed]",
+    help="PyTorch source for a graft. [default: fetch the files that are needed]",
 )
 @params.place_options
 @params.cache_option
-@click.option(
-    "--dry-run", is_flag=True, help="Print what of the record is not here, and do nothing."
-)
+@click.option("--dry-run", is_flag=True, help="Print missing requirements, and build nothing.")
 @params.json_option
 @params.into(_Rebuild)
 def rebuild(request: _Rebuild) -> None:
-    """Makes a file again from its provenance, and compares the bytes.
+    """Rebuild a file from its provenance, and compare the bytes.
 
-    It takes wheels of PyTorch and of the plugin, grafts, client libraries and homes of these. Exit
-    code 0 where the bytes are identical, else 6, also where something that is needed is not here.
+    FILE is a wheel of PyTorch or of the plugin, a graft or a client library. HOME is where a client
+    library is installed. Exits with 0 if the bytes are identical, else with 6, also if a
+    requirement is missing.
     """
-    from patchgen.core.wheel import rebuild as again  # no other command needs it
+    from patchgen.core.wheel import rebuild as again
 
     kinds = _list_kinds()
     original = again.find(request.target, request.record, kinds)
@@ -140,7 +139,7 @@ def rebuild(request: _Rebuild) -> None:
 
 
 def _list_kinds() -> dict[str, Reader]:
-    """Readers of records, by the kind that is in them."""
+    """Return the readers of provenance, by the kind of what was built."""
     from patchgen.core.library import origin
     from patchgen.core.wheel import provenance
     from patchgen.core.wheel.rebuild import pytorch

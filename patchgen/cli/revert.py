@@ -1,4 +1,4 @@
-"""revert: a patched tree, as it was."""
+"""revert: remove the patch from a tree."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ from patchgen.system import paths
 @click.argument("tree", type=click.Path())
 @pytorch_option
 def revert(tree: str, pytorch: str | None) -> None:
-    """Takes a patched, or partly patched, tree back to what it was."""
+    """Restore the original files of a tree that is patched, wholly or partly."""
     result = trees.revert(paths.from_native(tree), *known_pins(pytorch))
     say_all(report.result_lines(result, "unpatched"))

@@ -49,15 +49,15 @@ class _Run:
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Ranks to start, 255 at most. [default: one for each --config, else 2]",
+    help="Number of ranks to start, at most 255. [default: one for each --config, else 2]",
 )
-@click.option("--once", is_flag=True, help="Start COMMAND once; it starts its ranks itself.")
+@click.option("--once", is_flag=True, help="Start COMMAND once; it starts the ranks itself.")
 @click.option(
     "--max-restarts",
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Times that all ranks are started again after one has failed. [default: 0]",
+    help="Number of times to restart all ranks after a rank has failed. [default: 0]",
 )
 @click.option(
     "--torch",
@@ -68,7 +68,7 @@ class _Run:
     "--way",
     type=click.Choice(WAYS),
     default=AUTO,
-    help="How the ranks get SwitchML. [default: auto: what is there, else the plugin]",
+    help="Variant of SwitchML in the ranks. [default: auto: the installed one, else the plugin]",
 )
 @click.option(
     "--graft", type=click.Path(), metavar="LIB.so", help="Graft to load; it need not be installed."
@@ -79,20 +79,21 @@ class _Run:
     type=click.Path(),
     multiple=True,
     metavar="FILE",
-    help="A switchml.cfg for each rank, or one for all, in which rank and num_workers are filled "
-    f"in. [env: {CONFIG}; default with the simulator: made; else where the library looks]",
+    help="The switchml.cfg of each rank, or one for all, in which rank and num_workers are filled "
+    f"in. [env: {CONFIG}; default: generated for the simulator, else where the library looks]",
 )
-@click.option("--require", is_flag=True, help="Fail if a group cannot delegate, or none did.")
+@click.option("--require", is_flag=True, help="Fail if a group cannot delegate, or no group did.")
 @lab_options
 @params.cache_option
 @click.option(
-    "--report", type=path_types.OUTPUT_FILE, metavar="FILE", help="Write the result as JSON."
-)
+    "--report", type=path_types.OUTPUT_FILE, metavar="FILE",
+    help="Write the result to this file as JSON.",
+)  # fmt: skip
 @json_option
 @simulating_options
 @params.into(_Run)
 def run(asked: _Run) -> None:
-    """Runs COMMAND on every rank, and tells what SwitchML has summed.
+    """Run COMMAND on every rank, and report what SwitchML has summed.
 
     COMMAND is PYTHON SCRIPT ARGUMENT..., or without the interpreter, or any program; put -- before
     it. The exit code is that of the first rank that failed.
@@ -100,7 +101,7 @@ def run(asked: _Run) -> None:
     Without SWITCHML_HOME the switch is simulated. With a client library that has DPDK, its packets
     go through a switch in software.
     """
-    from patchgen.extras.train import command  # no other command needs them
+    from patchgen.extras.train import command
     from patchgen.extras.train.job import DEFAULT_WORKERS, Job
     from patchgen.extras.train.results import Interrupted
     from patchgen.extras.train.setup import prepare
@@ -159,7 +160,7 @@ def _show_result(result: Result, asked: _Run) -> None:
 
 
 class _Printer:
-    """Gives out what the ranks write, with the rank before each line where there are several."""
+    """Prints the output of the ranks, with the number of the rank before each line of several."""
 
     def __init__(self, workers: int, *, quiet: bool) -> None:
         self._several = workers > 1

@@ -1,4 +1,4 @@
-"""Programs that serve until a signal ends them, and then tell what they have counted."""
+"""Programs that serve until a signal stops them, and then print their counters."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ if TYPE_CHECKING:
 _GRACE = 10.0  # seconds
 
 counters_option = click.option(
-    "--json", "target", type=path_types.OUTPUT_FILE, metavar="FILE", help="Write the counters."
-)
+    "--json", "target", type=path_types.OUTPUT_FILE, metavar="FILE",
+    help="Write the counters to this file as JSON.",
+)  # fmt: skip
 
 
 def listen_option(address: str) -> Callable[[Command], Command]:
-    """Option of the address where the program listens, for an address of that form."""
+    """Return the option --listen, for an address of this form."""
     return click.option(
         "--listen", metavar="ADDR", default="127.0.0.1:50099", show_default=True,
         callback=lambda _context, _option, given: _address(given),
-        help=f"{address}; port 0 takes a free one.",
+        help=f"Address to listen on: {address}; port 0 takes a free port.",
     )  # fmt: skip
 
 
@@ -51,13 +52,13 @@ def run(
     lines: Callable[[Mapping[str, Any]], Iterable[str]],
     name: str,
 ) -> None:
-    """Runs a program until Ctrl-C or a signal ends it, which is its usual end.
+    """Run a program until Ctrl-C or a signal stops it, which is its usual end.
 
     Args:
-        command: it writes where it listens to stdout, as JSON, and its counters into the file of
-            --json when it ends.
-        target: that file; None: one that nobody sees.
-        lines: of the counters, for people.
+        command: program that prints its address as JSON on stdout, and writes its counters to the
+            file of --json when it ends.
+        target: file for the counters; None for a temporary file.
+        lines: formats the counters for people.
         name: of the program, for messages.
 
     Raises:

@@ -1,4 +1,4 @@
-"""simulator: a SwitchML client library without a switch."""
+"""simulator: a SwitchML client library that needs no switch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from patchgen.core.library.config import MAX_WORKERS
 
 @click.group(cls=Group)
 def simulator() -> None:
-    """A SwitchML client library without a switch: a process sums in its place."""
+    """Install or serve a client library that needs no switch: a process sums instead."""
 
 
 @simulator.command(cls=Command)
@@ -29,15 +29,15 @@ def simulator() -> None:
 @click.option(
     "--aggregator",
     metavar="HOST:PORT",
-    help="Address of `simulator serve`, which then is the switch instead of rank 0.",
+    help="Address of `simulator serve`, which then sums instead of rank 0.",
 )
 @click.option("--debug", is_flag=True, help="Compile without optimization and with symbols.")
 def install(output: str, aggregator: str | None, *, debug: bool) -> None:
-    """Builds the simulator and installs it, to be used as SWITCHML_HOME."""
+    """Build the simulator, and install it for use as SWITCHML_HOME."""
     import shlex
     from pathlib import Path
 
-    from patchgen.extras.lab import simulator as simulators  # no other command needs it
+    from patchgen.extras.lab import simulator as simulators
 
     prefix = Path(output)
     with progress():
@@ -52,16 +52,15 @@ def install(output: str, aggregator: str | None, *, debug: bool) -> None:
     type=click.IntRange(1, MAX_WORKERS),
     metavar="N",
     required=True,
-    help="Ranks that sum together.",
+    help="Number of ranks that sum together.",
 )
 @counters_option
 @params.cache_option
 def serve(listen: str, workers: int, target: str | None, cache: str | None) -> None:
-    """Sums for ranks with the simulator, until Ctrl-C or SIGTERM.
+    """Sum for ranks that use the simulator, until Ctrl-C or SIGTERM.
 
-    Without this command rank 0 sums. Ranks use it where their switchml.cfg has its address, as
-    `simulator install --aggregator` writes it. What was counted is told at the end, and the exit
-    code is 0.
+    Without this command rank 0 sums. Ranks use it if their switchml.cfg has its address, which
+    `simulator install --aggregator` writes. Prints its counters when it stops, and exits with 0.
     """
     from patchgen.extras.lab.simulator import aggregator
     from patchgen.system import native

@@ -36,21 +36,21 @@ class _Request:
     type=path_types.Named(),
     required=True,
     metavar="DIR",
-    help="Directory of the tree.",
+    help="Directory for the source.",
 )
 @pytorch_option
 @params.place_options
 @params.without_option
-@click.option("--all", "everything", is_flag=True, help="Fetch what was left out before, too.")
+@click.option("--all", "everything", is_flag=True, help="Also fetch submodules left out before.")
 @json_option
 @params.into(_Request)
 def source(request: _Request) -> None:
-    """Fetches the pinned commit of PyTorch with all its submodules, and verifies it.
+    """Fetch the pinned commit of PyTorch with all its submodules, and verify it.
 
-    Goes on where a stopped run was. A tree that is there is verified and never changed; submodules
-    that it lacks are added, but for those that were left out.
+    Continues where an interrupted run stopped. An existing tree is verified and not changed, but
+    missing submodules are added, except those that were left out before.
     """
-    from patchgen.core import source as sources  # no other command needs it
+    from patchgen.core import source as sources
 
     known, named = known_pins(request.pytorch)
     default = pins.find(pins.DEFAULT, known)

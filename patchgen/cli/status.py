@@ -20,13 +20,13 @@ from patchgen.system import interpreter, paths
 @pytorch_option
 @json_option
 def status(target: str, pytorch: str | None, *, as_json: bool) -> None:
-    """Tells whether a PyTorch tree, an installed torch or a wheel is patched.
+    """Show whether a PyTorch tree, an installed torch or a wheel is patched.
 
-    A tree is clean, patched, partly patched, has foreign edits, or is of another commit; only the
-    patch's files are looked at. Name an installed torch by its interpreter: then this also tells
-    whether a graft is installed and fits, and whether the plugin is there.
+    A tree is clean, patched, partly patched, has foreign edits, or is of another commit. Only the
+    files of the patch are compared. For an installed torch, give its interpreter: the command then
+    also shows whether the plugin is installed, and whether a graft is installed and fits.
 
-    Exits with 0 where all that is there fits, and with 3 where something does not.
+    Exits with 0 if everything that was found fits, else with 3.
     """
     if not os.path.isdir(target) and (target.endswith(".whl") or shutil.which(target)):
         if pytorch is not None:
@@ -47,7 +47,7 @@ def status(target: str, pytorch: str | None, *, as_json: bool) -> None:
 
 
 def _show_torch(target: str, *, as_json: bool) -> None:
-    """Shows what an interpreter or a wheel has, and ends the command with 3 where it is unsound."""
+    """Print what an interpreter or a wheel has, and end the command with 3 if that is unsound."""
     if target.endswith(".whl"):
         summary = summarize_wheel(target)
     else:

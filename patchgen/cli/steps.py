@@ -1,4 +1,4 @@
-"""Progress of a command: a line for each step that the package logs, and the time so far."""
+"""Progress of a command: a line for each step that the package logs, and the elapsed time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _LOGGER = logging.getLogger("patchgen")
-_SHORT = 90  # seconds, which are not told in minutes
+_SHORT = 90  # seconds; a longer time is printed in minutes
 
 
 class Steps(logging.Handler):
-    """Draws what the package logs: a line for each step, and on a terminal how far the present is.
+    """Log handler that prints a line for each step, and a progress bar on a terminal.
 
-    Its records are those of `system.progress`.
+    Handles the records of `system.progress`.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -33,7 +33,7 @@ class Steps(logging.Handler):
         self._tenth = -1
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Shows a record."""
+        """Show the beginning of a step, or how much of it is done."""
         total = getattr(record, "total", None)
         if total is None:
             self._begin(record.getMessage())
@@ -73,7 +73,7 @@ class Steps(logging.Handler):
             self._say(self._step)
 
     def close(self) -> None:
-        """Ends the last step."""
+        """End the last step."""
         self._finish()
         super().close()
 
@@ -84,11 +84,7 @@ def _minutes(seconds: float) -> str:
 
 @contextlib.contextmanager
 def show_steps(say: Callable[[str], None]) -> Iterator[None]:
-    """Shows the steps of a block, as the package logs them.
-
-    Args:
-        say: writes a line for people.
-    """
+    """Show each step that the package logs while the block runs."""
     handler = Steps(say)
     _LOGGER.addHandler(handler)
     _LOGGER.setLevel(logging.INFO)

@@ -30,7 +30,7 @@ def _port(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Request:
-    """Request of `switch`; None leaves the choice to the program."""
+    """Options of `switch`; None leaves a choice to the program."""
 
     ports: tuple[str, ...]
     listen: str
@@ -49,26 +49,26 @@ class _Request:
     multiple=True,
     required=True,
     callback=lambda _context, _option, given: tuple(_port(port) for port in given),
-    help="Port of a worker, one for each: memif:PATH, a socket for DPDK's net_memif, or "
-    "packet:INTERFACE.",
+    help="Port of a worker: memif:PATH, a socket for DPDK's net_memif, or packet:INTERFACE. "
+    "Repeat it for each worker.",
 )
 @click.option(
     "--wait",
     type=params.FiniteRange(0, 86_400, min_open=True),
     metavar="S",
-    help="Seconds that workers wait for each other when they join. [default: 120]",
+    help="Seconds that workers wait for each other when they start. [default: 120]",
 )
 @fault_options
 @counters_option
 @params.cache_option
 @params.into(_Request)
 def switch(request: _Request) -> None:
-    """Sums the packets of SwitchML's client library, until Ctrl-C or SIGTERM.
+    """Sum the packets of SwitchML's client library, until Ctrl-C or SIGTERM.
 
-    It does what a Tofino does with SwitchML's program, for workers on this machine. What it has
-    counted is told at the end, and the exit code is 0.
+    Does what a Tofino does with SwitchML's program, for workers on this machine. Prints its
+    counters when it stops, and exits with 0.
     """
-    from patchgen.extras.lab.switch import PROJECT, counters  # no other command needs them
+    from patchgen.extras.lab.switch import PROJECT, counters
     from patchgen.system import native
 
     with progress():

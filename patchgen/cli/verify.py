@@ -1,4 +1,4 @@
-"""verify: what has this torch of SwitchML, with which flags, and does it sum?"""
+"""verify: import a torch, and check its flags and its sums."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from patchgen.errors import OptionsError
     "interpreter",
     type=click.Path(),
     metavar="PYTHON",
-    help="Interpreter that imports the WHEEL. [default: on PATH, of the version that it names]",
+    help="Interpreter that imports the WHEEL. [default: of the wheel's version, on PATH]",
 )
 @params.config_option
 @click.option(
@@ -27,18 +27,18 @@ from patchgen.errors import OptionsError
     type=params.SECONDS,
     default=120,
     metavar="SECONDS",
-    help="Limit for the ranks. [default: 120]",
+    help="Time limit for the ranks. [default: 120]",
 )
 @json_option
 def verify(
     target: str, interpreter: str | None, configs: tuple[str, ...], timeout: float, *, as_json: bool
 ) -> None:
-    """Imports a torch, and sums on several ranks with SwitchML.
+    """Import a torch, and sum on several ranks with SwitchML.
 
-    It sums with each that the torch has: the patch or a graft, and the plugin.
-    Exits with 0 only if all holds, else with 6.
+    Checks every variant that is installed: the patch or graft, and the plugin. Exits with 0 only if
+    all checks hold, else with 6.
     """
-    from patchgen.core.verify import verify_python, verify_wheel  # no other command needs it
+    from patchgen.core.verify import verify_python, verify_wheel
 
     with progress():
         if os.path.basename(target).endswith(".whl"):
