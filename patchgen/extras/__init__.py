@@ -1,1 +1,1 @@
-"""Extras: what stands beside the core, which imports nothing of it."""
+"""Extras beside the core. The core imports none of them."""

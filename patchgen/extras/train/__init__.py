@@ -1,1 +1,1 @@
-"""Trainings through SwitchML on this machine: run, doctor, demo."""
+"""Trainings through SwitchML on this machine: run, doctor and demo."""

@@ -12,8 +12,8 @@ from patchgen.system import interpreter, paths
 
 DEFAULT = "python3"
 _PYTHON = re.compile(r"python[0-9.]*")
-# Variables that a launcher gives each rank, and those that count its processes; SLURM_NTASKS is
-# there in a batch script too.
+# Variables that a launcher sets in each rank, and variables with the number of its processes.
+# SLURM_NTASKS is not among them, because SLURM sets it in batch scripts too.
 _RANK = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _SIZES = {
     "OMPI_COMM_WORLD_SIZE": "mpirun",
@@ -27,16 +27,19 @@ _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 def resolve_command(
     command: Sequence[str], torch: str | None, cwd: str, environ: Mapping[str, str]
 ) -> tuple[list[str], str]:
-    """Resolves the command to run and the interpreter to their paths.
+    """Resolve the command and its interpreter to paths.
 
     Args:
         command: words of the user: PYTHON ARGUMENT..., SCRIPT.py ARGUMENT..., or a program.
-        torch: interpreter that the user named; it has to be None where the command names one.
+        torch: interpreter that the user named, if any; must not contradict the command.
         cwd: directory in which the command will run.
         environ: environment with PATH.
 
+    Returns:
+        The command, and the path of the interpreter.
+
     Raises:
-        OptionsError: there is no such script, program or interpreter.
+        OptionsError: the script, program or interpreter does not exist.
     """
     program, arguments = command[0], list(command[1:])
     if _PYTHON.fullmatch(os.path.basename(program)):
@@ -58,7 +61,7 @@ def resolve_command(
 
 
 def find_script(arguments: Sequence[str]) -> str | None:
-    """Finds the file that an interpreter is to run; None for -m, -c and its standard input."""
+    """Return the script among an interpreter's arguments; None for -m, -c and stdin."""
     skip = False
     for argument in arguments:
         if skip:
@@ -78,12 +81,7 @@ def _check(script: str | None, cwd: str) -> None:
 
 
 def warn_of_launcher(environ: Mapping[str, str], workers: int) -> Iterator[str]:
-    """Lines on a launcher of this command, with whose processes the ranks do not sum.
-
-    Args:
-        environ: environment of this command.
-        workers: ranks to start.
-    """
+    """Yield a warning if a launcher started this command: its processes do not sum together."""
     names = [name for name in _RANK if name in environ]
     sizes = {
         program: size

@@ -1,4 +1,4 @@
-"""Job of ranks, as the user asks for it."""
+"""Job of ranks, as the user asked for it."""
 
 from __future__ import annotations
 
@@ -13,49 +13,45 @@ from patchgen.options import Options
 
 DEFAULT_WORKERS = 2
 MOST_WORKERS = 255
-"""Most ranks of a job. With more, the fixed point of the client library may overflow."""
+"""Largest number of ranks. With more, the fixed point of the client library may overflow."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A command that every rank runs.
+    """Command that every rank runs, and its options.
 
     Raises:
-        OptionsError: some of the values do not fit each other.
+        OptionsError: some values contradict each other.
     """
 
     command: Sequence[str]
-    """Program with its arguments."""
     python: str
     """Absolute path of the interpreter whose torch the ranks import."""
     cache: str
-    """Directory of what is built, for the next run."""
     cwd: str
     environ: Mapping[str, str]
-    """Environment of the ranks, which get some more variables."""
+    """Environment of the ranks, to which more variables are added."""
     workers: int = DEFAULT_WORKERS
-    """Ranks to start. 0: the command is started once, and starts its ranks itself."""
+    """Number of ranks; 0 starts the command once, and the command starts its ranks itself."""
     restarts: int = 0
-    """Times that all ranks are started again after one has failed."""
+    """Number of times to restart all ranks after one failed."""
     way: str = AUTO
-    """Choice among `ways.WAYS`."""
+    """Choice of the user among `ways.WAYS`."""
     options: Options | None = None
-    """Options of what has to be built. None: with the simulator, installed in the cache."""
+    """Options of what has to be built; None takes the simulator."""
     graft: str | None = None
-    """Path of a graft to load, instead of one that is installed."""
+    """Path of a graft to load instead of an installed one."""
     configs: Sequence[str] = ()
     """Absolute paths of configurations: one for each rank, or one for all."""
     require: bool = False
-    """True: a group that does not delegate raises, and the job fails where none was to."""
+    """Whether a group that does not delegate raises, and a job without delegation fails."""
     lab: bool | None = None
-    """True: the ranks are around a software switch. None: where a library with DPDK was named, and
-    no configuration."""
+    """Whether the ranks use a software switch; None decides by `options` and `configs`."""
     faults: Faults | None = None
-    """Faults injected by the software switch."""
     stdin: int | None = None
-    """Descriptor that the first rank reads; None: it reads nothing."""
+    """File descriptor that the first rank reads; None for no input."""
     notes: Sequence[str] = ()
-    """Lines for the user on the command line."""
+    """Notes to print before the ranks start."""
 
     def __post_init__(self) -> None:
         if self.graft is not None and self.way not in {AUTO, GRAFT}:

@@ -1,4 +1,4 @@
-"""Text of a result: lines for people, plain data for scripts. Prints nothing."""
+"""Text of a result: lines for people, data for JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HIDING = (
     "another sitecustomize.py before it, or by a TMPDIR that the ranks cannot see"
 )
 _BY = {"numel": "size", "op": "operation", "dtype": "type", "tensors": "number of tensors"}
-"""Words for the reasons for which a call stays with Gloo, by their counters."""
+"""Words for the reasons why a call stays with Gloo, by counter."""
 _FAILOVER = {
     "failovers": ("failovers", ","),
     "after a failure": ("calls", ","),
@@ -27,11 +27,11 @@ _FAILOVER = {
     "seconds": ("seconds", ".1f"),
     "returns": ("returns", ","),
 }
-"""Columns of ranks that have failed over: the counter in their report, and its format."""
+"""Columns of the table after a failover: the counter in a report, and its format."""
 
 
 def data(result: Result) -> dict[str, Any]:
-    """Data for scripts."""
+    """Return the result as data for JSON."""
     setup = result.setup
     return {
         "torch": setup.torch.version,
@@ -59,14 +59,14 @@ def data(result: Result) -> dict[str, Any]:
 
 
 def failures(result: Result) -> Iterator[str]:
-    """Lines on the ranks that failed."""
+    """Yield a line for each rank that failed."""
     for rank, code in result.failed.items():
         end = f"failed with exit code {code}" if code >= 0 else f"was ended by {name_signal(-code)}"
         yield f"rank {rank} {end}"
 
 
 def lines(result: Result) -> Iterator[str]:
-    """Lines for people."""
+    """Yield the lines that show the result to people."""
     yield from failures(result)
     setup = result.setup
     if any(-code in exits.CRASHES for code in result.failed.values()):
@@ -92,7 +92,7 @@ def _switch(setup: Setup) -> str:
 
 
 def _table(ranks: Sequence[RankReport], result: Result) -> Iterator[str]:
-    """Rows of the ranks: the counts of their torch, then those of a software switch."""
+    """Yield the table of the ranks: the counters of each torch, then of the software switch."""
     counters = result.counters
     headings, packets = columns(counters) if counters is not None else ((), {})
     reports = [rank.report or {} for rank in ranks]
@@ -126,7 +126,7 @@ def _table(ranks: Sequence[RankReport], result: Result) -> Iterator[str]:
 
 
 def _packets(reports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Headings of the client library's counters that are not 0 on all ranks, by their names."""
+    """Return headings of the client library's packet counters that are not 0 on all ranks."""
     named = {
         "sent": "packets sent",
         "answers": "answered",
@@ -138,13 +138,13 @@ def _packets(reports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _failover(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Counters of a rank whose SwitchML has failed; those of an older torch are 0."""
+    """Return a rank's counters of failovers, 0 for a torch that an older version patched."""
     none = {"failovers": 0, "returns": 0, "reason": "", "redone": 0, "calls": 0, "seconds": 0}
     return {**none, **report.get("failover", {})}
 
 
 def reason(result: Result) -> str:
-    """Reason why nothing was delegated; empty where something was, or nothing was to be."""
+    """Return why nothing was delegated; empty if something was, or was not wanted."""
     if result.delegated or (result.setup.way == STOCK and not result.lost):
         return ""
     if result.silent:

@@ -1,4 +1,4 @@
-"""Results of a job, from the files that its ranks left behind."""
+"""Result of a job, read from the files that its ranks wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from patchgen.extras.train.payload import rank_hook
 from patchgen.extras.train.setup import Setup
 
 JOB = "job.json"
-"""File of a job that its ranks read, in the directory of the job."""
+"""Name of the file, in the directory of the job, that the ranks read their part from."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,17 @@ class RankReport:
     backend: str
     """Backend of that group, as the script sees it."""
     group: str
-    """Agreement of the ranks when it was made; empty where SwitchML was not asked."""
+    """State of the group after its ranks agreed; empty if the group is not SwitchML's."""
     report: Mapping[str, Any] | None
-    """Report of `torch.distributed.switchml`; None where SwitchML has no part."""
+    """Report of `torch.distributed.switchml`; None if the rank has no SwitchML."""
     final: bool
-    """True: written at the rank's end; else when it last made or destroyed a group."""
+    """True if written at the end of the rank, else when it last made or destroyed a group."""
     reason: str = ""
-    """Reason why that group stays with Gloo; empty where it delegates, or is not SwitchML's."""
+    """Reason why the group stays with Gloo; empty if it delegates, or is not SwitchML's."""
 
     @property
     def delegated(self) -> tuple[int, int]:
-        """Allreduces that SwitchML has summed with other ranks, and their bytes."""
+        """Number of allreduces that SwitchML summed with other ranks, and of their bytes."""
         if self.report is None or self.world == 1:
             return 0, 0
         return self.report["calls"], self.report["bytes"]
@@ -49,37 +49,39 @@ class Result:
 
     setup: Setup
     code: int
-    """0, or the exit code of the first rank that failed: for a signal, 128 and its number. 6 where
-    SwitchML was required, and missed."""
+    """0, or the exit code of the first rank that failed, or 6.
+
+    For a signal it is 128 and its number. It is 6 if SwitchML was required but not used.
+    """
     failed: Mapping[int, int]
-    """Exit codes of the ranks that failed by themselves; negative for a signal."""
+    """Exit codes of the ranks that failed by themselves, by rank; negative for a signal."""
     ranks: Sequence[RankReport]
-    """Ranks that made a process group, in their order."""
+    """Reports of the ranks that made a process group, by rank."""
     elsewhere: Sequence[str] = ()
     """Directories of other torches that were imported."""
     counters: Mapping[str, Any] | None = None
-    """Counters of the software switch; None where there was none."""
+    """Counters of the software switch; None without that switch."""
     makers: Sequence[str] = ()
     """Modules other than torch's own that made process groups."""
     unhooked: Sequence[str] = ()
-    """Names of the ranks whose program has not loaded the hook."""
+    """Names of the ranks whose program did not load the hook."""
     lost: str = ""
-    """Directory of the reports that was removed while the ranks ran; empty where it was not."""
+    """Directory of the reports if it was removed while the ranks ran, else empty."""
 
     @property
     def delegated(self) -> bool:
-        """True where SwitchML has summed any allreduce."""
+        """True if SwitchML summed any allreduce."""
         return any(rank.delegated[0] for rank in self.ranks)
 
     @property
     def silent(self) -> bool:
-        """True where nothing is known of what the ranks have done."""
+        """True if no rank reported anything."""
         told = self.ranks or self.makers or self.elsewhere
         return bool(self.lost or (self.unhooked and not told))
 
     @property
     def missed(self) -> bool:
-        """True where groups were made without SwitchML, or may have been, or none has delegated."""
+        """True if a group was or may have been made without SwitchML, or nothing was delegated."""
         if self.ranks:
             used = self.delegated
             return any(rank.world > 1 and not (rank.group and used) for rank in self.ranks)
@@ -87,7 +89,7 @@ class Result:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, after which the ranks have ended."""
+    """Ctrl-C. The ranks have ended."""
 
     def __init__(self, result: Result) -> None:
         super().__init__()
@@ -103,16 +105,7 @@ def collect_result(  # noqa: PLR0913  # each is a part of it
     failed: Mapping[int, int],
     counters: Mapping[str, Any] | None,
 ) -> Result:
-    """Collects the result from the files that the ranks wrote into a directory.
-
-    Args:
-        job: job of the ranks.
-        setup: setup of the ranks.
-        directory: directory of the job, in which the ranks' files are.
-        code: exit code of the job.
-        failed: exit codes of the ranks that failed.
-        counters: counters of the software switch; None where there was none.
-    """
+    """Collect the result from the files that the ranks wrote to the directory of the job."""
     reports = os.path.join(directory, rank_hook.REPORTS)
     if not (os.path.exists(os.path.join(directory, JOB)) and os.path.exists(reports)):
         return Result(setup, code, failed, (), counters=counters, lost=directory)
@@ -126,7 +119,7 @@ def collect_result(  # noqa: PLR0913  # each is a part of it
             marks.append(data)
         else:
             ranks.append(_read_rank(data))
-    if job.restarts:  # a rank may have been started again; only its last report counts
+    if job.restarts:  # only the last report of a restarted rank counts
         ranks = [*{rank.rank: rank for rank in ranks}.values()]
     ranks.sort(key=lambda rank: rank.rank)
     hooked = {mark["hook"] for mark in marks if _counts(mark, job, code)}
@@ -143,17 +136,17 @@ def collect_result(  # noqa: PLR0913  # each is a part of it
 
 
 def _counts(mark: Mapping[str, Any], job: Job, code: int) -> bool:
-    """Tells whether the mark of a process shows that the hook is in the program of a rank.
+    """Return whether the mark of a process shows that the program of a rank loaded the hook.
 
-    Launchers leave marks too: one that executes another program in its place has not ended, others
-    have started programs.
+    Launchers leave marks too. A launcher that executes another program in its place does not mark
+    its end; any other launcher has started programs.
     """
     launches = not job.workers or job.command[0] != job.python
     return (mark["ended"] or code != 0) and not (launches and mark["started"])
 
 
 def _read_files(directory: str) -> Iterator[dict[str, Any]]:
-    """Yields the reports, the newest last."""
+    """Yield the reports, the newest last."""
     paths = [entry.path for entry in os.scandir(directory) if entry.name.endswith(".json")]
     for path in sorted(paths, key=lambda path: (os.stat(path).st_mtime_ns, path)):
         with open(path, encoding="ascii") as file:

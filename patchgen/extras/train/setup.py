@@ -1,4 +1,4 @@
-"""Setup of the ranks: the torch, how SwitchML comes into it, and the switch."""
+"""Setup of the ranks: their torch, the variant of SwitchML in it, and the switch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from patchgen.system import native, paths
 
 _LOGGER = logging.getLogger(__name__)
 _NO_GRAFT = {"SWITCHML_GRAFT": "0"}
-"""Variables with which an installed graft is not loaded."""
+"""Keeps an installed graft from being loaded."""
 _LAB = "lab: the real client library through a software switch, on this machine"
 _INSTALLED = {
     TORCH: "this torch is patched",
@@ -33,44 +33,42 @@ _UNGUARDED = (
 _BUILT = {PLUGIN: "the plugin", GRAFT: "a graft"}
 _BUILDERS = {PLUGIN: plugin.provide, GRAFT: graft.provide}
 _SIMULATOR: Mapping[str, Any] = {"simulator": True, "flags": ""}
-"""Report of a plugin or a graft that links the simulator."""
+"""Report of a plugin or graft that links with the simulator."""
 _TRUE = {"true", "yes", "on", "1"}  # for boost::program_options
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Setup of the ranks: their torch, how SwitchML comes into it, and the switch."""
+    """Torch of the ranks, the variant of SwitchML in it, and the switch."""
 
     torch: Torch
     way: str
-    """Name of the way: of `ways.WAYS`, but not auto."""
+    """Name of the variant, one of `ways.WAYS` except auto."""
     title: str
-    """Origin of SwitchML in the torch, in a few words."""
+    """Short description of the variant, for messages."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    """Environment with which an interpreter has that torch, and SwitchML in it."""
+    """Environment with which an interpreter has this torch and SwitchML."""
     report: Report = field(default_factory=lambda: {"simulator": False, "flags": ""})
-    """Report of SwitchML there."""
+    """Report of SwitchML in this torch."""
     switch: str | None = None
-    """Program of the software switch that the ranks are around; None: there is none."""
+    """Path of the program of the software switch; None without that switch."""
     notes: Sequence[str] = ()
-    """Lines for the user."""
+    """Notes to print before the ranks start."""
 
     @property
     def simulated(self) -> bool:
-        """True where the switch is the simulator."""
+        """True if the simulator sums instead of a switch."""
         return bool(self.report["simulator"])
 
 
 def prepare(job: Job, directory: str) -> Setup:
-    """Probes the torch of a job, chooses the way, and builds what it needs.
+    """Probe the torch of a job, choose the variant of SwitchML, and build what it needs.
 
-    Args:
-        job: the job.
-        directory: an empty directory that stays as long as the ranks do.
+    `directory` is empty, and is kept until the ranks have ended.
 
     Raises:
-        OptionsError: the torch cannot have the way or the switch that the user named.
-        TreeError: the graft is not for this torch.
+        OptionsError: this torch cannot have the variant or the switch that the user named.
+        TreeError: the graft is for another torch.
         ToolError: the interpreter has no torch with Gloo, or something could not be built.
         FileError: the cache or the directory cannot be written.
     """
@@ -83,7 +81,7 @@ def prepare(job: Job, directory: str) -> Setup:
         )
     else:
         _LOGGER.info("looking at the torch of %s", python)
-        # An installed graft, which may not fit any more, stays out where it has no part.
+        # An installed graft may no longer fit, so it is not loaded where it is not needed.
         environ = {**job.environ, **(_NO_GRAFT if job.way in {PLUGIN, STOCK} else {})}
         installed = probe_torch(job.python, environ)
     torch = installed.require_gloo()
@@ -110,25 +108,25 @@ def prepare(job: Job, directory: str) -> Setup:
 
 
 def stock_setup(job: Job, torch: Torch) -> Setup:
-    """Setup with Gloo alone, whatever the torch has of SwitchML."""
+    """Return a setup with Gloo alone, even if the torch has SwitchML."""
     environ = {**job.environ, **_NO_GRAFT, "SWITCHML_DISABLE": "1"}
     return Setup(torch, STOCK, "Gloo alone", environ)
 
 
 def describe_switch(job: Job) -> str:
-    """Describes a simulated switch: which process adds.
+    """Return a note that says which process sums instead of the switch.
 
     Raises:
         OptionsError: a configuration cannot be read.
     """
     adder = "rank 0's process adds"
     if not job.configs:
-        # The command may name another file for its ranks, which is not known before.
+        # The command may set another switchml.cfg for its ranks.
         unless = "" if job.workers else ", unless the command has its own switchml.cfg"
         return f"the switch is simulated: {adder}, over TCP on this machine{unless}"
     try:
         values = config.parse(config.load(job.configs[0]))
-    except ValueError:  # the ranks say what is wrong with it
+    except ValueError:  # the ranks report what is wrong
         return "the switch is simulated"
     if values.get("backend.simulator.external_aggregator", "").lower() in _TRUE:
         adder = "an aggregator of its own adds"
@@ -138,10 +136,11 @@ def describe_switch(job: Job) -> str:
 
 
 def _has_lab(job: Job, setup: Setup) -> bool:
-    """True where the ranks are to be around a software switch.
+    """Return whether the ranks use a software switch.
 
     Raises:
-        OptionsError: they cannot be.
+        OptionsError: the user asked for it, but the library or the number of ranks does not allow
+            it.
     """
     able = setup.way == STOCK or "DPDK" in setup.report["flags"].split()
     if job.lab and not able:
@@ -155,11 +154,11 @@ def _has_lab(job: Job, setup: Setup) -> bool:
 
 
 def _build_setup(way: str, job: Job, torch: Torch, directory: str) -> Setup:
-    """Builds a plugin or a graft for a torch, unless the cache has it.
+    """Build a plugin or a graft for a torch, or take it from the cache.
 
     Raises:
-        OptionsError: the client library has no DPDK for the lab, or is not complete.
-        ToolError: something could not be built, or the torch does not take it.
+        OptionsError: the client library is incomplete, or has no DPDK for the lab.
+        ToolError: something could not be built, or the torch rejects it.
         FileError: the cache or the directory cannot be written.
     """
     options = job.options

@@ -1,4 +1,4 @@
-"""Start of a job's ranks, with SwitchML in their torch, and the collection of their reports."""
+"""Start of a job's ranks with SwitchML in their torch, and collection of their reports."""
 
 from __future__ import annotations
 
@@ -28,38 +28,33 @@ from patchgen.system.process import ERR, shell_code
 
 Output = Callable[["Line"], None]
 
-_GRACE = 15.0  # seconds that the ranks have to end after Ctrl-C or SIGTERM, or another one's end
-# As torchrun: the threads of all ranks together are not more than there are cores.
-_ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-_DEFAULTS = {"PYTHONUNBUFFERED": "1", **ALONE}  # lines come as they are written
+_GRACE = 15.0  # seconds for the ranks to end after Ctrl-C, SIGTERM or the failure of a rank
+_ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # as torchrun, so that ranks do not compete for cores
+_DEFAULTS = {"PYTHONUNBUFFERED": "1", **ALONE}
 _RUN, _ATTEMPT = "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"  # as torchrun
-# The client library logs by glog, which else leaves files in TMPDIR. Errors are on stderr as well.
+# The client library logs through glog, which would leave files in TMPDIR. Errors go to stderr too.
 _GOOGLE_LOGS, _LOGS = "GOOGLE_LOG_DIR", "logs"
 
 
 @dataclass(frozen=True)
 class Line:
-    """Line that a rank wrote."""
+    """Line of output of a rank."""
 
     rank: int | None
-    """Number of the rank; None where the command starts its ranks itself."""
+    """Number of the rank; None if the command starts its ranks itself."""
     error: bool
-    """True where it was on stderr."""
+    """True for stderr, False for stdout."""
     text: bytes
-    """Line with its end."""
 
 
 def run_job(job: Job, setup: Setup, output: Output) -> Result:
-    """Starts the ranks of a job on this machine, and waits for their end.
+    """Start the ranks of a job on this machine, and wait until they end.
 
-    Args:
-        job: the job.
-        setup: its setup.
-        output: gets each line that is written, whole.
+    `output` is called with each whole line that a rank writes.
 
     Raises:
-        ToolError: the ranks could not be started, or the software switch has ended before them.
-        Interrupted: the user has ended them.
+        ToolError: the ranks could not be started, or the software switch ended before them.
+        Interrupted: the user interrupted the ranks.
         FileError: the temporary directory cannot be written.
     """
     with files.scratch("run") as directory, file_errors():
@@ -110,7 +105,7 @@ def run_command(job: Job, setup: Setup, command: Sequence[str], directory: str) 
 def _start_again(
     job: Job, environ: Mapping[str, str], output: Output, lab: Lab | None
 ) -> dict[int, int]:
-    """Starts the ranks until none fails, but not too often; returns the codes of those that did."""
+    """Start the ranks, again after a failure if the job allows it; return the failed exit codes."""
     stop = lab.companion.over if lab is not None else None
 
     def give_line(rank: int, name: str, line: bytes) -> None:
@@ -119,7 +114,7 @@ def _start_again(
     for attempt in range(job.restarts + 1):
         more = {_RUN: "switchml-patch", _ATTEMPT: str(attempt)}
         environs = [{**environ, **own, **more} for own in number_ranks(job.workers)]
-        environs = environs or [{**environ}]  # of the one command that starts its ranks
+        environs = environs or [{**environ}]  # the command starts its ranks itself
         places = [job.cwd] * len(environs)
         ends = start_ranks(
             RankJob(job.command, environs, places, reads=job.stdin, grace=_GRACE), give_line, stop
@@ -130,7 +125,7 @@ def _start_again(
 
 
 def _prepare_ranks(job: Job, setup: Setup, lab: Lab | None, directory: str) -> dict[str, str]:
-    """Writes the files of the ranks; returns their environment."""
+    """Write the files that the ranks read, and return the environment of the ranks."""
     for name in ("site", rank_hook.REPORTS, _LOGS):
         os.mkdir(os.path.join(directory, name))
     site = os.path.join(directory, "site")
@@ -164,13 +159,9 @@ def _prepare_ranks(job: Job, setup: Setup, lab: Lab | None, directory: str) -> d
 
 
 def choose_configs(job: Job, setup: Setup, lab: Lab | None, directory: str) -> list[str]:
-    """Chooses the configurations of ranks: one for each, one for all, or none.
+    """Return the configurations of the ranks: one for each, one for all, or none.
 
-    Args:
-        job: job of the ranks.
-        setup: its setup.
-        lab: software switch that they are around; None: there is none.
-        directory: where one that has to be made is written.
+    A configuration that has to be generated is written to `directory`.
 
     Raises:
         OptionsError: a configuration cannot be read.

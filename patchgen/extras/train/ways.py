@@ -1,4 +1,4 @@
-"""Ways by which SwitchML comes into the ranks, and the choice among them."""
+"""Variants of SwitchML in the ranks, and the choice among them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from patchgen.errors import OptionsError
 
 AUTO, STOCK = "auto", "stock"
 WAYS = (AUTO, PLUGIN, GRAFT, TORCH, STOCK)
-"""Choices of the user: the best that is there, the plugin, a graft, a patched torch, Gloo alone."""
+"""Choices of the user: the best installed variant, plugin, graft, patched torch, or Gloo alone."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """Way by which SwitchML comes into the ranks."""
+    """Variant of SwitchML that was chosen."""
 
     name: str
-    """Name of the way: of `WAYS`, but not auto."""
+    """One of `WAYS`, except auto."""
     is_built: bool = False
-    """True where it has to be built; False where the torch has it."""
+    """True if it has to be built, False if the torch has it."""
 
 
 _ANY = ""
@@ -28,7 +28,7 @@ _UNPATCHED = (
     "the torch {version} of {python} is not patched; drop --way, or build one with: "
     "switchml-patch build"
 )
-# The first row counts whose way was asked for and whose support the torch has. A text refuses.
+# The first row applies that matches the choice and a variant of the torch. A text is an error.
 _TABLE = (
     # asked,  torch has,  chosen
     (AUTO,    TORCH,      Way(TORCH)),
@@ -48,14 +48,10 @@ _TABLE = (
 
 
 def choose_way(installed: Installed, asked: str) -> Way:
-    """Chooses the way for a torch.
-
-    Args:
-        installed: the torch, with Gloo, and its support.
-        asked: choice of the user among `WAYS`.
+    """Choose the variant for a torch.
 
     Raises:
-        OptionsError: the torch cannot have what was asked for.
+        OptionsError: this torch cannot have the variant that the user asked for.
     """
     there = {_ANY, *installed.reports}
     chosen = next(way for name, support, way in _TABLE if name == asked and support in there)

@@ -1,4 +1,4 @@
-"""Demo: a network is trained twice, with stock Gloo and through SwitchML, and compared."""
+"""Demo: train a network with stock Gloo and through SwitchML, and compare."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ from patchgen.system import files, lock, paths
 _LOGGER = logging.getLogger(__name__)
 SCRIPT = "train.py"
 _SOURCE = os.path.join(os.path.dirname(os.path.abspath(payload.__file__)), SCRIPT)
-_OURS = "SWITCHML_"  # variables of the user's that would make another run of this
+_OURS = "SWITCHML_"  # variables of the user that would change the trainings
 
 
 @dataclass(frozen=True)
 class DemoRequest:
-    """Request of the user."""
+    """Options of the demo."""
 
     output: str
-    """Absolute path of the directory of all results."""
+    """Absolute path of the directory for all results."""
     cache: str
-    """Directory of what is built, as for `Job`."""
     python: str
     """Absolute path of an interpreter with a torch."""
     environ: Mapping[str, str]
@@ -38,25 +37,25 @@ class DemoRequest:
 
     @property
     def script(self) -> str:
-        """Path of the copy of the script that runs, for the user to read."""
+        """Path of the copy of the script that is run and that the user can read."""
         return os.path.join(self.output, SCRIPT)
 
 
 def run_demo(request: DemoRequest) -> Comparison:
-    """Trains through SwitchML, then with stock Gloo, and compares.
+    """Train through SwitchML, then with stock Gloo, and compare.
 
     Raises:
         CheckError: nothing was delegated, or the weights differ by more than rounding explains.
         ToolError: the interpreter has no torch, something could not be built, or a training failed.
         FileError: the directory cannot be written.
-        TreeError: another demo is at work there.
+        TreeError: another demo uses the directory.
     """
     with file_errors():
         os.makedirs(request.output, exist_ok=True)
     with lock.held(paths.from_native(request.output)), files.scratch("demo") as directory:
         with file_errors():
             files.copy(_SOURCE, request.script)
-        # What cannot be built is known before anything is trained.
+        # Build first, so that a failure costs no training.
         job = _job(request, AUTO, "switchml")
         setup = prepare(job, directory)
         switchml = _train(request, setup, "switchml", "SwitchML")

@@ -1,4 +1,4 @@
-"""Comparison of two trainings: how far they are apart, and how far rounding may take them."""
+"""Comparison of two trainings: how far they differ, and how far rounding explains that."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from patchgen.extras.train.demo.training import Training
 
 _FLOAT32 = 2.0**-24  # relative error of a rounding to float32
-_INT32 = 2.0**-31  # error of the fixed point: half its unit, where 1 is the largest of a packet
-_IN_SWITCHML = 3  # roundings to float32 of a sum: before the integers, and twice after
+_INT32 = 2.0**-31  # error of the fixed point, half its unit, relative to a packet's largest value
+_IN_SWITCHML = 3  # roundings of a sum to float32: one before the integers, two after
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both trainings, and how they differ."""
+    """Both trainings, and their differences."""
 
     stock: Training
     switchml: Training
@@ -33,17 +33,17 @@ class Comparison:
 
     @property
     def deviation(self) -> float:
-        """Largest difference between a weight after one training and after the other."""
+        """Largest difference between a weight of one training and the same weight of the other."""
         wanted = self.stock.weights[0].astype(np.float64)
         return float(max(np.abs(found - wanted).max() for found in self.switchml.weights))
 
     @property
     def allowed(self) -> float:
-        """Deviation that rounding explains, where differences do not grow from step to step.
+        """Deviation that rounding explains, if differences do not grow from step to step.
 
         In each step both trainings round their weights to float32, and the sums of their gradients
-        differ by what is rounded in them. The fixed point of a packet is a multiple of its largest
-        value, which is at most that of the gradients divided by the ranks.
+        differ by their rounding. The fixed point of a packet is relative to its largest value,
+        which is at most the largest gradient divided by the ranks.
         """
         both = (self.stock, self.switchml)
         weight = max(float(np.abs(weights).max()) for one in both for weights in one.weights)
@@ -53,7 +53,7 @@ class Comparison:
         return self.steps * (2 * _FLOAT32 * weight + self.stock.reach * in_sum)
 
     def problems(self) -> Sequence[str]:
-        """Problems of the trainings, a line each."""
+        """Return the problems of the trainings, a line each."""
         found = [
             f"rank {rank} has learnt other weights than rank 0, with {name}; sums must be the same"
             for name, one in (("stock Gloo", self.stock), ("SwitchML", self.switchml))

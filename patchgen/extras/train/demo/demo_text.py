@@ -1,4 +1,4 @@
-"""Report of the demo: a table and some sentences, or plain data."""
+"""Report of the demo: a table and an explanation, or data for JSON."""
 
 from __future__ import annotations
 
@@ -22,13 +22,7 @@ _WHY = {
 
 
 def lines(outcome: Comparison, picture: str, again: str) -> Iterator[str]:
-    """Lines for people.
-
-    Args:
-        outcome: outcome of the trainings.
-        picture: path of the plot.
-        again: command that runs the script again, with SwitchML.
-    """
+    """Yield the lines of the report; `again` is a command that runs the script again."""
     yield from tables.lines(["", *_NAMES.values()], list(_rows(outcome)))
     for paragraph in _paragraphs(outcome):
         yield ""
@@ -86,7 +80,7 @@ def _paragraphs(outcome: Comparison) -> Iterator[str]:
 
 
 def data(outcome: Comparison, picture: str, script: str) -> dict[str, Any]:
-    """Data for scripts."""
+    """Return the outcome as data for JSON."""
     setup = outcome.switchml.result.setup
     return {
         "torch": setup.torch.version,

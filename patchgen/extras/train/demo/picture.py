@@ -1,4 +1,4 @@
-"""Plot of the losses of both trainings, and of their difference, clear for the colour-blind."""
+"""Plot of both losses and of their difference, readable for the colour-blind."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     Values = npt.NDArray[np.float64]
 
-_POINTS = 64  # of a curve, each the mean of some steps
-_WIDE = 5  # points, so that a line on top does not hide it
+_POINTS = 64  # of a curve
+_WIDE = 5  # points, wider than the line drawn on top
 _TALLEST = 10.5  # units of a power of ten
 # Okabe and Ito's colours; the lines differ in dash and marker as well.
 _STOCK: dict[str, Any] = {
@@ -28,7 +28,7 @@ _STOCK: dict[str, Any] = {
 }  # fmt: skip
 _SWITCHML: dict[str, Any] = {
     "color": "#D55E00", "linestyle": "--", "marker": "s",
-    "markevery": (0.05, 0.1),  # between the markers of the other
+    "markevery": (0.05, 0.1),  # between the other line's markers
 }  # fmt: skip
 _GREY = "#666666"
 _SIZE = (10.8, 4.2)  # inches
@@ -37,10 +37,10 @@ _LOOK = os.path.join(os.path.dirname(__file__), "picture.mplstyle")
 
 
 def write(path: str, outcome: Comparison) -> None:
-    """Draws the outcome, whatever the user's own settings of matplotlib are.
+    """Draw the outcome as a PNG file, independently of the user's settings of matplotlib.
 
     Raises:
-        FileError: the file cannot be written, and is as it was.
+        FileError: the file cannot be written; an old file is kept.
     """
     import matplotlib as mpl  # of the extra `plots`
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -62,7 +62,7 @@ def write(path: str, outcome: Comparison) -> None:
 
 
 def means(values: Values) -> tuple[Values, Values]:
-    """Steps and the mean of the values around each, few enough for a curve."""
+    """Return at most 64 steps for a curve, and the mean of the values around each."""
     parts = np.array_split(np.arange(1, len(values) + 1), min(_POINTS, len(values)))
     steps = np.array([part.mean() for part in parts])
     return steps, np.array([values[part - 1].mean() for part in parts])
@@ -75,7 +75,7 @@ def _losses(axes: Axes, outcome: Comparison) -> None:
     axes.plot(*means(outcome.stock.losses), label="stock Gloo", **_STOCK)
     axes.plot(*means(outcome.switchml.losses), label="SwitchML (dashes on top)", **_SWITCHML)
     axes.set_ylim(bottom=0)
-    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.16), ncol=3)  # where it hides nothing
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.16), ncol=3)  # below the axes
 
 
 def _difference(axes: Axes, outcome: Comparison) -> None:

@@ -1,4 +1,4 @@
-"""Training: the script on all ranks, and what they measured."""
+"""Training of the demo: starts the script on all ranks, and reads their measurements."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ class Training:
     result: Result
     seconds: float
     log: str
-    """Path of the file with all that the ranks wrote."""
+    """Path of the file with all output of the ranks."""
     losses: npt.NDArray[np.float64]
-    """Losses by step, each the mean of the ranks."""
+    """Loss of each step, the mean of all ranks."""
     accuracies: Sequence[float]
-    """Shares of the unseen images that were read right, by epoch."""
+    """Share of the unseen images that were read right, by epoch."""
     weights: Sequence[Floats]
-    """Weights that each rank has learnt, in a row."""
+    """All weights of each rank at the end, flattened."""
     largest_gradient: float
     """Largest gradient of any rank, before the division by the number of ranks."""
     reach: float
-    """Sensitivity of a final weight to one gradient."""
+    """Largest influence of one gradient on a final weight: learning rate / (1 - momentum)."""
 
     @property
     def calls(self) -> int:
-        """Allreduces of each rank that SwitchML has summed."""
+        """Number of allreduces of a rank that SwitchML summed."""
         return min((report["calls"] for report in self._reports), default=0)
 
     @property
     def bytes(self) -> int:
-        """Bytes of each rank that SwitchML has summed."""
+        """Number of bytes of a rank that SwitchML summed."""
         return min((report["bytes"] for report in self._reports), default=0)
 
     @property
     def fallbacks(self) -> Mapping[str, int]:
-        """Allreduces of each rank that were left to Gloo, by reason; without those that are 0."""
+        """Number of allreduces of a rank that were left to Gloo, by reason, if not 0."""
         found: dict[str, int] = {}
         for report in self._reports:
             for reason, count in report["fallbacks"].items():
@@ -75,13 +75,12 @@ class Training:
 
     @property
     def _reports(self) -> Sequence[Mapping[str, Any]]:
-        """Reports of the ranks that have SwitchML."""
         reports = [rank.report for rank in self.result.ranks]
         return [report for report in reports if report is not None]
 
 
 class Watch:
-    """Log, progress and last lines of the ranks."""
+    """Writes the output of the ranks to a log, logs progress, and keeps each rank's last lines."""
 
     def __init__(self, log: FileIO) -> None:
         self._log = log
@@ -90,10 +89,10 @@ class Watch:
         )
 
     def __call__(self, line: Line) -> None:
-        """Writes a line to the log."""
+        """Write a line to the log."""
         try:
             self._log.write((b"" if line.rank is None else b"[%d] " % line.rank) + line.text)
-        except OSError as error:  # which does not know the file's name
+        except OSError as error:  # has no file name
             raise FileError(f"{os.fsdecode(self._log.name)}: {error.strerror}") from error
         found = _STEP.match(line.text)
         if found and line.rank == 0 and not line.error:
@@ -104,17 +103,11 @@ class Watch:
 
 
 def run_training(job: Job, setup: Setup, name: str, directory: str) -> Training:
-    """Runs a training.
-
-    Args:
-        job: the script, which writes what it measured into `directory`.
-        setup: setup of its ranks.
-        name: name of the training, for messages.
-        directory: directory of the results; made where it is not there.
+    """Run a training named `name` in messages, whose script writes to `directory`.
 
     Raises:
         ToolError: a rank failed.
-        FileError: a file could not be written, or is not there.
+        FileError: a file could not be written, or is missing.
     """
     log = os.path.join(directory, _LOG)
     begun = time.monotonic()
@@ -134,10 +127,10 @@ def run_training(job: Job, setup: Setup, name: str, directory: str) -> Training:
 
 
 def read_training(directory: str, ranks: int, result: Result, seconds: float, log: str) -> Training:
-    """Reads what the ranks measured.
+    """Read the measurements of the ranks.
 
     Raises:
-        FileError: a file is not there.
+        FileError: a file is missing.
     """
     measured, weights = [], []
     with file_errors():

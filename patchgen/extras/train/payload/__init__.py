@@ -1,1 +1,1 @@
-"""Files that run in somebody else's Python, beside the user's script."""
+"""Files that run in a Python of the user, beside the user's script."""

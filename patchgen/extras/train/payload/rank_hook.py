@@ -1,10 +1,9 @@
-"""Hook of a rank: what it does before and beside the script. Named switchml_run.py.
+"""Import hook in each rank, which reports what SwitchML did. Named switchml_run.py.
 
-Runs under Python 3.6 and newer with any torch since 1.7, and imports nothing of this package.
-It leaves a mark, a file, and nothing else happens until torch.distributed is imported. Then the
-functions that make and end process groups do a little more: variables get the rank's own values
-before its group is made, the plugin is there where that is the way, and what SwitchML counted is
-written to a file.
+Runs under Python 3.6 and newer with any torch since 1.7, and imports nothing of this package. Until
+torch.distributed is imported, it only writes a file that marks the process. Then it wraps the
+functions that make and destroy process groups: they set the rank's own variables before its group
+is made, load the plugin if the job uses it, and write SwitchML's counters to a file.
 """
 
 import atexit
@@ -20,15 +19,15 @@ import sys
 from typing import Any, Callable
 from urllib.parse import parse_qs, urlsplit
 
-JOB = "SWITCHML_RUN"  # the variable that names the file of the job
+JOB = "SWITCHML_RUN"  # names the file of the job
 CONFIG = "SWITCHML_CONFIG"
 C10D = "torch.distributed.distributed_c10d"
-PLUGIN = "torch_switchml_backend"  # which activates this where no sitecustomize has
-REPORTS = "ranks"  # the directory of what the ranks tell, in that of the job
+PLUGIN = "torch_switchml_backend"  # activates this module where sitecustomize does not
+REPORTS = "ranks"  # directory of the reports, in the directory of the job
 
 
 def place(arguments: "dict[str, Any]", environ: "dict[str, str]") -> int:
-    """The rank that init_process_group is going to have; -1: not known."""
+    """Return the rank that init_process_group will have; -1 if it is not known."""
     given = arguments.get("rank")
     if given is not None and given >= 0:
         return int(given)
@@ -38,30 +37,30 @@ def place(arguments: "dict[str, Any]", environ: "dict[str, str]") -> int:
 
 
 class HookedRank:
-    """Part of this process in the job."""
+    """Rank of the job in this process, with its reports."""
 
     def __init__(self, job: "dict[str, Any]") -> None:
         self.job = job
-        self.pid = 0  # of the process that made a group: its forks tell nothing
+        self.pid = 0  # process that made a group; its forks do not report
         self.told = {}  # type: dict[str, Any]
         self.inherited = {name: os.environ.get(name) for name in job["by_rank"]}
         self.c10d = None  # type: Any
 
     def wrap(self, c10d: Any) -> None:  # the module
-        """Puts functions of ours around the module's, wherever it or another module has them."""
+        """Wrap functions of torch.distributed.distributed_c10d, in every module that has them."""
         root = os.path.realpath(os.path.dirname(os.path.dirname(c10d.__file__)))
         if root != self.job["root"]:
             self.write(f"other-{os.getpid()}.json", {"root": root})
             return
         self.c10d = c10d
-        self.configure(place({}, dict(os.environ)))  # for who needs it before there is a group
+        self.configure(place({}, dict(os.environ)))  # some scripts read it before they make a group
         self.surround("init_process_group", self.initialize)
         self.surround("destroy_process_group", self.destroy)
         if hasattr(getattr(c10d, "ProcessGroup", None), "_register_backend"):
             self.surround("_register_backend", self.register, c10d.ProcessGroup)
 
     def surround(self, name: str, ours: "Callable[..., Any]", of: Any = None) -> None:
-        """Our function is called with the module's, or the one of a class, and its arguments."""
+        """Wrap a function of the module, or of a class. `ours` gets the original as argument."""
         original = getattr(of or self.c10d, name)
 
         @functools.wraps(original)
@@ -73,7 +72,7 @@ class HookedRank:
                 setattr(holder, name, surrounding)
 
     def register(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
-        """_register_backend of a process group. It may be called by others than torch."""
+        """Note which module registers a backend with a process group, if it is not torch's own."""
         caller = sys._getframe(2)  # type: Any
         caller = caller.f_back if caller.f_globals.get("__name__") == PLUGIN else caller
         maker = caller.f_globals.get("__name__", C10D)
@@ -82,18 +81,18 @@ class HookedRank:
         return original(*args, **named)
 
     def initialize(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
-        """init_process_group."""
+        """Prepare the process, call init_process_group, and report the group."""
         try:
             given = inspect.signature(original).bind(*args, **named).arguments
         except TypeError:
-            return original(*args, **named)  # which says what is wrong
+            return original(*args, **named)  # raises the error
         self.configure(place(given, dict(os.environ)))
         if hasattr(self.c10d, "BackendConfig"):
-            # DistributedDataParallel imports it, and after this its defaults hold the group for
-            # ever, so that Gloo's threads outlive the interpreter and abort the process.
+            # DistributedDataParallel imports it. If that were after the group is made, its default
+            # arguments would keep the group, and Gloo's threads would abort at exit.
             with contextlib.suppress(ImportError):
                 importlib.import_module("torch.distributed.nn")
-        if self.job["way"] == "plugin":  # which torch may not load by itself
+        if self.job["way"] == "plugin":  # not every torch loads it by itself
             importlib.import_module(PLUGIN).register()
         answer = original(*args, **named)
         if getattr(self.c10d, "_use_torchcomms_enabled", bool)():
@@ -106,26 +105,26 @@ class HookedRank:
         self.told["backend"] = str(self.c10d.get_backend())
         report = self.report()
         if report and report["group"]:
-            # A torch that an older switchml-patch has patched gives no reason.
+            # A torch patched by an older version reports no reason.
             outcome = {"group": report["group"], "reason": report.get("reason", "")}
             self.told["outcomes"].append(outcome)
         self.tell()
         return answer
 
     def destroy(self, original: "Callable[..., Any]", *args: Any, **named: Any) -> Any:
-        """destroy_process_group."""
+        """Call destroy_process_group, and report."""
         answer = original(*args, **named)
         self.tell()
         return answer
 
     def configure(self, rank: int) -> None:
-        """Gives variables the values of this rank, but for those that the script has set."""
+        """Set the variables that differ by rank, except those that the script has set."""
         for name, values in self.job["by_rank"].items():
             if 0 <= rank < len(values) and os.environ.get(name) == self.inherited[name]:
                 os.environ[name] = self.inherited[name] = values[rank]
 
     def report(self) -> "dict[str, Any] | None":
-        """Report of SwitchML in this process."""
+        """Return SwitchML's report of this process; None without SwitchML."""
         if self.job["way"] == "plugin":
             module = sys.modules.get("torch_switchml")  # type: Any
         elif self.job["way"] == "stock":
@@ -135,20 +134,20 @@ class HookedRank:
         return module.report() if module else None
 
     def tell(self, *, final: bool = False) -> None:
-        """Writes what there is to say of this rank."""
+        """Write the report of this rank, in the process that made its group."""
         if self.pid == os.getpid():
             data = dict(self.told, pid=self.pid, final=final, report=self.report())
             self.write("{}-{}.json".format(data["rank"], self.pid), data)
 
     def mark(self, *, ended: bool = False) -> None:
-        """Writes that this process has loaded the hook, or that it has come to its end with it."""
+        """Write a file that says that this process loaded the hook, or ended with it loaded."""
         rank = os.environ.get("RANK", "")
         started = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0
         data = {"hook": rank, "ended": ended, "started": started}
         self.write(f"hook-{rank}-{os.getpid()}.json", data)
 
     def write(self, name: str, data: "dict[str, Any]") -> None:
-        """Writes a file whole or not at all; the rank goes on without."""
+        """Write a file whole or not at all. The rank goes on if that fails."""
         path = os.path.join(self.job["directory"], REPORTS, name)
         with contextlib.suppress(OSError):
             with open(path + ".new", "w", encoding="ascii") as file:
@@ -157,13 +156,13 @@ class HookedRank:
 
 
 class Finder:
-    """Sees the import of torch.distributed, once."""
+    """Meta path finder that wraps torch.distributed once, when it is imported."""
 
     def __init__(self, rank: HookedRank) -> None:
         self.rank = rank
 
     def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> Any:
-        """Finds a module, as importlib asks for it."""
+        """Return the spec of distributed_c10d with a loader that wraps the module; else None."""
         if name != C10D:
             return None
         sys.meta_path.remove(self)
@@ -179,9 +178,9 @@ class Finder:
         return spec
 
 
-@functools.lru_cache(maxsize=None)  # older than cache
+@functools.lru_cache(maxsize=None)  # Python 3.6 has no functools.cache
 def activate() -> None:
-    """Prepares this process for torch, once, where it is of a job that still runs."""
+    """Install the hook in this process, once, if it belongs to a job that still runs."""
     path = os.environ.get(JOB, "")
     if not os.path.exists(path):
         return

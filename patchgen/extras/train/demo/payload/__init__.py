@@ -1,1 +1,1 @@
-"""Script that the ranks of the demo run: standard library and torch only."""
+"""Script that the ranks of the demo run; imports the standard library and torch only."""

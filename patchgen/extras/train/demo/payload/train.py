@@ -1,8 +1,8 @@
-"""Teaches a small network to read digits, on as many ranks as it is started on.
+"""Train a small network to read digits, on as many ranks as the launcher starts.
 
-An ordinary script of DistributedDataParallel with Gloo: nothing in it knows of SwitchML. The digits
-are drawn by the script itself, from the shapes below. Started again it does the same, bit for bit.
-Runs under Python 3.6 and newer.
+An ordinary script of DistributedDataParallel with Gloo, without a line about SwitchML. It draws the
+digits itself, from the shapes below. Every run does the same, bit for bit. Runs under Python 3.6
+and newer.
 """
 
 import argparse
@@ -14,8 +14,8 @@ import os
 import torch
 import torch.distributed as dist
 
-# DistributedDataParallel imports this. Imported after the process group was made it would hold the
-# group for ever, and torch 2 may then abort while Python ends.
+# DistributedDataParallel imports this module. If that were after the process group is made, the
+# module would keep the group, and torch 2 may then abort at exit.
 import torch.distributed.nn
 from torch import nn
 from torch.nn import functional
@@ -35,11 +35,11 @@ IMAGES = 4096  # to learn from, by all ranks together
 UNSEEN = 1024  # to test with
 BATCH = 32  # images of a step, on each rank
 LEARNING_RATE, MOMENTUM = 0.1, 0.9
-SPOKEN = 16  # steps from one line of output to the next
+SPOKEN = 16  # steps between two lines of output
 
 
 def draw(count: int, seed: int) -> "tuple[torch.Tensor, torch.Tensor]":
-    """Images of digits, turned, slanted, stretched, moved and grainy, and which digits they are."""
+    """Return images of digits, distorted, with noise, and the digit in each image."""
     chance = torch.Generator().manual_seed(seed)
 
     def between(low: float, high: float) -> torch.Tensor:
@@ -67,7 +67,7 @@ def draw(count: int, seed: int) -> "tuple[torch.Tensor, torch.Tensor]":
 
 
 def network() -> nn.Module:
-    """72 thousand weights. It is smooth, so that rounding errors do not grow from step to step."""
+    """Return a network of 72 thousand weights, smooth so that rounding errors do not grow."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1),
         nn.Tanh(),
@@ -83,7 +83,7 @@ def network() -> nn.Module:
 
 
 def train(epochs: int) -> "tuple[dict[str, object], array.array[float]]":
-    """Trains, in the process group; returns what this rank measured, and the weights."""
+    """Train in the process group; return the measurements of this rank, and its weights."""
     rank, world = dist.get_rank(), dist.get_world_size()
     images, digits = draw(IMAGES, seed=1)
     unseen, answers = draw(UNSEEN, seed=2)
@@ -114,7 +114,7 @@ def train(epochs: int) -> "tuple[dict[str, object], array.array[float]]":
                 print(f"step {len(losses)} of {epochs * each}: loss {losses[-1]:.3f}", flush=True)
         with torch.no_grad():
             right = model.module(unseen[rank::world]).argmax(1) == answers[rank::world]
-        total = right.sum()  # of int64, which SwitchML leaves to Gloo
+        total = right.sum()  # int64, which stays with Gloo
         dist.all_reduce(total)
         accuracies.append(total.item() / UNSEEN)
         if rank == 0:
@@ -132,7 +132,7 @@ def train(epochs: int) -> "tuple[dict[str, object], array.array[float]]":
 
 
 def main() -> None:
-    """Runs one rank."""
+    """Run one rank."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--output", help="a directory for what was measured and learnt")
