@@ -1,1 +1,1 @@
-"""SwitchML in an installed torch: the graft, the plugin, and what an interpreter has."""
+"""SwitchML in an installed torch: graft, plugin, and a summary of both."""

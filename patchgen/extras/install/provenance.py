@@ -1,4 +1,4 @@
-"""Provenance of a plugin or a graft: what it is made from, and the torch that it is for."""
+"""Provenance of a plugin or a graft: its inputs, and the torch that it is for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from patchgen.system.native import cache
 from patchgen.system.statement import Provenance
 
 PLUGIN, GRAFT = "plugin", "graft"
-"""Kinds of what is made for an installed torch."""
 _HEADERS = ("c10", "torch/csrc/distributed/c10d")
 
 
@@ -29,19 +28,13 @@ def describe(  # noqa: PLR0913  # each is a part of it
     request: Mapping[str, Any],
     sources: tuple[Mapping[str, Any], ...] = (),
 ) -> Provenance:
-    """Describes a plugin's wheel or a graft that was written.
+    """Describe a plugin's wheel or a graft that was written to `path`.
 
-    Args:
-        kind: one of the kinds above.
-        path: of the file.
-        options: the flags and homes.
-        torch: that it is for.
-        built: the tools that compiled it.
-        request: other choices of the user.
-        sources: inputs beside the client library and the torch.
+    `request` has other choices of the user, `sources` the inputs besides the client library and the
+    torch.
 
     Raises:
-        FileError: something that it was made from cannot be read.
+        FileError: an input cannot be read.
     """
     home = options.switchml_home
     with file_errors():
@@ -61,7 +54,7 @@ def describe(  # noqa: PLR0913  # each is a part of it
 
 
 def describe_torch(torch: Torch) -> dict[str, object]:
-    """Describes a torch and its interpreter."""
+    """Return the identity of a torch and its interpreter, as data for JSON."""
     return {
         "version": torch.version,
         "commit": torch.commit,
@@ -76,10 +69,10 @@ def describe_torch(torch: Torch) -> dict[str, object]:
 
 
 def list_materials(torch: Torch) -> list[dict[str, object]]:
-    """Libraries of a torch that are linked, and the headers of its distributed part.
+    """Return the linked libraries of a torch and its distributed headers, with their digests.
 
     Raises:
-        OSError: one cannot be read.
+        OSError: a file cannot be read.
     """
     found = []
     for name in LIBRARIES:

@@ -1,4 +1,4 @@
-"""Plugin and graft, made again from their records."""
+"""Rebuild of a plugin or a graft from its provenance."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from patchgen.extras.install import graft, plugin, provenance
 from patchgen.extras.install.plugin import bundle
 
 _COMPARED = ("version", "commit", "root", "python_version")
-"""Values of a torch that are compared, beside its files."""
+"""Values of a torch that must be the recorded ones, besides its files."""
 
 
 def read_plugin(original: Original, means: Means) -> Rebuildable:
-    """Reads what `plugin build` gets from the command line.
+    """Return what a rebuild of a plugin requires, and a function that builds it as recorded.
 
     Raises:
-        OptionsError: the record has a value that cannot be used.
+        OptionsError: the provenance has a value that cannot be used.
     """
     options, environ = original.options(), means.make_environ(original)
     bundled = original.truth("request.bundle")
@@ -49,10 +49,10 @@ def read_plugin(original: Original, means: Means) -> Rebuildable:
 
 
 def read_graft(original: Original, means: Means) -> Rebuildable:
-    """Reads what `graft build` gets from the command line.
+    """Return what a rebuild of a graft requires, and a function that builds it as recorded.
 
     Raises:
-        OptionsError: the record has a value that cannot be used.
+        OptionsError: the provenance has a value that cannot be used.
     """
     options, environ = original.options(), means.make_environ(original)
     commit, name = original.text("request.pin.commit"), original.provenance.subjects[0].name
@@ -83,11 +83,11 @@ def read_graft(original: Original, means: Means) -> Rebuildable:
 
 
 def _probe(original: Original, means: Means) -> Torch:
-    """Asks the torch that a plugin or a graft is for.
+    """Probe the torch that a plugin or a graft is for.
 
     Raises:
-        OptionsError: its interpreter is not there.
-        ToolError: it has no torch that can be used.
+        OptionsError: its interpreter is missing.
+        ToolError: the interpreter has no torch with Gloo.
     """
     python = means.find_interpreter(original.text("resolved.torch.python"))
     return probe_torch(python, {**means.environ, "SWITCHML_GRAFT": "0"}).require_gloo()

@@ -1,4 +1,4 @@
-"""Summary of an installed torch, or of a wheel of torch, as `status` gives it."""
+"""Summary of an installed torch, or of a wheel of torch, for `status`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOLD = ("version", "commit", "cuda", "root")
 
 
 class Condition(str, Enum):
-    """Condition of a torch's Gloo process group."""
+    """State of a torch's Gloo process group."""
 
     STOCK = "stock"
     PATCHED = "patched"
@@ -30,12 +30,12 @@ class Condition(str, Enum):
 
 @dataclass(frozen=True)
 class Summary:
-    """Summary of an interpreter or a wheel.
+    """Summary of the SwitchML in an interpreter or a wheel.
 
     `torch` has version, commit, cuda and root, as far as they are known. `flags` and `simulator`
-    are those of the patched or grafted torch. `graft` is the identity of the graft that is to be
-    loaded, and its path as `library`. `plugin` is the report of torch_switchml. Each problem is
-    something that is there and does not fit, in words.
+    describe a patched or grafted torch. `graft` is the identity of the graft that the interpreter
+    loads, and its path as `library`. `plugin` is the report of torch_switchml. `problems` lists
+    what is installed but does not fit.
     """
 
     place: str
@@ -50,15 +50,15 @@ class Summary:
 
     @property
     def sound(self) -> bool:
-        """True where there is a torch, and all that is there fits."""
+        """True if torch can be imported, and everything installed fits."""
         return not self.problems and self.state not in {Condition.BROKEN, Condition.NO_TORCH}
 
     def data(self) -> dict[str, Any]:
-        """Data for scripts."""
+        """Return the summary as data for JSON."""
         return {**asdict(self), "state": self.state.value, "problems": list(self.problems)}
 
     def lines(self) -> Iterator[str]:
-        """Lines for people: one for the torch, then one for each thing that is there."""
+        """Yield the lines for people: torch, flags, graft, plugin and problems."""
         state = self.state.value
         about = [f"Python {self.python}"] if self.python else []
         if self.torch is not None:
@@ -82,10 +82,10 @@ class Summary:
 
 
 def summarize_python(python: str, environ: Mapping[str, str]) -> Summary:
-    """Summarizes the torch of an interpreter, which imports it.
+    """Summarize the torch of an interpreter, which imports it.
 
     Raises:
-        ToolError: the interpreter cannot be started, or is none.
+        ToolError: the program cannot be started, or is not Python.
     """
     own = {name: value for name, value in environ.items() if name != "SWITCHML_REQUIRE"}
     found = probe_torch(python, own)
@@ -109,11 +109,11 @@ def summarize_python(python: str, environ: Mapping[str, str]) -> Summary:
 
 
 def summarize_wheel(wheel: str) -> Summary:
-    """Summarizes the wheel of a torch, without installing it.
+    """Summarize a wheel of torch, without installing it.
 
     Raises:
-        TreeError: it is no wheel, or of something else.
-        FileError: it cannot be read.
+        TreeError: the file is not a wheel of torch.
+        FileError: the file cannot be read.
     """
     with file_errors(), zips.reading(wheel, TreeError) as archive:
         if _VERSION not in archive.entries:
@@ -133,7 +133,7 @@ def _state(found: Installed) -> Condition:
 
 
 def _read_graft(library: str | None) -> tuple[Mapping[str, Any] | None, str]:
-    """Reads the identity of a graft; returns it, or the reason why it cannot be read."""
+    """Return the identity of a graft, and the reason why it cannot be read, or empty."""
     if library is None:
         return None, ""
     try:
@@ -143,7 +143,7 @@ def _read_graft(library: str | None) -> tuple[Mapping[str, Any] | None, str]:
 
 
 def _problems(found: Installed, unreadable: str) -> tuple[str, ...]:
-    """Lists what is there and does not fit."""
+    """Return a line for each thing that is installed but does not fit."""
     if found.torch is None:
         problems = [found.problem]
     else:

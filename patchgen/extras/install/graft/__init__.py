@@ -1,4 +1,4 @@
-"""The graft: the patched process group as a shared object for a torch that is installed."""
+"""The graft: the patched process group as a shared object for an installed torch."""
 
 from __future__ import annotations
 
@@ -48,27 +48,25 @@ __all__ = [
 
 @dataclass(frozen=True)
 class GraftRequest:
-    """Request for a graft."""
+    """Torch, options and source of a graft."""
 
     options: Options
-    """Flags and homes, as for the patch."""
     torch: Torch
     origin: GraftOrigin
-    """Cache, and where to look for the source before the network."""
+    """Cache and places of the source, which are tried before the network."""
     environ: Mapping[str, str]
     """Environment of the processes that import the torch."""
     source: str | None = None
-    """PyTorch tree of that torch's commit, patched or not, which is only read; without one, the
-    files that are needed are fetched."""
+    """PyTorch tree of the torch's commit, patched or not; None fetches the needed files."""
     cuda_home: str | None = None
-    """Toolkit of CUDA, or the directory of NVIDIA's packages for Python."""
+    """CUDA toolkit, or directory of NVIDIA's Python packages."""
     known: tuple[Pin, ...] = ()
-    """Pins that the source may be of; none for those that are shipped."""
+    """Pins that the source may be of; empty for the shipped pins."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """Graft that was compiled, or was in the cache."""
+    """Graft that was compiled or taken from the cache."""
 
     identity: Identity
     pin: Pin
@@ -76,20 +74,20 @@ class Compiled:
 
 
 def compile_graft(request: GraftRequest) -> Compiled:
-    """Compiles a shared object that takes the place of the Gloo process group of a torch.
+    """Compile a shared object that replaces the Gloo process group of a torch.
 
     Raises:
-        OptionsError: there is no pin for the torch, or a path that cannot be used.
-        TreeError: the source is of no known pin, or not that of the torch.
-        ToolError: something could not be fetched or compiled, or the torch does not take it.
-        FileError: the file system refused.
+        OptionsError: no pin fits the torch, or a path cannot be used.
+        TreeError: the source is of no known pin, or of another torch.
+        ToolError: something could not be fetched or compiled, or the torch rejects the graft.
+        FileError: a file cannot be read or written.
     """
     options, torch = request.options, request.torch
     pin, sources = gather(torch, request.source, request.known or pins.shipped(), request.origin)
-    # Since 1.10 the process group reaches devices through torch, without CUDA's own interface.
+    # Since 1.10 the process group uses devices through torch, without CUDA's headers.
     direct = any(b"USE_CUDA" in text for path, text in sources.items() if path.endswith(".cpp"))
     cuda = cudas.find(torch, request.cuda_home) if direct else None
-    # From 2.8 on torch_cuda makes the works of CUDA tensors, by its own copy of the header.
+    # Since 2.8 torch_cuda makes the works of CUDA tensors, with its own copy of the header.
     takes = torch.cuda is not None and not pin.header and (cuda is not None or not direct)
     if cuda is not None:
         told = "CUDA tensors too: headers of CUDA %s, torch's is %s"
@@ -119,15 +117,10 @@ def compile_graft(request: GraftRequest) -> Compiled:
 
 
 def _attempt(library: str, torch: Torch, environ: Mapping[str, str]) -> None:
-    """Loads the graft, imports torch, and sums in a group of one rank that uses Gloo.
-
-    Args:
-        library: the graft.
-        torch: that it was made for.
-        environ: of the process that loads it.
+    """Load the graft, import torch, and sum in a group of one rank that uses Gloo.
 
     Raises:
-        ToolError: torch does not take the graft, or not its process group.
+        ToolError: torch rejects the graft, or keeps its own process group.
     """
     with files.scratch("try") as directory:
         place(directory)
@@ -160,10 +153,10 @@ def _attempt(library: str, torch: Torch, environ: Mapping[str, str]) -> None:
 def provide(
     options: Options, torch: Torch, cache: str, environ: Mapping[str, str], directory: str
 ) -> tuple[dict[str, str], bool]:
-    """Puts a graft into an environment, as the plugin's `provide` does with a plugin.
+    """Add a graft to an environment, as the plugin's `provide` adds a plugin.
 
     Raises:
-        PatchgenError: of `compile_graft`.
+        PatchgenError: as `compile_graft`.
         FileError: the directory cannot be written.
     """
     made = compile_graft(GraftRequest(options, torch, GraftOrigin(cache), environ)).product
@@ -173,27 +166,27 @@ def provide(
 def probe_grafted(
     library: str, title: str, python: str, environ: Mapping[str, str], directory: str
 ) -> tuple[dict[str, str], Installed]:
-    """Puts a graft into an environment, and asks its torch, which is imported once.
+    """Add a graft to an environment, and probe its torch, with a single import.
 
     Args:
-        library: the graft.
-        title: its name in messages.
+        library: path of the graft.
+        title: name of the graft in messages.
         python: interpreter of the torch.
-        environ: the environment otherwise.
-        directory: an empty directory that stays as long as the environment is used.
+        environ: environment to start from.
+        directory: an empty directory, kept for as long as the environment is used.
 
     Returns:
-        The environment, and what the torch answers there.
+        The environment, and the torch as probed in it.
 
     Raises:
-        TreeError: the graft cannot be read, or is not for this torch.
+        TreeError: the graft cannot be read, or is for another torch.
         ToolError: the interpreter has no torch with Gloo, or does not load the graft.
         FileError: the directory cannot be written.
     """
     identity = identities.read(library)
     loading = launching(library, directory, environ)
     installed = found = probe_torch(python, loading)
-    if installed.torch is None:  # which need not be the fault of the graft
+    if installed.torch is None:  # find out whether the graft is the reason
         found = probe_torch(python, {**environ, graft_hook.VARIABLE: "0"})
     unfit = identities.misfit(identity, found.require_gloo().root)
     if unfit:
@@ -203,14 +196,10 @@ def probe_grafted(
 
 
 def build(request: GraftRequest, output: str) -> Identity:
-    """Writes a graft, and its provenance beside it.
-
-    Args:
-        request: as for `compile_graft`.
-        output: the shared object; replaced at once or not at all.
+    """Write a graft, which replaces `output` atomically, and its provenance beside it.
 
     Raises:
-        PatchgenError: of `compile_graft`.
+        PatchgenError: as `compile_graft`.
         FileError: the output cannot be written.
     """
     made = compile_graft(request)

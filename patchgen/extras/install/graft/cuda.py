@@ -1,4 +1,4 @@
-"""The headers of CUDA, of a toolkit or of NVIDIA's packages for Python."""
+"""CUDA headers of a toolkit or of NVIDIA's Python packages."""
 
 from __future__ import annotations
 
@@ -24,18 +24,14 @@ class Cuda:
 
     include_dirs: tuple[str, ...]
     version: str
-    """Version of the headers, such as 11.7."""
+    """Version of the headers, such as 11.7, or "unknown"."""
 
 
 def find(torch: Torch, home: str | None) -> Cuda | None:
-    """CUDA headers for a torch; None where there are none, and where the torch has no CUDA.
-
-    Args:
-        torch: that the graft is for.
-        home: a toolkit, or a directory that has NVIDIA's packages, as the user said.
+    """Return the CUDA headers for a torch; None if none are found, or the torch has no CUDA.
 
     Raises:
-        OptionsError: there are none in `home`.
+        OptionsError: `home`, a toolkit or the directory of NVIDIA's packages, lacks a header.
     """
     if torch.cuda is None:
         return None
@@ -55,7 +51,7 @@ def find(torch: Torch, home: str | None) -> Cuda | None:
 
 
 def advice(torch: Torch) -> str:
-    """Advice for CUDA tensors where there are no headers."""
+    """Return a message for a torch with CUDA whose headers are missing."""
     return (
         f"this torch has CUDA {torch.cuda}, but there are no headers of CUDA: the graft takes CPU "
         "tensors only, and a collective of CUDA tensors raises; for those give --cuda-home (a "

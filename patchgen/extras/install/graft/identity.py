@@ -1,4 +1,4 @@
-"""Identity of a graft: the torch that it is for, and the options it was made with."""
+"""Identity of a graft: the torch that it is for, and the options that it was built with."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from patchgen.options import Options
 
 @dataclass(frozen=True)
 class Identity:
-    """Compiled into a graft, and compared by `loader` before it is loaded.
+    """Identity of a graft, compiled into it and compared with torch before the graft is loaded.
 
-    `torch` has version, commit, cuda and cxx11_abi; `libraries` the fingerprints of torch's
-    libraries by name. `cuda` says whether the graft takes CUDA tensors.
+    `torch` has version, commit, cuda and cxx11_abi. `libraries` has the fingerprints of torch's
+    libraries by name. `cuda` is True if the graft takes CUDA tensors.
     """
 
     torch: Mapping[str, Any]
@@ -34,17 +34,17 @@ class Identity:
     format: int = graft_hook.FORMAT
 
     def to_json(self) -> str:
-        """Identity as one line of ASCII."""
+        """Return the identity as one line of ASCII."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @property
     def title(self) -> str:
-        """Name of its torch, in a few words."""
+        """Version and commit of the torch, for messages."""
         return f"torch {self.torch['version']} (commit {self.torch['commit'][:12]})"
 
 
 def identify(torch: Torch, pin: Pin, options: Options, *, cuda: bool) -> Identity:
-    """Makes the identity of a graft for a torch."""
+    """Return the identity of a graft for a torch."""
     found = graft_hook.torch_of(torch.root)
     return Identity(
         torch={**found, "cuda": torch.cuda, "cxx11_abi": torch.cxx11_abi},
@@ -57,10 +57,10 @@ def identify(torch: Torch, pin: Pin, options: Options, *, cuda: bool) -> Identit
 
 
 def read(library: str) -> Identity:
-    """Reads the identity of a graft without loading it.
+    """Read the identity of a graft without loading it.
 
     Raises:
-        TreeError: it is not there, or no graft of this version.
+        TreeError: the file is missing, or not a graft of this version.
     """
     try:
         return Identity(**graft_hook.read(os.path.abspath(library)))
@@ -69,5 +69,5 @@ def read(library: str) -> Identity:
 
 
 def misfit(identity: Identity, root: str) -> str:
-    """Reason why a graft is not for the torch whose __init__.py is in `root`, or empty."""
+    """Return why a graft is not for the torch in the directory `root`, or empty."""
     return graft_hook.misfit(asdict(identity), root)

@@ -1,4 +1,4 @@
-"""Puts the import hook, and a graft for it, where an interpreter finds them."""
+"""Installation of a graft and its import hook into an interpreter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from patchgen.system.process import LIMIT, run
 PACKAGE = torch_probe.HOOK
 
 _PATH_FILE = f"{PACKAGE}.pth"
-# One line, since site takes lines; nothing is said where the package was taken away by hand.
+# One line, as site requires; silent if the package was deleted by hand.
 _PATH_LINE = (
     f'import sys; exec("try:\\n import {PACKAGE}\\n {PACKAGE}.activate(own=True)\\n'
     'except ImportError:\\n pass")\n'
@@ -29,16 +29,10 @@ _OURS = re.compile(rf"__init__\.py|report\.py|{graft_hook.OWN}|__pycache__|\..*\
 
 
 def place(directory: str) -> str:
-    """Writes the package with the hook and the report module, without a graft.
-
-    Args:
-        directory: that it goes into; must exist.
-
-    Returns:
-        The package's own directory.
+    """Write the package with hook and report module into a directory, and return its path.
 
     Raises:
-        FileError: it cannot be written.
+        FileError: the directory cannot be written.
     """
     package = os.path.join(directory, PACKAGE)
     with file_errors():
@@ -51,12 +45,9 @@ def place(directory: str) -> str:
 
 
 def launching(library: str, directory: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of programs that load a graft, where none is installed.
+    """Return an environment whose programs load a graft that is not installed.
 
-    Args:
-        library: the graft.
-        directory: for the hook; it must stay as long as the programs run.
-        environ: that of the programs otherwise.
+    `directory` gets the hook, and must be kept as long as the programs run.
 
     Raises:
         FileError: the directory cannot be written.
@@ -74,21 +65,14 @@ def launching(library: str, directory: str, environ: Mapping[str, str]) -> dict[
 
 
 def install(python: str, library: str, environ: Mapping[str, str], *, user: bool = False) -> str:
-    """Makes an interpreter load a graft whenever it imports torch. Takes the place of another one.
+    """Make an interpreter load a graft whenever it imports torch. Replaces an installed graft.
 
-    Args:
-        python: the interpreter.
-        library: the graft, which is copied.
-        environ: of the interpreter.
-        user: for this user only.
-
-    Returns:
-        The directory of the package.
+    Copies the graft, and returns the directory of the package.
 
     Raises:
         OptionsError: the interpreter has no directory for users.
-        FileError: the directory cannot be written; nothing is left there.
-        ToolError: the interpreter does not read the directory when it starts.
+        FileError: the directory cannot be written; nothing is left in it.
+        ToolError: the interpreter does not read the directory at its start.
     """
     directory = _directory(interpreter.ask(python, environ), user=user)
     package = os.path.join(directory, PACKAGE)
@@ -97,7 +81,7 @@ def install(python: str, library: str, environ: Mapping[str, str], *, user: bool
         place(directory)
         with open(library, "rb") as file:
             files.replace(os.fsencode(os.path.join(package, graft_hook.OWN)), file.read())
-        with contextlib.suppress(ToolError):  # else it is compiled in memory, each time
+        with contextlib.suppress(ToolError):  # Python can compile it at each start as well
             command = [python, "-m", "compileall", "-q", package]
             run(command, cwd="/", env=environ, limit=LIMIT)
         line = _PATH_LINE.encode("ascii")
@@ -111,15 +95,12 @@ def install(python: str, library: str, environ: Mapping[str, str], *, user: bool
 
 
 def uninstall(python: str, environ: Mapping[str, str], *, user: bool = False) -> str | None:
-    """Takes the hook and the graft away.
-
-    Returns:
-        The directory of the package; None where there was none.
+    """Remove hook and graft; return the directory of the package, or None if there was none.
 
     Raises:
         OptionsError: the interpreter has no directory for users.
-        FileError: it cannot be removed.
-        TreeError: there is a package of this name that is not ours.
+        FileError: a file cannot be removed.
+        TreeError: the package has a file that this tool did not write.
     """
     directory = _directory(interpreter.ask(python, environ), user=user)
     package = os.path.join(directory, PACKAGE)
@@ -133,7 +114,7 @@ def uninstall(python: str, environ: Mapping[str, str], *, user: bool = False) ->
 
 
 def _remove(directory: str) -> None:
-    """The hook first, so that no interpreter finds it without its graft."""
+    """Remove the .pth file first, so that no interpreter imports a hook without its graft."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(directory, _PATH_FILE))
     package = os.path.join(directory, PACKAGE)
@@ -147,7 +128,7 @@ def _remove(directory: str) -> None:
 
 @contextlib.contextmanager
 def _undone(directory: str) -> Iterator[None]:
-    """Leaves nothing behind where an installation fails that replaces none."""
+    """Remove what a failed installation has written, unless it was there before."""
     path_file, package = (os.path.join(directory, name) for name in (_PATH_FILE, PACKAGE))
     before = {path for path in (path_file, package) if os.path.lexists(path)}
     try:
@@ -163,7 +144,7 @@ def _undone(directory: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _advised(directory: str) -> Iterator[None]:
-    """A directory that cannot be written, with what to do then."""
+    """Add advice to the error if the directory cannot be written."""
     try:
         with file_errors():
             yield

@@ -1,4 +1,4 @@
-"""The project that a graft is compiled from, as texts."""
+"""CMake project that a graft is compiled from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from patchgen.options import Options
 from patchgen.system import paths
 from patchgen.system.native import cmake
 
-_IMPLICIT = "/usr/include"  # as a directory of its own it would hide headers of the C++ library
+_IMPLICIT = "/usr/include"  # with -isystem it would hide headers of the C++ library
 _EXPANDED = re.compile(r":|\$\{?(ORIGIN|LIB|PLATFORM)\b")
 
 
@@ -31,18 +31,10 @@ def files(  # noqa: PLR0913  # each is a part of it
     identity: Identity,
     sources: Mapping[str, bytes],
 ) -> dict[str, bytes]:
-    """Path in the project to content.
-
-    Args:
-        options: the flags and homes.
-        pin: of the source.
-        torch: that it is compiled against.
-        cuda: where the graft takes CUDA tensors.
-        identity: is compiled in.
-        sources: by path, as `graft.sources` gives them.
+    """Return the files of the project by path, with the sources of `graft.sources`.
 
     Raises:
-        OptionsError: the path of torch cannot stand in a run path.
+        OptionsError: the path of torch cannot be part of a run path.
     """
     gloo = gloo_directory(torch)
     text = render.text(
@@ -80,19 +72,19 @@ def files(  # noqa: PLR0913  # each is a part of it
 
 
 def _linked(torch: Torch, cuda: Cuda | None) -> list[str]:
-    """Linker arguments: torch's libraries and the run path."""
+    """Return the linker arguments: torch's libraries and the run path."""
     if _EXPANDED.search(torch.lib_dir):
         raise OptionsError(
             f"{paths.printable(torch.lib_dir)}: ld.so cannot take this in a run path; give an "
             "interpreter whose torch is elsewhere"
         )
-    # With this one comes all that `import torch` loads; libtorch_cpu.so alone may lack symbols that
-    # the others have.
+    # libtorch_python.so depends on all that `import torch` loads; libtorch_cpu.so alone may lack
+    # symbols.
     needed = ["torch_python"]
     words = ["-rpath", torch.lib_dir]
     if cuda is not None:
-        # Wheels rename CUDA's runtime, but not within it, so nothing else can name it. It comes
-        # with these two, and what it has not is found when the graft is tried.
+        # Wheels rename the file of CUDA's runtime but not its soname, so a graft that links with it
+        # would not load. These two load it; the trial of the graft finds missing symbols.
         words.append("--unresolved-symbols=ignore-all")
         needed += ["torch_cuda", "c10_cuda"]
     words += ["--no-as-needed", *(_library(torch, name) for name in needed), "--as-needed"]
@@ -104,5 +96,5 @@ def _library(torch: Torch, name: str) -> str:
 
 
 def _response(words: Iterable[str]) -> bytes:
-    """Words for the compiler or the linker to read from a file, one a line."""
+    """Return a response file for the compiler or the linker, one word a line."""
     return b"".join(re.sub(rb"([^\w./+-])", rb"\\\1", paths.encode(word)) + b"\n" for word in words)

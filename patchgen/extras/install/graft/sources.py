@@ -21,7 +21,7 @@ from patchgen.system.git import Git
 
 _LOGGER = logging.getLogger(__name__)
 
-GLOO = "third_party/gloo"  # where PyTorch has it, and where it is put for a graft
+GLOO = "third_party/gloo"  # path in PyTorch, and in the project of a graft
 
 _GLOO_HEADER = "gloo/allreduce.h"
 _GLOO_SUFFIXES = (".h", "config.h.in")
@@ -36,7 +36,7 @@ _ADVICE = (
 
 @dataclass(frozen=True)
 class GraftOrigin:
-    """Origin of a graft's files: a cache directory of ours, then places, then the network."""
+    """Cache directory and places of a graft's source, which are tried before the network."""
 
     cache: str
     places: Places = field(default_factory=Places)
@@ -45,13 +45,13 @@ class GraftOrigin:
 def gather(
     torch: Torch, source: str | None, known: Sequence[Pin], origin: GraftOrigin
 ) -> tuple[Pin, dict[str, bytes]]:
-    """Gathers what a graft is compiled from: the pin of its source, and files by path.
+    """Return the pin of a graft's source, and the source files by path.
 
     Raises:
-        OptionsError: there is no pin for the torch.
-        TreeError: the source is of no known pin, or not that of the torch.
-        ToolError: something could not be had.
-        FileError: the file system refused.
+        OptionsError: no pin fits the torch.
+        TreeError: the source is of no known pin, or of another torch.
+        ToolError: a file could not be fetched.
+        FileError: a file cannot be read or written.
     """
     told = "torch %s in %s, source %s"
     known = [_own(pin, torch) for pin in known if torch.commit in pin.grafts] or known
@@ -67,10 +67,10 @@ def gather(
 
 
 def pin_of(torch: Torch, known: Sequence[Pin]) -> Pin:
-    """The pin of the source of a torch.
+    """Return the pin of a torch's source.
 
     Raises:
-        OptionsError: there is none.
+        OptionsError: no pin fits the torch.
     """
     for pin in known:
         if _is_of(torch, pin):
@@ -83,7 +83,7 @@ def pin_of(torch: Torch, known: Sequence[Pin]) -> Pin:
 
 
 def check_version(torch: Torch, pin: Pin) -> None:
-    """Compares the torch with the pin of its source.
+    """Check that the torch and the pin of the source are the same release.
 
     Raises:
         TreeError: they differ.
@@ -96,15 +96,16 @@ def check_version(torch: Torch, pin: Pin) -> None:
 
 
 def _own(pin: Pin, torch: Torch) -> Pin:
-    """The pin as one of the torch's own commit, which has the same process group."""
+    """Return the pin with the torch's own commit, whose process group is the same."""
     own = pin._replace(commit=torch.commit, files=_hooked(pin))
     return own._replace(hooks_sha256=render.hooks_digest(render.hooks(own)))
 
 
 def _is_of(torch: Torch, pin: Pin) -> bool:
-    """True where the torch is of the pin's commit; a distribution's torch may not know its own.
+    """Return whether the torch is of the pin's commit.
 
-    Then the release must be the same, as far as version.txt of that commit tells it.
+    A distribution's torch may not know its commit. Then its version is compared with the release,
+    and with the release's x.y.0, which version.txt may have.
     """
     if len(torch.commit) == _COMMIT_DIGITS:
         return torch.commit == pin.commit
@@ -114,10 +115,10 @@ def _is_of(torch: Torch, pin: Pin) -> bool:
 
 
 def from_tree(source: str, torch: Torch, known: Sequence[Pin]) -> tuple[Pin, dict[str, bytes]]:
-    """The pin of a tree, patched or not, and what a graft takes of it, by path. Only reads.
+    """Return the pin of a tree, patched or not, and the files that a graft needs, by path.
 
     Raises:
-        TreeError: the tree is of no pin, of another than the torch, or has a foreign edit.
+        TreeError: the tree is of no pin, of another torch, or has a foreign edit.
     """
     pin, patched = tree.patched_sources(source, known)
     check_version(torch, pin)
@@ -134,16 +135,12 @@ def from_tree(source: str, torch: Torch, known: Sequence[Pin]) -> tuple[Pin, dic
 
 
 def fetched(pin: Pin, torch: Torch, origin: GraftOrigin, *, gloo_only: bool) -> dict[str, bytes]:
-    """Files that a graft needs of the pin's commit and of its gloo, by path.
+    """Return the files that a graft needs of the pin's commit and of its gloo, by path.
 
-    Args:
-        pin: of the torch's source.
-        torch: what it has itself is left out.
-        origin: where it is had.
-        gloo_only: the rest is there.
+    With `gloo_only`, returns the headers of gloo only.
 
     Raises:
-        ToolError: git is missing, or something could not be had.
+        ToolError: git is missing, or a file could not be fetched.
         FileError: the cache cannot be written.
     """
     cache, places = origin.cache, origin.places
@@ -182,17 +179,17 @@ def _process_group(commit: Commit, pin: Pin, torch: Torch) -> dict[str, bytes]:
 
 
 def _hooked(pin: Pin) -> tuple[HookedFile, ...]:
-    """The sources of the process group; the other hooked files are for a build."""
+    """Return the hooked sources of the process group, without build files."""
     return tuple(file for file in pin.files if file.path.endswith((".cpp", ".hpp")))
 
 
 def gloo_directory(torch: Torch) -> str | None:
-    """Directory of the gloo headers installed with the torch; None where there are none.
+    """Return the directory of the gloo headers installed with the torch; None if there are none.
 
-    A distribution's torch uses the distribution's gloo; any other has a gloo of its own inside.
+    A distribution's torch uses the distribution's gloo. Any other torch contains its own gloo.
 
     Raises:
-        ToolError: the distribution's package of headers is missing.
+        ToolError: the distribution's headers are not installed.
     """
     base = torch.include_dirs[0]
     installed = os.path.dirname(os.path.realpath(os.path.join(base, "ATen")))

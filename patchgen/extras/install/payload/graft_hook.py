@@ -1,14 +1,14 @@
-"""Loads a graft into the torch that it was made for, just before torch's own libraries.
+"""Load a graft into the torch that it was built for, just before torch's own libraries.
 
-In an interpreter this file is the package switchml_graft, which a .pth file or `switchml-patch run`
-imports. Until torch is imported it costs a comparison for each import. Runs under Python 3.6 and
-newer, with nothing of patchgen.
+In an interpreter this file is the package switchml_graft, which is imported by a .pth file or by
+`switchml-patch run`. Until torch is imported, it costs one comparison for each import. Runs under
+Python 3.6 and newer, and imports nothing of patchgen.
 """
 
 import os
 import sys
 
-TYPE_CHECKING = False  # that of typing would have every start of the interpreter import it
+TYPE_CHECKING = False  # not from typing, whose import would slow each start of the interpreter
 if TYPE_CHECKING:
     from typing import Any
 
@@ -23,8 +23,8 @@ _ENDS = 65536  # bytes
 _REPORT = "torch.distributed.switchml"
 _TORCHCOMMS = "TORCH_DISTRIBUTED_USE_TORCHCOMMS"
 
-loaded = None  # type: Any  # the path of the graft in this process
-problem = ""  # why there is none, where there should be one
+loaded = None  # type: Any  # path of the graft in this process
+problem = ""  # reason why the graft was not loaded
 
 
 class Misfit(Exception):  # noqa: N818  # no fault of the program
@@ -32,9 +32,9 @@ class Misfit(Exception):  # noqa: N818  # no fault of the program
 
 
 def fingerprint(path: str) -> str:
-    """Fingerprint of a library's build: its size, and a checksum of its beginning and end.
+    """Return the size of a library, and a checksum of its first and last 64 KiB.
 
-    There an ELF file has its build id, its program headers and the table of its sections.
+    These parts of an ELF file have its build id, its program headers and its section table.
     """
     from binascii import crc32
 
@@ -47,7 +47,7 @@ def fingerprint(path: str) -> str:
 
 
 def fingerprints(root: str) -> "dict[str, str]":
-    """Fingerprints by name, of the libraries of the torch whose __init__.py is in `root`."""
+    """Return the fingerprints of a torch's libraries, by name."""
     found = {}
     for name in LIBRARIES:
         path = os.path.join(root, "lib", name)
@@ -57,13 +57,13 @@ def fingerprints(root: str) -> "dict[str, str]":
 
 
 def torch_of(root: str) -> "dict[str, Any]":
-    """Version and commit, from version.py, without importing torch."""
+    """Return version and commit of the torch in `root`, without importing it."""
     with open(os.path.join(root, "version.py"), "rb") as file:
         return version_of(file.read())
 
 
 def version_of(content: bytes) -> "dict[str, Any]":
-    """Version and commit, from the content of torch/version.py."""
+    """Return version and commit from the content of torch/version.py."""
     import re
 
     pattern = r"(?m)^(\w+)(?:[ ]*:[^=\n]*)?[ ]*=[ ]*['\"](.*?)['\"][ ]*$"
@@ -72,10 +72,10 @@ def version_of(content: bytes) -> "dict[str, Any]":
 
 
 def read(path: str) -> "dict[str, Any]":
-    """Reads the identity of a graft without loading it.
+    """Read the identity of a graft without loading it.
 
     Raises:
-        Misfit: it is not there, cut short, or no graft.
+        Misfit: the file is missing, truncated, or not a graft.
     """
     import json
 
@@ -98,7 +98,7 @@ def read(path: str) -> "dict[str, Any]":
 
 
 def _whole(content: bytes) -> bool:
-    """True where an ELF file has all of its sections; ld.so would crash on another."""
+    """Return whether an ELF file has all its sections. ld.so would crash on a truncated file."""
     from struct import unpack_from
 
     if content[:5] != b"\x7fELF\x02":
@@ -110,7 +110,7 @@ def _whole(content: bytes) -> bool:
 
 
 def misfit(identity: "dict[str, Any]", root: str) -> str:
-    """Reason why a graft is not for the torch in `root`; empty where it is."""
+    """Return why a graft is not for the torch in `root`; empty if it is."""
     wanted = identity["torch"]
     try:
         found = torch_of(root)
@@ -135,10 +135,10 @@ def _named(torch: "dict[str, Any]") -> str:
 
 
 def load(path: str, root: str) -> None:
-    """Loads a graft, with every symbol bound, into a process that is about to load a torch.
+    """Load a graft into a process that is about to load torch, and bind all its symbols.
 
     Raises:
-        Misfit: it is not for this torch, or the dynamic linker refused.
+        Misfit: the graft is not for this torch, or the dynamic linker refused it.
     """
     why = misfit(read(path), root)
     if why:
@@ -152,15 +152,16 @@ def load(path: str, root: str) -> None:
 
 
 class Hook:
-    """Finder on sys.meta_path that loads the graft and finds next to nothing."""
+    """Meta path finder that loads the graft when torch is imported, and finds the report module."""
 
-    own = None  # type: Any  # the graft that is loaded where the variable names none
+    own = None  # type: Any  # graft to load if the variable names none
     _done = False
 
     def find_spec(self, name: str, path: "Any" = None, _target: "Any" = None) -> "Any":
-        """Loads the graft when torch's extension module is looked for, and finds no module itself.
+        """Load the graft when torch's extension module is looked up. Returns None for that module.
 
-        Not when torch is looked for: programs do that to know whether it is there.
+        A lookup of torch itself does nothing, because programs use it to ask whether torch is
+        installed.
         """
         if name == "torch._C" and path and not self._done:
             self._done = True
@@ -170,15 +171,15 @@ class Hook:
         return None
 
     def named_graft(self) -> "Any":
-        """Path of the graft that is to be loaded, or None."""
-        # As with the variables of Python itself, ours does not count under -E and -I.
+        """Return the path of the graft to load, or None."""
+        # Ignored under -E and -I, as Python's own variables.
         named = "" if sys.flags.ignore_environment else os.environ.get(VARIABLE, "")
         if named == "0":
             return None
         return os.path.abspath(named) if named else self.own
 
     def _graft(self, root: str) -> None:
-        """Loads the graft, or warns why it does not."""
+        """Load the graft, or warn why it cannot be loaded."""
         global loaded, problem  # noqa: PLW0603
         path = self.named_graft()
         if path is None:
@@ -188,7 +189,7 @@ class Hook:
             loaded = path
             if os.environ.get(_TORCHCOMMS) == "1" and _finds("torchcomms"):
                 _warn(f"{_TORCHCOMMS}=1: torchcomms takes Gloo's place, without SwitchML; unset it")
-        except Exception as error:  # noqa: BLE001  # any damage of a repository is told, never fatal
+        except Exception as error:  # noqa: BLE001  # a damaged graft is reported, and never fatal
             problem = f"the graft {path}: {error}"
         if problem and os.environ.get("SWITCHML_REQUIRE", "0") not in {"", "0"}:
             raise ImportError("SWITCHML_REQUIRE is set, but " + problem)
@@ -197,7 +198,6 @@ class Hook:
 
 
 def _finds(package: str) -> bool:
-    """True: the package is installed."""
     from importlib.util import find_spec
 
     return find_spec(package) is not None
@@ -209,7 +209,7 @@ def _warn(text: str) -> None:
 
 
 def _report_module(name: str, path: "Any") -> "Any":
-    """Spec of the module of a patched torch, else of the one beside this file."""
+    """Return the spec of a patched torch's report module, else of the file beside this one."""
     from importlib.machinery import PathFinder
     from importlib.util import spec_from_file_location
 
@@ -218,11 +218,7 @@ def _report_module(name: str, path: "Any") -> "Any":
 
 
 def activate(*, own: bool = False) -> None:
-    """Puts the hook in place; once, however often it is called.
-
-    Args:
-        own: a graft that lies beside this file is loaded where the variable names none.
-    """
+    """Install the hook, once. With `own`, it loads the graft beside this file by default."""
     hooks = [finder for finder in sys.meta_path if isinstance(finder, Hook)]
     if not hooks:
         hooks = [Hook()]

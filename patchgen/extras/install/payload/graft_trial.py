@@ -1,8 +1,8 @@
-"""Loads a graft as a program would, and sums in a process group of one rank.
+"""Load a graft as a program would, and sum in a process group of one rank.
 
-A program that is given to the interpreter on stdin. Its argument is the path of a store that is not
-there yet; the directory of that has the package of the hook. Runs under Python 3.6 and newer, and
-imports nothing of this package.
+The interpreter reads this program from stdin. Its argument is the path of a new FileStore, in the
+directory that has the package of the hook. Runs under Python 3.6 and newer, and imports nothing of
+this package.
 """
 
 import importlib
@@ -15,8 +15,8 @@ MARK = "switchml-trial: "
 
 
 def main() -> None:
-    """Tells of which group the rank was, and the sum."""
-    # An installed hook, which may be of another version, makes way for the one to be tried.
+    """Print the group's state and its sum."""
+    # Replace an installed hook, which may be of another version.
     sys.modules.pop(HOOK, None)
     sys.meta_path[:] = [one for one in sys.meta_path if type(one).__module__ != HOOK]
     sys.path.insert(0, os.path.dirname(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Variables of torch for a rank of srun or of an mpirun, which name them in another way.
+"""Variables of torch for ranks started by srun or mpirun, which set variables of other names.
 
 Named torch_switchml_launch.py in the plugin, and switchml_launch.py beside sitecustomize.py. Runs
 under Python 3.6 and newer, and imports nothing of this package.
@@ -7,25 +7,25 @@ under Python 3.6 and newer, and imports nothing of this package.
 import os
 import re
 
-# A task's rank, the tasks of the step, and the same within its node.
+# Rank of a task, number of tasks, and both within the node.
 _OWN = tuple("{}_COMM_WORLD_" + name for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"))
 _MPIRUN = (
     *(tuple(name.format(vendor) for name in _OWN) for vendor in ("OMPI", "MV2")),
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),  # MPICH and Intel MPI
-    ("PMIX_RANK", "", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),  # PMIx tells no size
+    ("PMIX_RANK", "", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),  # PMIx has no size
 )
 _SRUN = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE")
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 _NODES = ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"]
 _TASKS = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
-_PSEUDO_STEPS = 0xFFFFFFF0  # SLURM's numbers for scripts and shells, which are no tasks of srun
+_PSEUDO_STEPS = 0xFFFFFFF0  # first of SLURM's step numbers for scripts and shells
 
 
 def missing(environ: "dict[str, str]") -> "dict[str, str]":
-    """Variables of torch that are not set, where a launcher gives the same under another name."""
-    # In a job of SLURM, a rank of mpirun also has the variables of the script that calls it, or of
-    # the step by which mpirun starts its daemons on the other nodes. A task of srun may have the
-    # rank and the size of mpirun, but no local rank.
+    """Return variables of torch that are not set, but that a launcher set under another name."""
+    # In a job of SLURM, a rank of mpirun also has the variables of the script that calls mpirun, or
+    # of the step with which mpirun starts its daemons. A task of srun may have mpirun's rank and
+    # size, but not its local rank.
     is_task = _is_task(environ)
     needed = slice(3 if is_task else 2)
     names = next((one for one in _MPIRUN if {*environ, ""}.issuperset(one[needed])), None)
@@ -46,7 +46,7 @@ def missing(environ: "dict[str, str]") -> "dict[str, str]":
 
 
 def _is_task(environ: "dict[str, str]") -> bool:
-    """True for a task of srun; the script of sbatch has the numbers of its first task as well."""
+    """Return whether this is a task of srun. A script of sbatch has the variables of task 0 too."""
     if "SLURM_PROCID" not in environ or "SLURM_NTASKS" not in environ:
         return False
     step = environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID") or ""
@@ -54,7 +54,7 @@ def _is_task(environ: "dict[str, str]") -> bool:
 
 
 def tasks_of_node(environ: "dict[str, str]") -> str:
-    """Tasks on the node of this task, from a list such as "2(x3),1"; empty where not known."""
+    """Return the number of tasks on this node, from a list such as "2(x3),1"; empty if unknown."""
     for name in _TASKS:
         counts = []  # type: list[str]
         for part in environ.get(name, "").split(","):
@@ -70,11 +70,11 @@ def tasks_of_node(environ: "dict[str, str]") -> str:
 
 
 def first_host(nodes: str) -> str:
-    """First host of a node list such as "rack[1-2]node[01,05-07],login"."""
+    """Return the first host of a node list such as "rack[1-2]node[01,05-07],login"."""
     first = re.match(r"(?:[^,\[]|\[[^\]]*\])*", nodes)
     return re.sub(r"\[([^\],-]*)[^\]]*\]", r"\1", first.group() if first else "")
 
 
 def activate() -> None:
-    """Sets what is missing in the environment of this process."""
+    """Set the missing variables in this process."""
     os.environ.update(missing(dict(os.environ)))

@@ -1,8 +1,8 @@
-"""Activates what stands beside it before a program begins. Named sitecustomize.py, on PYTHONPATH.
+"""Activate the modules beside this file in every Python process. Named sitecustomize.py.
 
-Only that reaches every process that is started from there on: torchrun's ranks, spawned children,
-`python -m`. Then it hands over to the sitecustomize that it stands before. Runs under Python 3.6
-and newer, and imports nothing of this package.
+Found on PYTHONPATH, which also reaches torchrun's ranks, spawned children and `python -m`. Then
+runs the sitecustomize that this file hides. Runs under Python 3.6 and newer, and imports nothing of
+this package.
 """
 
 import importlib
@@ -12,7 +12,7 @@ import os
 import sys
 
 NAME = "sitecustomize"
-PREFIX = "switchml_"  # of the modules and packages beside it; each has a function activate()
+PREFIX = "switchml_"  # of modules and packages beside this file with a function activate()
 
 
 def _activate(directory: str) -> None:
@@ -23,7 +23,7 @@ def _activate(directory: str) -> None:
 
 
 def _hand_over(directory: str) -> None:
-    """Runs the sitecustomize that this one hides."""
+    """Run the sitecustomize that this file hides."""
     places = [os.path.realpath(path) for path in sys.path]
     behind = sys.path[places.index(directory) + 1 :] if directory in places else []
     spec = importlib.machinery.PathFinder.find_spec(NAME, behind)

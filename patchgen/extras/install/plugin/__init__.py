@@ -1,6 +1,6 @@
-"""The plugin: the backend "switchml" for an installed torch, which stays as it is.
+"""The plugin: the backend "switchml" for an installed torch, which is not changed.
 
-It is compiled from the delegate of the patch, and a process group that wraps the one of Gloo.
+It is compiled from the delegate and a process group that wraps Gloo's.
 """
 
 from __future__ import annotations
@@ -24,34 +24,32 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PluginRequest:
-    """Request for a plugin; it loads into no other torch than its own."""
+    """Request for a plugin, which only its own torch can load."""
 
     options: Options
-    """Flags and homes, as for the patch."""
     torch: Torch
     cache: str
-    """Directory of the cache, which may have what is compiled."""
     environ: Mapping[str, str]
     """Environment with the compiler and its flags."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """Plugin for a torch, compiled."""
+    """Compiled plugin for a torch."""
 
     metadata: wheel.Metadata
     contents: Mapping[str, bytes]
-    """Files but those of the metadata, by path."""
+    """Files of the package by path, without metadata."""
     product: Product
 
     @property
     def files(self) -> dict[str, bytes]:
-        """Files of the installed package, by path."""
+        """Files of the installed package by path, with metadata."""
         return {**self.contents, **self.metadata.files}
 
 
 def compile_package(request: PluginRequest) -> Package:
-    """Compiles the plugin for a torch, unless the cache has it.
+    """Compile the plugin for a torch, or take it from the cache.
 
     Raises:
         ToolError: the torch has no headers, or cmake or the compiler failed.
@@ -82,17 +80,12 @@ def compile_package(request: PluginRequest) -> Package:
 def provide(
     options: Options, torch: Torch, cache: str, environ: Mapping[str, str], directory: str
 ) -> tuple[dict[str, str], bool]:
-    """Puts the plugin into an environment, compiled unless the cache has it.
+    """Add the plugin, compiled or from the cache, to an environment with a compiler.
 
-    Args:
-        options: flags and homes.
-        torch: the torch that it is for.
-        cache: directory of the cache.
-        environ: the environment otherwise, with the compiler and its flags.
-        directory: an empty directory that stays as long as the environment is used.
+    `directory` is empty, and must be kept as long as the environment is used.
 
     Returns:
-        The environment, and True where the plugin was compiled just now.
+        The environment, and whether the plugin was compiled by this call.
 
     Raises:
         ToolError: the torch has no headers, or cmake or the compiler failed.
@@ -101,19 +94,12 @@ def provide(
     package = compile_package(PluginRequest(options, torch, cache, environ))
     cmake.write_project(package.files, directory)
     search = interpreter.search_path(directory, environ)
-    # An installed graft, which may be of another library, stays out.
+    # An installed graft is not loaded, because it may use another client library.
     return {**environ, "SWITCHML_GRAFT": "0", "PYTHONPATH": search}, package.product.new
 
 
 def build(request: PluginRequest, directory: str) -> str:
-    """Writes the wheel `torch_switchml` for a torch, and its provenance beside it.
-
-    Args:
-        request: the flags and the torch.
-        directory: where the wheel goes; made when it is not there.
-
-    Returns:
-        The path of the wheel.
+    """Write the wheel `torch_switchml` for a torch, and its provenance; return its path.
 
     Raises:
         ToolError: the torch has no headers, or cmake or the compiler failed.

@@ -1,4 +1,4 @@
-"""Build of a wheel from the source archive of the plugin, for the torch that is installed."""
+"""PEP 517 build of the plugin's source archive, for the torch that is installed."""
 
 from __future__ import annotations
 
@@ -20,32 +20,23 @@ from patchgen.options import VARIABLES, Options, resolve
 from patchgen.system import files, paths
 
 UNMENDED = "SWITCHML_ALLOW_UNMENDED"
-"""Variable by which a library without a needed mend is taken, here as in a rank."""
+"""Variable that accepts a library without a needed mend, here as in a rank."""
 
 _CMAKE = "cmake>=3.16"
-_HIDING = ("PYTHONPATH", "PYTHONNOUSERSITE")  # by which pip hides packages from a build
+_HIDING = ("PYTHONPATH", "PYTHONNOUSERSITE")  # pip uses them to hide packages from a build
 
 
 def requirements(search: str) -> list[str]:
-    """Requirements that pip installs for a build with this PATH, unless it is told not to."""
+    """Return the requirements that pip installs for a build with this PATH."""
     return [] if shutil.which("cmake", path=search) else [_CMAKE]
 
 
 def build_wheel(directory: str, root: str, environ: Mapping[str, str], python: str) -> str:
-    """Compiles the plugin and writes its wheel.
-
-    Args:
-        directory: where it goes.
-        root: the unpacked archive.
-        environ: names the homes.
-        python: the interpreter with the torch.
-
-    Returns:
-        The name of the wheel.
+    """Compile the plugin in the unpacked archive `root`, and write its wheel; return its name.
 
     Raises:
-        ToolError: there is no torch that the plugin can be compiled for, or the compiler failed.
-        OptionsError: a variable, or the client library, is refused.
+        ToolError: no torch that the plugin can be compiled for, or the compiler failed.
+        OptionsError: a variable or the client library is refused.
         FileError: a directory cannot be written.
     """
     torch = _torch(python, environ)
@@ -57,7 +48,7 @@ def build_wheel(directory: str, root: str, environ: Mapping[str, str], python: s
 
 
 def _options(root: str, environ: Mapping[str, str], home: str | None) -> Options:
-    """The flags of the archive, with the homes of the environment."""
+    """Return the flags of the archive with the homes of the environment."""
     with file_errors(), open(os.path.join(root, sdist.FLAGS), encoding="utf-8") as file:
         flags = json.load(file)["flags"]
     given: dict[str, bool | str | None] = {
@@ -68,7 +59,7 @@ def _options(root: str, environ: Mapping[str, str], home: str | None) -> Options
 
 @contextlib.contextmanager
 def _home(environ: Mapping[str, str]) -> Iterator[str]:
-    """The client library that SWITCHML_HOME names, else the simulator for as long as that lasts."""
+    """Yield the client library of SWITCHML_HOME, else a simulator that is deleted afterwards."""
     named = environ.get("SWITCHML_HOME")
     if named:
         yield named
@@ -79,10 +70,10 @@ def _home(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def check(options: Options, environ: Mapping[str, str]) -> None:
-    """Looks at the client library before anything is compiled.
+    """Check the client library before anything is compiled.
 
     Raises:
-        OptionsError: it is not there, or lacks a mend that its backend needs.
+        OptionsError: the library is missing, or lacks a mend that its backend needs.
     """
     missing = homes.find_missing(options)
     if missing:
@@ -105,10 +96,10 @@ def check(options: Options, environ: Mapping[str, str]) -> None:
 
 
 def _torch(python: str, environ: Mapping[str, str]) -> Torch:
-    """The installed torch, also where pip hides it from the build.
+    """Return the installed torch, even if pip hides it from the build.
 
     Raises:
-        ToolError: there is none with Gloo.
+        ToolError: no torch with Gloo is installed.
     """
     environ = {**environ, "SWITCHML_GRAFT": "0"}  # an installed graft may not fit any more
     found = probe_torch(python, environ)

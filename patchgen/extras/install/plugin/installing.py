@@ -1,4 +1,4 @@
-"""Installs the plugin's wheel with the pip of an interpreter, or with uv where it has none."""
+"""Installation of the plugin's wheel with an interpreter's pip, or with uv if it has no pip."""
 
 from __future__ import annotations
 
@@ -19,51 +19,42 @@ _EXTERNAL = ("externally-managed-environment", "is externally managed")  # pip, 
 _INSTALL = ("install", "--quiet", "--no-index")
 _NO_PIP = "No module named pip"
 _QUIET = ("--disable-pip-version-check", "--no-input")
-_GRACE = 60.0  # seconds that it has to finish where this command is told to end
+_GRACE = 60.0  # seconds for pip to finish when this command is ended
 _FINISHED = """
 import os, signal, sys
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 os.execv(sys.argv[1], sys.argv[1:])
 """
-"""Starts a program that finishes what it has begun."""
-_LINES = 5  # of what was written last
+"""Runs a program that ignores SIGTERM, so that it finishes what it has begun."""
+_LINES = 5  # last lines of pip's output
 
 
 def check(python: str, environ: Mapping[str, str]) -> None:
-    """Asks pip to install nothing, which it refuses where it would refuse a wheel.
-
-    Args:
-        python: path of the interpreter.
-        environ: environment of pip.
+    """Check that pip installs into this interpreter, by installing an empty list.
 
     Raises:
-        ToolError: it is no interpreter, there is no pip or uv, or it does not install there.
+        ToolError: the program is not Python, pip and uv are missing, or pip refuses.
     """
     interpreter.ask(python, environ)
     _run(python, [*_INSTALL, "--requirement", os.devnull], environ)
 
 
 def install(python: str, wheel: str, environ: Mapping[str, str]) -> None:
-    """Installs a wheel in place of another build of the same version.
-
-    Args:
-        python: path of the interpreter.
-        wheel: path of the wheel.
-        environ: environment of pip and the interpreter.
+    """Install a wheel, replacing another build of the same version.
 
     Raises:
         ToolError: pip failed.
     """
     _LOGGER.info("installing for %s", python)
-    # pip leaves out a wheel whose version is installed already, and two builds may have the same.
+    # Two builds may have the same version, and pip skips a version that is installed.
     _run(python, [*_INSTALL, "--force-reinstall", "--no-deps", wheel], environ)
 
 
 def uninstall(python: str, environ: Mapping[str, str]) -> bool:
-    """Removes the plugin; returns False where there is none.
+    """Uninstall the plugin; return False if it is not installed.
 
     Raises:
-        ToolError: it is no interpreter, or pip failed.
+        ToolError: the program is not Python, or pip failed.
     """
     if not interpreter.ask(python, environ, packages=[DISTRIBUTION]).packages:
         return False

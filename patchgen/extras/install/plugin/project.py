@@ -1,4 +1,4 @@
-"""The files of the plugin: those that are compiled, and those that go into the wheel."""
+"""Files of the plugin: the CMake project, and the Python files of the wheel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ _OWN = (
     "WorkPool.hpp",
     "module.cpp",
 )
-# What Python imports beside the extension module.
 _MODULES = (
     "__init__",
     "_guards",
@@ -40,7 +39,7 @@ _MODULES = (
     "_settings",
     "cgx",
 )
-# What the process group answers itself.
+# Methods that ProcessGroupSwitchML implements itself.
 _ANSWERED = (
     "getBackendName",
     "allreduce",
@@ -71,20 +70,18 @@ HAS_SEQUENCE = {sequence}
 
 @dataclass(frozen=True)
 class _PinFields:
-    """Fields of a pin that the templates of the patch read."""
-
     version: str
     target: str
     header: str = ""
 
 
 def library(target: PluginTarget) -> str:
-    """Name of the extension module's file."""
+    """Return the file name of the extension module."""
     return f"_C{target.suffix}"
 
 
 def share(options: Options) -> dict[str, str]:
-    """Renders the files that the patch has too, by name; homes are set before they are read."""
+    """Render the files that the patch has too, by name; torch.cmake sets their homes."""
     context = {
         "pin": _PinFields("that is installed", "_C"),
         "options": Options(options.flags, "/", "/", "/"),
@@ -94,7 +91,7 @@ def share(options: Options) -> dict[str, str]:
 
 
 def sources(options: Options, target: PluginTarget) -> dict[str, bytes]:
-    """Makes the CMake project: path to content. Its build makes `library`."""
+    """Return the files of the CMake project, by path. It builds `library`."""
     recorder = "FlightRecords.hpp" if target.flight_recorder else "NoFlightRecords.hpp"
     handed = [method for method in target.methods if method.name not in _ANSWERED]
     texts = {
@@ -111,7 +108,7 @@ def sources(options: Options, target: PluginTarget) -> dict[str, bytes]:
 
 
 def _set_variables(options: Options, target: PluginTarget) -> Iterator[str]:
-    """Yields the lines of CMake about a torch, and about the homes of the flags."""
+    """Yield the lines of CMake that describe a torch and the homes of the flags."""
     torch = target.torch
     abi = f"_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}"
     for name, values in {
@@ -128,7 +125,7 @@ def _set_variables(options: Options, target: PluginTarget) -> Iterator[str]:
 
 
 def modules(target: PluginTarget) -> dict[str, bytes]:
-    """Makes the Python files of the package: path in the wheel to content."""
+    """Return the Python files of the package, by path in the wheel."""
     torch = target.torch
     built = _BUILT.format(
         version=__version__,

@@ -1,7 +1,7 @@
 """Source archive of the plugin, which pip compiles for the torch that it finds.
 
-The archive carries this package, and no template: what follows from the flags is rendered in it. So
-its build needs no library of Python, and nothing from a package index.
+The archive contains this package, and rendered files instead of templates. So its build needs no
+other Python package, and no package index.
 """
 
 from __future__ import annotations
@@ -23,24 +23,18 @@ from patchgen.options import Options
 from patchgen.system import files, outputs
 
 FLAGS = "flags.json"
-"""File with the flags of the client library, by the root of the archive."""
+"""File with the flags of the client library, relative to the root of the archive."""
 
 _NOT_CARRIED = (".pyc", ".toml", ".j2")
-_EPOCH = 315532800  # 1980, the time of the wheels' entries
+_EPOCH = 315532800  # 1980, as in wheels
 _METADATA = METADATA + "Requires-Python: >=3.9\n"
 
 
 def write(options: Options, directory: str) -> str:
-    """Writes the archive for the flags of a client library.
+    """Write the archive for the flags of a client library, and return its path.
 
-    Its bytes follow from the flags and the version of this package.
-
-    Args:
-        options: the flags; homes are named when the wheel is built.
-        directory: where the archive goes; made when it is not there.
-
-    Returns:
-        The path of the archive.
+    Its bytes depend only on the flags and the version of this package. Homes are chosen when the
+    wheel is built.
 
     Raises:
         FileError: the directory cannot be written.
@@ -64,7 +58,7 @@ def write(options: Options, directory: str) -> str:
 
 
 def _carry(package: str) -> Iterator[tuple[str, bytes]]:
-    """Files of the package that a build reads, with its templates: path in the archive, content."""
+    """Yield the files of the package and its templates: path in the archive, and content."""
     for place, directories, names in os.walk(package, followlinks=True):
         directories[:] = [name for name in directories if name != "__pycache__"]
         for name in names:
@@ -75,7 +69,7 @@ def _carry(package: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _pack(contents: Mapping[str, bytes]) -> bytes:
-    """A compressed tar archive whose bytes follow from the contents and zlib alone."""
+    """Return a compressed tar archive whose bytes depend only on the contents and zlib."""
     out = io.BytesIO()
     with (
         gzip.GzipFile(filename="", fileobj=out, mode="wb", mtime=_EPOCH) as packed,

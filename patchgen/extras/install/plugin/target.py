@@ -1,4 +1,4 @@
-"""The torch that a plugin is for: what its compiler and its wheel must know of it."""
+"""Torch that a plugin is for: what its compiler and its wheel need to know."""
 
 from __future__ import annotations
 
@@ -12,50 +12,49 @@ from patchgen.errors import ToolError, file_errors
 from patchgen.extras.install.plugin import virtuals
 from patchgen.extras.install.plugin.virtuals import Method
 
-_OLDEST = (1, 13)  # before, a Work was a part of ProcessGroup
-_COMPILERS = ("/usr/local/include", "/usr/include")  # where a compiler looks by itself
-_OLDEST_STANDARD = 17  # of our own files
+_OLDEST = (1, 13)  # before, Work was nested in ProcessGroup
+_COMPILERS = ("/usr/local/include", "/usr/include")  # default directories of compilers
+_OLDEST_STANDARD = 17  # needed by the plugin's own files
 
 
 @dataclass(frozen=True)
 class PluginTarget:
-    """Target of a plugin build: a torch, and how to compile for it."""
+    """Torch that a plugin is for, and how to compile for it."""
 
     torch: Torch
     base: str
-    """The class that a process group is made of: Backend, before torch 2 ProcessGroup."""
+    """Base class of process groups: Backend, or ProcessGroup before torch 2."""
     methods: tuple[Method, ...]
     standard: int
     """C++ standard that the headers of this torch need, such as 17."""
     definitions: tuple[str, ...]
     suffix: str
     tag: str
-    """Tag of the wheel: interpreter, ABI and platform."""
     flight_recorder: bool = False
-    """True: a library can reach the flight recorder in which Gloo records its calls."""
+    """Whether a library can reach the flight recorder in which Gloo records its calls."""
     sequence: bool = False
-    """True: the sequence numbers of a Gloo group have to be set."""
+    """Whether the sequence numbers of a Gloo group have to be set."""
     entry_points: tuple[str, ...] = ()
-    """Groups of entry points by which torch finds a backend that is not imported."""
+    """Groups of entry points in which torch looks for backends."""
 
     @property
     def release(self) -> str:
-        """The version without its local part, as a requirement names it."""
+        """Version without its local part."""
         return self.torch.version.partition("+")[0]
 
     @property
     def requirement(self) -> str:
-        """Requirement of the torch, which pip holds met by its own build only where it knows it."""
+        """Requirement of the torch, with the local version if pip knows the torch by it."""
         known = self.torch.package
         own = known.partition("+")[0] == self.release
         return f"torch==={known}" if own else f"torch=={self.release}"
 
 
 def inspect(torch: Torch) -> PluginTarget:
-    """Looks at the headers of a torch, and at what its interpreter has said.
+    """Inspect the headers of a torch, and what its interpreter reported.
 
     Raises:
-        ToolError: something that it is compiled with is missing.
+        ToolError: a header is missing, or the torch is too old.
         FileError: torch/utils/cpp_extension.py cannot be read.
     """
     major, minor = _read_release(torch.version)
@@ -95,10 +94,10 @@ def _read_release(version: str) -> tuple[int, int]:
 
 
 def _find_header(header: str, directories: Sequence[str], what: str, package: str) -> str:
-    """The path of a header.
+    """Return the path of a header.
 
     Raises:
-        ToolError: it is in none of the directories.
+        ToolError: no directory has it.
     """
     for directory in directories:
         path = os.path.join(directory, header)
@@ -110,7 +109,7 @@ def _find_header(header: str, directories: Sequence[str], what: str, package: st
 
 
 def _has(directory: str, name: str, word: str) -> bool:
-    """True: there is such a file, and the word is in it."""
+    """Return whether a file exists and contains a word."""
     path = os.path.join(directory, name)
     if not os.path.exists(path):
         return False
@@ -119,7 +118,7 @@ def _has(directory: str, name: str, word: str) -> bool:
 
 
 def _entry_points(root: str) -> Iterator[str]:
-    """Groups whose entry points torch loads: at its import, and when the backend is asked for."""
+    """Yield the groups that torch reads: at its import, and when a backend is requested."""
     for name, group in (
         ("__init__.py", "torch.backends"),
         ("distributed/distributed_c10d.py", "torch.distributed.backends"),
@@ -129,7 +128,7 @@ def _entry_points(root: str) -> Iterator[str]:
 
 
 def _standard(torch: Torch) -> int:
-    """The standard that torch compiles its own extensions with."""
+    """Return the C++ standard that torch compiles its own extensions with."""
     path = os.path.join(torch.root, "utils", "cpp_extension.py")
     with file_errors(), open(path, encoding="utf-8") as file:
         found = re.findall(r"-std=c\+\+(\d\d)\b", file.read())

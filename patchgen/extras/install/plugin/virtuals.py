@@ -1,7 +1,6 @@
-"""Virtual methods of a class of torch, read from its header and handed on to a wrapped group.
+"""Virtual methods of a class of torch, read from its header and forwarded to a wrapped group.
 
-The class differs from release to release, and a method that is not handed on would fail for the
-user only.
+The class differs between releases. A method that is not forwarded would fail only when called.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ _RECONFIGURE = """
           a1.timeout.value_or(std::chrono::milliseconds(0)));
     return work;"""
 _OPTIONS = {"split": "a3", "merge": "a2"}
-"""Arguments with the options of a new group, by method."""
+"""Argument with the options of the new group, by method."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A virtual method: its result, its name and the types of its arguments, as C++."""
+    """Virtual method: result, name and types of the arguments, as C++."""
 
     result: str
     name: str
@@ -58,7 +57,7 @@ class Method:
 
 
 def hand_on(method: Method) -> str:
-    """Writes a method in C++ that calls the one of the wrapped group."""
+    """Return a method in C++ that calls the same method of the wrapped group."""
     named = [(argument, f"a{number}") for number, argument in enumerate(method.arguments, 1)]
     declared = ", ".join(f"{argument} {name}" for argument, name in named)
     given = (f"std::move({name})" if one.endswith("&&") else name for one, name in named)
@@ -77,14 +76,10 @@ def hand_on(method: Method) -> str:
 
 
 def read(header: str, name: str) -> list[Method]:
-    """The virtual methods of a class, but for its destructor, in their order.
-
-    Args:
-        header: its path.
-        name: of the class, in this header.
+    """Return the virtual methods of a class in order, without its destructor.
 
     Raises:
-        ToolError: the header has no such class, or what it has cannot be read.
+        ToolError: the header has no such class, or no method that could be read.
         FileError: the header cannot be read.
     """
     with file_errors(), open(header, encoding="utf-8") as file:
@@ -100,7 +95,7 @@ def read(header: str, name: str) -> list[Method]:
 
 
 def _within(text: str, opening: int) -> str:
-    """Text between a bracket and the one that closes it."""
+    """Return the text between a bracket and its closing bracket."""
     bracket, depth = text[opening], 0
     for place in range(opening, len(text)):
         if text[place] == bracket:
@@ -113,7 +108,7 @@ def _within(text: str, opening: int) -> str:
 
 
 def _is_own(body: str, match: re.Match[str]) -> bool:
-    """True for a method of the class itself, not of a class within it."""
+    """Return whether a method is of the class itself, not of a nested class."""
     return body.count("{", 0, match.start()) == body.count("}", 0, match.start())
 
 
@@ -129,7 +124,7 @@ def _method(body: str, match: re.Match[str]) -> Method:
 
 
 def _split(arguments: str) -> Iterator[str]:
-    """The arguments between commas that are in no brackets."""
+    """Yield the arguments, split at commas outside of brackets."""
     depth, current = 0, ""
     for character in arguments:
         depth += (character in "(<{") - (character in ")>}")
@@ -143,7 +138,7 @@ def _split(arguments: str) -> Iterator[str]:
 
 
 def _type(argument: str) -> str:
-    """An argument without its name and its default."""
+    """Return an argument without its name and its default."""
     declared = " ".join(argument.partition("=")[0].split())
     named = _NAMED.fullmatch(declared)
     if named is None or named["name"] in _TYPES:

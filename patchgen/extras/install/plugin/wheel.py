@@ -1,7 +1,7 @@
-"""Wheel of the plugin, whose bytes follow from its contents and zlib alone.
+"""Wheel of the plugin, whose bytes depend only on its contents and zlib.
 
-Format: PyPA, "Binary distribution format". No build backend writes it, since it is for another
-interpreter than the one that runs this program, and that one may have no package but torch.
+Follows PyPA's "Binary distribution format". No build backend is used, because the wheel is for
+another interpreter, which may have no package but torch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from patchgen.system import wheel
 PACKAGE = "torch_switchml"
 DISTRIBUTION = PACKAGE.replace("_", "-")
 BACKEND = "torch_switchml_backend"
-"""The module that registers the backend."""
+"""Module that registers the backend."""
 _SUMMARY = (
     'The backend "switchml" of torch.distributed: Gloo, with SwitchML in front of its allreduce'
 )
@@ -27,7 +27,7 @@ Version: {{version}}
 Summary: {_SUMMARY}
 License: Apache-2.0
 """
-"""Metadata of wheel and source archive, up to what each requires."""
+"""Common metadata of wheel and source archive."""
 _WHEEL = f"""\
 Wheel-Version: 1.0
 Generator: switchml-patch {__version__}
@@ -43,27 +43,24 @@ switchml = {BACKEND}:register
 
 @dataclass(frozen=True)
 class Metadata:
-    """Metadata of a wheel."""
+    """Metadata of the plugin's wheel."""
 
     release: str
-    """Version of its torch without the local part, which its own version begins with."""
+    """Version of the torch without its local part, which the plugin's version begins with."""
     local: str
-    """Local part of its version."""
     tag: str
-    """Interpreter, ABI and platform."""
     requirement: str
-    """Requirement of its torch."""
     groups: Sequence[str] = ()
-    """Groups of entry points in which torch finds the backend."""
+    """Groups of entry points in which torch looks for backends."""
 
     @property
     def stem(self) -> str:
-        """Name and version, as files of the wheel have them."""
+        """Name and version, as in file names of the wheel."""
         return f"{PACKAGE}-{self.release}+{self.local}"
 
     @property
     def files(self) -> dict[str, bytes]:
-        """Files of the metadata but RECORD: path in the wheel to content."""
+        """Metadata files except RECORD, by path in the wheel."""
         version = f"{self.release}+{self.local}"
         texts = {
             "METADATA": METADATA.format(version=version) + f"Requires-Dist: {self.requirement}\n",
@@ -77,18 +74,10 @@ class Metadata:
 
 
 def write(directory: str, contents: Mapping[str, bytes], metadata: Metadata) -> str:
-    """Writes a wheel; it is replaced at once or not at all.
-
-    Args:
-        directory: where it goes.
-        contents: path in the wheel to content, without the metadata.
-        metadata: what the wheel says of itself.
-
-    Returns:
-        The path of the wheel.
+    """Write a wheel of these files and the metadata atomically, and return its path.
 
     Raises:
-        FileError: the file system refused.
+        FileError: the wheel cannot be written.
     """
     whole = {**contents, **metadata.files}
     members = {name: wheel.make_member(name, content) for name, content in whole.items()}

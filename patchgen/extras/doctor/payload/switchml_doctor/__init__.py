@@ -1,8 +1,8 @@
-"""Doctor: which part of the way to the switch fails, on which host, and what to do.
+"""Doctor: find which part of the way to the switch fails, on which host, and what to do.
 
-Runs in every rank, as the package `switchml_doctor`: beside the plugin, which cannot be imported
-with another torch. Runs under Python 3.6 and newer with any torch since 1.7, and imports nothing of
-this package but its own modules.
+Runs in every rank as the package `switchml_doctor`. It is installed with the plugin, but is a
+package of its own, because the plugin cannot be imported with another torch. Runs under Python 3.6
+and newer with any torch since 1.7, and imports only its own modules.
 """
 
 import os
@@ -11,7 +11,7 @@ PACKAGE = "switchml_doctor"
 
 
 def read_sources() -> "dict[str, str]":
-    """Reads the modules of `switchml_doctor`: their paths to their texts."""
+    """Return the texts of the modules of `switchml_doctor`, by path in a wheel."""
     directory = os.path.dirname(__file__)
     found = {}
     for name in sorted(os.listdir(directory)):

@@ -1,4 +1,4 @@
-"""Runs the doctor in this rank."""
+"""Run the doctor in this rank."""
 
 import os
 import sys
@@ -9,4 +9,4 @@ if __name__ == "__main__":
     code = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # a thread of a store may still wait
+    os._exit(code)  # do not wait for threads of a Store

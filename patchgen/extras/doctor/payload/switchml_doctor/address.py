@@ -1,4 +1,4 @@
-"""Addresses of this host: those of its interfaces, and the one that Gloo takes."""
+"""Addresses of this host's interfaces, and the address that Gloo uses."""
 
 import array
 import fcntl
@@ -12,7 +12,7 @@ _SIOCGIFCONF, _ROOM, _ENTRY = 0x8912, 16384, 40
 
 
 def find_gloo_address(environ: "dict[str, str]") -> str:
-    """Address that torch gives to Gloo; empty where it finds none and takes the loopback."""
+    """Return the address that torch gives to Gloo; empty if torch falls back to the loopback."""
     interface = environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
     if interface:
         return dict([*_long(), *addresses()]).get(interface, "")
@@ -24,7 +24,7 @@ def find_gloo_address(environ: "dict[str, str]") -> str:
 
 
 def addresses() -> "list[tuple[str, str]]":
-    """IPv4 addresses of this host, after the interfaces that have them."""
+    """Return pairs of the name of an interface and its IPv4 address."""
     room = array.array("B", bytes(_ROOM))
     place = room.buffer_info()[0]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
@@ -35,7 +35,7 @@ def addresses() -> "list[tuple[str, str]]":
 
 
 def _long() -> "list[tuple[str, str]]":
-    """IPv6 addresses of this host, after the interfaces that have them."""
+    """Return pairs of the name of an interface and its IPv6 address."""
     lines = [line.split() for line in read("/", "proc/net/if_inet6").splitlines()]
     return [(one[-1], socket.inet_ntop(socket.AF_INET6, bytes.fromhex(one[0]))) for one in lines]
 

@@ -1,4 +1,4 @@
-"""Attempt of the ranks to make a group and sum, in a child that a failing library may end."""
+"""Attempt to make a group and sum, in a child process that a failing library may crash."""
 
 import contextlib
 import json
@@ -9,13 +9,13 @@ import tempfile
 import time
 from typing import Any, Callable
 
-_SHOWN = 4  # last lines of what a child wrote
+_SHOWN = 4  # last lines of output
 
 
 class Attempt:
-    """Child process that does its work once it is told to.
+    """Child process that waits, then does its work when `run` is called.
 
-    It is forked before this process has any other thread, and has imported torch already.
+    It is forked after torch was imported, and before this process starts a thread.
     """
 
     def __init__(self, work: "Callable[[dict[str, Any]], dict[str, Any]]") -> None:
@@ -31,7 +31,7 @@ class Attempt:
         os.close(answer)
 
     def run(self, job: "dict[str, Any]", patience: float) -> "dict[str, Any]":
-        """Starts the work; returns its result, how the child ended, and its last lines."""
+        """Start the work; return its result, how the child ended, and its last lines of output."""
         deadline = time.monotonic() + patience
         self._say(json.dumps(job))
         answer = b""
@@ -50,7 +50,7 @@ class Attempt:
         return found
 
     def cancel(self) -> None:
-        """Ends the child, which has nothing to do."""
+        """End the child without any work."""
         self._say("")
         self._end()
 
@@ -75,7 +75,7 @@ def _serve(work: "Callable[[dict[str, Any]], dict[str, Any]]", *pipes: int) -> N
     start, answer, log = pipes
     code = 1
     try:
-        # A line, since another child may hold the other end open as well.
+        # Read a line, not to the end: another child may hold the other end open as well.
         with os.fdopen(start) as lines:
             asked = lines.readline().strip()
         if asked:
@@ -85,7 +85,7 @@ def _serve(work: "Callable[[dict[str, Any]], dict[str, Any]]", *pipes: int) -> N
             with os.fdopen(answer, "wb") as file:
                 file.write(json.dumps(found).encode())
         code = 0
-    except Exception as error:  # noqa: BLE001  # all there is to say about it
+    except Exception as error:  # noqa: BLE001  # reported to the parent
         os.write(answer, json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
         code = 0
     finally:

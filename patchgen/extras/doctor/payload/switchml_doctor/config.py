@@ -1,4 +1,4 @@
-"""switchml.cfg as far as the doctor needs it; what is wrong with it says the delegate."""
+"""The values of switchml.cfg that the doctor needs. The delegate reports errors in the file."""
 
 import os
 import re
@@ -10,12 +10,12 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def read_values(environ: "dict[str, str]") -> "dict[str, str]":
-    """Values of the file that the delegate takes, by section and key; empty where there is none."""
+    """Return the values of the file that the delegate takes, by section and key."""
     return _parse(read_text(environ), environ)
 
 
 def read_text(environ: "dict[str, str]") -> str:
-    """Text of the file that the delegate takes; empty where there is none."""
+    """Return the text of the file that the delegate takes; empty if no file exists."""
     files = filter(os.path.isfile, _places(environ))
     path = next((path for path in files if os.access(path, os.R_OK)), os.devnull)
     with open(path, encoding="utf-8", errors="replace") as file:
@@ -23,13 +23,13 @@ def read_text(environ: "dict[str, str]") -> str:
 
 
 def without_numbers(text: str) -> str:
-    """The text without the rank and the number of workers, which are filled in then."""
+    """Return the text without rank and num_workers, so that the delegate fills them in."""
     numbers = re.compile(r"\s*(general\.)?(rank|num_workers)\s*=")
     return "".join(line for line in text.splitlines(keepends=True) if not numbers.match(line))
 
 
 def eal_options(values: "dict[str, str]") -> "list[str]":
-    """Options of DPDK."""
+    """Return the options for DPDK's EAL."""
     try:
         return shlex.split(values.get("backend.dpdk.extra_eal_options", ""))
     except ValueError:
@@ -37,20 +37,20 @@ def eal_options(values: "dict[str, str]") -> "list[str]":
 
 
 def values_of(options: "list[str]", *names: str) -> "list[str]":
-    """Values of options, which are given as "--name=value" or "--name value"."""
+    """Return the values of these options, which are given as "--name=value" or "--name value"."""
     pairs = zip(options, [*options[1:], ""])
     found = [(*word.split("=", 1), follows)[:2] for word, follows in pairs]
     return [value for name, value in found if name in names]
 
 
 def read_number(values: "dict[str, str]", key: str, default: int) -> int:
-    """Reads a whole number; 0 where it is none, which the delegate refuses."""
+    """Return a whole number; 0 if the value is not a number, which the delegate refuses."""
     value = values.get(key, str(default))
     return int(value) if value.isdecimal() else 0
 
 
 def find_proxy(values: "dict[str, str]", environ: "dict[str, str]") -> str:
-    """Variable whose proxy gRPC asks for the controller; empty where it asks the controller."""
+    """Return the proxy through which gRPC reaches the controller; empty if it needs none."""
     host = values.get("general.controller_ip", "127.0.0.1")
     direct = environ.get("no_grpc_proxy", environ.get("no_proxy", "")).replace(" ", "").split(",")
     asked = next(filter(environ.get, ("grpc_proxy", "https_proxy", "http_proxy")), "")

@@ -1,4 +1,4 @@
-"""Finding of a look, and the files of sys and proc that it reads."""
+"""Result of a check, and access to files of sys and proc."""
 
 import os
 from typing import NamedTuple
@@ -7,14 +7,14 @@ GOOD, DOUBTFUL, BAD, UNKNOWN = "ok", "doubtful", "bad", ""
 
 
 class Finding(NamedTuple):
-    """Finding: good, doubtful, bad or unknown, and words."""
+    """Result of one check: a status and its explanation."""
 
     state: str
     words: str
 
 
 def read(root: str, path: str) -> str:
-    """Text of a file below a root; empty where it cannot be read."""
+    """Return the text of a file below a root; empty if it cannot be read."""
     try:
         with open(os.path.join(root, path), encoding="ascii", errors="replace") as file:
             return file.read().strip()

@@ -1,21 +1,21 @@
-"""Legs of the way to the switch, in their order: what each rank has found, and what to do."""
+"""Checks of the way to the switch, in order: the result of each rank, and advice."""
 
 from typing import Any, Callable, NamedTuple
 
 from .finding import BAD, DOUBTFUL, GOOD, UNKNOWN, Finding
 
 STEPS = ("offer", "controller", "stop", "start", "probe", "sums", "connect", "")
-"""Steps of the agreement, in their order; the empty one is its end."""
-_DELEGATE = "switchml: "  # beginning of its lines
+"""Steps of the agreement, in order; empty when the agreement is complete."""
+_DELEGATE = "switchml: "  # prefix of the delegate's lines
 _DECISIVE = ("switchml", "torch", "simulator", "flags", "protocol", "mends")
 
 
 class Leg(NamedTuple):
-    """A part of the way."""
+    """One check of a part of the way to the switch."""
 
     name: str
     look: "Callable[[Any, list[Any]], Finding]"
-    """Finding of a rank among all ranks, of which the first is rank 0."""
+    """Returns the finding for one rank, given all ranks, rank 0 first."""
     advice: str
 
 
@@ -28,7 +28,7 @@ def _report(rank: Any) -> "dict[str, Any]":
 
 
 def _step(rank: Any) -> "str | None":
-    """Step at which the agreement ended, empty where it did not; None where none was tried."""
+    """Return the step at which the agreement ended, empty if complete; None if it was not tried."""
     report = _report(rank)
     return report["step"] if report.get("world_size") else None
 
@@ -39,7 +39,7 @@ def _is_past(rank: Any, step: str) -> bool:
 
 
 def look_at_ranks(rank: Any, ranks: "list[Any]") -> Finding:
-    """Every rank is there, once."""
+    """Check that every rank has come, and once."""
     if rank.get("absent"):
         return Finding(BAD, "did not come")
     twins = [one for one in ranks if one["rank"] == rank["rank"] and one is not rank]
@@ -52,7 +52,7 @@ def look_at_ranks(rank: Any, ranks: "list[Any]") -> Finding:
 
 
 def look_at_software(rank: Any, ranks: "list[Any]") -> Finding:
-    """The same torch, with the same SwitchML."""
+    """Check that all ranks have the same torch, with the same SwitchML."""
     if rank.get("absent"):
         return Finding(UNKNOWN, "")
     own, first = rank["software"], ranks[0].get("software", {})
@@ -69,7 +69,7 @@ def look_at_software(rank: Any, ranks: "list[Any]") -> Finding:
 
 
 def look_at_gloo(rank: Any, ranks: "list[Any]") -> Finding:
-    """Gloo connects the ranks."""
+    """Check that Gloo connects the ranks."""
     error = rank.get("attempt", {}).get("error")
     if not error:
         return _good() if _step(rank) is not None else Finding(UNKNOWN, "")
@@ -80,7 +80,7 @@ def look_at_gloo(rank: Any, ranks: "list[Any]") -> Finding:
 
 
 def _odd_address(rank: Any, ranks: "list[Any]") -> str:
-    """Reason why other hosts cannot connect to the address of a rank; empty where they can."""
+    """Return why other hosts cannot connect to the address of a rank; empty if they can."""
     own, first = rank.get("address", ""), ranks[0].get("address", "")
     if any(one["host"] != rank["host"] for one in ranks):
         if own.startswith("127.") or own in {"", "::1"}:
@@ -91,7 +91,7 @@ def _odd_address(rank: Any, ranks: "list[Any]") -> str:
 
 
 def look_at_file(rank: Any, _ranks: "list[Any]") -> Finding:
-    """A switchml.cfg that this rank can use."""
+    """Check that this rank can use a switchml.cfg."""
     report = _report(rank)
     if _step(rank) == "offer" and report["objection"]:
         return Finding(BAD, report["objection"])
@@ -100,7 +100,7 @@ def look_at_file(rank: Any, _ranks: "list[Any]") -> Finding:
 
 
 def look_at_settings(rank: Any, ranks: "list[Any]") -> Finding:
-    """The same settings on all ranks."""
+    """Check that all ranks have the same settings."""
     own, first = (_report(one).get("offer", {}) for one in (rank, ranks[0]))
     if not own or not first:
         return Finding(UNKNOWN, "")
@@ -111,7 +111,7 @@ def look_at_settings(rank: Any, ranks: "list[Any]") -> Finding:
 
 
 def look_at_machine(rank: Any, _ranks: "list[Any]") -> Finding:
-    """The host has what the backend needs."""
+    """Check that the host has what the backend needs."""
     found = [Finding(*one) for one in rank.get("machine", [])]
     for state in (BAD, DOUBTFUL):
         words = "; ".join(one.words for one in found if one.state == state)
@@ -121,14 +121,14 @@ def look_at_machine(rank: Any, _ranks: "list[Any]") -> Finding:
 
 
 def look_at_controller(rank: Any, _ranks: "list[Any]") -> Finding:
-    """The controller's port answers."""
+    """Check that the controller's port answers."""
     if _step(rank) == "controller":
         return Finding(BAD, _report(rank)["objection"])
     return _good() if _is_past(rank, "controller") else Finding(UNKNOWN, "")
 
 
 def look_at_session(rank: Any, ranks: "list[Any]") -> Finding:
-    """The library has started, and the controller has taken this worker."""
+    """Check that the library started, and that the controller accepted this worker."""
     words = _failed_start(rank)
     if not words:
         return _good() if _is_past(rank, "start") else Finding(UNKNOWN, "")
@@ -141,7 +141,7 @@ def look_at_session(rank: Any, ranks: "list[Any]") -> Finding:
 
 
 def _failed_start(rank: Any) -> str:
-    """Reason why the library of a rank did not start; empty where it did."""
+    """Return why the library of a rank did not start; empty if it did."""
     attempt = rank.get("attempt", {})
     if attempt.get("ended"):
         return ": ".join([f"the process {attempt['ended']}", *attempt["said"][-1:]])
@@ -152,7 +152,7 @@ def _failed_start(rank: Any) -> str:
 
 
 def look_at_packets(rank: Any, _ranks: "list[Any]") -> Finding:
-    """Packets leave the card."""
+    """Check that packets leave the card."""
     packets = _report(rank).get("packets")
     if not _is_past(rank, "start") or packets is None:
         return Finding(UNKNOWN, "")
@@ -162,7 +162,7 @@ def look_at_packets(rank: Any, _ranks: "list[Any]") -> Finding:
 
 
 def look_at_answers(rank: Any, ranks: "list[Any]") -> Finding:
-    """Every packet has its answer."""
+    """Check that every packet was answered."""
     packets = _report(rank).get("packets")
     if packets is None and _step(rank) == "probe" and _report(rank)["objection"]:
         return Finding(BAD, _report(rank)["objection"])
@@ -182,18 +182,18 @@ def look_at_answers(rank: Any, ranks: "list[Any]") -> Finding:
 
 
 def is_silent(ranks: "list[Any]") -> bool:
-    """True where all ranks have sent packets, and none has an answer."""
+    """Return whether all ranks have sent packets, and no rank has an answer."""
     counts = [_report(rank).get("packets") or {} for rank in ranks]
     return all(one.get("sent") and not one["answers"] for one in counts)
 
 
 def _is_answered(rank: Any) -> bool:
-    """True where the switch has answered the rank when that was alone."""
+    """Return whether the switch answered the rank when the rank was alone."""
     return bool((rank.get("alone") or {}).get("answers"))
 
 
 def look_at_sums(rank: Any, _ranks: "list[Any]") -> Finding:
-    """Sums are right."""
+    """Check that sums are right."""
     if _step(rank) == "sums" and _report(rank)["objection"]:
         return Finding(BAD, _report(rank)["objection"])
     if _report(rank).get("decision", "").startswith("WARNING"):
@@ -204,7 +204,7 @@ def look_at_sums(rank: Any, _ranks: "list[Any]") -> Finding:
 
 
 def _failure(rank: Any) -> str:
-    """Failure of a later allreduce; empty where there was none."""
+    """Return the failure of a later allreduce, or empty."""
     report = _report(rank)
     return str(report.get("failure") or report.get("failover", {}).get("reason", ""))
 
@@ -232,11 +232,10 @@ LEGS = (
         "of all between as large"),
     Leg("sums", look_at_sums, "end other jobs that use the switch, and use a mended library"),
 )  # fmt: skip
-"""Legs of the way, in their order."""
 
 
 class Verdict(NamedTuple):
-    """Findings of all ranks, by leg, and the first leg that fails."""
+    """Findings of all ranks, by check, and the first check that fails."""
 
     ranks: "list[Any]"
     findings: "dict[str, list[Finding]]"
@@ -244,11 +243,11 @@ class Verdict(NamedTuple):
 
 
 def judge(ranks: "list[Any]") -> Verdict:
-    """Looks at each leg of each rank; they are in their order."""
+    """Run every check for every rank. The ranks are in order."""
     findings = {leg.name: [leg.look(rank, ranks) for rank in ranks] for leg in LEGS}
     failed = [leg for leg in LEGS if any(one.state == BAD for one in findings[leg.name])]
     left = [rank for rank in ranks if _step(rank)]
-    if left and not failed:  # whatever it is: a group that does not delegate is not well
+    if left and not failed:  # no check explains why the group does not delegate
         last = LEGS[-1]
         why = _report(left[0]).get("reason", "")
         findings[last.name] = [Finding(BAD, why) if _step(rank) else _good() for rank in ranks]

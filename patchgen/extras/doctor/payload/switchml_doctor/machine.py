@@ -1,4 +1,4 @@
-"""Looks at this host: the memory, the card with its link and MTU, clocks of the cores."""
+"""Checks of this host: memory, the card with its link and MTU, and CPU frequency governors."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ from .config import eal_options, read_number, values_of
 from .finding import BAD, DOUBTFUL, GOOD, Finding, read
 from .pages import look_at_pages, needed_bytes
 
-_HEADERS = 38  # bytes of a packet beside its elements, without Ethernet's
+_HEADERS = 38  # bytes of a packet's headers, without Ethernet's
 _SIOCGIFFLAGS, _RUNNING, _SIOCGIFMTU = 0x8913, 0x40, 0x8921
 _IPC_LOCK = 14  # the capability to lock memory without a limit
 _LOCKING = {"mlx4_core", "mlx5_core", "vfio-pci"}  # drivers that lock what the card may access
@@ -23,12 +23,12 @@ _CARD = re.compile(r"(?:[0-9a-f]{4}:)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.IGNO
 def look(
     values: "dict[str, str]", *, simulator: bool, ranks: int = 1, root: str = "/"
 ) -> "Iterator[Finding]":
-    """Looks at what the backend of a configuration needs.
+    """Check what the backend of a configuration needs; a simulator needs nothing.
 
     Args:
-        values: of the configuration.
-        simulator: True where the switch is simulated, which needs nothing.
-        ranks: of this host.
+        values: values of the configuration.
+        simulator: True if the simulator sums.
+        ranks: number of ranks on this host.
         root: directory of sys and proc.
     """
     backend = values.get("general.backend", "dpdk")
@@ -62,7 +62,7 @@ def look(
 
 
 def _look_at_lock(needed: int, root: str) -> "Iterator[Finding]":
-    """Looks whether this process may lock the memory that the card accesses."""
+    """Check whether this process may lock the memory that the card accesses."""
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     able = re.search(r"^CapEff:\s*(\w+)", read(root, "proc/self/status"), re.MULTILINE)
     free = limit == resource.RLIM_INFINITY or (able and int(able[1], 16) >> _IPC_LOCK & 1)
@@ -71,7 +71,7 @@ def _look_at_lock(needed: int, root: str) -> "Iterator[Finding]":
 
 
 def look_at_link(interface: str, numel: int) -> "Iterator[Finding]":
-    """Looks at the link of an interface, and whether packets fit through it."""
+    """Check whether an interface has a link, and whether packets fit its MTU."""
     try:
         mtu, running = read_link(interface)
     except OSError:
@@ -87,10 +87,12 @@ def look_at_link(interface: str, numel: int) -> "Iterator[Finding]":
 
 
 def read_link(interface: str) -> "tuple[int, bool]":
-    """MTU of an interface of this network namespace, which sysfs may not show, and its link.
+    """Return the MTU of an interface, and whether it has a link.
+
+    Asks the kernel, because sysfs may show another network namespace.
 
     Raises:
-        OSError: there is none.
+        OSError: the interface does not exist.
     """
     wanted = struct.pack("16s16x", interface.encode()[:15])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
@@ -100,7 +102,7 @@ def read_link(interface: str) -> "tuple[int, bool]":
 
 
 def _cards(options: "list[str]", root: str) -> "dict[str, str]":
-    """Drivers of the cards that DPDK's options name, by address; empty where one has none."""
+    """Return the drivers of the cards in DPDK's options, by address; empty without a driver."""
     found = {}
     for value in values_of(options, "-a", "-w", "--allow"):
         if _CARD.match(value):
@@ -124,7 +126,7 @@ def _look_at_clocks(root: str) -> "Iterator[Finding]":
 
 
 def _interface(values: "dict[str, str]", options: "list[str]") -> str:
-    """Interface of the card; empty where it cannot be told, or a software port has none."""
+    """Return the interface of the card; empty if unknown, as for some software ports."""
     address = values.get("backend.dpdk.worker_ip", "")
     if address.startswith("interface:"):
         return address[len("interface:") :]

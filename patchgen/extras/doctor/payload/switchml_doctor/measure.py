@@ -5,13 +5,14 @@ from typing import Any
 
 SIZES = tuple(1 << power for power in range(8, 23, 2))  # elements
 _MOST, _LEAST = 15, 3  # allreduces of a size
-_ELEMENTS = 1 << 21  # of all allreduces of a size, where that leaves enough of them
+_ELEMENTS = 1 << 21  # of all allreduces of a size together, if they are enough
 
 
 def measure(dist: Any, sizes: "list[int]", limit: float) -> "list[dict[str, float]]":
-    """Times a group that delegates beside a second one, which cannot; at most so many seconds.
+    """Time allreduces of the default group, which delegates, and of a group of Gloo.
 
-    The two take turns, and all ranks measure the same sizes.
+    The two groups take turns, and all ranks measure the same sizes, in numbers of elements. No
+    further size is measured after `limit` seconds.
     """
     import torch
 
@@ -36,7 +37,7 @@ def measure(dist: Any, sizes: "list[int]", limit: float) -> "list[dict[str, floa
 
 
 def summarize(ranks: "list[list[dict[str, float]]]") -> "dict[str, Any] | None":
-    """The slowest rank's times of each size, and from which size on SwitchML is the faster one."""
+    """Return the slowest rank's times, and the size from which SwitchML is faster, or None."""
     if not ranks or not all(ranks):
         return None
     slowest = [

@@ -1,4 +1,4 @@
-"""Meeting of the ranks at a Store: what each says, also where two have the same number."""
+"""Exchange of messages between ranks through a Store, even if two ranks have the same number."""
 
 import datetime as dt
 import json
@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""Variables of a launcher."""
+"""Variables that a launcher must set."""
 
 _DIGITS, _HIGHEST_PORT = 9, 0xFFFF
 _POLL = 0.05  # seconds
@@ -14,7 +14,7 @@ _BEFORE = "switchml-doctor"
 
 
 def find_problem(environ: "dict[str, str]") -> str:
-    """Finds out why a launcher's variables are of no use; empty where they are."""
+    """Return why the launcher's variables cannot be used; empty if they can."""
     for name in NEEDED:
         value = environ.get(name, "")
         if not value:
@@ -31,12 +31,9 @@ def find_problem(environ: "dict[str, str]") -> str:
 
 
 def open_store(environ: "dict[str, str]", patience: float, name: str) -> Any:
-    """Opens the Store that the launcher names; rank 0 serves it where no agent does.
+    """Open the Store that the launcher's variables name; rank 0 serves it if no agent does.
 
-    Args:
-        environ: environment of the rank.
-        patience: seconds that an access may take.
-        name: beginning of all keys.
+    An access takes at most `patience` seconds. `name` is a prefix of all keys.
     """
     import torch.distributed as dist
 
@@ -45,7 +42,7 @@ def open_store(environ: "dict[str, str]", patience: float, name: str) -> Any:
     store = dist.TCPStore(
         environ["MASTER_ADDR"],
         int(environ["MASTER_PORT"]),
-        1,  # so that nobody waits for ranks that do not come
+        1,  # so that no rank waits for missing ranks
         serves,
         dt.timedelta(seconds=patience),
     )
@@ -54,7 +51,7 @@ def open_store(environ: "dict[str, str]", patience: float, name: str) -> Any:
 
 
 class Meeting:
-    """Meeting of ranks. No access waits in the Store, since torch 1.7 cannot end such a wait."""
+    """Messages between ranks. Polls the Store, because torch 1.7 cannot limit a wait in it."""
 
     def __init__(self, environ: "dict[str, str]", patience: float) -> None:
         self.rank, self.world = int(environ["RANK"]), int(environ["WORLD_SIZE"])
@@ -63,23 +60,23 @@ class Meeting:
 
     @property
     def leads(self) -> bool:
-        """True for the rank that hears all others."""
+        """True for the rank that collects the messages of all others."""
         return self.rank == 0 and self._seat == 1
 
     def tell(self, name: str, value: Any) -> None:
-        """Says something to the leader."""
+        """Send a value to the leader."""
         self._write(f"{name}/{self.rank}/{self._seat}", value)
 
     def publish(self, name: str, value: Any) -> None:
-        """Says something to all."""
+        """Send a value to all ranks."""
         self._write(name, value)
 
     def hear(self, name: str, patience: float) -> Any:
-        """Returns what the leader has published; None where that takes too long."""
+        """Wait for a value that the leader publishes; return None after `patience` seconds."""
         return self._read(name, time.monotonic() + patience)
 
     def gather(self, name: str, patience: float) -> "list[dict[str, Any]]":
-        """Returns what the ranks have said, in their order; the silent ones are left out."""
+        """Wait for the values of all ranks; return them in order, without missing values."""
         deadline = time.monotonic() + patience
         found = []
         for rank in range(self.world):

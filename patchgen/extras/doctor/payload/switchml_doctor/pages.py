@@ -1,4 +1,4 @@
-"""Huge pages: how many this process gets, and how many it needs."""
+"""Huge pages: how many a process can get, and how many it needs."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from .finding import BAD, DOUBTFUL, GOOD, Finding, read
 _MIB = 1 << 20
 _BUFFER = 2368  # bytes of a packet's buffer in a pool, at least
 _SIZES = "sys/kernel/mm/hugepages"
-_FILES = {"--legacy-mem", "--huge-unlink=never"}  # DPDK's options
+_FILES = {"--legacy-mem", "--huge-unlink=never"}  # options of DPDK
 _UNITS = {"K": 1, "M": 1 << 10, "G": 1 << 20}  # kB
 _LIMITS = (("max", "current"), ("rsvd.max", "rsvd.current"), ("limit_in_bytes", "usage_in_bytes"),
            ("rsvd.limit_in_bytes", "rsvd.usage_in_bytes"))  # fmt: skip
@@ -18,7 +18,7 @@ _ENDLESS = 1 << 62
 
 
 def needed_bytes(values: "dict[str, str]", options: "list[str]") -> int:
-    """Bytes that the library of one rank allocates at least."""
+    """Return the least number of bytes that the library of one rank allocates."""
     if values.get("general.backend", "dpdk") == "rdma":
         packet = 4 * read_number(values, "general.packet_numel", 256)
         return packet * read_number(values, "general.max_outstanding_packets", 256)
@@ -31,12 +31,13 @@ def needed_bytes(values: "dict[str, str]", options: "list[str]") -> int:
 def look_at_pages(
     options: "list[str] | None", needed: int, node: str, root: str = "/"
 ) -> "Iterator[Finding]":
-    """Looks for huge pages that are free and that this process may take.
+    """Check whether enough huge pages are free for this process.
 
     Args:
-        options: DPDK's, which takes pages of all sizes; None: pages of the usual size.
+        options: options of DPDK, which takes pages of all sizes; None for pages of the default
+            size.
         needed: bytes.
-        node: number of the card's node; empty or negative where it is not known.
+        node: NUMA node of the card; empty or negative if not known.
         root: directory of sys and proc.
     """
     try:
@@ -88,9 +89,10 @@ def _free(root: str, directory: str, size: int) -> int:
 
 
 def _obstacle(options: "list[str]", size: int, root: str) -> str:
-    """Finds out why DPDK gets no pages of a size; empty where it does.
+    """Return why DPDK cannot get pages of a size; empty if it can.
 
-    Only with the options of `_FILES` are its pages files: else the delegate adds --in-memory.
+    DPDK maps its pages as files only with the options of `_FILES`; else the delegate adds
+    --in-memory.
     """
     if not {*options} & _FILES:
         return ""
@@ -109,12 +111,12 @@ def _obstacle(options: "list[str]", size: int, root: str) -> str:
 
 
 def _mounts(root: str) -> "list[list[str]]":
-    """Mounts: what, where, kind and options."""
+    """Return the device, directory, type and options of each mount."""
     return [line.split()[:4] for line in read(root, "proc/mounts").splitlines()]
 
 
 def _room(root: str, size: int) -> int:
-    """Bytes that the control groups of this process leave for pages of a size."""
+    """Return the bytes that the control groups of this process leave for pages of a size."""
     unit = next(unit for unit in "GMK" if size >= _UNITS[unit])
     name = f"hugetlb.{size // _UNITS[unit]}{unit}B"
     paths = {}  # type: dict[str, str]

@@ -1,4 +1,4 @@
-"""Rank of the doctor: looks at its host, tries to sum with the others, and tells rank 0."""
+"""Check this host, try to sum with the other ranks, and report to rank 0."""
 
 import argparse
 import contextlib
@@ -24,20 +24,20 @@ from .software import Library, describe, find_library
 FAILED = 6
 WRONG_USE = 2
 _DAY = 86_400.0
-_FIRST = ("ranks", "software")  # legs without which ranks cannot try
+_FIRST = ("ranks", "software")  # checks that must hold before ranks try to sum
 _ROUNDS = 4  # of the agreement, each of which may take the group's timeout
-_SILENT = {"ended": "says nothing", "said": []}  # an attempt that is not told
-_ANSWERS = 15.0  # seconds more for the answers of ranks that have waited as long as that
-_REQUIRE = "SWITCHML_REQUIRE"  # raises instead of telling at which step the ranks did not agree
+_SILENT = {"ended": "says nothing", "said": []}  # attempt of a rank that did not report
+_ANSWERS = 15.0  # seconds that a rank waits for others in addition to their own limit
+_REQUIRE = "SWITCHML_REQUIRE"  # would raise, and hide the step at which the agreement ended
 _GROUP = "SWITCHML_GROUP"  # may leave the doctor's group to Gloo
-_FAILURES = ("failure", "failover")  # in a report: all groups of the process
+_FAILURES = ("failure", "failover")  # entries of a report about all groups of the process
 _FILTERS = ("SWITCHML_MIN_NUMEL", "SWITCHML_DTYPES", "SWITCHML_OPS")  # of what is delegated
 
 
 def main(argv: "list[str]") -> int:
-    """Runs the doctor; returns the exit code of this rank."""
+    """Run the doctor, and return the exit code of this rank."""
     given = _parse(argv)
-    with contextlib.suppress(ImportError):  # it comes with the plugin, and takes no torch
+    with contextlib.suppress(ImportError):  # part of the plugin
         importlib.import_module("torch_switchml_launch").activate()
     library = find_library()
     environ = dict(os.environ)
@@ -62,16 +62,16 @@ def _parse(argv: "list[str]") -> Any:
     parser = argparse.ArgumentParser(prog="python -m switchml_doctor", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--report", metavar="FILE", help="write the report as JSON")
-    parser.add_argument("--no-times", action="store_true", help="measure nothing")
+    parser.add_argument("--no-times", action="store_true", help="do not time allreduces")
     parser.add_argument(
         "--timeout", type=seconds, default=30.0, metavar="SECONDS",
-        help="how long ranks may be apart, and a step may take [30]",
+        help="limit for ranks to wait for each other, and for each step [30]",
     )  # fmt: skip
     return parser.parse_args(argv)
 
 
 def _check_report(path: "str | None", environ: "dict[str, str]") -> str:
-    """Finds out why rank 0 cannot write its report; empty where it can."""
+    """Return why rank 0 cannot write its report; empty if it can."""
     directory = os.path.dirname(os.path.abspath(path or "."))
     there = not path or (os.access(directory, os.W_OK) and not os.path.isdir(path))
     if there or environ["RANK"] != "0":
@@ -80,7 +80,7 @@ def _check_report(path: "str | None", environ: "dict[str, str]") -> str:
 
 
 def seconds(text: str) -> float:
-    """Reads a limit of a day at most."""
+    """Read a time limit of a day at most."""
     value = float(text)
     if not 1 <= value <= _DAY:
         raise ValueError(text)
@@ -92,7 +92,7 @@ def _host(environ: "dict[str, str]") -> str:
 
 
 def _try(job: "dict[str, Any]", library: Library) -> "dict[str, Any]":
-    """Makes a group as a training does. Runs in the child."""
+    """Make a group as a training does. Runs in the child process."""
     import torch.distributed as dist
 
     for name in (_REQUIRE, _GROUP):
@@ -107,15 +107,15 @@ def _try(job: "dict[str, Any]", library: Library) -> "dict[str, Any]":
     if job["sizes"] and report["delegating"]:
         least = int(report["terms"]["SWITCHML_MIN_NUMEL"])
         sizes = [numel for numel in job["sizes"] if numel >= least]
-        with contextlib.suppress(RuntimeError):  # the report tells why
+        with contextlib.suppress(RuntimeError):  # the report has the reason
             found["times"] = measure(dist, sizes, job["timeout"])
-        later = library.module.report()  # of the other group that was measured
+        later = library.module.report()  # after the measurement
         report.update((name, later[name]) for name in _FAILURES if name in later)
     return found
 
 
 def _try_alone(job: "dict[str, Any]", library: Library) -> "dict[str, Any]":
-    """Makes a group of this rank alone, and sums. Runs in the child."""
+    """Make a group of this rank alone, and sum. Runs in the child process."""
     import torch
     import torch.distributed as dist
 
@@ -133,14 +133,12 @@ def _try_alone(job: "dict[str, Any]", library: Library) -> "dict[str, Any]":
         store = dist.FileStore(os.path.join(directory, "store"), 1)
         limit = dt.timedelta(seconds=job["timeout"])
         dist.init_process_group(library.backend, store=store, rank=0, world_size=1, timeout=limit)
-        with contextlib.suppress(RuntimeError):  # the counters tell why
+        with contextlib.suppress(RuntimeError):  # the counters show the reason
             dist.all_reduce(torch.ones(1 << 14))
         return {"packets": library.module.report()["packets"]}
 
 
 class _Doctor:
-    """Doctor's part in this rank."""
-
     def __init__(
         self,
         given: Any,
@@ -169,7 +167,7 @@ class _Doctor:
         self._meeting = Meeting(environ, given.timeout)
 
     def examine(self) -> int:
-        """Goes through all legs; returns the exit code."""
+        """Run all checks, and return the exit code."""
         self._meeting.tell("host", self._own)
         if self._meeting.leads:
             return self._lead()
@@ -177,7 +175,7 @@ class _Doctor:
             self._meeting.tell("attempt", self._run(self._attempt))
         else:
             self._attempt.cancel()
-        # As long as a rank takes, those before this one may take as well.
+        # Every rank before this one may take as long.
         patience = (1 + self._meeting.world) * self._patience()
         if self._meeting.hear(f"alone/{self._own['rank']}", patience):
             self._meeting.tell("alone", self._run(self._alone))
@@ -207,26 +205,26 @@ class _Doctor:
         code = 0 if report["holds"] else FAILED
         self._meeting.publish("code", code)
         self._meeting.tell("end", {})
-        self._meeting.gather("end", _ANSWERS)  # before the Store ends with this process
+        self._meeting.gather("end", _ANSWERS)  # the Store ends with this process
         return code
 
     def _try_each(self, ranks: "list[dict[str, Any]]") -> None:
-        """Lets each rank try alone where nobody had an answer: whose packets get lost is open."""
+        """If no rank had an answer, let each rank try alone, to find whose packets get lost."""
         failed = legs.judge(ranks).failed
         silent = failed is not None and failed.name == "answers" and legs.is_silent(ranks)
         wanted = silent and not self._simulated
         if not wanted:
             self._alone.cancel()
-        for number, rank in enumerate(ranks):  # all of them have come
+        for number, rank in enumerate(ranks):  # no rank is missing here
             self._meeting.publish(f"alone/{number}", wanted)
             if wanted and number == self._own["rank"]:
                 self._meeting.tell("alone", self._run(self._alone))
-            if wanted:  # one after the other: a controller serves one session at a time
+            if wanted:  # in turn, because a controller serves one session at a time
                 found = self._meeting.hear(f"alone/{number}/1", self._patience() + _ANSWERS)
                 rank["alone"] = (found or {}).get("packets")
 
     def _seated(self, patience: float) -> "list[dict[str, Any]]":
-        """Returns what ranks have said of themselves, with those that did not come."""
+        """Return what the ranks reported about themselves, with an entry for each missing rank."""
         found = self._meeting.gather("host", patience)
         here = {one["rank"] for one in found}
         found += [

@@ -6,18 +6,18 @@ from typing import Any, NamedTuple
 
 
 class Library(NamedTuple):
-    """SwitchML in a torch: how it is reached, or why it cannot be used."""
+    """SwitchML in a torch, or the reason why it cannot be used."""
 
     module: Any
-    """Module with the report; None where no group may delegate."""
+    """Module with the report; None if no group can delegate."""
     backend: str
     """Backend of groups that may delegate."""
     problem: str = ""
-    """Reason why what is installed cannot be imported."""
+    """Reason why an installed SwitchML cannot be imported, or empty."""
 
 
 def find_library() -> Library:
-    """Finds the plugin, else what a patch or a graft has put into torch."""
+    """Find the plugin, else the patch or graft of torch."""
     problem = ""
     for name, backend in (("torch_switchml", "switchml"), ("torch.distributed.switchml", "gloo")):
         try:
@@ -32,7 +32,7 @@ def find_library() -> Library:
 
 
 def describe(library: Library) -> "dict[str, str]":
-    """Describes what has to be the same on all ranks, by its name, and a problem of this one."""
+    """Return what has to be the same on all ranks, by name, and a problem of this rank."""
     import torch
 
     module = library.module

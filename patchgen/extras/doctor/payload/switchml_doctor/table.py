@@ -1,4 +1,4 @@
-"""Report of the doctor: a row for each host, the leg that fails, and what to do."""
+"""Report of the doctor: a row for each host, the check that fails, and what to do."""
 
 from typing import Any, Iterator
 
@@ -6,11 +6,11 @@ from .finding import BAD, DOUBTFUL, GOOD
 from .legs import LEGS, Verdict
 
 _MARKS = {GOOD: "ok", DOUBTFUL: "?", BAD: "NO"}
-_SHOWN = 8  # findings that are told one by one
+_SHOWN = 8  # findings that are printed
 
 
 def data(verdict: Verdict, times: "dict[str, Any] | None" = None) -> "dict[str, Any]":
-    """Data for scripts."""
+    """Return the report as data for JSON."""
     failed = verdict.failed
     first = (verdict.ranks[0].get("attempt", {}).get("report") or {}) if verdict.ranks else {}
     switch = "simulated" if first.get("simulator") else ""
@@ -38,7 +38,7 @@ def data(verdict: Verdict, times: "dict[str, Any] | None" = None) -> "dict[str, 
 
 
 def lines(report: "dict[str, Any]") -> "Iterator[str]":
-    """Lines for people, from the data."""
+    """Yield the lines of the report for people, from its data."""
     hosts = {}  # type: dict[str, list[Any]]
     for rank in report["ranks"]:
         hosts.setdefault(rank["host"], []).append(rank)
@@ -109,7 +109,7 @@ def _ranks(numbers: "list[int]") -> str:
 
 
 def _numbers(numbers: "list[int]") -> str:
-    """Numbers such as "0-3,6"."""
+    """Format numbers as ranges, such as "0-3,6"."""
     parts = []  # type: list[list[int]]
     for number in sorted(set(numbers)):
         if parts and parts[-1][1] == number - 1:
