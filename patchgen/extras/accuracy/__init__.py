@@ -1,1 +1,1 @@
-"""Errors of an allreduce's sums: SwitchML's fixed point beside float32. It needs numpy."""
+"""Errors of an allreduce's sums: SwitchML's fixed point, and float32. Needs numpy."""

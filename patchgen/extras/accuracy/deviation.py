@@ -1,4 +1,4 @@
-"""Exact sums of float32, and the deviation of results from them, collected block by block."""
+"""Exact sums of float32, and the deviation of results from exact sums."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class Deviation:
-    """Errors of results. Elements whose exact sum is not finite are left out of all of it."""
+    """Errors of results, except elements whose exact sum is not finite."""
 
     count: int = 0
     undefined: int = 0
-    """Elements that were left out."""
+    """Number of elements whose exact sum is not finite."""
     zeroed: int = 0
-    """Elements that are 0 though their exact sum is not."""
+    """Number of elements that are 0 although their exact sum is not."""
     lost: int = 0
-    """Elements that are inf or NaN though their exact sum is finite; left out of the errors."""
+    """Number of elements that are inf or NaN although their exact sum is finite."""
     largest: float = 0.0
-    """Error, absolute."""
+    """Largest absolute error."""
     _squares: float = 0.0
     _power: float = 0.0
 
@@ -33,12 +33,7 @@ class Deviation:
         exact: tuple[NDArray[np.float64], NDArray[np.float64]],
         result: NDArray[np.float32],
     ) -> None:
-        """Counts a block in.
-
-        Args:
-            exact: the sums, as `exact_sum` returns them.
-            result: float32 [numel].
-        """
+        """Add a block: its sums as `exact_sum` returns them, and a result, float32 [numel]."""
         high, low = exact
         defined = np.isfinite(high)
         kept = defined & np.isfinite(result)
@@ -60,26 +55,26 @@ class Deviation:
 
     @property
     def relative(self) -> float | None:
-        """Norm of the errors over the norm of the exact sums (L2); None where that is 0."""
+        """L2 norm of the errors over the L2 norm of the exact sums; None if the latter is 0."""
         return math.sqrt(self._squares / self._power) if self._power else None
 
     @property
     def decibel(self) -> float | None:
-        """Signal to noise ratio; None where there is no noise or no signal."""
+        """Signal to noise ratio in dB; None without noise or signal."""
         return -20 * math.log10(self.relative) if self.relative else None
 
 
 def exact_sum(values: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The sum over the workers as two float64, of which the second is what the first leaves out.
+    """Return the sum over the workers as two float64: the rounded sum, and the rest.
 
-    Every addition is split into its rounded result and its rounding error (Knuth's TwoSum), so a
-    sum is right to 2^-100 of the sum of the magnitudes, also where large values cancel.
+    Every addition is split into its rounded result and its rounding error (Knuth's TwoSum). So the
+    error is below 2^-100 of the sum of the magnitudes, even where large values cancel.
 
     Args:
         values: float32 [workers, numel].
 
     Returns:
-        Two float64 [numel]; the first is not finite where a value is not.
+        Two float64 [numel]. The first is not finite where a value is not.
     """
     high = np.zeros(values.shape[1], np.float64)
     low = np.zeros_like(high)

@@ -1,8 +1,8 @@
-"""SwitchML's fixed point: what the simulator computes, bit for bit.
+"""SwitchML's fixed point, bit for bit as the simulator computes it.
 
 A packet has one exponent e, the least with |v| < 2^e for all values of all workers, and one factor
 INT32_MAX / (workers * 2^e) as float32. Workers send their values times the factor, rounded half
-away from zero; the int32 sum divided by the factor is the result.
+away from zero. The result is the int32 sum divided by the factor.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 INT32_MAX = 2**31 - 1
 
-_EXPONENT_BITS = 16  # of a packet's exponent as it is sent
+_EXPONENT_BITS = 16  # of a packet's exponent
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Sums of a job with these values in its switchml.cfg."""
+    """Sum as a job with these values in its switchml.cfg computes it."""
 
     workers: int
     packet_numel: int = 256
@@ -38,7 +38,7 @@ class FixedPoint:
 
     @property
     def bits(self) -> float:
-        """Bits of an element as it is sent, with its share of the exponents."""
+        """Bits of an element as sent, with its share of the packet's exponent."""
         return 32 + _EXPONENT_BITS / self.packet_numel
 
     @property
@@ -47,11 +47,11 @@ class FixedPoint:
         return self.bits
 
     def blocks(self, numel: int, most: int) -> Iterator[Block]:
-        """Whole packets: each thread has a contiguous share, and cuts it from its begin."""
+        """Yield blocks of whole packets. Each thread cuts its contiguous share into packets."""
         return methods.cut(methods.shares(numel, self.threads), self.packet_numel, most)
 
     def sum(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Packet by packet."""
+        """Sum each packet with its own exponent."""
         numel = values.shape[1]
         whole = numel - numel % self.packet_numel
         result = np.empty(numel, np.float32)
@@ -64,20 +64,20 @@ class FixedPoint:
 
 
 def sum_packets(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Sums packets over the workers.
+    """Sum packets over the workers.
 
     Args:
         values: float32 [workers, packets, elements of a packet].
 
     Returns:
-        float32 [packets, elements of a packet]: NaN in packets that hold inf or NaN, zeros where
-        the factor is beyond float32, that is where every |v| is tiny.
+        float32 [packets, elements of a packet]. Packets with inf or NaN are NaN. Packets whose
+            factor exceeds float32, because every |v| is tiny, are 0.
     """
     workers = len(values)
     field = _largest(values) >> np.uint32(23)
     finite = field < np.uint32(255)
     factor = _factor(field, workers)
-    limit = float(INT32_MAX // workers)  # reached with more than 255 workers only
+    limit = float(INT32_MAX // workers)  # only reached with more than 255 workers
     total = np.zeros(values.shape[1:], np.int32)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         for row in values:
@@ -91,7 +91,7 @@ def sum_packets(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _largest(values: NDArray[np.float32]) -> NDArray[np.uint32]:
-    """The bits of the largest magnitude in each packet; magnitudes are ordered as their bits."""
+    """Return the bits of the largest magnitude in each packet; they order as the magnitudes."""
     largest = np.zeros(values.shape[1], np.uint32)
     for row in values:
         np.maximum(largest, (row.view(np.uint32) & np.uint32(0x7FFFFFFF)).max(axis=1), out=largest)
@@ -99,7 +99,7 @@ def _largest(values: NDArray[np.float32]) -> NDArray[np.uint32]:
 
 
 def _factor(field: NDArray[np.uint32], workers: int) -> NDArray[np.float32]:
-    """float32 [packets, 1]; 0 where it is beyond float32."""
+    """Return float32 [packets, 1]; 0 where the factor exceeds float32."""
     exponent = field.astype(np.int32) - 126
     factor = INT32_MAX / (workers * np.ldexp(1.0, exponent))
     within = np.where(factor <= _FLOAT32_MAX, factor, 0.0)
@@ -107,10 +107,11 @@ def _factor(field: NDArray[np.uint32], workers: int) -> NDArray[np.float32]:
 
 
 def may_overflow(workers: int) -> bool:
-    """True where the real library's workers may send int32 values whose sum overflows int32.
+    """Return whether the real library's workers may send values whose sum overflows int32.
 
-    They round the factor to float32, a value times it to float32 and that to an integer, and clamp
-    nothing. The largest value below 2^e on every worker is the worst case, whatever e is.
+    They round the factor to float32, the product of a value and the factor to float32, and that to
+    an integer, without clamping. The worst case is the largest value below 2^e on every worker, for
+    any e.
     """
     factor = np.float32(INT32_MAX / workers)
     worst = np.nextafter(np.float32(1), np.float32(0))

@@ -1,4 +1,4 @@
-"""Tensors summed in several ways: how far each is from the exact sums, as lines and as data."""
+"""Deviation of each method from the exact sums, as lines for people and data for JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from patchgen.system import tables
 from patchgen.system.progress import log_count
 
 _LOGGER = logging.getLogger(__name__)
-_LONG = 2**28  # values of all workers: beyond, it is shown how many are done
+_LONG = 2**28  # values of all workers from which progress is shown
 _HEADER = (
     *("summed by", "bits/elem", "sent/elem", "max error", "RMS error"),
     *("relative", "SNR dB", "to 0", "inf/NaN"),
@@ -25,14 +25,14 @@ _HEADER = (
 
 @dataclass(frozen=True)
 class Measured:
-    """Result of one method on some tensors."""
+    """Deviation of one method."""
 
     method: Method
     deviation: Deviation
 
 
 def measure(tensors: Tensors, methods: Sequence[Method]) -> list[Measured]:
-    """Sums in each way."""
+    """Sum the tensors with each method, and compare with the exact sums."""
     long = tensors.workers * tensors.numel > _LONG
     measured = []
     for method in methods:
@@ -50,7 +50,7 @@ def measure(tensors: Tensors, methods: Sequence[Method]) -> list[Measured]:
 
 
 def lines(tensors: Tensors, measured: Sequence[Measured]) -> Iterator[str]:
-    """Lines for people: a table, and notes below it."""
+    """Yield a table for people, and notes below it."""
     yield f"{tensors.numel} elements on {tensors.workers} workers: {tensors.origin}"
     yield ""
     yield from tables.lines(_HEADER, [_row(one) for one in measured])
@@ -84,7 +84,7 @@ def _figure(value: float) -> str:
 
 
 def data(tensors: Tensors, measured: Sequence[Measured]) -> dict[str, Any]:
-    """Plain data for scripts; None where a ratio has no value."""
+    """Return the result as data for JSON; a ratio without a value is None."""
     return {
         "values": tensors.origin,
         "workers": tensors.workers,

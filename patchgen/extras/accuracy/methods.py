@@ -1,7 +1,4 @@
-"""Ways to sum that are compared, block by block of a tensor.
-
-So memory is bounded by the size of a block, not of the tensor.
-"""
+"""Methods of summing that are compared, block by block, so that memory use is bounded."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_VALUES = 2**22  # of all workers together in a block
+_VALUES = 2**22  # values of all workers in a block
 _LEAST = 2**12  # elements
 
 
@@ -26,17 +23,17 @@ class Block(NamedTuple):
 
 
 def limit(workers: int) -> int:
-    """Elements of a block for so many workers."""
+    """Return the largest number of elements of a block for this number of workers."""
     return max(_VALUES // workers, _LEAST)
 
 
 def cut(ranges: Iterable[range], unit: int, most: int) -> Iterator[Block]:
-    """Cuts ranges into blocks that begin at a multiple of `unit` from their range's begin.
+    """Cut ranges into blocks that begin at a multiple of `unit` from the begin of their range.
 
     Args:
-        ranges: of elements, ascending.
-        unit: elements that are not separated, except at the end of a range.
-        most: elements of a block, if that is at least one unit.
+        ranges: ranges of elements, ascending.
+        unit: number of elements that stay together, except at the end of a range.
+        most: largest number of elements of a block, if that is at least one unit.
     """
     step = max(most // unit, 1) * unit
     for elements in ranges:
@@ -45,7 +42,7 @@ def cut(ranges: Iterable[range], unit: int, most: int) -> Iterator[Block]:
 
 
 def shares(numel: int, parts: int) -> Iterator[range]:
-    """Ranges for so many parts, in order; the first ones are an element longer."""
+    """Yield ranges for this number of parts. The first ranges may be an element longer."""
     begin = 0
     for part in range(parts):
         end = begin + numel // parts + (part < numel % parts)
@@ -54,7 +51,7 @@ def shares(numel: int, parts: int) -> Iterator[range]:
 
 
 class Method(Protocol):
-    """Sums tensors block by block; every block stands for itself."""
+    """Method that sums tensors block by block; blocks are independent."""
 
     @property
     def name(self) -> str:
@@ -62,17 +59,17 @@ class Method(Protocol):
 
     @property
     def bits(self) -> float:
-        """Bits of an element as it is sent, without packet headers."""
+        """Bits of an element as sent, without packet headers."""
 
     @property
     def sent(self) -> float:
         """Bits that a worker sends for each element in the whole allreduce."""
 
     def blocks(self, numel: int, most: int) -> Iterator[Block]:
-        """Ascending blocks without a gap, of at most `most` elements where the method allows."""
+        """Yield ascending blocks without a gap, of at most `most` elements where possible."""
 
     def sum(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The sums of one block over the workers, from float32 [workers, numel] to [numel]."""
+        """Return the sums [numel] of one block [workers, numel] over the workers, in float32."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +87,11 @@ class Float32:
         return self.bits * 2 * (self.workers - 1) / self.workers
 
     def blocks(self, numel: int, most: int) -> Iterator[Block]:
-        """Yields blocks of any size up to `most`."""
+        """Yield blocks of any size up to `most`."""
         return cut([range(numel)], 1, most)
 
     def sum(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Rank by rank."""
+        """Add the tensors rank by rank."""
         with np.errstate(invalid="ignore", over="ignore"):
             total: NDArray[np.float32] = values[0].copy()
             for row in values[1:]:

@@ -1,4 +1,4 @@
-"""Tensors of every worker: from files, or random ones that are the same on every run."""
+"""Tensors of every worker, from files or from a seeded random generator."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class Tensors(Protocol):
 
     @property
     def numel(self) -> int:
-        """Elements of each."""
+        """Number of elements of each worker."""
 
     @property
     def origin(self) -> str:
-        """Description of the values."""
+        """Description of the values, for people."""
 
     def read(self, cuts: Iterable[Block]) -> Iterator[NDArray[np.float32]]:
-        """Yields ascending blocks without a gap, float32 [workers, numel]."""
+        """Yield the blocks, float32 [workers, numel]. They must be ascending and without a gap."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """Tensors in files, of which only the block in use is in memory."""
+    """Tensors in files that are memory-mapped, so that only one block is in memory."""
 
     origin: str
     parts: Sequence[NDArray[Any]]
@@ -54,11 +54,11 @@ class Stored:
 
     @property
     def numel(self) -> int:
-        """Elements of each."""
+        """Number of elements of each worker."""
         return len(self.parts[0])
 
     def read(self, cuts: Iterable[Block]) -> Iterator[NDArray[np.float32]]:
-        """Yields the blocks, float32 [workers, numel]."""
+        """Yield the blocks, float32 [workers, numel]."""
         for cut in cuts:
             values = np.empty((self.workers, cut.end - cut.begin), np.float32)
             with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -68,13 +68,10 @@ class Stored:
 
 
 def load(files: Sequence[str]) -> Stored:
-    """Tensors of all workers.
-
-    Args:
-        files: one of which the first axis counts the workers; or one for each worker.
+    """Load a file whose first axis counts the workers, or one file for each worker.
 
     Raises:
-        OptionsError: a file is no array of floats, or they do not fit together.
+        OptionsError: a file is not an array of floats, or the files differ in size.
         FileError: a file cannot be read.
     """
     origin = ", ".join(map(describe, files[:3]))
@@ -144,7 +141,7 @@ class Random:
         return f"normal values, seed {self.seed}"
 
     def read(self, cuts: Iterable[Block]) -> Iterator[NDArray[np.float32]]:
-        """Yields the blocks, float32 [workers, numel]; the values do not depend on the cuts."""
+        """Yield the blocks, float32 [workers, numel]. The values do not depend on the blocks."""
         seeds = np.random.SeedSequence(self.seed).spawn(self.workers)
         generators = [np.random.default_rng(seed) for seed in seeds]
         for cut in cuts:

@@ -1,1 +1,1 @@
-"""SwitchML's client library: its source, mended, compiled and installed as a SWITCHML_HOME."""
+"""SwitchML's client library: its source, fixed, compiled and installed as a SWITCHML_HOME."""

@@ -1,4 +1,4 @@
-"""Compiles the client library from its mended source, and installs it as a SWITCHML_HOME."""
+"""Build of the client library from its fixed source, installed as a SWITCHML_HOME."""
 
 from __future__ import annotations
 
@@ -28,33 +28,32 @@ _GENERATED = ("switchml.pb.h", "switchml.grpc.pb.h")
 
 @dataclass(frozen=True)
 class ClientRequest:
-    """Request for a build of the library. Homes are absolute paths, empty for packages."""
+    """Options of a build of the library. Homes are absolute paths, empty for packages."""
 
     flags: tuple[str, ...]
-    """Names of the flags that are set."""
     mends: tuple[Mend, ...]
     dpdk_home: str = ""
     grpc_home: str = ""
     cxx11_abi: bool | None = None
-    """ABI of the C++ library; None for the compiler's own."""
+    """Value of _GLIBCXX_USE_CXX11_ABI; None for the compiler's default."""
     commit: str = COMMIT
 
     @property
     def set_flags(self) -> tuple[Flag, ...]:
-        """Flags that are set, in the order of the table."""
+        """Flags that are set, in the order of `FLAGS`."""
         return tuple(flag for flag in FLAGS if flag.name in self.flags)
 
     @property
     def grpc(self) -> bool:
-        """True where the library needs gRPC."""
+        """True if the library needs gRPC."""
         return any("grpc_home" in flag.homes for flag in self.set_flags)
 
 
 def mend_sources(request: ClientRequest, sources: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Applies the mends to the source; returns all files, by path.
+    """Apply the mends to the source, and return all files by path.
 
     Raises:
-        TreeError: it is not that of the commit.
+        TreeError: a file is not that of the commit.
     """
     changed = mends.apply(request.mends, sources)
     mends.verify(request.mends, changed)
@@ -67,14 +66,9 @@ def install(
     home: str,
     environ: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Compiles the library and puts it into a home, which is touched only once it is compiled.
+    """Compile the library and install it into a home, which is not touched if the build fails.
 
-    Args:
-        request: the flags, mends and homes.
-        sources: the files of the commit, by path, without mends.
-        home: an absolute path, as text.
-        environ: environment with the compiler and its flags, for the provenance; without, none is
-            written.
+    `sources` are without mends. Without `environ`, no provenance is written.
 
     Returns:
         The paths of the installed files, relative to the home.
@@ -98,7 +92,7 @@ def install(
 
 
 def make_project(request: ClientRequest, whole: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Makes the files of the CMake project that compiles a mended source, by path."""
+    """Return the files of the CMake project that compiles a fixed source, by path."""
     text = resources.files("patchgen.extras.client.project").joinpath(_PROJECT).read_bytes()
     names = (cmake.PACKAGES, cmake.REPRODUCIBLE)
     included = {name: cmake.read_module(name).encode() for name in names}
@@ -109,10 +103,10 @@ def make_project(request: ClientRequest, whole: Mapping[str, bytes]) -> dict[str
 def collect_files(
     request: ClientRequest, whole: Mapping[str, bytes], build: str
 ) -> dict[str, bytes]:
-    """Collects the files to install once the project is built, by path in the home.
+    """Return the files to install from a built project, by path in the home.
 
     Raises:
-        OSError: it is not built.
+        OSError: the project is not built.
     """
     found = dict(_headers(request, whole))
     for name in _GENERATED if request.grpc else ():
@@ -174,7 +168,7 @@ def _settings(request: ClientRequest) -> bytes:
 
 
 def _list_libraries(request: ClientRequest, *, cards: bool) -> str:
-    """Libraries of the flags, as LIBRARY=PACKAGE, for CMake."""
+    """Return the libraries of the flags as LIBRARY=PACKAGE, for CMake."""
     flags = [flag for flag in request.set_flags if bool(flag.cards) is cards]
     return ";".join(
         f"{name}={package}" for flag in flags for name, package in flag.libraries.items()
@@ -182,7 +176,7 @@ def _list_libraries(request: ClientRequest, *, cards: bool) -> str:
 
 
 def _headers(request: ClientRequest, sources: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
-    """Yields the headers of the compiled parts, at the paths where upstream installs them."""
+    """Yield the headers of the compiled parts, at the paths where upstream installs them."""
     backends = [flag.directory for flag in request.set_flags if flag.backend]
     wanted = {posixpath.join(checkout.LIBRARY, part) for part in ("", *_PARTS, *backends)}
     for path, content in sources.items():

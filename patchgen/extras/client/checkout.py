@@ -1,4 +1,4 @@
-"""The source of SwitchML: the pinned commit of p4app-switchML."""
+"""Source of SwitchML: the pinned commit of p4app-switchML."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _SOURCES = {
     mends.LIBRARY: ((LIBRARY, PROTOS), (".cc", ".h", ".inc", ".proto")),
     mends.CONTROLLER: ((CONTROLLER, PROTOS), (".py", ".proto")),
 }
-"""Directories of a part of SwitchML, and the suffixes of its files."""
+"""Directories and file suffixes of each part of SwitchML."""
 
 
 @dataclass(frozen=True)
 class CommitOrigin:
-    """Origin of the commit: a cache directory of ours, then places, then the network."""
+    """Cache directory and places of the commit, which are tried before the network."""
 
     cache: str
     places: Places
@@ -46,21 +46,21 @@ def _repository(directory: str, origin: CommitOrigin) -> Repository:
 
 
 def obtain(directory: str, origin: CommitOrigin) -> str | None:
-    """Makes a directory the commit, without its submodules, which the library does not need.
+    """Check out the commit in a directory, without submodules, which the library does not need.
 
-    What is there is verified and never changed. A run that was stopped is continued.
+    An existing clone is verified and never changed. An interrupted checkout is continued.
 
     Args:
-        directory: new, empty, left by a run that was stopped, or a clone at the commit; as text.
-        origin: where the commit comes from.
+        directory: new or empty directory, unfinished checkout, or clone at the commit.
+        origin: cache and places of the commit.
 
     Returns:
-        Where it was fetched from; None where it was there.
+        Where the commit was fetched from; None if the clone existed.
 
     Raises:
-        TreeError: the directory has something else; nothing was changed.
-        ToolError: git is missing, or the commit could not be had.
-        FileError: the file system refused, or the disk is full.
+        TreeError: the directory has something else, and was not changed.
+        ToolError: git is missing, or the commit could not be fetched.
+        FileError: a file cannot be written, or the disk is full.
     """
     with file_errors():
         native = os.path.realpath(paths.native(directory))
@@ -88,11 +88,11 @@ def _verify(git: Git, repository: Repository) -> None:
 
 
 def find_reference(directory: str, commit: str = mends.COMMIT) -> str:
-    """Finds a clone that the user named, and that has the commit; returns its absolute path.
+    """Return the absolute path of a clone that the user named and that has the commit.
 
     Raises:
-        OptionsError: it is none.
-        TreeError: it lacks the commit.
+        OptionsError: the directory is not a git repository.
+        TreeError: the clone lacks the commit.
     """
     path = os.path.abspath(directory)
     if not is_repository(path):
@@ -113,9 +113,9 @@ def _about_head(path: str) -> str:
 
 
 def list_ignored(path: str, commit: str) -> list[str]:
-    """Lists what of a clone is not in the commit that is read from it: HEAD and local changes."""
+    """Return lines about another HEAD and local changes of a clone, which are ignored."""
     at = head(paths.from_native(path))
-    if at is None:  # it has no work tree
+    if at is None:  # a bare clone
         return []
     repository = Repository(path, "", (), directory_of(path) or path, commit, URL, NAME)
     changes = [f"{one.path}: {one.found}" for one in list_changes(Git(), repository)]
@@ -124,12 +124,12 @@ def list_ignored(path: str, commit: str) -> list[str]:
 
 
 def read_sources(origin: CommitOrigin, part: str = mends.LIBRARY) -> dict[str, bytes]:
-    """Reads the files of a part of SwitchML, by path, verified by their ids.
+    """Return the files of a part of SwitchML by path, verified by their blob ids.
 
-    They are read from git's objects: changes in a work tree do not count.
+    They are read from git's objects, so local changes are ignored.
 
     Raises:
-        ToolError: git is missing, or the commit could not be had.
+        ToolError: git is missing, or the commit could not be fetched.
         FileError: the cache cannot be written.
     """
     with file_errors():

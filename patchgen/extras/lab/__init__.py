@@ -1,1 +1,1 @@
-"""SwitchML's client library, built and mended; the simulator; the software switch; the lab."""
+"""SwitchML's client library, built and fixed; the simulator; the software switch; the lab."""

@@ -1,4 +1,4 @@
-"""Lab: ranks with the real client library around a software switch."""
+"""Lab: ranks with the real client library, connected to a software switch."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ from patchgen.system.ports import split_address
 from patchgen.system.process import Program
 
 MOST = switches.WORKERS
-"""Ranks that a lab has room for."""
+"""Largest number of ranks of a lab."""
 
 NO_DPDK = (
     "--lab: {library} has no DPDK; make one by: switchml-patch client build --dpdk -o DIR; "
     "then give --switchml-home DIR --dpdk"
 )
-"""Message for a client library that cannot be connected to a switch."""
+"""Error for a client library that cannot be connected to the software switch."""
 
 _READY, _GRACE = 30.0, 10.0  # seconds
-# Milliseconds: a busy machine is late as well, and what is only late need not be sent again.
-_LOSSY, _PATIENT = 10, 200
+_LOSSY, _PATIENT = 10, 200  # milliseconds; a busy machine delays packets that are not lost
 _SHOWN = 3  # last lines of a switch that has ended
-# DPDK's options end at spaces, commas and brackets; a configuration's line ends at a #.
-_RANK, _CORE = "SWITCHML_LAB_RANK", "SWITCHML_LAB_CORE"  # variables of a rank
+_RANK, _CORE = "SWITCHML_LAB_RANK", "SWITCHML_LAB_CORE"
+# Without spaces, commas and brackets, which end DPDK's options, and #, which begins a comment.
 _PLAIN = re.compile(r"[A-Za-z0-9_./+~-]+")
 _SOCKET_PATH = 107  # bytes, of sockaddr_un
 _LOOPBACK = "127.0.0.1"
@@ -40,26 +39,26 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Faults:
-    """Faults that the switch injects, in both directions."""
+    """Faults that the switch injects, in both directions.
+
+    `loss`, `duplicate` and `reorder` are shares of packets that are lost, delivered twice, or
+    delivered after later packets. `delay` is the milliseconds that each packet is held.
+    """
 
     loss: float | None = None
-    """Share of packets that are lost."""
     duplicate: float | None = None
-    """Share of packets that are delivered twice."""
     reorder: float | None = None
-    """Share of packets that are delivered after later ones."""
     delay: float | None = None
-    """Milliseconds that each packet is held."""
     seed: int | None = None
-    """Seed of the choice; None: another in each run."""
+    """Seed of the random choices; None for a random seed."""
     lose_from: int | None = None
-    """Rank of which all packets are lost on their way to the switch."""
+    """Rank whose packets to the switch are all lost."""
     lose_to: int | None = None
-    """Rank of which all answers are lost on their way from the switch."""
+    """Rank whose answers from the switch are all lost."""
 
     @property
     def arguments(self) -> list[str]:
-        """Arguments of the switch."""
+        """Arguments of the switch's program."""
         given = {name: value for name, value in vars(self).items() if value is not None}
         pairs = [(f"--{name.replace('_', '-')}", repr(value)) for name, value in given.items()]
         return [word for pair in pairs for word in pair]
@@ -67,20 +66,18 @@ class Faults:
 
 @dataclass
 class Lab:
-    """Switch that runs."""
+    """Running switch, and the configuration of its ranks."""
 
     directory: str
     port: int
-    """Port of its controller."""
     companion: Companion
     timeout: int
     """Milliseconds after which a rank sends a packet again."""
     counters: Mapping[str, Any] = field(default_factory=dict)
-    """Counters of the switch, once it has ended."""
 
     @property
     def config(self) -> str:
-        """Text of the switchml.cfg of all ranks, which have `variables`."""
+        """Text of the switchml.cfg of all ranks, which refers to `variables`."""
         rank, core = (f"${{{name}}}" for name in (_RANK, _CORE))
         return config.compose_lab(
             self.device(rank), self.port, rank=rank, cores=core, timeout=self.timeout
@@ -88,21 +85,21 @@ class Lab:
 
     @property
     def variables(self) -> dict[str, list[str]]:
-        """Variables of the ranks by name, with the value of each rank."""
+        """Values for each rank of the variables in `config`."""
         numbers = cpus()
         cores = [numbers[rank % len(numbers)] for rank in range(MOST)]
         return {_RANK: [*map(str, range(MOST))], _CORE: cores}
 
     def device(self, rank: int | str) -> str:
-        """Device of a rank, for DPDK."""
+        """Return the DPDK device of a rank."""
         socket = _socket(self.directory, rank)
         return f"net_memif0,role=client,socket={socket},socket-abstract=no"
 
     def check(self) -> None:
-        """Checks that the switch runs.
+        """Check that the switch is running.
 
         Raises:
-            ToolError: it has ended before the ranks; with its last lines.
+            ToolError: it has ended before the ranks; the message has its last lines.
         """
         if not self.companion.over.is_set():
             return
@@ -115,16 +112,13 @@ class Lab:
 
 @contextlib.contextmanager
 def running(switch: str, workers: int, faults: Faults) -> Iterator[Lab]:
-    """Runs a switch with a port for each rank while the block lasts.
+    """Run a switch with a port for each rank while the block lasts.
 
-    Args:
-        switch: path of the program.
-        workers: ranks, `MOST` at most; 0 where it is not known: as many as there is room for.
-        faults: faults that it injects.
+    `workers` is at most `MOST`; 0 makes as many ports as possible.
 
     Raises:
-        OptionsError: there is no directory whose path DPDK takes.
-        ToolError: it does not start.
+        OptionsError: no temporary directory has a path that DPDK accepts.
+        ToolError: the switch does not start.
     """
     with _directory() as directory:
         counters = os.path.join(directory, "counters.json")
@@ -141,13 +135,13 @@ def running(switch: str, workers: int, faults: Faults) -> Iterator[Lab]:
 
 
 def cpus() -> Sequence[str]:
-    """Processors for the ranks, which take them in turn: each pins its thread to one."""
+    """Return the processors for the ranks. Each rank pins its thread to one of them, in turn."""
     return [str(number) for number in sorted(os.sched_getaffinity(0))]
 
 
 @contextlib.contextmanager
 def _directory() -> Iterator[str]:
-    """Makes a directory whose path fits into a socket's address and into DPDK's options."""
+    """Create a directory whose path fits into a socket's address and into DPDK's options."""
     for place in (None, "/tmp", "/var/tmp"):  # noqa: S108  # a directory of ours is made in it
         with files.scratch("lab", place) as path:
             longest = os.fsencode(_socket(path, MOST))

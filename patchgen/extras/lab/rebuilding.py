@@ -1,4 +1,4 @@
-"""Simulator, built again from its record."""
+"""Rebuild of the simulator from its provenance."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from patchgen.extras.lab import simulator
 
 
 def read_simulator(original: Original, means: Means) -> Rebuildable:
-    """Reads what `simulator install` gets from the command line.
+    """Return what a rebuild of the simulator requires, and a function that builds it.
 
     Raises:
-        OptionsError: the record has a value that cannot be used.
+        OptionsError: the provenance has a value that cannot be used.
     """
     debug, environ = original.truth("request.debug"), means.make_environ(original)
 

@@ -1,12 +1,12 @@
-"""Mends: small edits of SwitchML's source, each for one fault.
+"""Mends: small edits of SwitchML's source, each of which fixes one fault.
 
-Those of the client library are in this folder, those of the switch's controller in `controller`.
+Mends of the client library are in this folder, those of the switch's controller in `controller`.
 
-A file `ID.mend` has a title and then files. `file PATH` and `blob ID` name a file of the pinned
-commit. `at LINE:COLUMN` is a place in it, `at LINE:COLUMN to LINE:COLUMN` a range that goes away;
-lines count from 1, columns from 0, and the end is not part of the range. The lines after it, each
-behind `>` and a space, are what comes there. `new PATH` is a file that the commit does not have.
-So none of upstream's text is in here.
+A file `ID.mend` begins with a title, and then has files. `file PATH` and `blob ID` name a file of
+the pinned commit. `at LINE:COLUMN` is a position in the file, and `at LINE:COLUMN to LINE:COLUMN` a
+range that is deleted. Lines count from 1 and columns from 0; the end is not part of the range. The
+following lines, each after `> `, are inserted there. `new PATH` is a file that the commit does not
+have. So the folder contains none of upstream's text.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ NEEDED = {
     ),
     "RDMA": ("late-answers",),
 }
-"""Mends without which a backend sums wrongly; no group delegates to a library that lacks one."""
+"""Mends without which a backend sums wrongly; no group delegates to a library without them."""
 
-LIBRARY, CONTROLLER = "", "controller"
-"""Parts of SwitchML that have mends: the client library, and the switch's controller."""
+LIBRARY, CONTROLLER = "", "controller"  # parts of SwitchML, by the folder of their mends
 
 _SUFFIX = ".mend"
 _IMAGES = "images.json"
@@ -46,7 +45,7 @@ _PLACE = re.compile(r"at (\d+):(\d+)(?: to (\d+):(\d+))?")
 
 @dataclass(frozen=True)
 class Edit:
-    """A range of a text, and what comes there. Places are line, from 1 on, and column, from 0."""
+    """Range of a text, and its replacement. Positions are line, from 1, and column, from 0."""
 
     start: tuple[int, int]
     end: tuple[int, int]
@@ -59,25 +58,25 @@ class FileMend:
 
     path: str
     blob: str | None
-    """Blob id of the file that the edits are for; None where the mend brings the file."""
+    """Blob id of the file that the edits are for; None if the mend adds the file."""
     edits: tuple[Edit, ...]
 
 
 @dataclass(frozen=True)
 class Mend:
-    """Edits that go together."""
+    """Edits that fix one fault."""
 
     id: str
     title: str
-    """Sentence that holds with the mend, and did not hold without."""
+    """What the library does right with the mend."""
     files: tuple[FileMend, ...]
 
 
 def parse(identity: str, text: str) -> Mend:
-    """Reads a mend from the text of its file.
+    """Parse the text of a mend's file.
 
     Raises:
-        ValueError: a line is not allowed where it is; the message has its number.
+        ValueError: a line is not allowed; the message has its number.
     """
     title, *lines = text.splitlines()
     files: list[tuple[str, str | None, list[tuple[Edit, list[str]]]]] = []
@@ -106,7 +105,7 @@ def parse(identity: str, text: str) -> Mend:
 
 
 def read_shipped(part: str = LIBRARY) -> tuple[Mend, ...]:
-    """Reads the mends of a part of SwitchML, in the order of their ids."""
+    """Return the mends of a part of SwitchML, in the order of their ids."""
     directory = resources.files(__name__).joinpath(part)
     names = sorted(entry.name for entry in directory.iterdir() if entry.name.endswith(_SUFFIX))
     return tuple(
@@ -116,17 +115,17 @@ def read_shipped(part: str = LIBRARY) -> tuple[Mend, ...]:
 
 
 def read_images(part: str = LIBRARY) -> dict[str, str]:
-    """Reads the blob id, by path, of each file that the mends change, with all of them applied."""
+    """Return the blob ids of the changed files with all mends applied, by path."""
     text = resources.files(__name__).joinpath(part).joinpath(_IMAGES).read_text(encoding="utf-8")
     found: dict[str, str] = json.loads(text)
     return found
 
 
 def choose(without: Iterable[str], known: Sequence[Mend]) -> tuple[Mend, ...]:
-    """Chooses the mends but those that are left out.
+    """Return the known mends without those that are left out.
 
     Raises:
-        OptionsError: one of these is unknown.
+        OptionsError: a mend to leave out is unknown.
     """
     left_out = {*without}
     unknown = sorted(left_out - {mend.id for mend in known})
@@ -137,15 +136,15 @@ def choose(without: Iterable[str], known: Sequence[Mend]) -> tuple[Mend, ...]:
 
 
 def list_lacking(backends: Iterable[str], there: Collection[str]) -> list[str]:
-    """Lists the needed mends of the backends of a library that are not there."""
+    """Return the mends that these backends need and that are missing in `there`."""
     return [mend for one in backends for mend in NEEDED.get(one, ()) if mend not in there]
 
 
 def list_files(mends: Iterable[Mend]) -> dict[str, str | None]:
-    """Lists the files of mends: blob id by path; None for those that the mends bring.
+    """Return the blob ids of the files that mends change, by path; None for files that they add.
 
     Raises:
-        PatchgenError: two mends do not mean the same file.
+        PatchgenError: two mends are for different versions of a file.
     """
     found: dict[str, str | None] = {}
     for mend in mends:
@@ -157,7 +156,7 @@ def list_files(mends: Iterable[Mend]) -> dict[str, str | None]:
 
 
 def find_other(mend: Mend, sources: Mapping[str, bytes]) -> str | None:
-    """Finds a file of a mend that is another in these sources; None where the mend fits."""
+    """Return a file of the sources that the mend is not for; None if the mend fits."""
     for one in mend.files:
         content = sources.get(one.path)
         if one.blob != (None if content is None else blob_id(content)):
@@ -166,11 +165,9 @@ def find_other(mend: Mend, sources: Mapping[str, bytes]) -> str | None:
 
 
 def apply(mends: Sequence[Mend], sources: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Applies mends; returns the files that they change or bring, by path.
+    """Apply mends, and return the files that they change or add, by path.
 
-    Args:
-        mends: in any order; the result does not depend on it.
-        sources: the files of the commit, by path.
+    The result does not depend on the order of the mends.
 
     Raises:
         TreeError: a file is not that of the commit.
@@ -189,7 +186,7 @@ def apply(mends: Sequence[Mend], sources: Mapping[str, bytes]) -> dict[str, byte
 
 
 def _apply_edits(path: str, text: str, edits: Iterable[Edit]) -> str:
-    """Applies edits. Insertions at the same place come in the order in which they are given."""
+    """Apply edits. Insertions at the same position keep the order in which they are given."""
     starts = [0]
     for line in text.split("\n"):
         starts.append(starts[-1] + len(line) + 1)
@@ -208,10 +205,12 @@ def _apply_edits(path: str, text: str, edits: Iterable[Edit]) -> str:
 
 
 def verify(mends: Sequence[Mend], result: Mapping[str, bytes], part: str = LIBRARY) -> None:
-    """Compares the result of all mends of a part with the known blob ids; some have none.
+    """Compare the result of all mends of a part with the known blob ids.
+
+    Does nothing if some mends are left out, because such results have no known ids.
 
     Raises:
-        PatchgenError: one differs.
+        PatchgenError: a file differs.
     """
     if {mend.id for mend in mends} != {mend.id for mend in read_shipped(part)}:
         return

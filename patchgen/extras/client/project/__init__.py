@@ -1,1 +1,1 @@
-"""The CMake project that compiles the client library."""
+"""CMake project that compiles the client library."""

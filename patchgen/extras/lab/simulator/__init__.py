@@ -1,4 +1,4 @@
-"""Installs the simulator: the client library's API over a TCP aggregator instead of a switch.
+"""Installation of the simulator: the client library's API over a TCP aggregator, not a switch.
 
 The result is a SWITCHML_HOME like any other: headers, archive and switchml.cfg.
 """
@@ -18,21 +18,17 @@ from patchgen.system.native import cache, cmake
 _LOGGER = logging.getLogger(__name__)
 _SOURCE = Path(__file__).parent
 NAME = "simulator"
-"""Name of its source in a provenance."""
+"""Name of the simulator's source in a provenance."""
 _COMPILED = (".cc", ".h", ".txt")
 
 
 def digest_source() -> str:
-    """Digest of the files that it is compiled from."""
+    """Return a digest of the files that the simulator is compiled from."""
     return cache.digest(str(_SOURCE), only=_COMPILED)
 
 
 def find_home(directory: str, environ: Mapping[str, str]) -> str:
-    """Finds the simulator in a cache, or installs it there; returns its home.
-
-    Args:
-        directory: the directory of the cache.
-        environ: environment with the compiler and its flags.
+    """Return the simulator's home in a cache, where it is installed if missing.
 
     Raises:
         ToolError: a program or library is missing, or the build failed.
@@ -50,10 +46,10 @@ def find_home(directory: str, environ: Mapping[str, str]) -> str:
 def find_library(
     options: Options | None, cache_directory: str, environ: Mapping[str, str]
 ) -> Options:
-    """Options for a client library: that of the user, else the simulator, from the cache.
+    """Return the options of the user's client library, or of the simulator from the cache.
 
     Raises:
-        OptionsError: the library of the user is not complete.
+        OptionsError: the library of the user is incomplete.
         ToolError: the simulator could not be built.
         FileError: the cache cannot be written.
     """
@@ -73,20 +69,16 @@ def install(
     debug: bool = False,
     environ: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """Builds the simulator and installs it; the prefix is touched only once it is built.
+    """Build the simulator and install it. The prefix is not touched if the build fails.
 
     Args:
-        prefix: where include, lib and switchml.cfg go.
-        aggregator: HOST:PORT of a process that is the switch instead of rank 0.
-        debug: no optimization, and debug symbols.
-        environ: environment with the compiler and its flags, for the provenance; without, none is
-            written.
-
-    Returns:
-        The installed files.
+        prefix: directory for include, lib and switchml.cfg.
+        aggregator: HOST:PORT of a process that sums instead of rank 0.
+        debug: whether to compile without optimization and with symbols.
+        environ: environment with the compiler and its flags; None writes no provenance.
 
     Raises:
-        OptionsError: `aggregator` is no such address.
+        OptionsError: `aggregator` is not an address.
         ToolError: a program or library is missing, or the build failed.
         FileError: the prefix cannot be written.
     """
@@ -115,7 +107,6 @@ def install(
 
 
 def _build(directory: Path, environ: Mapping[str, str] | None, *, debug: bool) -> Path:
-    """Configures and builds; returns the archive."""
     build_type = "Debug" if debug else "Release"
     options = [f"-DCMAKE_BUILD_TYPE={build_type}"]
     cmake.build_source(str(_SOURCE), str(directory), options, "the simulator", environ)

@@ -1,4 +1,4 @@
-"""The simulator's aggregator as a program of its own, and its counters as lines for people."""
+"""The simulator's aggregator as a program, and its counters as lines for people."""
 
 from __future__ import annotations
 
@@ -13,18 +13,13 @@ PROJECT = native.Project(
     source=os.path.dirname(os.path.abspath(__file__)), suffixes=(".cc", ".h", ".txt"),
     options=("-DAGGREGATOR=ON",),
 )  # fmt: skip
-"""Project of the program, which takes --listen, --workers and --json as `simulator serve` does, and
-writes `{"listening": "HOST:PORT"}` to stdout once it is ready."""
+"""Program with the options of `simulator serve`, which prints `{"listening": "HOST:PORT"}`."""
 
 _WORKER = {"rank": "rank", "joined": "joined", "received": "bytes in", "sent": "bytes out"}
 
 
 def lines(counters: Mapping[str, Any]) -> Iterator[str]:
-    """A table of the workers, where there were any, and a line of the sums.
-
-    Args:
-        counters: as the program writes them.
-    """
+    """Yield a table of the workers, and a line about the sums."""
     workers = [worker for worker in counters["workers"] if worker["joined"]]
     if workers:
         rows = [[f"{worker[name]:,}" for name in _WORKER] for worker in workers]

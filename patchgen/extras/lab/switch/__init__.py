@@ -1,4 +1,4 @@
-"""A software switch: it sums the packets of SwitchML's client library on this machine."""
+"""Software switch, which sums the packets of SwitchML's client library on this machine."""
 
 from __future__ import annotations
 
@@ -12,5 +12,4 @@ PROJECT = native.Project(
     "switch", "the software switch", "switchml-switch",
     source=os.path.dirname(os.path.abspath(__file__)), suffixes=(".cc", ".h", ".proto", ".txt"),
 )  # fmt: skip
-"""Project of the program, which takes the options of the command `switch`, and writes
-`{"listening": "HOST:PORT"}` to stdout once it is ready."""
+"""Program with the options of the command `switch`, which prints `{"listening": "HOST:PORT"}`."""

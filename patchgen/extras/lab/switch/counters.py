@@ -1,4 +1,4 @@
-"""Counters of a software switch, as tables and as columns of a row for each rank."""
+"""Counters of a software switch, as tables, and as columns of a table of ranks."""
 
 from __future__ import annotations
 
@@ -37,11 +37,7 @@ _SELDOM = {"lost": "lost", "answers_lost": "answers lost", "malformed": "malform
 
 
 def lines(counters: Mapping[str, Any]) -> Iterator[str]:
-    """Tables of the workers, of the two sets of slots and of the ports.
-
-    Args:
-        counters: as the program writes them.
-    """
+    """Yield tables of the workers, of the two sets of slots and of the ports."""
     if counters["workers"]:
         yield from _table(_WORKER, counters["workers"])
         yield ""
@@ -58,10 +54,10 @@ def lines(counters: Mapping[str, Any]) -> Iterator[str]:
 
 
 def columns(counters: Mapping[str, Any]) -> tuple[Sequence[str], Mapping[int, Sequence[str]]]:
-    """Headings, and the cells of each rank that came to the switch.
+    """Return headings, and the cells of each rank that sent packets to the switch.
 
-    Packets are those that came from the rank, and those of them that were summed, that had come
-    before, and that were answered once more. What seldom is not 0 is left out where it is.
+    The columns count packets from the rank: all, summed, received before, and answered again.
+    Counters in `_SELDOM` are left out if they are 0 for all ranks.
     """
     workers = counters["workers"]
     seldom = {name: text for name, text in _SELDOM.items() if any(one[name] for one in workers)}
