@@ -1,7 +1,7 @@
-"""Templates of the patch: new files, and `hooks/`, the lines added to existing files.
+"""Files of the patch: new files, and `hooks/`, the lines that are inserted into existing files.
 
-The projects that compile grafts and plugins have folders of their own. A file with the suffix .j2
-is rendered; the others are used as they are.
+Grafts and plugins have projects in folders of their own. Files with the suffix .j2 are rendered by
+Jinja; all others are used as they are.
 """
 
 import os

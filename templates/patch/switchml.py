@@ -1,4 +1,4 @@
-"""SwitchML in this torch: whether it is patched, its flags, the newest group, and the counters.
+"""SwitchML in this torch: whether it is patched, its flags, the newest group, and counters.
 
 ``python -m torch.distributed.switchml`` prints the report of a fresh process.
 """
@@ -10,10 +10,10 @@ import torch
 
 
 def _function():
-    """The report function of the patched process group, or None in an unpatched torch.
+    """Return the report function of the patched process group; None in an unpatched torch.
 
-    A graft is in the global scope; a patched torch is reached through the extension module, whose
-    handle also finds the symbols of the libraries that it needs.
+    A graft is in the global scope. A patched torch is reached through the extension module, whose
+    handle also finds symbols of the libraries that it depends on.
     """
     for path in (None, torch._C.__file__):
         try:
@@ -27,17 +27,16 @@ def _function():
 
 
 def is_patched():
-    """True where this process's Gloo process group can delegate to SwitchML."""
+    """Return whether this process's Gloo process group can delegate to SwitchML."""
     return _function() is not None
 
 
 def report():
-    """The state of this process as a dict, or None in an unpatched torch.
+    """Return the state of this process as a dict; None in an unpatched torch.
 
     docs/runtime.md of switchml-patch has a table of its keys. `step` is the step at which the ranks
-    of the newest group did not agree: offer, controller (which this rank did not reach), stop,
-    start, probe (which did not end on this rank), sums (which it has) or connect; an empty string
-    where they did.
+    of the newest group did not agree: offer, controller (this rank did not reach it), stop, start,
+    probe (its sum did not reach this rank), sums (its sum did) or connect; empty if they agreed.
     """
     function = _function()
     if function is None:

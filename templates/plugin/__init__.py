@@ -1,7 +1,6 @@
-"""The backend "switchml" of torch.distributed: Gloo, with SwitchML in front of its allreduce.
+"""Backend "switchml" of torch.distributed: Gloo, whose allreduce goes through SwitchML.
 
-import torch.distributed, torch_switchml
-torch.distributed.init_process_group("switchml")
+import torch.distributed, torch_switchml torch.distributed.init_process_group("switchml")
 """
 
 import atexit
@@ -24,7 +23,7 @@ if _PRESENT != TORCH:
     )
 
 from torch._C._distributed_c10d import ProcessGroupGloo
-from torch_switchml import _C, _guards, _patch  # of another torch they could crash
+from torch_switchml import _C, _guards, _patch  # could crash with another torch
 from torch_switchml._hierarchical import HierarchicalState, hierarchical_hook
 from torch_switchml._quantized import QuantizedState, quantized_hook
 
@@ -41,12 +40,12 @@ _PATCHED = _patch.is_patched()
 
 
 def is_patched():
-    """True: this process's backend "switchml" can delegate to SwitchML."""
+    """Return True: the backend "switchml" can delegate to SwitchML."""
     return True
 
 
 def report():
-    """The state of this process as a dict: see torch.distributed.switchml."""
+    """Return the state of this process as a dict: see torch.distributed.switchml."""
     return _patch.report() if _PATCHED else json.loads(_C.report().decode("utf-8", "replace"))
 
 
@@ -54,7 +53,7 @@ report.__doc__ = _patch.report.__doc__
 
 
 def _devices():
-    """The network devices that torch itself chooses for Gloo."""
+    """Return the network devices that torch itself chooses for Gloo."""
     names = os.environ.get("GLOO_SOCKET_IFNAME")
     if names:
         return [ProcessGroupGloo.create_device(interface=name) for name in names.split(",")]
@@ -62,7 +61,7 @@ def _devices():
 
 
 def _gloo_options(given, timeout):
-    """Options of Gloo's process group; what is not given is as torch has it."""
+    """Return the options of Gloo's process group, with torch's defaults."""
     own = ProcessGroupGloo._Options()
     own._timeout = timeout if given._timeout == own._timeout else given._timeout
     own._devices = given._devices or _devices()
@@ -71,10 +70,10 @@ def _gloo_options(given, timeout):
 
 
 def _gloo(options, given):
-    """The process group that torch itself makes for the backend "gloo"."""
+    """Return the process group that torch itself makes for the backend "gloo"."""
     place = (options.store, options.group_rank, options.group_size)
     reconfigured = getattr(options, "enable_reconfigure", False)
-    # Of several backends each is given what is meant for one of them.
+    # With several backends, the options may be meant for another one.
     if isinstance(given, ProcessGroupGloo._Options):
         own = _gloo_options(given, options.timeout)
         if reconfigured:
@@ -92,12 +91,12 @@ def _gloo(options, given):
 
 
 def _create(options, gloo_options):
-    """A process group of the backend: what torch calls for init_process_group("switchml")."""
+    """Make a process group for init_process_group("switchml"). Called by torch."""
     return _stand_before(_gloo(options, gloo_options), options.store, "switchml")
 
 
 def _stand_before(gloo, store, name):
-    """The process group before one of Gloo, which was made with this store, by a backend's name."""
+    """Return a process group that wraps one of Gloo, made with this store, as the named backend."""
     if _PATCHED:
         return gloo
     milliseconds = round(gloo.options._timeout.total_seconds() * 1000)
@@ -115,5 +114,5 @@ if _PATCHED:
     )
 else:
     _guards.install()
-    # What Python code waits for a sum must run before Python ends.
+    # Callbacks in Python that wait for a sum must run before Python ends.
     atexit.register(_C.finish)

@@ -1,6 +1,6 @@
-"""Guards where torch asks whether a group's backend is Gloo: there "switchml" is.
+"""Functions of torch that test whether a backend is Gloo see Gloo for "switchml".
 
-monitored_barrier, an all-to-all that Gloo has not, and hooks that it refuses since they may hang.
+These are monitored_barrier, an all-to-all that Gloo lacks, and hooks that may hang with Gloo.
 """
 
 import functools
@@ -16,7 +16,7 @@ _ASKING = (
 
 
 def install():
-    """Guards all of them, imported before or after."""
+    """Replace get_backend, also for modules that are imported later."""
     original = dist.get_backend
 
     @functools.wraps(original)

@@ -1,4 +1,4 @@
-"""The communication hook for hosts with several ranks: their leaders sum through SwitchML."""
+"""Communication hook for several ranks on each host: only a leader of the host uses SwitchML."""
 
 import atexit
 import contextlib
@@ -13,18 +13,19 @@ import weakref
 import torch
 import torch.distributed as dist
 
-_AFTER_FAILURE_S = 5  # that the end of the program waits for a stage which another rank left alone
-_LONGEST_S = 1800  # as long as c10d waits by default
+_AFTER_FAILURE_S = 5  # limit at exit for a stage that waits for a failed rank
+_LONGEST_S = 1800  # default timeout of c10d
 _STATES = itertools.count()
 _PIPELINES = weakref.WeakSet()
 
 
 class HierarchicalState:
-    """The groups of `hierarchical_hook`, and the threads that issue their collectives.
+    """Groups of `hierarchical_hook`, and the threads that issue their collectives.
 
-    Making one is a collective: all ranks of the world make it, in the same order as other groups.
-    The first rank of a host is its leader. The leaders of a rack are the workers of one switch. One
-    switchml.cfg without rank and num_workers serves them: they fill in those of their group.
+    Constructing it is a collective: all ranks of the world construct it, in the same order as other
+    groups. The first rank of a host is its leader. The leaders of a rack are the workers of one
+    switch. A single switchml.cfg without rank and num_workers serves them; they take the numbers of
+    their group.
     """
 
     def __init__(
@@ -38,23 +39,24 @@ class HierarchicalState:
         rack=None,
         racks_backend="gloo",
     ):
-        """Makes a group of each host's ranks, one of each rack's leaders, and one of the racks.
+        """Make a group for each host, a group of each rack's leaders, and a group of racks.
 
         Args:
-            local_size: ranks of a host, the same on all ranks, where hosts are consecutive ranks.
-                Unless given, hosts are told apart by `host`.
-            local_backend: of the groups within a host; that of the default group unless given, with
-                Gloo in the place of SwitchML.
-            leaders_backend: of the groups of leaders.
-            timeout: of all of these groups, a timedelta; torch's default unless given.
-            host: name of this rank's host; unless given, SWITCHML_HOST, or the names of the
-                machine and of its network.
-            rack: name of this rank's rack; unless given, SWITCHML_RACK. Without names there is one.
-            racks_backend: of the group between racks, which the first leader of each is in.
+            local_size: number of ranks of a host, the same on all ranks; a host then has
+                consecutive ranks. None distinguishes hosts by `host`.
+            local_backend: backend of the groups within a host; None for the default group's, with
+                Gloo instead of SwitchML.
+            leaders_backend: backend of the groups of leaders.
+            timeout: timeout of all these groups, a timedelta; None for torch's default.
+            host: name of this rank's host; None for SWITCHML_HOST, else the names of the machine
+                and of its network namespace.
+            rack: name of this rank's rack; None for SWITCHML_RACK. Without names there is one rack.
+            racks_backend: backend of the group between racks, which has the first leader of each
+                rack.
 
         Raises:
-            ValueError: what the ranks say does not fit together, or both `local_backend` and
-                `racks_backend` are NCCL, whose collectives would have no common order.
+            ValueError: the arguments of the ranks contradict each other, or both `local_backend`
+                and `racks_backend` are NCCL, whose collectives would have no common order.
         """
         rank, world = dist.get_rank(), dist.get_world_size()
         local_backend = local_backend or str(dist.get_backend()).replace("switchml", "gloo")
@@ -69,9 +71,9 @@ class HierarchicalState:
             raise ValueError("NCCL cannot be both local_backend and racks_backend; give gloo")
 
         def make(lists, backend):
-            """Makes a group of each list of several ranks; returns that of this rank."""
+            """Make a group of each list of several ranks, and return the group of this rank."""
             mine = None
-            for ranks in lists:  # every rank takes part in making every group
+            for ranks in lists:  # new_group is a collective of all ranks
                 if len(ranks) > 1:
                     group = dist.new_group(ranks, backend=backend, **options)
                     mine = group if rank in ranks else mine
@@ -90,28 +92,28 @@ class HierarchicalState:
         weakref.finalize(self, self._pipeline.end)
 
     def average(self, tensor, last=True):
-        """The mean of a tensor over all ranks, in place of it.
+        """Replace a tensor by its mean over all ranks.
 
         All ranks call this in the same order, with tensors of the same size and type.
 
         Args:
-            tensor: a contiguous one, which nobody else uses until the future has ended.
-            last: False where another tensor follows in any case. It may then be completed only
-                after that one has been handed in.
+            tensor: a contiguous tensor that is not used elsewhere until the future is done.
+            last: False if another tensor certainly follows. This tensor may then be done only after
+                the next one was passed.
 
         Returns:
-            A future of the tensor. It fails with the reason of the first failure of this state, if
-            there was one; then all tensors that come later fail at once.
+            A future of the tensor. After a failure of this state, it and all later futures raise
+                the first error.
         """
         return self._pipeline.put(tensor, last)
 
 
 def hierarchical_hook(state, bucket):
-    """A communication hook of DistributedDataParallel: the gradients' mean over all ranks.
+    """Communication hook of DistributedDataParallel that averages gradients over all ranks.
 
     Within each host the gradients are summed at its leader. The leaders sum over the hosts, and the
-    sum is broadcast within the host. Buckets overlap. DistributedDataParallel hands in the same
-    buckets in the same order on all ranks; that is why the collectives of all ranks match.
+    sum is broadcast within the host. Buckets overlap. DistributedDataParallel passes the same
+    buckets in the same order on all ranks, so the collectives of all ranks match.
 
     Args:
         state: a HierarchicalState.
@@ -124,7 +126,7 @@ def hierarchical_hook(state, bucket):
 
 
 def _machine():
-    """Name of what has one network: a machine, or a container with a network of its own."""
+    """Return a name that is unique to a machine, or to a container with its own network."""
     parts = [socket.gethostname()]
     with contextlib.suppress(OSError):
         with open("/proc/sys/kernel/random/boot_id") as file:
@@ -134,7 +136,7 @@ def _machine():
 
 
 def _exchange(place, rank, world):
-    """The values of all ranks, in their order; rank 0 gathers them."""
+    """Return the values of all ranks in order, which rank 0 gathers."""
     store = dist.distributed_c10d._get_default_store()
     key = f"torch_switchml/hierarchy/{next(_STATES)}"
     if rank:
@@ -146,7 +148,7 @@ def _exchange(place, rank, world):
 
 
 def _layout(places):
-    """Ranks of each host, and leaders of each rack, in the order of their first ranks."""
+    """Return the ranks of each host, and the leaders of each rack, ordered by first rank."""
     world = len(places)
     for other, place in enumerate(places):
         if place["size"] != places[0]["size"]:
@@ -178,7 +180,7 @@ def _layout(places):
 
 
 class _Level:
-    """A group of ranks, and the one of them that has their sum; the group may be None."""
+    """Group of ranks, or None, and the rank that gets the sum of the group."""
 
     def __init__(self, group, first):
         self._group = group
@@ -198,7 +200,7 @@ class _Level:
 
 
 class _Bucket:
-    """A tensor on its way, whose stages follow each other on one stream of its device."""
+    """Tensor in the pipeline, whose stages run in order on one stream of its device."""
 
     def __init__(self, tensor, last):
         self.tensor = tensor
@@ -221,7 +223,7 @@ class _Bucket:
 
 
 def _outcome(future):
-    # An error that is raised here is one for C++ as well, unlike one given to set_exception().
+    # Raise here, because C++ does not see an error passed to set_exception().
     value = future.value()
     if isinstance(value, Exception):
         raise value
@@ -229,13 +231,13 @@ def _outcome(future):
 
 
 class _Pipeline:
-    """The stages of the buckets, in two threads: one within the host, one beyond it.
+    """Stages of the buckets, in two threads: one within the host, one between hosts.
 
     The collectives of a group must be issued in the same order on all of its ranks, and those of
-    NCCL so over all groups of a GPU. So one thread issues all collectives within the host, in an
-    order that follows from the order of the buckets alone: reduce 0, reduce 1, broadcast 0, reduce
-    2, broadcast 1, and so on. What the leaders sum of one bucket thus overlaps with the reduce of
-    the next one and the broadcast of the one before.
+    NCCL in the same order over all groups of a GPU. So one thread issues all collectives within the
+    host, in an order that depends only on the order of the buckets: reduce 0, reduce 1, broadcast
+    0, reduce 2, broadcast 1, and so on. The leaders' sum of a bucket thus overlaps with the reduce
+    of the next bucket and the broadcast of the previous one.
     """
 
     def __init__(self, world, host, rack, racks, *, several):
@@ -256,7 +258,7 @@ class _Pipeline:
         return bucket.future
 
     def end(self):
-        """Lets the threads end. A callback in one of them may call this, so it does not wait."""
+        """Tell the threads to end, without waiting: a callback in one of them may call this."""
         self._within.put(None)
 
     def join(self):
@@ -266,7 +268,7 @@ class _Pipeline:
 
     def _start(self, work):
         tasks = queue.SimpleQueue()
-        # Python would wait for one that is not a daemon before join() is called.
+        # Python would wait at exit for a thread that is not a daemon, before it calls _join().
         thread = threading.Thread(target=work, args=(tasks,), name="switchml-host", daemon=True)
         thread.start()
         self._threads.append(thread)
@@ -301,7 +303,7 @@ class _Pipeline:
         bucket.complete(self._failure)
 
     def _reduce(self, tensor):
-        tensor.div_(self._world)  # before the sum, as without a hook: a float16 may not overflow
+        tensor.div_(self._world)  # before the sum, as without a hook, so that float16 can hold it
         self._host.reduce(tensor)
 
     def _do(self, what, stage, bucket):
@@ -316,6 +318,6 @@ class _Pipeline:
 
 @atexit.register
 def _join():
-    """Waits for the threads before Python ends."""
+    """Wait for the threads before Python ends."""
     for pipeline in list(_PIPELINES):
         pipeline.join()

@@ -1,7 +1,7 @@
-"""Job for one bucket of DistributedDataParallel: agrees on scales, then sums packed values.
+"""Sum of one bucket of DistributedDataParallel: agrees on scales, then sums packed values.
 
-Only the methods that the hook calls start collectives, so these come in the order of the calls.
-What a thread of the process group runs when a sum is there is local.
+Only methods that the hook calls start collectives, so these have the order of the calls. The
+callbacks that threads of the process group run are local.
 """
 
 import torch
@@ -11,30 +11,30 @@ _QUANTIZED = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def is_quantized(buffer):
-    """True where a bucket with this buffer may be sent in fewer bits."""
+    """Return whether a bucket with this buffer can be quantized."""
     return buffer.layout == torch.strided and buffer.dtype in _QUANTIZED
 
 
 def whole(group, ranks, buffer):
-    """The future of a bucket that is averaged as it is."""
+    """Average a bucket without quantization; return its future."""
     work = dist.all_reduce(buffer, group=group, async_op=True)
     return work.get_future().then(lambda done: done.value()[0].div_(ranks))
 
 
 class Job:
-    """Job for a bucket that `is_quantized`.
+    """Sum of a bucket that `is_quantized`.
 
-    It keeps no process group: a thread of the group frees it, and one that freed the last reference
-    to its own group would wait for its own end.
+    Does not keep the process group: a thread of the group frees the job, and would wait for itself
+    if that were the last reference to the group.
 
     Attributes:
-        future: its mean, in the bucket's own buffer.
+        future: the mean, in the bucket's own buffer.
         payload: bytes that this rank gives to collectives, once `send` was called.
     """
 
     def __init__(self, ranks, plan, buffer):
         self._ranks, self._plan, self._buffer = ranks, plan, buffer
-        # The buffer itself where it is float32 in host memory.
+        # Shares memory with the buffer if that is float32 in host memory.
         self._values = buffer.detach().to("cpu", torch.float32)
         self._sent = torch.futures.Future(devices=_devices(buffer))
         self._works = []
@@ -42,13 +42,13 @@ class Job:
         self.payload = 0
 
     def agree(self, group, digest, residual_of):
-        """Starts the MAX of the scales, and of what must be the same on all ranks.
+        """Start the MAX of the scales, and of a digest that must be the same on all ranks.
 
         Args:
             group: a process group.
             digest: an int32 that is not negative.
-            residual_of: of a layer's key and number of values, the residual; None without error
-                feedback.
+            residual_of: returns the residual of a layer's key and number of values; None without
+                error feedback.
         """
         plan = self._plan
         self._sources = [self._values[layer.values] for layer in plan.layers]
@@ -70,14 +70,14 @@ class Job:
         )
 
     def send(self, group, key_of):
-        """Waits for the scales, and starts the sums.
+        """Wait for the scales, and start the sums.
 
         Args:
             group: the same process group.
-            key_of: of a layer's key, that of its random numbers, an uint64.
+            key_of: returns the key of the random numbers of a layer, an uint64.
 
         Raises:
-            ValueError: the ranks' settings differ, on all ranks.
+            ValueError: the ranks' settings differ. Raised on all ranks.
         """
         plan, tensors = self._plan, []
         if plan.layers:
@@ -102,8 +102,8 @@ class Job:
         self._done.add_done_callback(lambda _: self._sent.set_result(None))
 
     def _received(self, _):
-        """Runs on a thread of the process group when the sums are there."""
-        self._done.wait()  # raises what a sum has failed with
+        """Decode the sums. Runs on a thread of the process group."""
+        self._done.wait()  # raises the error of a failed sum
         plan = self._plan
         for layer in plan.layers:
             scales, words = self._scales[layer.scales], self._words[layer.words]

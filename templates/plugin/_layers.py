@@ -1,4 +1,4 @@
-"""The layers of a model: their names, and what a step leaves behind for the next one."""
+"""Layers of a model: their names, and the residuals that a step leaves for the next."""
 
 import fnmatch
 
@@ -16,11 +16,11 @@ class Layers:
 
     @property
     def named(self):
-        """True where the model is known."""
+        """True if a model was given."""
         return bool(self._names)
 
     def name(self, model):
-        """Takes the names of a model; those of DistributedDataParallel are those of its module."""
+        """Take the names of a model, which for DistributedDataParallel are those of its module."""
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             model = model.module
         if not isinstance(model, torch.nn.Module):
@@ -29,40 +29,40 @@ class Layers:
         self._numbers = {parameter: number for number, parameter in enumerate(self._names)}
 
     def name_of(self, parameter):
-        """Name of a parameter's layer; None where the model is not known.
+        """Return the name of a parameter's layer; None if no model was given.
 
         Raises:
-            ValueError: the parameter is not one of the model.
+            ValueError: the model does not have the parameter.
         """
         if self._names and parameter not in self._names:
             raise ValueError("a gradient is of no layer of the model that the state was given")
         return self._names.get(parameter)
 
     def check(self, pattern):
-        """Raises ValueError where the model is known and no layer has such a name."""
+        """Raise ValueError if no layer of the model has a matching name."""
         if self._names and not fnmatch.filter(self._names.values(), pattern):
             some = ", ".join([*self._names.values()][:4])
             raise ValueError(f"{pattern!r} is no layer of the model, whose layers are {some}, ...")
 
     def number(self, parameter):
-        """Number of a layer, the same on all ranks: its place in the model, else by first use."""
+        """Return a number, the same on all ranks: the place in the model, else by first use."""
         return self._numbers.setdefault(parameter, len(self._numbers))
 
     def residual(self, parameter, numel):
-        """Residual of the last step's rounding, float32 [numel] in host memory; zeros at first."""
+        """Return the last step's rounding errors, float32 [numel] on the CPU; zeros at first."""
         known = self._residuals.get(parameter)
         if known is None:
             known = self._loaded.pop(self._names.get(parameter), None)
-        if known is None or known.numel() != numel:  # other values of it are quantized now
+        if known is None or known.numel() != numel:  # the number of quantized values changed
             known = torch.zeros(numel)
         self._residuals[parameter] = known
         return known
 
     def residuals(self):
-        """Name to residual of all layers that have one.
+        """Return the residuals by name of the layer.
 
         Raises:
-            ValueError: there are some, and the model is not known.
+            ValueError: there are residuals, but no model was given.
         """
         if self._residuals and not self._names:
             raise ValueError("residuals are saved by the layers' names: attach(model) first")
@@ -70,6 +70,6 @@ class Layers:
         return {**self._loaded, **known}
 
     def load(self, residuals):
-        """Takes residuals by name, for when their layers come."""
+        """Take residuals by name, for layers that come later."""
         self._residuals = {}
         self._loaded = {name: one.detach().cpu().clone() for name, one in residuals.items()}

@@ -1,19 +1,19 @@
 """Plan of the layers in one bucket of DistributedDataParallel.
 
-Each layer is a range of the bucket's buffer. Its first values are quantized, or none of them; what
-is left of all layers is one tensor, which is summed as it is.
+Each layer is a range of the bucket's buffer. None or the first of its values are quantized. The
+other values of all layers are one tensor, which is summed as it is.
 """
 
 from typing import NamedTuple
 
 
 class Layer(NamedTuple):
-    """A layer that is quantized: ranges of the buffer, and of the arrays of all layers."""
+    """Quantized layer: ranges of the buffer, and of the arrays of all layers."""
 
     key: object
     """The parameter."""
     codec: object
-    """See `QuantizedLayer` of the extension module."""
+    """A `QuantizedLayer` of the extension module."""
     values: slice
     scales: slice
     words: slice
@@ -23,18 +23,18 @@ class Plan:
     """Plan of one bucket.
 
     Attributes:
-        layers: those that are quantized.
-        scales, words: how many all of them have.
+        layers: quantized layers.
+        scales, words: number of both in all layers.
         plain: ranges of the buffer that are not quantized, ascending and not empty.
     """
 
     def __init__(self, settings, layers, codec):
-        """Makes a plan.
+        """Make a plan.
 
         Args:
             settings: a `Settings`.
-            layers: of each the parameter, the name or None, and the range of the buffer.
-            codec: makes the codec of a number of values and bits.
+            layers: parameter, name or None, and range of the buffer of each layer.
+            codec: makes a codec for a number of values and bits.
         """
         self.layers, self.plain = [], []
         self.scales = self.words = 0

@@ -1,4 +1,4 @@
-"""The communication hook of DistributedDataParallel that averages gradients in fewer bits."""
+"""Communication hook of DistributedDataParallel that averages quantized gradients."""
 
 import hashlib
 import struct
@@ -7,28 +7,28 @@ import torch.distributed as dist
 from torch_switchml import _C, _job, _plan, _settings
 from torch_switchml._layers import Layers
 
-_MOST_PLANS = 4096  # that are kept: bits may change from step to step
+_MOST_PLANS = 4096  # in the cache; bits may change from step to step
 
 
 class QuantizedState:
     """State of `quantized_hook` for one model: settings, residuals and counters.
 
-    All ranks give the same arguments, but for `model` and `process_group`, which are each rank's
+    All ranks pass the same arguments, except `model` and `process_group`, which are each rank's
     own.
 
     Args:
-        bits: of a value, 1 to 8; 32 for layers as they are.
-        bucket_size: values that share a scale.
-        layer_min_size: layers with fewer values are summed as they are.
-        stochastic: round up or down at random, such that the mean is right.
-        error_feedback: what a rank rounds off is added to its next gradient.
-        skip_incomplete: values beyond the last whole bucket of a layer are summed as they are.
-        seed: of the random numbers; ranks, layers and steps have different ones.
-        model: the model, with DistributedDataParallel or without; layers have names then.
-        process_group: that of DistributedDataParallel; None is the default group.
+        bits: bits of a value, 1 to 8; 32 for no quantization.
+        bucket_size: number of values that share a scale.
+        layer_min_size: layers with fewer values are not quantized.
+        stochastic: whether to round up or down at random, so that the mean is right.
+        error_feedback: whether to add the rounding error of a rank to its next gradient.
+        skip_incomplete: whether values beyond the last whole bucket of a layer are not quantized.
+        seed: seed of the random numbers, which differ between ranks, layers and steps.
+        model: the model, with or without DistributedDataParallel, which gives layers their names.
+        process_group: process group of DistributedDataParallel; None for the default group.
 
     Raises:
-        ValueError: an argument is none of these.
+        ValueError: an argument is not allowed.
     """
 
     def __init__(
@@ -66,24 +66,24 @@ class QuantizedState:
         self._steps = self._values = self._payload = 0
 
     def attach(self, model):
-        """Gives the layers their names, those of `model.named_parameters()`.
+        """Give the layers their names, those of `model.named_parameters()`.
 
         Raises:
-            ValueError: it is no model, or a rule matches no layer of it.
+            ValueError: `model` is not a model, or a rule matches none of its layers.
         """
         self._layers.name(model)
         for pattern, _ in self._settings.rules:
             self._layers.check(pattern)
 
     def set_bits(self, name, bits):
-        """Sends a layer in so many bits; the last rule that matches it counts.
+        """Set the bits of layers. The last rule that matches a layer counts.
 
         Args:
-            name: of the layer, as "conv1.weight", or a pattern, as "*.bias".
-            bits: 1 to 8; 32 sends it as it is.
+            name: name of a layer, as "conv1.weight", or a pattern, as "*.bias".
+            bits: 1 to 8; 32 for no quantization.
 
         Raises:
-            ValueError: the model has no such layer, or that is no number of bits.
+            ValueError: the model has no such layer, or `bits` is not allowed.
         """
         _settings.bits_of(bits)
         if isinstance(name, str):
@@ -91,15 +91,16 @@ class QuantizedState:
         self._settings.add(name, bits)
 
     def exclude(self, name):
-        """Sends a layer as it is: the same as `set_bits(name, 32)`."""
+        """Do not quantize a layer: the same as `set_bits(name, 32)`."""
         self.set_bits(name, _settings.WHOLE)
 
     def report(self):
-        """Counters of what this rank has given to collectives so far.
+        """Return counters of what this rank has passed to collectives.
 
         Returns:
-            steps; values that were averaged; bytes of these (4 for each) and of what was sent for
-            them. A sum in a ring sends nearly twice as much as it is given, a switch once.
+            A dict: "steps"; "values" that were averaged; "float32_bytes", 4 for each value; "bytes"
+                that were passed instead. A ring sends nearly twice the passed bytes, a switch sends
+                them once.
         """
         return {
             "steps": self._steps,
@@ -109,7 +110,7 @@ class QuantizedState:
         }
 
     def state_dict(self):
-        """State for a checkpoint of this rank: residuals by the layers' names, and the step.
+        """Return the state for a checkpoint of this rank: residuals by layer, and the step.
 
         Raises:
             ValueError: there are residuals, and the layers have no names.
@@ -117,10 +118,10 @@ class QuantizedState:
         return {"step": self._steps, "residuals": self._layers.residuals()}
 
     def load_state_dict(self, saved):
-        """Goes on from a checkpoint of this rank.
+        """Restore the state from a checkpoint of this rank.
 
         Raises:
-            ValueError: it is none.
+            ValueError: `saved` is not such a state.
         """
         if not isinstance(saved, dict) or saved.keys() != {"step", "residuals"}:
             raise ValueError("load_state_dict: give what state_dict() has returned")
@@ -128,7 +129,7 @@ class QuantizedState:
         self._layers.load(saved["residuals"])
 
     def __getstate__(self):
-        """Neither the process group nor the model can be pickled."""
+        """Return the state without process group and model, which cannot be pickled."""
         return {"settings": vars(self._settings), "saved": self.state_dict()}
 
     def __setstate__(self, pickled):
@@ -138,13 +139,12 @@ class QuantizedState:
         self.load_state_dict(pickled["saved"])
 
     def _average(self, bucket):
-        """See `quantized_hook`."""
         group = dist.group.WORLD if self.process_group is None else self.process_group
         ranks = dist.get_world_size(group)
         if self._compared is not group:
             self._compare(group, ranks)
         if bucket.index() == 0:
-            self._waiting = None  # a backward pass that failed may have left it
+            self._waiting = None  # left by a backward pass that failed
         buffer = bucket.buffer()
         if _job.is_quantized(buffer):
             job = _job.Job(ranks, self._plan_of(bucket, buffer, ranks), buffer)
@@ -169,7 +169,7 @@ class QuantizedState:
             self._payload += job.payload
 
     def _key(self, parameter):
-        """Key of the random numbers of a layer in this step on this rank."""
+        """Return the key of the random numbers of a layer in this step on this rank."""
         if not self._settings.stochastic:
             return 0
         rank, number = dist.get_rank(self._compared), self._layers.number(parameter)
@@ -200,10 +200,10 @@ class QuantizedState:
         return _plan.Plan(self._settings, layers, codec)
 
     def _compare(self, group, ranks):
-        """Compares the settings of all ranks.
+        """Compare the settings of all ranks.
 
         Raises:
-            ValueError: they are not, or the group cannot sum, on all ranks.
+            ValueError: the settings differ, or the group cannot sum. Raised on all ranks.
         """
         if dist.get_backend(group) == "nccl":
             raise ValueError("quantized_hook sums in host memory: give a group of Gloo or switchml")
@@ -220,13 +220,13 @@ class QuantizedState:
 
 
 def quantized_hook(state, bucket):
-    """Hook for `model.register_comm_hook(state, quantized_hook)` of DistributedDataParallel.
+    """Average a bucket, as `model.register_comm_hook(state, quantized_hook)` calls it.
 
-    Collectives are started here, in the thread of the backward pass, and nowhere else, so their
-    order is that of the buckets on all ranks: the MAX of this bucket's scales, then the sums of the
-    bucket before it, and after the last bucket its own.
+    All collectives are started here, in the thread of the backward pass. So their order is that of
+    the buckets on all ranks: the MAX of this bucket's scales, then the sums of the bucket before
+    it, and after the last bucket its own.
 
     Raises:
-        ValueError: the ranks' settings differ, on all ranks.
+        ValueError: the ranks' settings differ. Raised on all ranks.
     """
     return state._average(bucket)

@@ -1,7 +1,4 @@
-"""Settings of sums in fewer bits, the same on all ranks.
-
-Knows nothing of torch.
-"""
+"""Settings of quantized sums, which must be the same on all ranks. Does not import torch."""
 
 import fnmatch
 import json
@@ -14,10 +11,10 @@ MOST_RANKS = 1 << 16
 
 
 def integer(name, value, least, most=1 << 31):
-    """The value, if it is an integer between two ends.
+    """Return the value as an int.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it is not an integer between `least` and `most`.
     """
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or not least <= value <= most:
@@ -26,10 +23,10 @@ def integer(name, value, least, most=1 << 31):
 
 
 def switch(name, value):
-    """The value, if it is a bool.
+    """Return the value.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it is not a bool.
     """
     if not isinstance(value, bool):
         raise ValueError(f"{name}={value!r}: give True or False")
@@ -37,10 +34,10 @@ def switch(name, value):
 
 
 def bits_of(value, name="bits"):
-    """The value, if it is a number of bits.
+    """Return the value as a number of bits.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it is not a number of bits.
     """
     if isinstance(value, numbers.Integral) and value == WHOLE:
         return WHOLE
@@ -51,10 +48,10 @@ def bits_of(value, name="bits"):
 
 
 class Settings:
-    """Bits of the layers, and how they are rounded.
+    """Bits of the layers, and their rounding.
 
     Attributes:
-        rules: pairs of a pattern of names and bits; the last one that matches a layer counts.
+        rules: pairs of a name pattern and bits; the last one that matches a layer counts.
     """
 
     def __init__(
@@ -70,13 +67,13 @@ class Settings:
         self.rules = []
 
     def add(self, pattern, bits):
-        """Gives the layers whose name matches a pattern so many bits."""
+        """Set the bits of the layers whose names match a pattern."""
         if not isinstance(pattern, str):
             raise ValueError(f"{pattern!r}: give the name of a layer, or a pattern as 'norm*'")
         self.rules.append((pattern, bits_of(bits)))
 
     def layer_bits(self, name):
-        """Bits of a layer by its name; None is a layer without a name."""
+        """Return the bits of a layer; `name` is None for a layer without a name."""
         found = self.bits
         for pattern, bits in self.rules:
             if name is not None and fnmatch.fnmatchcase(name, pattern):
@@ -84,10 +81,10 @@ class Settings:
         return found
 
     def quantized(self, name, numel):
-        """Number of a layer's first values that are sent in fewer bits, and their bits.
+        """Return how many of a layer's first values are quantized, and to how many bits.
 
         Returns:
-            The number of values and the bits; 0 values for a layer that stays as it is.
+            The number of values and the bits; 0 values for a layer that is not quantized.
         """
         bits = self.layer_bits(name)
         if bits == WHOLE or numel < self.layer_min_size:
@@ -95,19 +92,19 @@ class Settings:
         return numel - (numel % self.bucket_size if self.skip_incomplete else 0), bits
 
     def text(self):
-        """Settings as text, for a comparison between ranks."""
+        """Return the settings as text, to compare them between ranks."""
         return json.dumps(vars(self), sort_keys=True)
 
     def digest(self):
-        """Checksum of the text: an int32 that is not negative."""
+        """Return a checksum of the text: an int32 that is not negative."""
         return zlib.crc32(self.text().encode()) >> 1
 
 
 def difference(texts):
-    """Differences between the ranks' settings, in words; None where there are none.
+    """Describe a difference between the ranks' settings; None if they are the same.
 
     Args:
-        texts: of all ranks, in their order.
+        texts: settings of all ranks as text, in the order of the ranks.
     """
     known = [json.loads(text) for text in texts]
     for name in sorted({name for one in known for name in one}):

@@ -1,8 +1,7 @@
-"""CGX's communication hook, for programs that come from it: `quantized_hook` by its arguments.
+"""CGX's communication hook: `quantized_hook` with CGX's arguments, for programs that used CGX.
 
-from torch_switchml.cgx import CGXState, cgx_hook
-state = CGXState(torch.distributed.group.WORLD, layer_min_size=1024,
-compression_params={"bits": 4, "bucket_size": 1024})
+from torch_switchml.cgx import CGXState, cgx_hook state = CGXState(torch.distributed.group.WORLD,
+layer_min_size=1024, compression_params={"bits": 4, "bucket_size": 1024})
 model.register_comm_hook(state, cgx_hook)
 """
 
@@ -14,7 +13,7 @@ from torch_switchml._quantized import QuantizedState, quantized_hook
 __all__ = ["CGXState", "cgx_hook"]
 
 _OURS, _THEIRS = "SWITCHML_QUANTIZATION_", "CGX_COMPRESSION_"
-# Of CGX, and what decides it here.
+# Variables of CGX, and what takes their place here.
 _OTHERS = {
     "CGX_FUSION_BUFFER_SIZE_MB": "bucket_cap_mb of DistributedDataParallel",
     "CGX_INNER_COMMUNICATOR_TYPE": "the backend of the process group",
@@ -22,14 +21,14 @@ _OTHERS = {
     "CGX_INTRA_BROADCAST": "torch_switchml.hierarchical_hook, which sums float32,",
 }
 _WHOLE = 32  # bits of values that are not quantized
-_LEAST = 16  # values of a layer that is quantized
+_LEAST = 16  # values of the smallest layer that is quantized
 
 
 def _variable(ours, theirs, default):
-    """A number of the environment: our variable's, else CGX's.
+    """Return the number in our environment variable, else in CGX's, else the default.
 
     Raises:
-        ValueError: it is no integer.
+        ValueError: the variable is not an integer.
     """
     for name in (_OURS + ours, _THEIRS + theirs):
         text = os.environ.get(name, "")
@@ -49,16 +48,16 @@ def _skip_incomplete():
 
 
 class CGXState(QuantizedState):
-    """A `QuantizedState` by the arguments and variables of CGX; docs/compression.md has a table.
+    """`QuantizedState` with the arguments and variables of CGX; see docs/compression.md.
 
     Args:
-        process_group: that of DistributedDataParallel; None is the default group.
-        layer_min_size: layers with fewer values are summed as they are.
-        compression_params: a dict of "bits", 1 to 8, and "bucket_size", or of one of them; the
-            environment has the others, or 32 bits, which quantizes nothing, and 512.
+        process_group: process group of DistributedDataParallel; None for the default group.
+        layer_min_size: layers with fewer values are not quantized.
+        compression_params: dict with "bits", 1 to 8, "bucket_size", or both. Missing values come
+            from the environment, else they are 32 bits, which quantizes nothing, and 512.
 
     Raises:
-        ValueError: an argument or a variable is none of these.
+        ValueError: an argument or a variable is not allowed.
     """
 
     def __init__(self, process_group, layer_min_size=1024, compression_params=None):

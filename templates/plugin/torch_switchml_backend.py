@@ -1,7 +1,7 @@
-"""The names "switchml" and, on request, "gloo" in torch.distributed, without what a group takes.
+"""Registration of the backend "switchml", and on request of "gloo", in torch.distributed.
 
-torch finds `register` by an entry point, some releases of it at their own import: no more is
-imported here than they have imported by then.
+torch finds `register` by an entry point. Some releases call it while they are imported, so this
+module imports nothing that they have not imported by then.
 """
 
 import contextlib
@@ -15,13 +15,13 @@ import torch.distributed as dist
 import torch_switchml_launch
 
 _DEVICES = ["cpu", "cuda"]
-_CHECKS = "_create_process_group_wrapper"  # which has a Gloo of its own: DEBUG=DETAIL
+_CHECKS = "_create_process_group_wrapper"  # makes a Gloo group for DEBUG=DETAIL
 _OWN = "torch_switchml"
 FOR_GLOO = "SWITCHML_FOR_GLOO"
 
 
 def register():
-    """Lets init_process_group know the backend, where it does not yet, and takes Gloo's place."""
+    """Register the backend if necessary, and replace Gloo if SWITCHML_FOR_GLOO is set."""
     if not dist.is_available():
         return
     if not hasattr(dist.Backend, "SWITCHML"):
@@ -33,13 +33,13 @@ def register():
     if _is_set(FOR_GLOO):
         torch_switchml_launch.activate()
         _take_place()
-    if os.environ.get("SWITCHML_RUN"):  # where another sitecustomize.py stands before that of run
+    if os.environ.get("SWITCHML_RUN"):  # another sitecustomize.py may hide that of run
         with contextlib.suppress(ImportError):
             importlib.import_module("switchml_run").activate()
 
 
 def create(options, gloo_options):
-    """A process group of the backend. The plugin itself is imported for the first."""
+    """Make a process group of the backend. The first call imports the plugin."""
     import torch_switchml  # noqa: PLC0415
 
     _take_place()
@@ -47,10 +47,11 @@ def create(options, gloo_options):
 
 
 def _give_type(group):
-    """Gives groups of "switchml" the type of Gloo: sequence numbers and more depend on it.
+    """Give groups of "switchml" the type of Gloo, on which sequence numbers and more depend.
 
-    Not where DEBUG=DETAIL wraps one: DistributedDataParallel takes what is inside for Gloo's class.
-    Where any backend is registered, torch has no default for "cpu:gloo" either; without, Gloo is.
+    Not if DEBUG=DETAIL wraps a group, because DistributedDataParallel would take the wrapped group
+    for Gloo's class. Torch has no default backend for "cpu:gloo" once any backend is registered;
+    then Gloo becomes the default, as without a registration.
     """
     register_backend, gloo = group._register_backend, group.BackendType.GLOO
 
@@ -73,7 +74,7 @@ def _take_place():
 
 
 class _GlooPlace:
-    """ProcessGroupGloo as torch and libraries see it: what stands before a group of it is one."""
+    """Stand-in for the class ProcessGroupGloo, of which groups of the plugin are instances too."""
 
     def __init__(self, gloo):
         self._gloo = gloo
@@ -92,14 +93,14 @@ class _GlooPlace:
         checks = sys._getframe(1).f_code.co_name == _CHECKS
         plugin = _load() if _is_set(FOR_GLOO) and not checks else None
         gloo = self._gloo(store, *more, **named)
-        # Before torch 2 DistributedDataParallel takes what has the name of Gloo for Gloo's class.
+        # Before torch 2 DistributedDataParallel takes any group named "gloo" for Gloo's class.
         name = "gloo" if hasattr(dist.ProcessGroup, "_set_default_backend") else "switchml"
         return gloo if plugin is None else plugin._stand_before(gloo, store, name)
 
 
 @functools.lru_cache(maxsize=None)  # noqa: UP033  # Python 3.7 has no cache
 def _load():
-    """The plugin, or None, which is told once, where this torch cannot load it."""
+    """Return the plugin; None, with one warning, if this torch cannot load it."""
     try:
         import torch_switchml  # noqa: PLC0415
     except (ImportError, OSError) as error:

@@ -9,17 +9,17 @@ if sys.version_info < (3, 9):  # noqa: UP036  # pip may run any Python
 from patchgen.errors import PatchgenError
 from patchgen.extras.install.plugin import backend
 
-# What pip has installed beside this interpreter, such as cmake, need not be on PATH.
+# pip may have installed cmake beside this interpreter, in a directory that is not on PATH.
 _SEARCH = (os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable))
 
 
 def get_requires_for_build_wheel(config_settings=None):  # noqa: ARG001  # as PEP 517 names it
-    """Lists what pip installs for the build: cmake, where the system has none."""
+    """Return the requirements of a build: cmake, if it is not on PATH."""
     return backend.requirements(os.pathsep.join(_SEARCH))
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):  # noqa: ARG001
-    """Writes the wheel for the installed torch; an error ends the build with its message alone."""
+    """Write the wheel for the installed torch. Prints an error as one message."""
     os.environ["PATH"] = os.pathsep.join(_SEARCH)
     root = os.path.dirname(os.path.abspath(__file__))
     try:
