@@ -1,4 +1,4 @@
-"""Draws docs/compression.svg from what docs/quantized.py measured, and prints the table to stderr.
+"""Draw docs/compression.svg from measurements of docs/quantized.py, and print the table to stderr.
 
 python -m docs.compression build/quantized.json > docs/compression.svg
 """
@@ -15,7 +15,7 @@ from docs.svg import LEFT, document, text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Of a way, the colour and the dashes of its line: Okabe and Ito's colours.
+# Colour and dashes of each line; the colours are Okabe and Ito's.
 _LOOKS = {
     "float32": 'stroke="#000000" stroke-width="5" opacity="0.3"',
     "8 bits": 'stroke="#0072B2" stroke-width="1.4"',
@@ -24,7 +24,7 @@ _LOOKS = {
     "2 bits": 'stroke="#CC79A7" stroke-width="1.4" stroke-dasharray="8 2 2 2"',
     "2 bits, error feedback": 'stroke="#E69F00" stroke-width="1.4" stroke-dasharray="10 3"',
 }
-_APART, _BOTTOM = 430, 296  # pixels; the rest is the demo's
+_APART, _BOTTOM = 430, 296  # pixels
 
 
 def picture(measured: Mapping[str, Mapping[str, Any]]) -> str:
@@ -48,7 +48,7 @@ def picture(measured: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def table(measured: Mapping[str, Mapping[str, Any]]) -> str:
-    """Markdown: a row for each way, two columns for each network."""
+    """Return a Markdown table: a row for each kind of gradients, two columns for each network."""
     header = [f"{network}: bytes a step | right" for network in measured]
     rows = [["gradients", *header], ["---"] * (1 + 2 * len(measured))]
     for way in _LOOKS:

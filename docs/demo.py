@@ -1,7 +1,6 @@
-"""Draws docs/demo.svg from what a demo measured, as an SVG of some kilobytes.
+"""Draw docs/demo.svg from the measurements of a demo, as an SVG of a few kilobytes.
 
-make demo
-python -m docs.demo build/demo/demo.json > docs/demo.svg
+make demo python -m docs.demo build/demo/demo.json > docs/demo.svg
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from docs.svg import LEFT, document, text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_POINTS = 64  # of a curve, each the mean of some steps
+_POINTS = 64  # of a curve
 _TOP, _WIDE, _HIGH, _APART = 64, 330, 190, 430  # pixels
 _STOCK, _SWITCHML, _GREY = "#0072B2", "#D55E00", "#555555"
 
 
 def means(values: Sequence[float]) -> list[float]:
-    """Means of equal parts, `_POINTS` at most."""
+    """Return the means of at most `_POINTS` equal parts."""
     size = max(1, math.ceil(len(values) / _POINTS))
     parts = [values[begin : begin + size] for begin in range(0, len(values), size)]
     return [sum(part) / len(part) for part in parts]
 
 
 def curve(x: float, values: Sequence[float], low: float, high: float, look: str) -> str:
-    """A line over the width of a panel; `low` and `high` are its lower and upper edge."""
+    """Return a line over the width of a panel, whose lower and upper edge are `low` and `high`."""
     step = _WIDE / max(1, len(values) - 1)
     scale = _HIGH / (high - low)
     points = " ".join(
@@ -40,7 +39,7 @@ def curve(x: float, values: Sequence[float], low: float, high: float, look: str)
 
 
 def panel(x: float, title: str, steps: int, ticks: dict[str, float]) -> list[str]:
-    """Axes; `ticks` are labels and their height from 0, the lower edge, to 1."""
+    """Return axes; `ticks` are labels and their height, from 0 at the lower edge to 1."""
     lines = [text(x, _TOP - 14, title, ' font-weight="bold"')]
     for label, height in ticks.items():
         y = _TOP + (1 - height) * _HIGH

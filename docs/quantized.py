@@ -1,9 +1,9 @@
-"""Trains two small networks with gradients of fewer and fewer bits, on two real ranks.
+"""Train two small networks with gradients of fewer and fewer bits, on two real ranks.
 
 An example for `torch_switchml.quantized_hook`. PYTHON has a torch and the plugin:
 
-PYTHON docs/quantized.py --output build/quantized.json
-python -m docs.compression build/quantized.json > docs/compression.svg
+PYTHON docs/quantized.py --output build/quantized.json python -m docs.compression
+build/quantized.json > docs/compression.svg
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LENGTH, VALUES, WIDTH = 12, 10, 64  # of the sequences that are sorted
 
 
 class Sorter(nn.Module):
-    """A transformer that says of each place which number stands there once they are sorted."""
+    """Transformer that predicts the sorted sequence."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Sorter(nn.Module):
         self.answer = nn.Linear(WIDTH, VALUES)
 
     def forward(self, numbers: torch.Tensor) -> torch.Tensor:
-        """Logits, [batch, VALUES, LENGTH], of numbers [batch, LENGTH]."""
+        """Return logits [batch, VALUES, LENGTH] of numbers [batch, LENGTH]."""
         return self.answer(self.layers(self.values(numbers) + self.places)).transpose(1, 2)
 
 
@@ -88,7 +88,7 @@ def adam(weights: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
     return torch.optim.Adam(weights, lr=1e-3)
 
 
-# Of each the network, its optimizer, the batches of a rank, and what is tested with.
+# Network, optimizer, batches of a rank, and test data, by title.
 NETWORKS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Convolutional network, digits": (
         DIGITS.network, sgd, images, lambda: DIGITS.draw(1024, seed=2),
@@ -98,7 +98,7 @@ NETWORKS: dict[str, tuple[Callable[..., Any], ...]] = {
 
 
 def train(network: str, bits: int, *, feedback: bool, steps: int = STEPS) -> dict[str, Any]:
-    """Trains once and returns this rank's figures."""
+    """Train a network once, and return the measurements of this rank."""
     build, optimize, batches, unseen = NETWORKS[network]
     torch.manual_seed(0)
     model = DistributedDataParallel(build(), bucket_cap_mb=0.1)

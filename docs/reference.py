@@ -1,4 +1,4 @@
-"""Prints docs/reference.md from the program itself: `make docs` writes it, a test compares it."""
+"""Print docs/reference.md from the program itself: `make docs` writes it, a test compares it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from patchgen.options import DEV_ROOT, FLAGS, REFUSED_IN_HOMES, VARIABLES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-SHARED = 4  # commands that take an option which is told once
+SHARED = 4  # commands with the same option, from which on it is listed only once
 NAMED = {variable.flag for variable in (*VARIABLES, DEV_ROOT)}
 COMPLETION = (
     'eval "$(_SWITCHML_PATCH_COMPLETE=bash_source switchml-patch)"     # ~/.bashrc',
@@ -55,12 +55,12 @@ def meaning(parameter: click.Parameter) -> str:
 
 
 def rows(command: click.Command) -> dict[tuple[str, str], str]:
-    """Name of each parameter, with its meaning, and how it is spelled."""
+    """Return the spelling of each parameter, by its name and meaning."""
     return {(names(one), meaning(one)): one.opts[0] for one in command.params}
 
 
 def usage(name: str, command: click.Command, shared: Collection[tuple[str, str]]) -> list[str]:
-    """Lines about a command, without click's own text, whose layout follows its version."""
+    """Return the lines about a command, without click's own text, which depends on its version."""
     mine = rows(command)
     own = [row for row in mine if row not in shared]
     also = [f"`{spelled}`" for row, spelled in mine.items() if row in shared]

@@ -1,4 +1,4 @@
-"""Parts of all pictures of the docs: an SVG of some kilobytes, written as text."""
+"""Parts of the pictures of the docs: a small SVG, written as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LEFT = 60  # pixels, where titles begin
+LEFT = 60  # pixels to the left of titles
 
 
 def text(x: float, y: float, words: str, more: str = "") -> str:
@@ -15,7 +15,7 @@ def text(x: float, y: float, words: str, more: str = "") -> str:
 
 
 def document(width: int, height: int, title: str, lines: Iterable[str], title_y: int = 24) -> str:
-    """A file: a title over the elements in `lines`, on white."""
+    """Return a file with a title above the elements in `lines`, on white."""
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     font = 'font-family="DejaVu Sans, Verdana, sans-serif" font-size="12" fill="#1a1a1a"'
     whole = [

@@ -1,7 +1,7 @@
-"""Cost of `switchml-patch check --dpdk`, against one question to pkg-config about gRPC.
+"""Cost of `switchml-patch check --dpdk`, compared with a call of pkg-config for gRPC.
 
-Prints the least seconds of CPU over N alternating runs of both, with all that they start, and their
-ratio. pkg-config thinks for a second about the gRPC of Debian; check asks it once.
+Prints the least CPU seconds over N alternating runs of both, with all their subprocesses, and their
+ratio. pkg-config takes a second for Debian's gRPC, and check calls it once.
 """
 
 from __future__ import annotations

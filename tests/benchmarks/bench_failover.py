@@ -1,7 +1,7 @@
-"""Time from the death of a switch to the next finished allreduce, over Gloo.
+"""Time from the failure of a switch to the next finished allreduce, over Gloo.
 
-Run by `make bench`, with the simulator: a switch that dies breaks the ranks' connections, and one
-that stops is noticed when SWITCHML_TIMEOUT_MS is over.
+Run by `make bench`, with the simulator. Ranks notice a killed switch by its closed connections, and
+a stopped switch after SWITCHML_TIMEOUT_MS.
 """
 
 from __future__ import annotations

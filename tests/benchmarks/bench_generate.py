@@ -1,4 +1,4 @@
-"""Cost of `switchml-patch generate`, against the floor that its libraries set.
+"""Cost of `switchml-patch generate`, compared with the import of its libraries.
 
 Prints the CPU time of both as whole processes, in the pair of N with the median ratio.
 """

@@ -1,7 +1,7 @@
-"""Time that a process group takes to be made: by stock Gloo, patched without and with delegation.
+"""Time to make a process group: stock Gloo, patched without delegation, and with delegation.
 
-Run by `make bench`. The first group that delegates starts the library's context and is not counted;
-each later one sums the probe again.
+Run by `make bench`. The first group that delegates starts the library's context and is not counted.
+Each later group sums the probe again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TURNS = 3
 
 @pytest.mark.parametrize("world", [2, 8, 16, 32])
 def test_groups(launch: Launcher, world: int) -> None:
-    """Medians over the groups, each as long as its slowest rank takes."""
+    """Prints medians over the groups. A group takes as long as its slowest rank."""
 
     def times(*, preload: bool, disabled: bool) -> list[float]:
         ranks = launch(

@@ -1,6 +1,6 @@
-"""Allreduces of ranks behind slow links, beside bytes over rate: the table of docs/network.md.
+"""Allreduces of ranks behind slow links, compared with bytes / rate: the table of docs/network.md.
 
-Run by `make bench-network`. Each rank, and the switch, has a network namespace of its own.
+Run by `make bench-network`. Each rank, and the switch, has its own network namespace.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from patchgen.core.library.config import compose_simulated
 RANK = Path(__file__).parents[1] / "payload" / "network_rank.py"
 NUMEL, ROUNDS = 4 << 20, 5  # 16 MiB
 RATE = 100  # Mbit/s
-LIMIT = 900  # seconds that the ranks may take
-FRAME, PAYLOAD = 1514, 1448  # bytes of a full frame of Ethernet, and of TCP's data in it
+LIMIT = 900  # seconds for the ranks
+FRAME, PAYLOAD = 1514, 1448  # bytes of a full Ethernet frame, and of TCP's data in it
 BITS = {"float32": {}, **{f"{n} bits": {"SWITCHML_QUANTIZATION_BITS": str(n)} for n in (8, 4)}}
 GROUPS = {
     "stock Gloo": None,
@@ -70,9 +70,8 @@ def test_network(plugin: Plugin, world: int, tmp_path: Path) -> None:
     found: dict[str, Any] = json.loads(told[0])
     stock = statistics.median(found["stock Gloo"]["seconds"])
     for name, group in found.items():
-        sent = (
-            group["bytes"] or 2 * (world - 1) / world * 4 * NUMEL
-        )  # a ring sends almost all twice
+        ring = 2 * (world - 1) / world * 4 * NUMEL
+        sent = group["bytes"] or ring
         rated = 8 * sent / (RATE * 1e6 * PAYLOAD / FRAME) + group["one"]
         median = statistics.median(group["seconds"])
         print(f"| {world} | {name} | {median:.2f} s | {rated:.2f} s | {median / stock:.2f} |")

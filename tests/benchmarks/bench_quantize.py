@@ -1,4 +1,4 @@
-"""Cost of sums in fewer bits on the CPU: each step against a copy of the same float32 tensor."""
+"""Cost of quantization on the CPU: each step, compared with a copy of the same float32 tensor."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Cost of the patch: a path that stays with Gloo, and a delegated one against the bare library.
+"""Cost of the patch: calls that stay with Gloo, and delegated calls against the bare library.
 
-Run by `make bench`; each benchmark prints one ratio of the best of alternating runs.
+Run by `make bench`. Each benchmark prints a ratio of the best of alternating runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def show(name: str, ours: float, reference: float, what: str) -> None:
 
 
 def test_fallback(launch: Launcher) -> None:
-    """Concurrent async float64 allreduces, which Gloo does, patched and unpatched."""
+    """Concurrent asynchronous float64 allreduces, which stay with Gloo, patched and unpatched."""
     arguments = {"numel": 256, "concurrent": 64, "rounds": 150, "dtype": "float64"}
 
     def seconds(*, preload: bool) -> float:
@@ -44,7 +44,7 @@ def test_fallback(launch: Launcher) -> None:
     [("4 KiB", 1, 600), ("256 KiB", 1, 150), ("4 MiB", 4, 8), ("64 MiB", 1, 3), ("256 MiB", 1, 1)],
 )
 def test_failover(launch: Launcher, size: str, concurrent: int, rounds: int) -> None:
-    """The copy of SWITCHML_FAILOVER=1, where nothing fails."""
+    """The copy that SWITCHML_FAILOVER=1 makes, without a failure."""
     count, unit = size.split()
     numel = int(count) * {"KiB": 2**8, "MiB": 2**18}[unit]
     arguments = {"numel": numel, "concurrent": concurrent, "rounds": rounds, "dtype": "float32"}
@@ -60,7 +60,7 @@ def test_failover(launch: Launcher, size: str, concurrent: int, rounds: int) -> 
 
 
 def test_pieces(torch_python: Path, tmp_path: Path) -> None:
-    """The memory by way of which bfloat16 is summed, against memory that is new for each call."""
+    """Conversion of bfloat16 through reused memory, compared with new memory for each call."""
     torch = probe_torch(str(torch_python), os.environ).require_gloo()
     header = "SwitchMLCodec.hpp"
     (tmp_path / header).write_text(render.text(f"patch/{header}"), encoding="utf-8")
@@ -75,7 +75,7 @@ def test_pieces(torch_python: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def direct(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that calls the client library, with nothing between."""
+    """Program that calls the client library directly."""
     out = tmp_path_factory.mktemp("direct") / "direct"
     source = Path(__file__).parent / "direct.cpp"
     libraries = [f"-L{home}/lib", "-lswitchml-client", "-lglog", "-lboost_program_options"]

@@ -1,6 +1,6 @@
-"""Start of ranks by `switchml-patch run`, against torchrun of the same command.
+"""Start of ranks by `switchml-patch run`, compared with torchrun.
 
-Prints the best of N alternating runs of both, each as a whole process, and their ratio. A first run
+Prints the best of N alternating runs of both, as whole processes, and their ratio. A first run
 builds the plugin.
 """
 
@@ -15,7 +15,7 @@ from pairs import measure_best, measure_wall, refuse_above
 from patchgen.system.ports import free_port
 
 PYTHON = os.environ.get("SWITCHML_TEST_PYTHON", "/usr/bin/python3")
-# The main program of torchrun. That of torch 1.13 cannot read its own defaults under Python 3.11.
+# Instead of torchrun's own main program, which in torch 1.13 fails under Python 3.11.
 TORCHRUN = """
 import sys
 from torch.distributed.elastic.multiprocessing import Std

@@ -1,6 +1,6 @@
-"""The torch and the launcher of the tests, with a simulator and a graft built as users build them.
+"""Torch and launcher of the tests, with a simulator and a graft that are built as users build them.
 
-Those of the tests are compiled in less time, and run in more.
+The graft and simulator of the tests compile faster and run slower.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def graft(
     torch_python: Path, patched: Path, home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """Prints what compiled the graft and the simulator in it."""
+    """Prints the compiler of the graft and of the simulator in it."""
     made = tmp_path_factory.mktemp("graft") / "graft.so"
     given = ("--torch", torch_python, "--source", patched, "--switchml-home", home)
     build("graft", "build", *given, "-o", made)

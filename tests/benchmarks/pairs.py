@@ -1,4 +1,4 @@
-"""Alternating measurements of two things, and the limit of their ratio."""
+"""Alternating measurements of two functions, and a limit of their ratio."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 
 
 def measure_wall(command: Sequence[str], cwd: str | None = None) -> float:
-    """Wall time of a command in seconds."""
+    """Return the wall time of a command in seconds."""
     start = time.perf_counter()
     subprocess.run(command, cwd=cwd, check=True, capture_output=True)
     return time.perf_counter() - start
 
 
 def measure_cpu(command: Sequence[str], cwd: str | None = None, *, check: bool = True) -> float:
-    """CPU time of a command in seconds, which other programs change less than its wall time."""
+    """Return the CPU time of a command in seconds, which varies less than its wall time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, cwd=cwd, check=check, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -28,7 +28,7 @@ def measure_cpu(command: Sequence[str], cwd: str | None = None, *, check: bool =
 def measure_median(
     first: Callable[[], float], second: Callable[[], float], runs: int
 ) -> tuple[float, float]:
-    """The pair with the median ratio of two measurements, which take turns."""
+    """Return the pair with the median ratio of two measurements, which take turns."""
     pairs = [(first(), second()) for _ in range(runs)]
     ratio = statistics.median_low(a / b for a, b in pairs)
     return next((a, b) for a, b in pairs if a / b == ratio)
@@ -37,12 +37,12 @@ def measure_median(
 def measure_best(
     first: Callable[[], float], second: Callable[[], float], runs: int
 ) -> tuple[float, float]:
-    """Least values of two measurements, which take turns."""
+    """Return the least values of two measurements, which take turns."""
     pairs = [(first(), second()) for _ in range(runs)]
     return min(a for a, _ in pairs), min(b for _, b in pairs)
 
 
 def refuse_above(limit: float, ours: float, reference: float) -> None:
-    """Ends the program where the ratio is above the limit."""
+    """Exit with an error if the ratio is above the limit."""
     if ours > limit * reference:
         sys.exit(f"the ratio is above {limit}")

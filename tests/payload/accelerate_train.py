@@ -1,4 +1,4 @@
-"""Training with Accelerate, which knows nothing of SwitchML; each rank writes its weights.
+"""Training with Accelerate, unchanged; each rank writes its weights.
 
 accelerate_train.py DIRECTORY
 """

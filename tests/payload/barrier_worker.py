@@ -1,6 +1,6 @@
-"""Worker that waits for others in a barrier of a controller: barrier_worker.py ADDRESS WORKERS.
+"""Worker that waits in a barrier of a controller: barrier_worker.py ADDRESS WORKERS.
 
-Prints `waits` when it is about to.
+Prints `waits` just before it does.
 """
 
 import sys

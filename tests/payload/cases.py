@@ -1,4 +1,4 @@
-"""Cases for each rank, in every torch that the patch serves; a case returns what a test checks."""
+"""Cases that run in each rank, with every torch that the patch supports."""
 
 import contextlib
 import datetime as dt
@@ -23,7 +23,7 @@ WORLD = int(os.environ["WORLD_SIZE"])
 BYPASS = os.environ.get("SWITCHML_TEST_PREPOSTPROCESSOR") == "bypass"
 TIMEOUT = float(os.environ.get("SWITCHML_TEST_TIMEOUT", "60"))
 BACKEND = os.environ.get("SWITCHML_TEST_BACKEND", "gloo")
-HELD = []  # backends, until the case has returned
+HELD = []  # backends that are kept until the case has returned
 
 
 def start(init_method="env://"):
@@ -40,11 +40,11 @@ def default_group():
     return dist.distributed_c10d._get_default_group()
 
 
-PERIOD = 1_000_003  # a prime: what lands in another packet or slot is seen
+PERIOD = 1_000_003  # a prime, so that a wrong packet or slot has other values
 
 
 def values(rank, numel, dtype, seed=0):
-    """Random ones, which repeat themselves after many packets."""
+    """Return random values with a period of PERIOD elements."""
     if numel > PERIOD:
         return values(rank, PERIOD, dtype, seed).repeat(-(-numel // PERIOD))[:numel]
     generator = torch.Generator().manual_seed(1000 * seed + rank)
@@ -66,7 +66,7 @@ def in_rank_order(tensors):
 
 
 def bound(tensors):
-    """The largest error of SwitchML's fixed point: rounding to int32, and float32 products."""
+    """Return the largest error of SwitchML's fixed point: of rounding, and of float32 products."""
     n = len(tensors)
     largest = max(max(float(t.max()), -float(t.min())) for t in tensors)
     if largest == 0:
@@ -102,11 +102,11 @@ def calls(switchml):
 
 
 def backends():
-    """Python's own references to those of all groups.
+    """Return Python's references to the backends of all groups.
 
-    Whoever drops the last reference waits for Gloo's threads, which may wait for the GIL to free a
-    tensor. Python lets go of the GIL for that; `Reducer` of DistributedDataParallel does not, nor
-    does torch 2.6.
+    The owner of the last reference waits for Gloo's threads, which may need the GIL to free a
+    tensor. Python releases the GIL for that wait, but `Reducer` of DistributedDataParallel and
+    torch 2.6 do not.
     """
     world = getattr(dist.distributed_c10d, "_world", None)
     groups = world.pg_map if hasattr(world, "pg_map") else ()
@@ -114,14 +114,13 @@ def backends():
 
 
 def destroy():
-    """Ends all groups."""
     held = backends()
     dist.destroy_process_group()
     held.clear()
 
 
 def finish(switchml, **more):
-    """Ends all groups, and what a case may still have of them, as a model, when it has returned."""
+    """End all groups after a case, and free models that the case still has."""
     report = switchml.report()
     if dist.is_initialized():
         HELD.extend(backends())
@@ -130,7 +129,7 @@ def finish(switchml, **more):
 
 
 def sums(switchml, sizes, init_method="env://"):
-    """float32 and int32 of every size, blocking and async, contiguous and not."""
+    """Sum float32 and int32 of every size, blocking and async, contiguous and not."""
     start(init_method)
     expected_calls = expected_bytes = 0
     for seed, numel in enumerate(sizes):
@@ -170,7 +169,7 @@ def sums(switchml, sizes, init_method="env://"):
 
 
 def fallbacks(switchml):
-    """Whatever SwitchML cannot take goes to Gloo, with Gloo's results."""
+    """Whatever SwitchML cannot sum goes to Gloo, with Gloo's results."""
     start()
     dtypes = [torch.float64, torch.int64, torch.int8, torch.uint8]
     for dtype in dtypes:
@@ -217,10 +216,10 @@ HALVES = (torch.bfloat16, torch.float16)
 
 
 def check_rounded(result, tensors, divisor=1, of=None):
-    """The sum, or the average, rounded once to the type of the tensors: to the nearest.
+    """Check that a sum or an average was rounded once, to the nearest value of the tensors' type.
 
-    Rounding keeps the order. So what is between two numbers is rounded to something between what
-    these are rounded to. `of` are the whole tensors, where these are parts of them.
+    Rounding keeps the order, so a value between two numbers is rounded to a value between their
+    rounded values. `of` has the whole tensors if these are parts of them.
     """
     assert result.dtype == tensors[0].dtype
     wide = [t.float() for t in tensors]
@@ -237,7 +236,7 @@ def check_rounded(result, tensors, divisor=1, of=None):
 
 
 def gradient_types(switchml):
-    """Sums gradients of trainings: halves, averages, several tensors at once."""
+    """Sum halves, averages, and several tensors at once."""
     start()
     ops = [("SUM", 1), ("AVG", WORLD)] if AVERAGES else [("SUM", 1)]
     expected = 0
@@ -278,7 +277,7 @@ def gradient_types(switchml):
 
 
 def halves_overflow(switchml):
-    """float16 that has no room for a sum is inf, as it is rounded; inf and NaN arrive as NaN."""
+    """A float16 sum that overflows is inf; inf and NaN arrive as NaN."""
     start()
     mine = torch.full((300,), 40000.0 if RANK < 2 else 0.0, dtype=torch.float16)
     dist.all_reduce(mine)
@@ -295,14 +294,14 @@ def halves_overflow(switchml):
 
 
 def in_few_bits(tensors, bits, bucket):
-    """The sum of float32 tensors of which each is rounded to levels once, by the description."""
+    """Return the sum of float32 tensors that were quantized once, as documented."""
     scheme = quantize_model.Model(bits, len(tensors), bucket)
     rows = torch.stack(tensors).numpy()
     return torch.from_numpy(quantize_model.allreduce(scheme, rows, 1, key=0).values)
 
 
 def quantized(switchml, bits, bucket, least, skip):
-    """The group sends float sums in a few bits, small tensors and integers as they are."""
+    """The group sums floats in few bits, but small tensors and integers unquantized."""
     start()
     lanes = 32 // (bits + (WORLD - 1).bit_length())
     sent = 0
@@ -341,7 +340,7 @@ def quantized(switchml, bits, bucket, least, skip):
 
 
 def narrowed(switchml):
-    """Which types and operations are left to Gloo, by this rank's environment."""
+    """The environment of this rank leaves types and operations to Gloo."""
     start()
     for dtype in (torch.float32, torch.float16, torch.int32):
         mine = torch.ones(10, dtype=dtype)
@@ -354,7 +353,7 @@ def narrowed(switchml):
 
 
 def groups(switchml):
-    """A subgroup and a second group of all ranks stay with Gloo, the first group delegates on."""
+    """A subgroup and a second group of all ranks stay with Gloo; the first group delegates on."""
     start()
     allreduce_and_check(1000, torch.float32)
     part = dist.new_group(list(range(WORLD - 1)))
@@ -373,7 +372,7 @@ def groups(switchml):
 
 
 def second_group(switchml):
-    """A second group of all ranks delegates. Part of the ranks have made others before."""
+    """A second group of all ranks delegates, though some ranks have made other groups before."""
     start()
     dist.new_group([0])
     other = dist.new_group(list(range(WORLD)))
@@ -386,7 +385,7 @@ def second_group(switchml):
 
 
 def helped(switchml, port):
-    """Starts a process with the environment of the rank, as for checkpoints, which sums."""
+    """Start a process with the environment of the rank, as for checkpoints, which sums."""
     start()
     allreduce_and_check(1000, torch.float32)
     worker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
@@ -399,7 +398,7 @@ def helped(switchml, port):
 
 
 def overlapping(switchml):
-    """The first sum is asynchronous, and another rank waits for a message after it."""
+    """The first sum is asynchronous, while another rank waits for a message sent after it."""
     start()
     other = dist.new_group(list(range(WORLD)))
     tensor = torch.ones(2000)
@@ -420,7 +419,7 @@ def overlapping(switchml):
 
 
 def two_threads(switchml, rounds):
-    """Two groups of all ranks, each used by its own thread at the same time."""
+    """Use two groups of all ranks from two threads at the same time."""
     start()
     other = dist.new_group(list(range(WORLD)))
     errors = []
@@ -452,7 +451,7 @@ def two_threads(switchml, rounds):
 
 
 def again(switchml, times, store):
-    """Destroy and init again: the context lives on and the new group delegates."""
+    """Destroy and init again: the context stays, and the new group delegates."""
     for i in range(times):
         start(f"file://{store}/store-{i}")
         before = calls(switchml)
@@ -463,7 +462,7 @@ def again(switchml, times, store):
 
 
 def train(switchml, steps):
-    """DistributedDataParallel: the losses of every step, and a digest of the final weights."""
+    """Train with DistributedDataParallel; return the losses, and a digest of the final weights."""
     start()
     torch.manual_seed(7)
     model = torch.nn.Sequential(
@@ -490,7 +489,7 @@ def train(switchml, steps):
 
 
 def ends_in_use(switchml, held):
-    """A model and an allreduce that nobody waits for are there when the groups end."""
+    """End the groups while a model and an unfinished allreduce still use them."""
     start()
     parallel = DistributedDataParallel(torch.nn.Linear(2, 2))
     dist.all_reduce(torch.ones(4_000_000, dtype=torch.float64), async_op=True)  # by Gloo
@@ -501,7 +500,7 @@ def ends_in_use(switchml, held):
 
 
 def ends_while_waiting(switchml, fails):
-    """Rank 0 ends, or fails, while a thread of it waits for a sum of which rank 1 knows nothing."""
+    """Rank 0 ends, or fails, while one of its threads waits for a sum that rank 1 never calls."""
     start()
     allreduce_and_check(1000, torch.float32)
     if RANK == 1:
@@ -516,7 +515,7 @@ def ends_while_waiting(switchml, fails):
 
 
 def outcome(switchml, numel=1000):
-    """Make a group, sum once; what happened, for the failure tests."""
+    """Make a group, sum once, and return what happened."""
     start()
     allreduce_and_check(numel, torch.float32, exact=False)
     allreduce_and_check(numel, torch.int32, exact=True)
@@ -524,12 +523,12 @@ def outcome(switchml, numel=1000):
 
 
 def dies(switchml, victim):
-    """Kills a rank between two allreduces: the others get an exception, in time."""
+    """Kill a rank between two allreduces: the others get an exception in time."""
     start()
     allreduce_and_check(1000, torch.float32)
     store = dist.distributed_c10d._get_default_store()
-    if victim == RANK:  # whose aggregator may still be sending the others their sums
-        for rank in {*range(WORLD)} - {victim}:  # one by one: 1.7.1 may miss one of several
+    if victim == RANK:  # its aggregator may still be sending sums to the others
+        for rank in {*range(WORLD)} - {victim}:  # in turn, because torch 1.7.1 may miss a message
             store.wait([f"has {rank}"])
         os.kill(os.getpid(), signal.SIGKILL)
     store.set(f"has {RANK}", "its sum")
@@ -537,13 +536,13 @@ def dies(switchml, victim):
 
 
 def outlives(switchml, switch, rounds, dies, bits=None, number=signal.SIGKILL):
-    """Trains on when the switch dies, with several sums of all kinds in flight.
+    """Train while the switch dies, with several sums of all kinds in flight.
 
     Args:
         switch: process of the switch.
-        dies: the round in which it gets a signal, some milliseconds from its begin.
-        bits: of a float that is sent; None for all.
-        number: that of the signal.
+        dies: round in which the switch gets a signal, some milliseconds after the round begins.
+        bits: bits of a float that is sent; None for no quantization.
+        number: number of the signal.
     """
     start()
     torch.manual_seed(5)
@@ -582,7 +581,7 @@ def outlives(switchml, switch, rounds, dies, bits=None, number=signal.SIGKILL):
 
 
 def scatter_and_check(seed):
-    """Scatters sums over the ranks: one alone, then two at once where torch coalesces them."""
+    """Scatter sums over the ranks: one alone, then two at once if torch coalesces them."""
     inputs = [everyone(WORLD * numel, torch.float32, seed) for numel in (4000, 2500, 1700)]
     parts = [torch.empty(len(tensors[0]) // WORLD) for tensors in inputs]
     together = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 1)
@@ -596,12 +595,12 @@ def scatter_and_check(seed):
 
 
 def returns(switchml, switch, address, store, number=signal.SIGKILL):
-    """Goes over Gloo while the switch is away, and back to it; a new group does the same.
+    """Sum over Gloo while the switch is away, then through the switch; a new group does the same.
 
     Args:
-        switch: process of the switch, which gets a signal and is started again, or goes on.
-        address: where it listens.
-        number: that of the signal.
+        switch: process of the switch, which gets a signal, and then is restarted or continued.
+        address: address where the switch listens.
+        number: number of the signal.
     """
     started = []
     for group in range(2):
@@ -622,7 +621,7 @@ def returns(switchml, switch, address, store, number=signal.SIGKILL):
             os.kill(switch, signal.SIGCONT)
         if group == 0:
             before = calls(switchml)
-            for turn in range(60):  # all ranks are at the same call when they return
+            for turn in range(60):  # all ranks return to the switch at the same call
                 flight_of_sums(4, 20 + turn)
                 if switchml.report()["failover"]["returns"]:
                     break
@@ -642,7 +641,7 @@ def returns(switchml, switch, address, store, number=signal.SIGKILL):
 
 
 def arguments_of(process, address):
-    """Arguments of a program that listens, for one that listens at its address."""
+    """Return the arguments of a process, to start it again with a fixed address."""
     with open(f"/proc/{process}/cmdline", "rb") as file:
         words = os.fsdecode(file.read()).split("\0")[:-1]
     program = os.path.realpath(f"/proc/{process}/exe")
@@ -652,10 +651,10 @@ def arguments_of(process, address):
 
 
 def breaks(switchml, victim, command, goes_on):
-    """A rank breaks something; what becomes of the later sums of all.
+    """Let a rank break something, and return the results of the later sums of all ranks.
 
     Args:
-        command: that the rank runs, or the port of which its connections break.
+        command: command that the rank runs, or the port whose connections it breaks.
     """
     start()
     flight_of_sums(2, 0)
@@ -675,7 +674,7 @@ def breaks(switchml, victim, command, goes_on):
 
 
 def break_connections(port):
-    """Ends this process's connections to a port, as where a cable is cut."""
+    """Break this process's connections to a port, like an unplugged cable."""
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as connection:
             if connection.getpeername()[1] == port:
@@ -683,7 +682,7 @@ def break_connections(port):
 
 
 def flight_of_sums(rounds, seed):
-    """Checks four sums in each round that are in flight at once, and that all ranks have them."""
+    """Check four concurrent sums in each round, on all ranks."""
     for number in range(rounds):
         asked = []
         for k, dtype in enumerate((torch.float32, torch.int32, torch.float32, torch.bfloat16)):
@@ -707,7 +706,7 @@ def check_any_sum(result, tensors, divisor, bits):
 
 
 def check_same(tensor):
-    """Checks that all ranks have the same bits."""
+    """Check that a tensor has the same bits on all ranks."""
     tensor = tensor.float() if tensor.dtype in HALVES else tensor  # which not every Gloo gathers
     others = [torch.empty_like(tensor) for _ in range(WORLD)]
     dist.all_gather(others, tensor)
@@ -715,7 +714,7 @@ def check_same(tensor):
 
 
 def tell(answer):
-    """Lets the ranks go on that wait for this one, which may have ended the group."""
+    """Let the ranks continue that wait for this rank."""
     with open("told", "x", encoding="ascii"):
         return answer
 
@@ -726,7 +725,7 @@ def wait_for(rank):
 
 
 def late(switchml, victim):
-    """Leaves out one rank: the others get an exception after the group's timeout."""
+    """Leave out one rank: the others get an exception after the group's timeout."""
     start()
     allreduce_and_check(1000, torch.float32)
     if victim == RANK:
@@ -737,12 +736,13 @@ def late(switchml, victim):
 
 
 def tardy(switchml, victim, seconds, more=0, pages="", *, impatient=False):
-    """A rank is later than the others wait for it. Then the ranks have gone on over Gloo.
+    """One rank is later than the timeout, so the ranks continue over Gloo.
 
     Args:
-        impatient: a receive of ours has been late before, so Gloo has closed its connections.
-        more: sums after which they have returned. Then as many again, whose packets are counted.
-        pages: directory of the ranks' metrics, of which the result has this rank's of that time.
+        impatient: a receive has timed out before, so Gloo has closed its connections.
+        more: number of sums after which the ranks are back at the switch. Then as many again, whose
+            packets are counted.
+        pages: directory of the ranks' metrics; this rank's are part of the result.
     """
     start()
     allreduce_and_check(1000, torch.float32)
@@ -768,7 +768,7 @@ def tardy(switchml, victim, seconds, more=0, pages="", *, impatient=False):
 
 
 def halves(switchml, victim, numel, command):
-    """The ranks go on over Gloo, and one ends or stops while its messages are half done."""
+    """A rank ends or stops over Gloo while its messages are half sent."""
     start()
     allreduce_and_check(1000, torch.float32)
     if victim == RANK:
@@ -791,7 +791,7 @@ def halves(switchml, victim, numel, command):
 
 
 def page_over_gloo(directory, calls):
-    """Metrics of this rank, once they have so many allreduces after a failure."""
+    """Return the metrics of this rank once they count this many allreduces after a failure."""
     while True:
         for name in os.listdir(directory):
             if name.endswith(f"-{RANK}-{os.getpid()}.prom"):
@@ -803,9 +803,9 @@ def page_over_gloo(directory, calls):
 
 
 def overdue(switchml, numel, store):
-    """Sums what takes longer than its limit, twice: later answers are in no memory and in no sum.
+    """Sum twice what takes longer than the timeout: late answers reach neither memory nor a sum.
 
-    Without failover a new group goes on; with it these ranks do, and return to the switch.
+    Without failover a new group sums; with failover these ranks go on, and return to the switch.
     """
     sentinel, kept = -7.5, []
     start(f"file://{store}/store-0")
@@ -819,7 +819,7 @@ def overdue(switchml, numel, store):
         else:
             assert " did not finish within " in str(why), why
         kept.append(mine.fill_(sentinel))
-        time.sleep(1)  # the answers come meanwhile
+        time.sleep(1)  # until the late answers have come
         assert all(bool((tensor == sentinel).all()) for tensor in kept), "a late write"
         if not goes_on:
             destroy()
@@ -834,11 +834,11 @@ def overdue(switchml, numel, store):
 
 
 def dropped(switchml, victim):
-    """Denies a rank memory for a whole row: none of its later sums is SwitchML's."""
+    """Deny a rank the memory for a row: none of its later sums is SwitchML's."""
     start()
     allreduce_and_check(1000, torch.float32)
     dist.barrier()  # all have their sums
-    tensor = torch.ones(1, 1 << 24).expand(2, -1)  # its elements share their places
+    tensor = torch.ones(1, 1 << 24).expand(2, -1)  # both rows share memory
     if victim == RANK:
         with open("/proc/self/statm") as file:
             taken = int(file.read().split()[0]) * resource.getpagesize()
@@ -851,7 +851,7 @@ def dropped(switchml, victim):
 
 
 def raised(call, *arguments):
-    """Message of a call that failed, or None."""
+    """Return the message of the exception of a call, or None."""
     try:
         call(*arguments)
     except RuntimeError as error:
@@ -860,9 +860,9 @@ def raised(call, *arguments):
 
 
 def failing_allreduce(switchml):
-    """Two allreduces, the first of which may fail. Ends the group, as a program does that goes on.
+    """Run two allreduces, of which the first may fail, and end the group as a program would.
 
-    In a process that ends with a group, a thread of Gloo that frees a tensor just then aborts it.
+    In a process that ends with a group, a thread of Gloo may free a tensor just then and abort.
     """
     begun = time.monotonic()
     tensor = torch.ones(1000)
@@ -879,7 +879,7 @@ def failing_allreduce(switchml):
 
 
 def mismatch(switchml):
-    """The ranks disagree on the number of elements: an exception on every rank, no sum."""
+    """The ranks pass different numbers of elements: an exception on every rank, no sum."""
     start()
     allreduce_and_check(1000, torch.float32)
     return finish(switchml, first=raised(dist.all_reduce, torch.ones(1000 + RANK)))
@@ -895,12 +895,12 @@ def minimum(switchml):
 
 
 def refused(switchml):
-    """A group that may not be made: the message of the exception."""
+    """Return the message of the exception of a group that may not be made."""
     return {"error": raised(start)}
 
 
 def same_values(switchml, init_method="env://"):
-    """Every rank has the same values: the dummy backend's multiplication is then the sum."""
+    """Sum equal values, which the dummy backend sums by a multiplication."""
     start(init_method)
     floats = torch.full((100_003,), 1.5)
     dist.all_reduce(floats)
@@ -919,7 +919,7 @@ def again_same_values(switchml, times, store):
 
 
 def time_allreduce(switchml, numel, concurrent, rounds, dtype):
-    """Seconds per allreduce, after one round that is not timed."""
+    """Return the seconds of an allreduce, after one round of warm-up."""
     start()
     tensors = [torch.ones(numel, dtype=getattr(torch, dtype)) for _ in range(concurrent)]
 
@@ -938,7 +938,7 @@ def time_allreduce(switchml, numel, concurrent, rounds, dtype):
 
 
 def nonfinite(switchml):
-    """Sums values that fixed point cannot hold: no rank gets a finite number."""
+    """Sum values that fixed point cannot represent: no rank gets a finite number."""
     start()
     answers = []
     for value in (float("inf"), float("-inf"), float("nan"), 3e38):

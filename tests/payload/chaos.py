@@ -1,6 +1,6 @@
-"""The training of the chaos test: one of docs/compression.md, which goes on from its checkpoint.
+"""Training of the chaos test: a network of docs/compression.md, restarted from its checkpoint.
 
-Each sum is compared with what the ranks have put in. A rank writes its steps to `progress`.
+Each sum is compared with the inputs of all ranks. A rank writes its steps to `progress`.
 """
 
 import importlib
@@ -18,14 +18,14 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUCKET_MB = 0.1  # several allreduces are under way
-CHECKED, SAVED = 4, 20  # steps from one check of the sums to the next, and between checkpoints
+BUCKET_MB = 0.1  # small, for several allreduces at once
+CHECKED, SAVED = 4, 20  # steps between checks of the sums, and between checkpoints
 INTEGERS = 5000
 EXPLAINED = 3  # trainings with rounding errors
 
 
 def networks():
-    """The networks of docs/compression.md: how each is built, optimized, and given batches."""
+    """Return builder, optimizer and batches of the networks of docs/compression.md."""
     sys.path.append(os.path.join(ROOT, "docs"))
     found = importlib.import_module("quantized").NETWORKS
     return {name.replace(",", " ").split()[0].lower(): parts for name, parts in found.items()}
@@ -50,9 +50,9 @@ def flat(tensors):
 
 
 def explain(switchml, network, steps, world):
-    """Weights of the same training in one process, and how far apart rounding takes them.
+    """Train in one process; return the weights, and how far rounding may move them.
 
-    Other trainings have, in each sum of gradients, errors as large as SwitchML's may be.
+    The training is repeated with errors in each sum of gradients, as large as SwitchML's may be.
     """
     weights = train_alone(network, steps, world, None)
     weights.numpy().tofile("weights")
@@ -88,7 +88,7 @@ def train_alone(network, steps, world, chance):
 
 
 class Progress:
-    """State of a rank: its process, steps, calls by SwitchML, failovers, calls by Gloo, returns."""
+    """State of a rank: process, steps, SwitchML's calls, failovers, Gloo's calls, returns."""
 
     def __init__(self, switchml):
         self.switchml = switchml
@@ -105,7 +105,7 @@ class Progress:
 
 
 def train(switchml, network, steps, checkpoint):
-    """Trains to the end, or until it is asked to end; says why where it cannot go on."""
+    """Train to the end, or until asked to end; return why the rank cannot go on."""
     progress = Progress(switchml)
     answer = {}
     try:
@@ -151,7 +151,7 @@ def go_on(network, steps, checkpoint, progress):
 
 
 def sum_bucket(sums, bucket):
-    """Sums a bucket of gradients, and keeps what was summed."""
+    """Sum a bucket of gradients, and keep its input and sum."""
     mine = bucket.buffer()
     kept = [mine.clone(), None]
     sums.append(kept)  # in the order of the calls, which those of the ends may not be
@@ -173,7 +173,7 @@ def check_integers(step):
 
 
 def check_sums(sums):
-    """Checks the kept sums: right within the fixed point's error, and the same on all ranks."""
+    """Check kept sums: right within the fixed point's error, and the same on all ranks."""
     given = torch.cat([one for one, _ in sums])
     total = torch.cat([one for _, one in sums])
     everyone = [torch.empty_like(given) for _ in range(WORLD)]
@@ -191,7 +191,7 @@ def check_sums(sums):
 
 
 def asked_to_end():
-    """Rank 0 is asked by a file, and tells the others."""
+    """Return whether rank 0 found the file that ends the training; the same on all ranks."""
     asked = torch.tensor([int(RANK == 0 and os.path.exists("end"))])
     dist.broadcast(asked, 0)
     return bool(asked)

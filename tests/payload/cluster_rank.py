@@ -1,4 +1,4 @@
-"""Rank of a job on several hosts that names gloo; writes what it saw as JSON.
+"""Rank of a job on several hosts that names gloo; writes its result as JSON.
 
 cluster_rank.py DIRECTORY
 """
@@ -17,7 +17,7 @@ rank, size = dist.get_rank(), dist.get_world_size()
 values = torch.arange(10_000, dtype=torch.int32) + rank
 dist.all_reduce(values)
 expected = torch.arange(10_000, dtype=torch.int32) * size + size * (size - 1) // 2
-import torch_switchml  # noqa: E402  # only to tell what was delegated
+import torch_switchml  # noqa: E402  # for its report
 
 seen = {
     "rank": rank,

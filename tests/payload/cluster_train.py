@@ -1,6 +1,6 @@
-"""Training over gloo with DistributedDataParallel in a rank of a job on several hosts.
+"""Training over gloo with DistributedDataParallel, for a job on several hosts.
 
-cluster_train.py [DIRECTORY]: writes what it saw as JSON, there or where it runs.
+cluster_train.py [DIRECTORY]: writes its result as JSON, to the current directory by default.
 """
 
 import json
@@ -16,7 +16,6 @@ STEPS = 8
 
 
 def data(rank):
-    """Inputs and targets of a rank, which differ from those of the others."""
     inputs = torch.randn(32, 64, generator=torch.Generator().manual_seed(100 + rank))
     return inputs, inputs[:, :8] - inputs[:, 8:16]
 
@@ -27,7 +26,6 @@ def network():
 
 
 def train(model, inputs, targets):
-    """Losses of the steps."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     losses = []
     for _ in range(STEPS):
@@ -47,7 +45,7 @@ def main():
     losses = train(DistributedDataParallel(model), *data(rank))
     alone = network()
     train(alone, *map(torch.cat, zip(*map(data, range(size)))))
-    import torch_switchml  # only to tell what was delegated
+    import torch_switchml  # for its report
 
     seen = {
         "rank": rank,

@@ -1,4 +1,4 @@
-"""Training with DeepSpeed, which sums in a group of its own; each rank writes its weights.
+"""Training with DeepSpeed, which sums in its own group; each rank writes its weights.
 
 deepspeed_train.py DIRECTORY
 """

@@ -1,4 +1,4 @@
-"""The doctor in a rank of a test."""
+"""Doctor in a rank of a test."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from switchml_doctor.meeting import Meeting
 
 
 def examine(switchml, arguments, others=None, twice=None):
-    """Runs it with these arguments; the ranks of `others` have another SwitchML, or none.
+    """Run the doctor; the ranks of `others` have another SwitchML, or none.
 
     Rank 0 waits until two processes with the rank `twice` have come.
     """
@@ -17,7 +17,7 @@ def examine(switchml, arguments, others=None, twice=None):
         wait_for_two(twice)
     given = (others or {}).get(os.environ["RANK"])
     if given == "none":
-        sys.modules["torch_switchml"] = None  # as where it is not installed
+        sys.modules["torch_switchml"] = None  # as if not installed
     elif given is not None:
         report = switchml.report
         switchml.report = lambda: dict(report(), **given)
@@ -25,7 +25,7 @@ def examine(switchml, arguments, others=None, twice=None):
 
 
 def wait_for_two(number):
-    """Lets the leader hear the hosts only when a rank has two seats."""
+    """Make rank 0 wait until a rank has two seats."""
     gather = Meeting.gather
 
     def gather_both(meeting, name, patience):

@@ -1,8 +1,8 @@
-"""A process that has imported torch once, and forks a rank for each request.
+"""Server that has imported torch once, and forks a rank for each request.
 
-A rank goes on in worker.py as if it had been started with its own command line, directory,
-environment and outputs. It ends as an interpreter does, but does not take apart what was loaded,
-which is most of a short rank's time. What torch reads when it is imported is the server's.
+A rank continues in worker.py as if it had been started with its own command line, directory,
+environment and outputs. It ends as an interpreter does, but skips the destructors of libraries,
+which take most of a short rank's time. Variables that torch reads at its import are the server's.
 
 Standard library only: it runs under the interpreter of the torch in use.
 """
@@ -16,14 +16,14 @@ import socket
 import sys
 import threading
 
-LARGEST = 1 << 20  # of a request, in bytes
+LARGEST = 1 << 20  # bytes of a request
 
 
 def serve(descriptor):
-    """Returns in each rank; the server itself ends here, when nobody listens any more."""
-    gc.freeze()  # what is collected is written to, and so copied: half of a short rank's time
+    """Return in each rank. The server itself ends here, when its last client is gone."""
+    gc.freeze()  # a collection would write to shared pages, and so copy them
     connection = socket.socket(fileno=descriptor)
-    ranks = {}  # a descriptor of the process -> its number
+    ranks = {}  # pidfd -> pid
     poller = select.poll()
     poller.register(connection, select.POLLIN)
     while True:
@@ -55,7 +55,7 @@ def serve(descriptor):
 
 
 def fork():
-    """Threads do not survive a fork, and what they hold stays locked for ever."""
+    """Fork; a lock that another thread holds would stay locked in the child for ever."""
     threads = os.listdir("/proc/self/task")
     if len(threads) != 1:
         sys.exit(f"the server has {len(threads)} threads, so it cannot fork")
@@ -63,13 +63,13 @@ def fork():
 
 
 def reap(pid):
-    """Waits for a process; returns it with its exit code, negative for a signal."""
+    """Wait for a process; return its pid and exit code, which is negative for a signal."""
     _, status = os.waitpid(pid, 0)
     return [pid, os.waitstatus_to_exitcode(status)]
 
 
 def become(arguments, directory, environ, output, errors):
-    """Takes over what the rank was to be started with."""
+    """Take over the command line, directory, environment and outputs of the rank."""
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environ)
@@ -82,7 +82,7 @@ def become(arguments, directory, environ, output, errors):
 
 
 def leave():
-    """Does what an interpreter does before it takes apart what was loaded."""
+    """Do what an interpreter does at its end, before destructors of libraries."""
     threading._shutdown()
     atexit._run_exitfuncs()
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Training with fully_shard, which knows nothing of SwitchML; each rank writes its weights.
+"""Training with fully_shard, unchanged; each rank writes its weights.
 
 fsdp_train.py DIRECTORY
 """

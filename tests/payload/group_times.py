@@ -1,4 +1,4 @@
-"""Times of making process groups, taken in the ranks."""
+"""Times of making process groups, measured in the ranks."""
 
 import datetime as dt
 import os
@@ -11,9 +11,9 @@ WORLD = int(os.environ["WORLD_SIZE"])
 
 
 def time_groups(switchml, rounds):
-    """Seconds that each of `rounds` groups took, one after another over one Store.
+    """Return the seconds of each of `rounds` groups, made in turn over one Store.
 
-    Ranks begin together, so nothing of their start is in it.
+    The ranks meet first, so that their start is not included.
     """
     limit = dt.timedelta(seconds=120)
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
@@ -35,7 +35,7 @@ def time_groups(switchml, rounds):
 
 
 def meet(store):
-    """Returns when all ranks have come."""
+    """Wait until all ranks have come."""
     if store.add("come", 1) == WORLD:
         store.set("met", "1")
     store.wait(["met"])

@@ -1,4 +1,4 @@
-"""Cases for each rank on hosts with several ranks."""
+"""Cases that run in each rank, on hosts with several ranks."""
 
 import datetime as dt
 import importlib.util
@@ -21,13 +21,13 @@ def begin(backend="gloo"):
 
 
 def parallel():
-    """A model in two buckets, after the first step."""
+    """Return a model with two buckets, after the first step."""
     dist._DEFAULT_FIRST_BUCKET_BYTES = 4096  # an older torch takes no smaller ones otherwise
     return DistributedDataParallel(model(), bucket_cap_mb=0.004)
 
 
 def compared(switchml, register):
-    """A training gives the weights that it gives without the hook, on all ranks.
+    """A training has the same weights as without the hook, on all ranks.
 
     `register` gives a model its hook, and returns whether this rank is a leader.
     """
@@ -58,7 +58,7 @@ def trains(switchml, backend="gloo", local_size=None):
 
 
 def recipe(switchml, path):
-    """Trains with the lines of the documentation, which name the model `model`."""
+    """Train with the lines of the documentation, which name the model `model`."""
     begin()
 
     def register(hooked):
@@ -72,7 +72,7 @@ def recipe(switchml, path):
 
 
 def overlaps(switchml, number):
-    """The second tensor is summed in host 0 while host 1 has not handed in any yet."""
+    """The second tensor is summed in host 0 while host 1 has not passed any yet."""
     begin()
     store = dist.distributed_c10d._get_default_store()
     state = switchml.HierarchicalState(2, timeout=LIMIT)
@@ -110,7 +110,7 @@ def dropped(switchml):
 
 
 def dies(switchml, victim):
-    """Kills a rank between two steps: the others get an exception, and from then on."""
+    """Kill a rank between two steps: all later sums of the others raise."""
     begin()
     state = switchml.HierarchicalState(2, timeout=LIMIT)
     trained = parallel()
@@ -134,7 +134,7 @@ def dies(switchml, victim):
 
 
 def refuses(switchml):
-    """Hosts and racks that there cannot be, on all of three ranks in the same words."""
+    """Impossible hosts and racks raise the same message on all of three ranks."""
     begin()
     nccl = {"local_backend": "nccl", "racks_backend": "nccl"}
     errors = []

@@ -1,4 +1,4 @@
-"""A rank of the lab whose worker is another program: it makes a group, and starts the worker.
+"""Rank of the lab whose worker is another program: makes a group, and starts the worker.
 
 `lab_rank.py PYTHON WORKER PACKETS`; the group is stock Gloo's, and gives the rank its switchml.cfg.
 """

@@ -1,4 +1,4 @@
-"""Training with Lightning, which knows nothing of SwitchML; each rank writes its weights.
+"""Training with Lightning, unchanged; each rank writes its weights.
 
 lightning_train.py DIRECTORY
 """

@@ -1,4 +1,4 @@
-"""Prints what a package whose table of flags has one more, XYZ, knows of it.
+"""Print what the package makes of a flag XYZ that is added to its table of flags.
 
 Arguments: a client library with the backend Xyz, the repository, and an empty directory.
 """
@@ -34,7 +34,7 @@ def refusal(**given: bool) -> str:
 
 
 def client_refusal() -> str:
-    """Message of a client build, whose project looks for the library of the flag."""
+    """Return the message of a client build, which looks for the library of the flag."""
     sources = {f"{checkout.LIBRARY}/backends/xyz/xyz.h": b"", "dev_root/protos/switchml.proto": b""}
     request = building.ClientRequest(("XYZ",), ())
     headers = [path for path, _ in building._headers(request, sources)]

@@ -1,8 +1,8 @@
 """Rank behind a slow link: times allreduces of float32, in one group after the other.
 
-python network_rank.py NUMEL ROUNDS GROUPS, where GROUPS is JSON: by name the variables with which a
-group is made, or null for one of stock Gloo. Rank 0 prints by name, as JSON: the seconds of the
-slowest rank in each round, those of an allreduce of one value, and the bytes that SwitchML sums.
+python network_rank.py NUMEL ROUNDS GROUPS, where GROUPS is JSON: by name, the variables of a group,
+or null for stock Gloo. Rank 0 prints by name, as JSON: the seconds of the slowest rank in each
+round, those of an allreduce of one value, and the bytes that SwitchML sums.
 """
 
 import json
@@ -19,10 +19,10 @@ TINY = 20  # rounds of an allreduce of one value
 
 
 def timed(group, source, rounds, tolerance):
-    """Seconds of the slowest rank in each round; the sums must be right."""
+    """Return the seconds of the slowest rank in each round; check the sums."""
     world, rank = dist.get_world_size(), dist.get_rank()
     seconds = []
-    for _ in range(1 + rounds):  # the first one warms up
+    for _ in range(1 + rounds):  # the first round is a warm-up
         tensor = source * (rank + 1)
         dist.barrier()
         begun = time.perf_counter()
@@ -36,12 +36,12 @@ def timed(group, source, rounds, tolerance):
 
 
 def measured(variables, source, rounds):
-    """Figures of a group that is made with these variables."""
+    """Return the measurements of a group that is made with these variables."""
     os.environ.update(variables or {})
     group = dist.new_group(backend="gloo" if variables is None else "switchml")
     before = torch_switchml.report()
     bits = int((variables or {}).get("SWITCHML_QUANTIZATION_BITS", "20"))
-    # A rank rounds by half a step of the largest value of all, at most.
+    # The error of a rank is at most half a step of the largest value of all ranks.
     seconds = timed(group, source, rounds, 1 / (2**bits - 2))
     after = torch_switchml.report()
     one = timed(group, torch.ones(1), TINY, 1e-5)

@@ -1,4 +1,4 @@
-"""A block of Python of a page, as a script of its own."""
+"""A block of Python of a page, run as a script."""
 
 import sys
 
@@ -6,7 +6,7 @@ import torch.distributed as dist
 
 
 def block(switchml, source):
-    """The module is where a graft puts it."""
+    """Run the block; the report module is where a graft puts it."""
     sys.modules["torch.distributed.switchml"] = switchml
     exec(compile(source, "page", "exec"), {"__name__": "__main__"})  # noqa: S102  # ours
     if dist.is_initialized():

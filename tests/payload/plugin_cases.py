@@ -1,4 +1,4 @@
-"""Cases for each rank with the plugin alone; a case returns what a test checks."""
+"""Cases that run in each rank with the plugin alone."""
 
 import datetime as dt
 import os
@@ -37,7 +37,7 @@ def model():
 
 
 def train(parallel, steps=4):
-    """The weights after some steps on this rank's own data."""
+    """Return the weights after some steps on this rank's own data."""
     optimizer = torch.optim.SGD(parallel.parameters(), lr=0.05)
     generator = torch.Generator().manual_seed(RANK)
     for _ in range(steps):
@@ -49,7 +49,7 @@ def train(parallel, steps=4):
 
 
 def same_everywhere(weights):
-    """The weights are numbers, and the same on all ranks."""
+    """Check that the weights are finite, and the same on all ranks."""
     assert torch.isfinite(weights).all()
     gathered = [torch.empty_like(weights) for _ in range(WORLD)]
     dist.all_gather(gathered, weights)
@@ -58,7 +58,7 @@ def same_everywhere(weights):
 
 
 def reduce_scattered(switchml):
-    """Scatters sums of every type over the ranks; the input stays as it is."""
+    """Scatter sums of every type over the ranks; the input is unchanged."""
     start()
     expected = elements = 0
     for dtype in (torch.float32, torch.int32, torch.bfloat16, torch.float16):
@@ -79,7 +79,7 @@ def reduce_scattered(switchml):
     flat = torch.empty(WORLD * 5)[::WORLD]
     dist.reduce_scatter_tensor(flat, torch.ones(5 * WORLD))
     assert torch.equal(flat, torch.full((5,), float(WORLD)))
-    whole = inputs[RANK].float()  # the part lies where other elements were
+    whole = inputs[RANK].float()  # the part overlaps other elements
     dist.reduce_scatter_tensor(whole[:700], whole)
     wide = [t.float() for t in inputs]
     check_rounded(whole[:700], [t.chunk(WORLD)[RANK] for t in wide], of=wide)
@@ -93,7 +93,7 @@ def reduce_scattered(switchml):
     dist.reduce_scatter_tensor(part, mine)
     assert float(part) == WORLD * (WORLD + 1) / 2
     assert switchml.report()["fallbacks"]["dtype"] == 1, switchml.report()
-    if not torch.__version__.startswith("2.6."):  # whose Gloo ends the process
+    if not torch.__version__.startswith("2.6."):  # its Gloo ends the process
         try:
             dist.reduce_scatter_tensor(torch.empty(3), torch.ones(WORLD))
         except (RuntimeError, ValueError):
@@ -104,10 +104,10 @@ def reduce_scattered(switchml):
 
 
 def reduce_scattered_together(switchml):
-    """Several at once, as one job."""
+    """Scatter several sums as one job."""
     start()
     inputs = [everyone(WORLD * n, torch.float32, seed=n) for n in (0, 3, 500)]
-    parts = [inputs[0][RANK], torch.empty(3), torch.empty(500)]  # the first is its own part
+    parts = [inputs[0][RANK], torch.empty(3), torch.empty(500)]  # the first is in place
     with dist._coalescing_manager():
         for part, tensors in zip(parts, inputs):
             dist.reduce_scatter_tensor(part, tensors[RANK])
@@ -118,9 +118,9 @@ def reduce_scattered_together(switchml):
 
 
 def lonely(switchml, how):
-    """Rank 0 sums alone: how long until it is told so, and what it is told.
+    """Rank 0 sums alone; return after how many seconds it fails, and its error.
 
-    The time is limited by a single call, by the group from now on, or the group is aborted.
+    The limit is that of a call or a new timeout of the group, or the group is aborted.
     """
     start()
     allreduce_and_check(10, torch.float32)
@@ -144,7 +144,7 @@ def lonely(switchml, how):
 
 
 def barrier_waits(switchml):
-    """A barrier ends after the allreduces before it, also those that nobody has waited for."""
+    """A barrier ends after all earlier allreduces, even those without a wait."""
     start()
     tensors = [torch.full((200_000,), float(RANK + i)) for i in range(20)]
     works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
@@ -156,7 +156,7 @@ def barrier_waits(switchml):
 
 
 def barrier_fails(switchml):
-    """Fails as an earlier allreduce, for which nobody waits."""
+    """A barrier raises the error of an earlier allreduce without a wait."""
     start()
     if RANK == 0:
         dist.all_reduce(torch.ones(1000), async_op=True)
@@ -170,14 +170,14 @@ def barrier_fails(switchml):
 
 
 def barriers_in_callbacks(switchml, number):
-    """A barrier does not wait for the work in whose callback it is, nor do two for each other."""
+    """A barrier waits neither for the work whose callback calls it, nor for such a barrier."""
     start()
 
     def barrier(_future):
         dist.barrier()
         return torch.ones(1)
 
-    sizes = [8_000_000] + [1000] * number  # the callbacks are there before the first has its sum
+    sizes = [8_000_000] + [1000] * number  # large, so that all callbacks exist before its sum
     works = [dist.all_reduce(torch.ones(size), async_op=True) for size in sizes]
     futures = [work.get_future().then(barrier) for work in works]
     dist.barrier()
@@ -187,7 +187,7 @@ def barriers_in_callbacks(switchml, number):
 
 
 def hooks(switchml):
-    """DistributedDataParallel with communication hooks, of which one waits in its callbacks."""
+    """Train with communication hooks, one of which waits in its callbacks."""
     start()
     plain = same_everywhere(train(DistributedDataParallel(model())))
     counted = []
@@ -208,9 +208,9 @@ def hooks(switchml):
 
 
 def callbacks(switchml, number):
-    """Callbacks that sum and wait, more of them than the plugin has threads.
+    """Sum and wait in more callbacks than the plugin has threads.
 
-    Callbacks of several works run in no common order on the ranks, so what they sum is all alike.
+    Callbacks of several works run in any order on a rank, so all of them sum equal tensors.
     """
     start()
     tensors = [everyone(1000 + i, torch.float32, seed=i) for i in range(number)]
@@ -242,7 +242,7 @@ def callbacks(switchml, number):
 
 
 def never_blocks(switchml, number):
-    """Rank 0 has all its allreduces in flight before another rank has called one."""
+    """Rank 0 starts all its allreduces before another rank has called one."""
     start()
     token = torch.zeros(1)
     tensors = [everyone(5000 + i, torch.float32, seed=i) for i in range(number)]
@@ -267,7 +267,7 @@ def never_blocks(switchml, number):
         assert work.wait()
         assert work.is_completed()
         assert work.is_success()
-        assert RELEASE < (2, 13) or work.exception() is None  # before, Python has no such type
+        assert RELEASE < (2, 13) or work.exception() is None  # before, Python lacks the type
         assert torch.equal(work.result()[0], result)
         assert torch.equal(work.get_future().value()[0], result)
         check_sum(result, inputs)
@@ -285,7 +285,7 @@ def never_blocks(switchml, number):
 
 
 def names(switchml, store):
-    """The ways to name the backend, and what torch knows of the group."""
+    """Name the backend in every way, and check what torch knows of the group."""
     place = {"rank": RANK, "world_size": WORLD}
     dist.init_process_group("cpu:switchml", init_method=f"file://{store}/first", **place)
     assert not hasattr(dist, "is_backend_available") or dist.is_backend_available("switchml")
@@ -325,7 +325,7 @@ def names(switchml, store):
 
 
 def destroyed(switchml, store):
-    """A group that is destroyed with work in flight, and that somebody still refers to."""
+    """Destroy a group with work in flight that is still referred to."""
     start(f"file://{store}/first")
     first = default_group()
     tensors = [everyone(50_000 + i, torch.float32, seed=i) for i in range(20)]
@@ -349,7 +349,7 @@ def destroyed(switchml, store):
 
 
 def unwaited(switchml, number):
-    """The program ends with work in flight, whose callbacks are Python."""
+    """End the program with work in flight, whose callbacks are Python."""
     start()
 
     def called(_future):
@@ -362,7 +362,7 @@ def unwaited(switchml, number):
 
 
 def dropped_in_callback(switchml, store):
-    """The last reference to a group is that of a callback, on one rank after the other."""
+    """A callback drops the last reference to a group, on each rank in turn."""
     for number in range(WORLD):
         own = dist.FileStore(f"{store}/dropped{number}", WORLD)
         options = types.SimpleNamespace(
@@ -385,7 +385,7 @@ def dropped_in_callback(switchml, store):
 
 
 def drop_in_callback(switchml, holder, tensor, store):
-    """The other ranks sum when the callback is there, so a thread of the pool calls it."""
+    """Sum on the other ranks once the callback exists, so that a thread of the pool calls it."""
     ready, ended = threading.Event(), threading.Event()
 
     def drop(_future):
@@ -402,7 +402,7 @@ def drop_in_callback(switchml, holder, tensor, store):
 
 
 def forked(switchml):
-    """A child that is forked may not sum, and says so; its end is not the parent's."""
+    """A forked child cannot sum, and says so; its end does not affect the parent."""
     start()
     allreduce_and_check(1000, torch.float32)
     child = os.fork()

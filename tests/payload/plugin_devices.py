@@ -10,7 +10,7 @@ from cases import RANK, WORLD, check_same, check_sum, everyone, finish, raised, 
 
 
 def on_device(values):
-    """A tensor of the device that gets the values."""
+    """Return a tensor of the device with these values."""
     tensor = torch.ops.simulated.empty(values.numel())
     return tensor.copy_(values, non_blocking=True)
 
@@ -20,7 +20,7 @@ def on_host(tensor):
 
 
 def outlives(switchml, library, switch, rounds, dies, number=signal.SIGKILL):
-    """Sums and scatters several tensors of a device at once when the switch gets a signal."""
+    """Sum and scatter several tensors of a device while the switch gets a signal."""
     torch.ops.load_library(library)
     start()
     for step in range(rounds):
@@ -44,7 +44,7 @@ def outlives(switchml, library, switch, rounds, dies, number=signal.SIGKILL):
 
 
 def late(switchml, library, victim):
-    """Sums what the device of one rank does not come to."""
+    """Sum what the device of one rank never reaches."""
     torch.ops.load_library(library)
     start()
     tensors = everyone(1000, torch.float32)

@@ -1,4 +1,4 @@
-"""Cases for each rank of groups that torch makes of another, and of its records."""
+"""Cases of groups that torch makes from another group, and of its flight recorder."""
 
 import datetime as dt
 import importlib
@@ -28,13 +28,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def summed(of, group=None):
-    """The sums of both types are those of the ranks, of which one is Gloo's."""
+    """Check sums of two types, one of which is Gloo's."""
     allreduce_and_check(100, torch.float32, group=group, ranks=of)
     allreduce_and_check(100, torch.float64, group=group, ranks=of, exact=False)
 
 
 def split(switchml, *, busy):
-    """A part of the group, and the whole; the group that is split delegates or has ended."""
+    """Split off a part, and the whole; the split group delegates or has ended."""
     start()
     parent = default_group()
     if not busy:
@@ -54,19 +54,19 @@ def split(switchml, *, busy):
 
 
 def split_required(switchml):
-    """Makes no part that cannot delegate, where that is required."""
+    """Split off no part that cannot delegate, if SwitchML is required."""
     start()
     default_group()._get_backend(torch.device("cpu")).shutdown()
     error = raised(dist.split_group, None, [[0, 1], [2, 3]]) or "none was raised"
     store = c10d._get_default_store()
     store.set(f"told {RANK}", error)
-    if RANK == 0:  # which has the store, where the others may still ask each other
+    if RANK == 0:  # serves the store, which the others may still use
         store.wait([f"told {rank}" for rank in range(WORLD)])
     return finish(switchml, error=error)
 
 
 def split_and_ended(switchml):
-    """torch ends a group of which Gloo's threads still have tensors that Python has made."""
+    """End a group while Gloo's threads still have tensors that Python has made."""
     start()
     part = dist.split_group(split_ranks=[[*range(WORLD)]])
     for _ in range(100):
@@ -77,13 +77,13 @@ def split_and_ended(switchml):
 
 
 def merged(switchml, store):
-    """A group of ranks that find each other in a store."""
+    """Merge ranks that find each other in a store."""
     limit = dt.timedelta(seconds=TIMEOUT)
-    dist.init_process_group("cpu:switchml", timeout=limit)  # 2.13 merges once for each device
+    dist.init_process_group("cpu:switchml", timeout=limit)  # torch 2.13 merges for each device
     default_group()._get_backend(torch.device("cpu")).shutdown()
     place = dist.FileStore(f"{store}/merged", WORLD)
     if RANK == 1:
-        place.wait(["mergeGroupRank"])  # ranks are numbered as they come
+        place.wait(["mergeGroupRank"])  # ranks are numbered in order of arrival
     group = default_group().merge_remote_group(place, WORLD, limit)
     before = calls(switchml)
     tensor = torch.full((100,), float(RANK))
@@ -96,7 +96,7 @@ def merged(switchml, store):
 
 
 def subgroup_of_a_device(switchml):
-    """Ranks that are not in a group of a part are asked to split as well."""
+    """Ranks that are not in a part of the group take part in the split."""
     limit = dt.timedelta(seconds=TIMEOUT)
     dist.init_process_group("switchml", timeout=limit, device_id=torch.device("cpu", 0))
     group = dist.new_group([0, 1])
@@ -106,7 +106,7 @@ def subgroup_of_a_device(switchml):
 
 
 def reconfigured(switchml):
-    """Two pairs of the four ranks, then all of them again."""
+    """Reconfigure four ranks to two pairs, then to all four again."""
     start()
     summed([*range(WORLD)])
     handles = [None] * WORLD
@@ -127,7 +127,7 @@ def reconfigured(switchml):
 
 
 def reconfigured_first(switchml):
-    """A group that has no ranks before."""
+    """Reconfigure a group that has no ranks before."""
     limit = dt.timedelta(seconds=TIMEOUT)
     dist.init_process_group("switchml", timeout=limit, enable_reconfigure=True)
     assert switchml.report()["group"] == ""
@@ -147,12 +147,12 @@ def reconfigured_first(switchml):
 
 
 def dumped():
-    """Entries of the default dump of the flight recorder."""
+    """Return entries of the default dump of the flight recorder."""
     return pickle.loads(torch._C._distributed_c10d._dump_fr_trace())["entries"]  # noqa: S301  # ours
 
 
 def entries():
-    """Entries of a dump, one for each call."""
+    """Return entries of a dump, one for each call."""
     return [
         (
             "{} {}".format(*entry["process_group"]),
@@ -168,7 +168,7 @@ def entries():
 
 
 def recorded(switchml, backend):
-    """Delegated calls among Gloo's, in a dump as stock torch makes it."""
+    """Delegated calls are recorded among Gloo's, as stock torch records them."""
     dist.init_process_group(backend, timeout=dt.timedelta(seconds=TIMEOUT))
     tensor = torch.ones(10)
 
@@ -198,7 +198,7 @@ def recorded(switchml, backend):
 
 
 def unfinished(_switchml):
-    """Rank 0 sums alone, and looks at what it waits for."""
+    """Rank 0 sums alone, and finds its call in the dump."""
     start()
     dist.all_reduce(torch.ones(2))
     if RANK == 0:
@@ -209,7 +209,7 @@ def unfinished(_switchml):
 
 
 def ended_in_callbacks(switchml, how):
-    """Two callbacks of rank 0, neither of which ends before the group has, by one or by both."""
+    """Neither of two callbacks of rank 0 ends before the group, which one or both of them end."""
     start()
     store = c10d._get_default_store()
     if RANK != 0:
@@ -238,7 +238,7 @@ def ended_in_callbacks(switchml, how):
 
 
 def asked_as_gloo(switchml, backend):
-    """Answers to what torch asks of groups of Gloo alone."""
+    """Functions that torch allows only for groups of Gloo work."""
     limit = dt.timedelta(seconds=TIMEOUT)
     importlib.import_module("torch_switchml_backend").register()
     dist.init_process_group(backend, timeout=limit)
@@ -250,7 +250,7 @@ def asked_as_gloo(switchml, backend):
         warnings.simplefilter("error")
         c10d._set_pg_timeout(dt.timedelta(seconds=44))
     said.append(own.options._timeout.seconds)
-    if ":" not in backend:  # which torch compares with the name of Gloo
+    if ":" not in backend:  # torch compares the whole text with the name of Gloo
         dist.monitored_barrier(timeout=limit)
         parts = [torch.zeros(2) for _ in range(WORLD)]
         mine = [torch.full((2,), float(RANK)) for _ in range(WORLD)]
@@ -261,7 +261,7 @@ def asked_as_gloo(switchml, backend):
 
 
 def options(switchml):
-    """Gloo's options, as the docs have them; the call's own answers."""
+    """Gloo's options work as documented."""
     limit = dt.timedelta(seconds=33)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

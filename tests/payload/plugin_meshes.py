@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def meshes(switchml):
-    """Device meshes, functional collectives, and the allreduces of FullyShardedDataParallel."""
+    """Use device meshes, functional collectives, and FullyShardedDataParallel's allreduces."""
     warnings.simplefilter("ignore")
     start()
     mesh = init_device_mesh("cpu", (WORLD,))
@@ -46,7 +46,7 @@ def meshes(switchml):
     after = switchml.report()
     delegated = after["calls"] - before["calls"]
     elsewhere = after["fallbacks"]["group"] - before["fallbacks"]["group"]
-    shared = rows.get_group("replicate") is dist.group.WORLD  # in an older torch it is another one
+    shared = rows.get_group("replicate") is dist.group.WORLD  # an older torch makes a new group
     assert (delegated, elsewhere) == ((4, 0) if shared else (0, 4)), after
     assert torch.allclose(whole_weights(pieces), reference, atol=1e-5)
     return finish(switchml)
@@ -57,7 +57,7 @@ def whole_weights(sharded):
 
 
 def check_counted(switchml, parallel, numel):
-    """A training of 4 steps, with a sum of all `numel` gradients in each."""
+    """Train for 4 steps, with a sum of all `numel` gradients in each."""
     before = switchml.report()
     train(parallel)
     after = switchml.report()
@@ -66,7 +66,7 @@ def check_counted(switchml, parallel, numel):
 
 
 def sharded(switchml):
-    """Both ways of FullyShardedDataParallel: a reduce-scatter of all gradients in each step."""
+    """Train with both kinds of FullyShardedDataParallel: a reduce-scatter of all gradients."""
     warnings.simplefilter("ignore")
     start()
     reference = same_everywhere(train(DistributedDataParallel(model())))
@@ -92,8 +92,7 @@ def sharded(switchml):
 
 
 def hybrid(switchml):
-    """Shards within two hosts of two ranks; the gradients of equal shards between the hosts go to
-    SwitchML, one job for each pair."""
+    """Shard within two hosts of two ranks; SwitchML sums equal shards between the hosts."""
     warnings.simplefilter("ignore")
     start()
     reference = same_everywhere(train(DistributedDataParallel(model())))

@@ -1,4 +1,4 @@
-"""Cases for each rank of sums in fewer bits; a case returns what a test checks."""
+"""Cases of quantized sums that run in each rank."""
 
 import copy
 import importlib
@@ -37,7 +37,7 @@ class Chosen(torch.nn.Module):
 
 
 def gradients(rank, step, dtype):
-    """Gradients of a rank, by layer."""
+    """Return the gradients of a rank, by layer."""
     generator = torch.Generator().manual_seed(100 * step + rank)
     found = {
         name: (torch.randn(shape, generator=generator) * 10.0 ** (rank - 1)).to(dtype)
@@ -54,7 +54,7 @@ def as_array(tensor):
 
 
 class Expected:
-    """Results of the scheme's model, from the gradients of all ranks."""
+    """Results of a model of the quantization, from the gradients of all ranks."""
 
     def __init__(self, bits, bucket, feedback, skip_incomplete, least):
         self.bits, self.bucket, self.feedback = bits, bucket, feedback
@@ -62,7 +62,7 @@ class Expected:
         self.residuals = {}
 
     def means(self, name, bits, rows):
-        """Means of a layer's rows, one a rank."""
+        """Return the means of a layer's rows, one row a rank."""
         numel = rows.shape[1]
         sent = numel - (numel % self.bucket if self.skip_incomplete else 0)
         if bits == 32 or numel < self.least:
@@ -79,12 +79,12 @@ class Expected:
 
 
 def same_as_model(switchml, trials, backend):
-    """Bit for bit what the model of the scheme says, whatever DistributedDataParallel is asked."""
+    """Results are bit for bit those of the model, with all options of DistributedDataParallel."""
     start()
     group = dist.new_group(backend="gloo") if backend == "gloo" else None
     for trial in trials:
         if trial.get("dtype") == "bfloat16" and RELEASE < (2, 0):
-            continue  # its Gloo cannot send the weights
+            continue  # this Gloo cannot send the weights
         check_trial(switchml, group, **trial)
     return finish(switchml)
 
@@ -138,7 +138,7 @@ def trial_of(names):
 
 
 def check(found, wanted, sent, where):
-    """The first `sent` values are the very ones, the others right up to the order of the sum."""
+    """Check that the first `sent` values are exact, and the others up to the order of the sum."""
     found, wanted = found.flatten(), wanted.flatten()
     assert torch.allclose(found[sent:], wanted[sent:], rtol=1e-5, atol=1e-6, equal_nan=True), where
     same = (found == wanted) | (found.isnan() & wanted.isnan())
@@ -146,7 +146,7 @@ def check(found, wanted, sent, where):
 
 
 def trained(switchml):
-    """Trains in few bits, with error feedback and without: the ranks keep the same weights."""
+    """Train in few bits, with and without error feedback: the ranks keep equal weights."""
     start()
     found = {}
     for bits, feedback in ((32, False), (8, False), (2, True), (1, True)):
@@ -161,7 +161,7 @@ def trained(switchml):
 
 
 def freed_late(switchml, backend):
-    """The groups end while a thread of theirs still frees what was left of a bucket."""
+    """End the groups while one of their threads still frees parts of a bucket."""
     start()
     group = dist.new_group(backend="gloo") if backend == "gloo" else None
     job = importlib.import_module("torch_switchml._job")
@@ -194,7 +194,7 @@ def freed_late(switchml, backend):
 
 
 def whole_types(switchml):
-    """float64 and complex gradients are averaged as they are, beside those that are not."""
+    """float64 and complex gradients are averaged unquantized, beside quantized ones."""
     start()
 
     class Mixed(torch.nn.Module):
@@ -221,7 +221,7 @@ def whole_types(switchml):
 
 
 def differ(switchml):
-    """Differs between ranks, at first or later: all of them raise."""
+    """Settings that differ between ranks, at first or later, raise on all ranks."""
     start()
     told = []
     for late in (False, True):
@@ -241,7 +241,7 @@ def differ(switchml):
 
 
 def unnamed(switchml):
-    """Uses parameters without names: all ranks raise, and nothing is left in flight."""
+    """Parameters without names raise on all ranks, and nothing is left in flight."""
     start()
     network = DistributedDataParallel(model())
     state = switchml.QuantizedState(4, layer_min_size=64, error_feedback=True)
@@ -265,7 +265,7 @@ def unnamed(switchml):
 
 
 def resumed(switchml):
-    """After a checkpoint the training goes on as if there had been none."""
+    """A training from a checkpoint continues as without a checkpoint."""
     start()
 
     def network_of(state, weights=None):
@@ -332,7 +332,7 @@ def stochastic(switchml):
 
 
 def from_cgx(switchml):
-    """CGX's state and hook average as ours with the settings that they stand for."""
+    """CGX's state and hook average as ours with the equivalent settings."""
     start()
     cgx = importlib.import_module("torch_switchml.cgx")
 
@@ -391,7 +391,7 @@ def from_cgx(switchml):
 
 
 def cgx_by_variable(switchml):
-    """The hook rounds to the 2 bits that a variable says; how far the rest is from exact means."""
+    """The hook rounds to the 2 bits of the variable; return the distance from exact means."""
     start()
     least = 1500
     cgx = importlib.import_module("torch_switchml.cgx")
@@ -415,7 +415,7 @@ def cgx_by_variable(switchml):
 
 
 def lost(switchml):
-    """A rank that is gone is an error of the backward pass of the others."""
+    """A lost rank raises in the backward pass of the others."""
     start()
     network = DistributedDataParallel(model(), bucket_cap_mb=0.02)
     state = switchml.QuantizedState(4, layer_min_size=64)
@@ -436,7 +436,7 @@ def lost(switchml):
 
 
 def example(switchml):
-    """docs/quantized.py runs: a step of each network, whose losses are the same on all ways."""
+    """Run docs/quantized.py: a step of each network has the same loss with all bits."""
     start()
     sys.path.append(os.path.join(os.path.dirname(__file__), "..", "..", "docs"))
     quantized = importlib.import_module("quantized")

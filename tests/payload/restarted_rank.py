@@ -1,10 +1,9 @@
-"""Rank that trains from its checkpoint, of which one is killed in each of the first attempts.
+"""Rank that trains from its checkpoint; one rank is killed in each of the first attempts.
 
 restarted_rank.py DIRECTORY BACKEND KILLS
 
-KILLS are JSON: for each attempt the victim, the step, which is -1 before there is a group, and how
-many seconds later. Writes what it saw to RANK.json in the directory. Its launcher starts all ranks
-again.
+KILLS are JSON: for each attempt the victim, the step, or -1 before there is a group, and how many
+seconds later. Writes its result to RANK.json in the directory. The launcher restarts all ranks.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Forks switchml-patch for commands of the tests, with nearly all of it imported already."""
+"""Forks switchml-patch for commands of the tests, with most of it already imported."""
 
 import contextlib
 import importlib
@@ -12,7 +12,7 @@ import forking
 
 import patchgen
 
-# They import a library with threads, or are of other interpreters; who needs them imports them.
+# These import a library with threads, or are for other interpreters.
 LATE = ("patchgen.__main__", "patchgen.extras.accuracy", "patchgen.extras.train.demo")
 
 

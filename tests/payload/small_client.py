@@ -1,4 +1,4 @@
-"""switchml-patch whose client library is the small one of the tests: COMMIT, then its arguments."""
+"""switchml-patch with the small client library of the tests: COMMIT, then its arguments."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 def run(commit: str) -> None:
     from patchgen.extras.client import mends
 
-    mends.COMMIT = commit  # before others take it from there
+    mends.COMMIT = commit  # before other modules import it
     from support import client_source
 
     mends.read_shipped = lambda _part=mends.LIBRARY: client_source.MENDS
-    mends.verify = lambda *_: None  # it knows the images of the real files
+    mends.verify = lambda *_: None  # the known ids are those of the real files
     from patchgen.__main__ import main
 
     main()

@@ -1,9 +1,9 @@
-"""Controller of SwitchML in front of a software switch: its own gRPC server, and our data plane.
+"""SwitchML's own controller in front of a software switch: its gRPC server, our data plane.
 
 sml_controller.py DIRECTORY ADDRESS SWITCH
 
-DIRECTORY has the modules of SwitchML's controller, and those that protoc makes for them. The server
-listens on ADDRESS, and a worker that it adds joins the software switch whose controller is at
+DIRECTORY has the modules of SwitchML's controller, and the modules that protoc generates for them.
+The server listens on ADDRESS, and adds workers to the software switch whose controller is at
 SWITCH. Prints `ready` when it listens, and runs until it is ended.
 """
 
@@ -17,7 +17,7 @@ import time
 
 import grpc
 
-ELEMENTS_256 = 3  # a packet's size as SwitchML writes it; its controller does not hand it on
+ELEMENTS_256 = 3  # SwitchML's code for a packet's size, which its controller does not pass on
 
 
 class Controller:
@@ -30,10 +30,10 @@ class Controller:
         self.addresses = None
 
     def clear_udp_workers(self, session_id):
-        """Leaves all as it is: the software switch begins anew when rank 0 joins."""
+        """Do nothing: the software switch starts anew when rank 0 joins."""
 
     def add_udp_worker(self, session_id, worker_id, num_workers, worker_mac, worker_ip):
-        """Lets a worker join the software switch; returns if it has, and why not."""
+        """Add a worker to the software switch; return whether it was added, and the error."""
         request = self.messages.UdpSessionRequest(
             session_id=session_id,
             rank=worker_id,
@@ -52,7 +52,7 @@ class Controller:
         return True, None
 
     def get_switch_mac_and_ip(self):
-        """Addresses of the software switch, as it told them to the last worker."""
+        """Return the addresses that the software switch gave to the last worker."""
         return self.addresses
 
 

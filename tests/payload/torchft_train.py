@@ -1,8 +1,8 @@
-"""Replica of a training with torchft, of which one is killed: the others go on in their processes.
+"""Replica of a training with torchft, one of which is killed; the others continue.
 
 torchft_train.py DIRECTORY REPLICA VICTIM
 
-A replica writes what it saw to REPLICA.json in the directory.
+A replica writes its result to REPLICA.json in the directory.
 """
 
 import json
@@ -27,7 +27,7 @@ def make():
 
 
 def differentiate(network, step, replica):
-    """Fills in the gradients of a replica's batch."""
+    """Compute the gradients of a replica's batch."""
     inputs = torch.randn(32, 64, generator=torch.Generator().manual_seed(100 * step + replica))
     torch.nn.functional.cross_entropy(network(inputs), (inputs.sum(1) > 0).long()).backward()
 
@@ -37,7 +37,7 @@ def flatten(network):
 
 
 def train(replica, victim):
-    """Trains to the end; returns the weights, and what was seen in each step."""
+    """Train to the end; return the weights, and the state of each step."""
     network, optimizer = make()
 
     def load(state):
@@ -72,7 +72,7 @@ def train(replica, victim):
 
 
 def train_alone():
-    """Weights of the undisturbed training, in one process."""
+    """Return the weights of the undisturbed training, in one process."""
     network, optimizer = make()
     for step in range(STEPS):
         optimizer.zero_grad()

@@ -1,4 +1,4 @@
-"""Training with transformers, which knows nothing of SwitchML; each rank writes its weights.
+"""Training with transformers, unchanged; each rank writes its weights.
 
 transformers_train.py DIRECTORY
 """

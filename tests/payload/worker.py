@@ -1,7 +1,7 @@
 """Rank of a test: loads the graft or the plugin, runs a case, prints its result as JSON.
 
-A case is a function of `cases`, or of another module: MODULE:FUNCTION. In the place of a case
-`--serve DESCRIPTOR` makes it a server of ranks, see `forking`.
+A case is a function of `cases`, or of another module: MODULE:FUNCTION. With `--serve DESCRIPTOR`
+instead of a case, this is a server of ranks, see `forking`.
 
 Runs under the interpreter of the torch in use (Python 3.9 or newer), not under pytest's.
 """
@@ -18,7 +18,7 @@ if os.environ.get("SWITCHML_TEST_GRAFT"):
 
 import torch
 
-# What pytest's side has as well: `support`.
+# For `support`, which pytest's side uses too.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RELEASE = int(torch.__version__.partition(".")[0])
 
@@ -33,7 +33,7 @@ def load_report_module():
 
 
 def enter_host():
-    """Goes to the network of another process, which may have been made by another user."""
+    """Enter the network namespace of another process, even if another user has made it."""
     host = os.environ.get("SWITCHML_TEST_HOST")
     if host is None:
         return
@@ -54,26 +54,25 @@ def import_before_groups():
 
 
 def leave_torch_whole():
-    """A rank that is forked ends without libtorch's own destructors: half of a short rank's time.
+    """Skip libtorch's destructors at the end of a forked rank: half of a short rank's time.
 
-    What is loaded from here on, as the plugin, has ended by then. A graft, which is loaded before
-    torch, ends in the ranks that are new interpreters.
+    Libraries that are loaded later, such as the plugin, run their destructors. A graft is loaded
+    before torch; its destructors run in the ranks that are new interpreters.
     """
     libc = ctypes.CDLL(None)
-    libc.on_exit(libc._exit, None)  # gets the exit code
+    libc.on_exit(libc._exit, None)  # passes the exit code
 
 
 def end_forked():
-    """Ends a rank that is forked."""
     importlib.import_module("forking").leave()
-    ctypes.PyDLL(None).exit(0)  # with the lock of Python, which destructors need
+    ctypes.PyDLL(None).exit(0)  # PyDLL keeps the GIL, which destructors need
 
 
 def import_what_cases_use():
     load_report_module()
     names = ["torch.nn.parallel", "torch.optim"]
     if RELEASE >= 2:
-        names += ["torch.profiler", "torch._dynamo"]  # DistributedDataParallel imports them late
+        names += ["torch.profiler", "torch._dynamo"]  # DistributedDataParallel imports them
     for name in names:
         importlib.import_module(name)
 

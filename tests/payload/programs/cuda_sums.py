@@ -2,8 +2,8 @@
 
 The argument is a backend: `switchml` with the plugin, `gloo` with a patch, a graft, or the plugin
 under SWITCHML_FOR_GLOO=1. From PyTorch 1.10 on, torch.distributed.run starts the ranks; before,
-torch.distributed.launch --use_env.
-CASES names some of the functions below, such as "each_type,order_of_streams".
+torch.distributed.launch --use_env. CASES names some of the functions below, such as
+"each_type,order_of_streams".
 """
 
 import datetime as dt
@@ -27,7 +27,7 @@ SIZES = [1, 1000, 65_537, 1_000_003, 16 * 2**20 + 5]
 
 
 def values(numel, seed, rank=RANK, dtype=torch.float32):
-    """Small integers, of which every type and the fixed point of the client library sum exactly."""
+    """Return small integers, whose sums every type and the fixed point represent exactly."""
     generator = torch.Generator().manual_seed(1000 * seed + rank)
     return torch.randint(-8, 9, (numel,), generator=generator).to(dtype)
 
@@ -44,7 +44,7 @@ def check(tensor, wanted, what):
 
 
 def delay(milliseconds):
-    """Keeps the current stream busy."""
+    """Keep the current stream busy."""
     if CUDA and MODERN:  # needs a kernel of this GPU
         torch.cuda._sleep(int(milliseconds * 1.5e6))
 
@@ -87,7 +87,7 @@ def strides():
 
 
 def order_of_streams():
-    """A sum follows what its stream computes before the call, and precedes what it does after."""
+    """A sum runs after earlier work of its stream, and before later work."""
     for turn in range(10):
         numel = SIZES[turn % 4]
         stream, target = streams(1)[0], torch.empty(numel, device=DEVICE)
@@ -123,7 +123,7 @@ def many_in_flight():
 
 
 def freed_memory():
-    """Memory of a tensor that nobody holds is not given to another one while it is summed."""
+    """Memory of an unreferenced tensor is not reused while it is summed."""
     for turn in range(20):
         works, others = [], []
         for index in range(8):
@@ -169,7 +169,7 @@ def graphs():
 
 
 def training(wrap):
-    """Trains on this rank's share; returns the greatest difference from training on all of it."""
+    """Train on this rank's share; return the largest difference from training on all data."""
 
     def network():
         torch.manual_seed(0)
@@ -273,7 +273,7 @@ def compiled():
 
 
 def outlives():
-    """The switch, process AGGREGATOR, is killed; SWITCHML_FAILOVER=1 lets the ranks go on."""
+    """Kill the switch, process AGGREGATOR; SWITCHML_FAILOVER=1 lets the ranks go on."""
     for turn in range(12):
         started = []
         for index in range(5):
@@ -287,7 +287,7 @@ def outlives():
 
 
 def abort():
-    """Sums under way fail, and a new group takes the place of this one."""
+    """Abort sums in flight, and make a new group."""
     works = []
     for index in range(4):
         delay(100)
@@ -310,7 +310,7 @@ def abort():
 
 
 def long():
-    """Random sizes, streams, types and waits."""
+    """Sum random sizes and types on random streams, with random waits."""
     import random
 
     choose = random.Random(12)
@@ -341,7 +341,7 @@ def long():
 
 
 def times():
-    """Milliseconds of an allreduce of 64 MiB, beside Gloo and beside the copies alone."""
+    """Return milliseconds of an allreduce of 64 MiB, beside Gloo and the copies alone."""
     stock = dist.new_group(backend="gloo") if PLUGIN else None
     tensor = torch.zeros(16 * 2**20).to(DEVICE)
     host = torch.zeros(16 * 2**20, pin_memory=True)

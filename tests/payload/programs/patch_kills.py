@@ -1,4 +1,4 @@
-"""Forks a process for each line: the step that a signal comes after, the command and the signal."""
+"""Forks a process for each line of stdin: a step, the signal after it, and the command."""
 
 import os
 import signal

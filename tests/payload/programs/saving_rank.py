@@ -1,6 +1,6 @@
-"""Saves, in a second, what it has been told, and then ends where that was to end it.
+"""Rank that saves for a second when it gets a signal, and then ends if the signal ends it.
 
-It fails where a worker of its own was ended before, as a DataLoader's, except by Ctrl-C.
+Fails if a process of its own, such as a worker of a DataLoader, was ended before, except by Ctrl-C.
 """
 
 import multiprocessing

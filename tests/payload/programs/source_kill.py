@@ -1,4 +1,4 @@
-"""Fetches a source; the signal of that name comes after the step of that number."""
+"""Fetches a source, and sends itself a signal after a step."""
 
 import os
 import signal

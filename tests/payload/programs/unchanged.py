@@ -1,4 +1,4 @@
-"""Script for gloo, which sums, makes groups and starts again."""
+"""Unchanged script for gloo, which sums, makes groups and starts again."""
 
 import os
 import sys
@@ -30,7 +30,7 @@ if rank < 2:
     tensor = torch.ones(3)
     dist.all_reduce(tensor, group=some)
     assert tensor.tolist() == [2, 2, 2]
-del model, optimizer, loss  # they hold the group, whose threads would outlive the interpreter
+del model, optimizer, loss  # they hold the group, whose threads must end before the interpreter
 dist.destroy_process_group()
 
 store = "file://" + os.path.abspath("store")

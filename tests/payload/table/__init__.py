@@ -1,7 +1,7 @@
-"""torch.distributed's documented functions, as cells that are run one after the other.
+"""torch.distributed's documented functions, as cells that run in turn on every rank.
 
-Runs on every rank, under the torch in use. A cell's outcome is what it returned, or the type of
-what it raised: nothing that depends on time, or on the order in which floats are added.
+A cell's outcome is its result, or the type of its exception. It depends neither on time nor on the
+order in which floats are added.
 """
 
 import importlib
@@ -35,7 +35,7 @@ def outcome(function):
 
 
 def run(switchml, directory, ports=(), only=None):
-    """Leaves in a file the outcome of every cell, and how many allreduces SwitchML summed in it."""
+    """Write the outcome of every cell to a file, and its number of SwitchML's allreduces."""
     SETTING.update(directory=directory, ports=ports)
     begin()
     number = rank()
@@ -62,7 +62,7 @@ def spawned_rank(number, world_size, configs, arguments):
 
 
 def spawn(switchml, world_size, configs, **arguments):
-    """The ranks as children of this process."""
+    """Start the ranks as children of this process."""
     torch.multiprocessing.spawn(
         spawned_rank, args=(world_size, configs, arguments), nprocs=world_size
     )

@@ -2,7 +2,7 @@
 
 import torch
 import torch.distributed as dist
-import torch.distributed.nn  # now: its functions keep the default group of their import for ever
+import torch.distributed.nn  # before a group exists, which its default arguments would keep
 
 from table.common import cell, default_group, own_tensor, rank, world
 

@@ -11,7 +11,7 @@ def remade_gloo(store, rank, size, timeout):
 
 
 def doubling(store, rank, size, timeout):
-    """A backend in Python that doubles instead of summing."""
+    """Return a backend in Python that doubles instead of summing."""
 
     class Done(torch._C._distributed_c10d.Work):
         def __init__(self, tensors):

@@ -1,6 +1,6 @@
-"""Cells that leave a group unusable where the level is DETAIL: the last ones.
+"""Cells that leave a group unusable if TORCH_DISTRIBUTED_DEBUG is DETAIL, so they run last.
 
-Torch 2 compares then how many calls each rank has made, also of send and recv.
+Torch 2 then compares the numbers of calls of the ranks, also of send and recv.
 """
 
 import torch
@@ -12,7 +12,7 @@ from table.common import cell, own_tensor, rank, world
 @cell
 def recv_from_any_source():
     if rank() != 0:
-        dist.send(own_tensor(), 0, tag=7)  # a tag that no other cell takes: the next may have begun
+        dist.send(own_tensor(), 0, tag=7)  # a tag of this cell only: the next may have begun
         return None
     senders, total = [], torch.zeros_like(own_tensor())
     for _ in range(world() - 1):

@@ -51,7 +51,7 @@ def all_to_all():
 
 @cell
 def barrier():
-    """Uses a group of its own: Gloo's barrier raises the last work's error again."""
+    """Use an own group, because Gloo's barrier raises the last work's error again."""
     group = dist.new_group()
     return [dist.barrier(group), dist.barrier(group, async_op=True).wait()]
 

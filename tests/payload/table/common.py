@@ -20,7 +20,7 @@ def cell(function):
 
 
 def plain(value):
-    """A value as JSON holds it, with the type and the shape of tensors."""
+    """Return a value as JSON, with the type and the shape of tensors."""
     if isinstance(value, torch.Tensor):
         value = value.detach()
         if value.is_sparse:
@@ -43,10 +43,10 @@ def world():
 
 
 def own_tensor(dtype="float32", numel=3, of=None):
-    """Tensor of small whole numbers: their sums and products are exact in every type and order.
+    """Return a tensor of small integers, whose sums and products are exact in every type and order.
 
-    Kept, because torch up to 2.6 may destroy a group while it holds the GIL, and then waits for
-    ever for a thread of Gloo that needs the GIL to free the last tensor.
+    It is kept, because torch up to 2.6 may destroy a group while it holds the GIL, and then wait
+    for a thread of Gloo that needs the GIL to free the last tensor.
     """
     base = torch.arange(1, numel + 1) % 3 + (rank() if of is None else of)
     KEPT.append(base.to(getattr(torch, dtype)))

@@ -1,4 +1,4 @@
-"""Groups, and what tells about them."""
+"""Groups, and functions that describe them."""
 
 import torch
 import torch.distributed as dist

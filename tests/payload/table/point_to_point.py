@@ -1,4 +1,4 @@
-"""Sending and receiving, as often on each rank."""
+"""Send and receive, equally often on each rank."""
 
 import torch
 import torch.distributed as dist

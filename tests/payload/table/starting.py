@@ -1,4 +1,4 @@
-"""Starting and ending, again and again."""
+"""Start and end, again and again."""
 
 import gc
 import os
@@ -15,7 +15,7 @@ def facts():
 
 
 def again(**how):
-    gc.collect()  # models in reference cycles hold the group, which delegates as long as it is
+    gc.collect()  # models in reference cycles hold a group, which would still delegate
     dist.destroy_process_group()
     try:
         begin(**how)
@@ -26,9 +26,9 @@ def again(**how):
 
 
 def begin_elsewhere():
-    """Over a file that no rank has used yet; all ranks come here equally often.
+    """Start over a file that no rank has used yet. All ranks call this equally often.
 
-    All wait for all: where one ends its group while another still connects to it, Gloo fails.
+    Waits for all ranks, because Gloo fails if a rank ends its group while another still connects.
     """
     SETTING["starts"] += 1
     begin(**place(f"fallback-{SETTING['starts']}"))

@@ -1,4 +1,4 @@
-"""Cells of what is built upon the collectives."""
+"""Cells of modules that use the collectives."""
 
 import torch
 import torch.distributed as dist
