@@ -12,7 +12,7 @@ from patchgen.cli.params import into, json_option
 from patchgen.errors import OptionsError
 
 if TYPE_CHECKING:
-    from patchgen.extras.accuracy.methods import Method
+    from patchgen.extras.accuracy.measure import Method
     from patchgen.extras.accuracy.tensors import Tensors
 
 _MOST = 0xFFFF  # workers: what num_workers holds

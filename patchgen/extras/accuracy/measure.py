@@ -6,16 +6,17 @@ import itertools
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
 from patchgen.extras.accuracy.deviation import Deviation, exact_sum
-from patchgen.extras.accuracy.fixed_point import may_overflow
-from patchgen.extras.accuracy.methods import Method, limit
+from patchgen.extras.accuracy.fixed_point import FixedPoint, may_overflow
+from patchgen.extras.accuracy.methods import Float32, limit
 from patchgen.extras.accuracy.tensors import Tensors
 from patchgen.system import tables
 from patchgen.system.progress import log_count
 
 _LOGGER = logging.getLogger(__name__)
+Method = Union[FixedPoint, Float32]
 _LONG = 2**28  # values of all workers from which progress is shown
 _HEADER = (
     *("summed by", "bits/elem", "sent/elem", "max error", "RMS error"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -48,28 +48,6 @@ def shares(numel: int, parts: int) -> Iterator[range]:
         end = begin + numel // parts + (part < numel % parts)
         yield range(begin, end)
         begin = end
-
-
-class Method(Protocol):
-    """Method that sums tensors block by block; blocks are independent."""
-
-    @property
-    def name(self) -> str:
-        """Name of the method in tables."""
-
-    @property
-    def bits(self) -> float:
-        """Bits of an element as sent, without packet headers."""
-
-    @property
-    def sent(self) -> float:
-        """Bits that a worker sends for each element in the whole allreduce."""
-
-    def blocks(self, numel: int, most: int) -> Iterator[Block]:
-        """Yield ascending blocks without a gap, of at most `most` elements where possible."""
-
-    def sum(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the sums [numel] of one block [workers, numel] over the workers, in float32."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
@@ -18,25 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _TORCH = (".pt", ".pth")
-
-
-class Tensors(Protocol):
-    """Tensors of the workers, all with the same number of elements."""
-
-    @property
-    def workers(self) -> int:
-        """Number of workers."""
-
-    @property
-    def numel(self) -> int:
-        """Number of elements of each worker."""
-
-    @property
-    def origin(self) -> str:
-        """Description of the values, for people."""
-
-    def read(self, cuts: Iterable[Block]) -> Iterator[NDArray[np.float32]]:
-        """Yield the blocks, float32 [workers, numel]. They must be ascending and without a gap."""
 
 
 @dataclass(frozen=True)
@@ -149,3 +130,6 @@ class Random:
             for row, random in zip(values, generators):
                 row[:] = random.standard_normal(len(row))
             yield values
+
+
+Tensors = Union[Stored, Random]

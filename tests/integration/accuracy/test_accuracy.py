@@ -15,7 +15,8 @@ from support.simulator import Home, fixed_point_sum, job, packets
 from support.trees import tool
 
 from patchgen.extras.accuracy.fixed_point import FixedPoint
-from patchgen.extras.accuracy.methods import Float32, Method
+from patchgen.extras.accuracy.measure import Method
+from patchgen.extras.accuracy.methods import Float32
 
 Floats = NDArray[np.float32]
 
