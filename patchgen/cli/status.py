@@ -26,7 +26,8 @@ def status(target: str, pytorch: str | None, *, as_json: bool) -> None:
     files of the patch are compared. For an installed torch, give its interpreter: the command then
     also shows whether the plugin is installed, and whether a graft is installed and fits.
 
-    Exits with 0 if everything that was found fits, else with 3.
+    Exits with 3 if a tree is neither clean nor patched, or if torch, graft or plugin cannot be
+    used; else with 0.
     """
     if not os.path.isdir(target) and (target.endswith(".whl") or shutil.which(target)):
         if pytorch is not None:
