@@ -50,7 +50,7 @@ def flat(tensors):
 
 
 def explain(switchml, network, steps, world):
-    """Train in one process; return the weights, and how far rounding may move them.
+    """Train in one process, write the weights, and return how far rounding may move them.
 
     The training is repeated with errors in each sum of gradients, as large as SwitchML's may be.
     """
