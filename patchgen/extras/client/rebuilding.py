@@ -1,4 +1,4 @@
-"""Client library, built again from its record."""
+"""Rebuild of a client library from its provenance."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from patchgen.system import paths
 
 
 def read_client(original: Original, means: Means) -> Rebuildable:
-    """Reads what `client build` gets from the command line.
+    """Return what a rebuild of a client library requires, and a function that builds it.
 
     Raises:
-        OptionsError: the record has a value that cannot be used.
+        OptionsError: the provenance has a value that cannot be used.
     """
     wanted, named = {*original.texts("request.mends")}, original.pairs("request.homes")
     options, environ = original.options(), means.make_environ(original)

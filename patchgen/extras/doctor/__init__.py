@@ -1,4 +1,4 @@
-"""Doctor on this machine: ranks that say which part of the way to the switch fails."""
+"""Doctor on this machine: starts ranks that check each part of the way to the switch."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from patchgen.extras.doctor.payload import switchml_doctor
 from patchgen.system import files
 
 Start = Callable[[Sequence[str], str], Sequence[str]]
-"""Runs a command on all ranks, which import modules from a directory. Returns the last lines that
-they wrote to stderr."""
+"""Starts a command on all ranks, whose Python path begins with a directory.
+
+Returns the last lines that the ranks wrote to stderr.
+"""
 
 
 def examine(
     start: Start, python: str, *, timeout: float, measures: bool, simulated: bool
 ) -> dict[str, Any]:
-    """Return the report of rank 0.
+    """Run the doctor on all ranks, and return the report of rank 0.
 
     Args:
         start: starts the ranks.
         python: interpreter of the ranks.
-        timeout: seconds that ranks may be apart, and that a check may take.
-        measures: whether allreduces are timed.
+        timeout: seconds that ranks wait for each other, and that a check may take.
+        measures: whether to time allreduces.
         simulated: whether the switch is software on this machine.
 
     Raises:

@@ -1,1 +1,1 @@
-"""SwitchML's client library, built and fixed; the simulator; the software switch; the lab."""
+"""Lab: simulator, software switch, and ranks that are connected to the switch."""

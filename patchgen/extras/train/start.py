@@ -82,7 +82,7 @@ def run_job(job: Job, setup: Setup, output: Output) -> Result:
 
 
 def run_command(job: Job, setup: Setup, command: Sequence[str], directory: str) -> Sequence[str]:
-    """Run a command on the ranks of a job, which import modules from a directory.
+    """Run a command on the ranks of a job, whose Python path begins with `directory`.
 
     Returns:
         The last lines that the ranks wrote to stderr.
