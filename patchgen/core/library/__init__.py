@@ -1,1 +1,1 @@
-"""SwitchML client library that a build links with: its homes, its archive, switchml.cfg."""
+"""Client library that a build links with: its homes, its archive, switchml.cfg."""

@@ -1,6 +1,6 @@
 """Client library in a SWITCHML_HOME: its files, and the flags it was built with.
 
-The marks are those that switchml.cmake reads when PyTorch is configured.
+switchml.cmake looks for the same symbols when PyTorch is configured.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 _ENTRY = b"8switchml7Context11GetInstance"  # switchml::Context::GetInstance()
 _MAGIC, _THIN = b"!<arch>\n", b"!<thin>\n"
-_HEADER = 60  # bytes before each member
+_HEADER = 60  # bytes
 _BACKENDS = {flag.name: flag.mark.encode() for flag in (*BACKENDS, DUMMY)}
 _CARDS = tuple(flag.field for flag in FLAGS if flag.cards)
-_FLAGS = re.compile(rb"CXXFLAGS=([^\0\n]*) GIT_REMOTE=")  # the library's own VERSION_INFO
+_FLAGS = re.compile(rb"CXXFLAGS=([^\0\n]*) GIT_REMOTE=")  # in the library's VERSION_INFO
 _LINKS = re.compile(r"^with_(\S+)=(\S*) (.*)$", re.MULTILINE)
 _MARK = re.compile(
     rb"switchml-patch-client: commit=([0-9a-f]{40}) flags=([A-Z0-9,]+) mends=(-|[a-z0-9,-]+)\0"
@@ -34,7 +34,7 @@ _MARK = re.compile(
 
 
 class ArchiveError(TreeError):
-    """Archive that is no client library; the reason says why, without the path."""
+    """Archive that is no client library. `reason` is the message without the path."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Mark:
     """Mark that `client build` writes into its archives."""
 
     commit: str
-    """Commit of the source, 40 hexadecimal digits."""
+    """Commit of SwitchML's source, 40 hexadecimal digits."""
     flags: tuple[str, ...]
     """Flags that were set, of `options.FLAGS`, DUMMY and TIMEOUTS."""
     mends: tuple[str, ...]
@@ -50,21 +50,21 @@ class Mark:
 
 @dataclass(frozen=True)
 class Archive:
-    """Build of a client library, read from its archive."""
+    """How the archive of a client library was built."""
 
     backends: tuple[str, ...]
     """Backends compiled in, of `options.BACKENDS` and DUMMY."""
     timeouts: bool
     cxx11_abi: bool
     debug: bool | None = None
-    """True where built without optimization; None where it is unknown."""
+    """Whether it was built without optimization; None if unknown."""
     simulator: bool = False
     mark: Mark | None = None
-    """Mark of `client build`; None where something else made the archive."""
+    """None if `client build` did not make the archive."""
 
     @property
     def about(self) -> str:
-        """Description for people."""
+        """Description for messages."""
         if self.simulator:
             return "the simulator, which stands in for every backend"
         words = ["built with", ", ".join(self.backends) or "no backend"]
@@ -77,16 +77,16 @@ class Archive:
 
 
 def path(home: str) -> str:
-    """The archive in a SWITCHML_HOME, as `os` takes it."""
+    """Return the path of the archive in a SWITCHML_HOME, as `os` takes it."""
     return paths.native(os.path.join(home, ARCHIVE))
 
 
 def read(home: str) -> Archive:
-    """Examines the archive and the headers of a SWITCHML_HOME.
+    """Examine the archive and the headers of a SWITCHML_HOME.
 
     Raises:
         ArchiveError: it is no client library.
-        OSError: it cannot be read.
+        OSError: the archive cannot be read.
     """
     data = _open(os.path.join(home, ARCHIVE))
     simulator = False
@@ -105,13 +105,13 @@ def _open(name: str) -> Data:
     with open(paths.encode(name), "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             return b""
-        import mmap  # for whole archives
+        import mmap  # not needed for most commands
 
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def examine(data: Data, *, simulator: bool = False) -> Archive:
-    """Reads how an archive was built.
+    """Find out how an archive was built.
 
     Raises:
         ArchiveError: it is no client library.
@@ -160,12 +160,12 @@ def _check_whole(data: Data) -> None:
 
 
 def read_links(home: str) -> tuple[str, ...] | None:
-    """Reads which libraries a SWITCHML_HOME links with: names, versions and directories.
+    """Return the libraries that a SWITCHML_HOME links with: names, versions, directories.
 
-    None where it does not say, since `client build` did not make it.
+    None if `client build` did not make it, since only its module lists them.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the module cannot be read.
     """
     try:
         with open(paths.encode(os.path.join(home, MODULE)), encoding="utf-8") as file:
@@ -175,13 +175,13 @@ def read_links(home: str) -> tuple[str, ...] | None:
 
 
 def find_links(module: str) -> tuple[str, ...]:
-    """Finds the libraries in the text of a module."""
+    """Return the libraries that the text of a pkg-config module lists."""
     found = _LINKS.findall(module)
     return tuple(f"{' '.join(filter(None, about))} ({place})" for *about, place in found)
 
 
 def read_drivers(home: str) -> tuple[str, ...]:
-    """Reads which drivers for Mellanox cards a DPDK_HOME has.
+    """Return the drivers for Mellanox cards in a DPDK_HOME; libdpdk.a may be a linker script.
 
     Its libdpdk.a may be a linker script.
 

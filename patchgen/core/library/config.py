@@ -1,4 +1,4 @@
-"""switchml.cfg, the configuration of one rank: its places, and how it is read and written."""
+"""The configuration of a rank, switchml.cfg: where it lies, how it is read and written."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ NAME = "switchml.cfg"
 DEFAULT_PORT = int(DEFAULTS["general.controller_port"])
 MAX_WORKERS = 0xFFFF
 AUTO = "auto"
-"""Value that each rank fills in."""
+"""Value that each rank replaces by its own."""
 
 _BY_RANK = {setting.name for setting in SETTINGS if setting.by_rank}
 _PLACES = "/etc/switchml.cfg, ./switchml.cfg or ./switchml-<hostname>.cfg, the first that exists"
-# Buffers of each of a thread's two pools. EAL takes so many MiB, enough for the pools of 5 threads.
+# Each thread has two pools of so many buffers. EAL allocates so many MiB, enough for the pools of 5
+# threads.
 _LAB_POOL, _LAB_MEMORY = 8192, 256
 
 
 @dataclass(frozen=True)
 class Config:
-    """Configuration of a rank. Rank and number of workers are within the library's limits."""
+    """Configuration of a rank, whose numbers are within the library's limits."""
 
     rank: int | None
-    """Number of the worker, or None where the rank in the process group is filled in."""
+    """None where the rank in the process group is filled in."""
     workers: int | None
-    """Number of workers, or None where the size of the process group is filled in."""
+    """None where the size of the process group is filled in."""
     backend: str
     values: Mapping[str, str]
-    """Values of the file by section and key, such as `general.rank`."""
+    """Values by section and key, such as `general.rank`."""
 
 
 def load(path: str) -> str:
-    """Reads the text of a file; bytes that are not UTF-8 stay what they are.
+    """Return the text of a file; bytes that are not UTF-8 become surrogate escapes.
 
     Raises:
-        OptionsError: it cannot be read.
+        OptionsError: the file cannot be read.
     """
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -53,10 +54,10 @@ def load(path: str) -> str:
 
 
 def save(path: str, text: str) -> None:
-    """Writes a text of `load` or of `compose`.
+    """Write a text that `load` or `compose` returned.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     files.write(path, text.encode("utf-8", "surrogateescape"))
 
@@ -64,16 +65,16 @@ def save(path: str, text: str) -> None:
 class _Line(NamedTuple):
     text: str
     section: str
-    """Section that the line begins or is in, with a dot at its end; empty before the first."""
+    """Section that the line begins or is in, with a final dot; empty before the first."""
     begins: bool
     key: str
-    """Key with its section; empty where the line gives no value."""
+    """Section and key; empty where the line sets no value."""
     value: str
-    """Value of the key, or the text that stands there instead; empty but for a comment."""
+    """Value of the key, else the whole text without its comment."""
 
 
 def _scan(text: str) -> Iterator[_Line]:
-    """Yields the lines as boost::program_options reads them."""
+    """Yield the lines as boost::program_options parses them."""
     section = ""
     for line in text.splitlines():
         content = line.partition("#")[0].strip()
@@ -88,10 +89,10 @@ def _scan(text: str) -> Iterator[_Line]:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Parses a text; returns the values by section and key, such as `general.rank`.
+    """Return the values of a text by section and key, such as `general.rank`.
 
     Raises:
-        ValueError: the library would refuse it; the message names the line.
+        ValueError: the library would refuse the text; the message names the line.
     """
     values: dict[str, str] = {}
     for number, line in enumerate(_scan(text), 1):
@@ -105,10 +106,10 @@ def parse(text: str) -> dict[str, str]:
 
 
 def read(text: str) -> Config:
-    """Reads the text of a configuration.
+    """Parse a configuration.
 
     Raises:
-        ValueError: the library would refuse it; the message says what.
+        ValueError: the library would refuse the text; the message has the reason.
     """
     values = parse(text)
     rank, workers = (_number(key, values.get(f"general.{key}")) for key in ("rank", "num_workers"))
@@ -116,7 +117,7 @@ def read(text: str) -> Config:
 
 
 def _number(key: str, value: str | None) -> int | None:
-    """Number of a setting; None where each rank fills it in."""
+    """Return the number of a setting; None where each rank fills it in."""
     if value in {None, AUTO} or "${" in value:
         return None
     if not (value.isascii() and value.isdigit() and int(value) <= MAX_WORKERS):
@@ -125,20 +126,20 @@ def _number(key: str, value: str | None) -> int | None:
 
 
 def without_numbers(text: str) -> str:
-    """The text without the rank and the number of workers, which each rank fills in then."""
+    """Remove the rank and the number of workers, so that each rank fills them in."""
     return "".join(f"{line.text}\n" for line in _scan(text) if line.key not in _BY_RANK)
 
 
 def compose(values: Mapping[str, str], sections: Collection[str] = ()) -> str:
-    """Composes the text of a file, with a comment for each setting.
+    """Compose the text of a file, with a comment for each setting.
 
     Args:
-        values: by name, such as `general.rank`; each of them is in the file.
-        sections: sections of which all settings are in the file. What each rank fills in is a
-            comment there, which SwitchML's own programs can read.
+        values: values by name, such as `general.rank`; all are written.
+        sections: sections of which all settings are written. Those that each rank fills in become
+        comments, because SwitchML's own programs cannot read `auto`.
 
     Raises:
-        ValueError: a value is of no setting.
+        ValueError: a name is not one of a setting.
     """
     unknown = sorted({*values} - {*DEFAULTS})
     if unknown:
@@ -160,10 +161,7 @@ def compose(values: Mapping[str, str], sections: Collection[str] = ()) -> str:
 
 
 def compose_dummy(rank: int, workers: int) -> str:
-    """Composes the text for the library's dummy backend.
-
-    It has only what every build of the library knows: one refuses a file with any other name.
-    """
+    """Compose the text for the dummy backend, with settings that every build knows."""
     return compose(
         {
             "general.rank": str(rank),
@@ -176,11 +174,7 @@ def compose_dummy(rank: int, workers: int) -> str:
 
 
 def compose_installed(flags: Collection[str]) -> str:
-    """Composes the text for a client library of `client build`.
-
-    Args:
-        flags: what it was built with; a library refuses the names of a backend that it lacks.
-    """
+    """Compose the text for a library with these flags, without settings unknown to it."""
     backend = next((flag.field for flag in BACKENDS if flag.name in flags), "dummy")
     return compose({"general.backend": backend}, ("general", f"backend.{backend}", "backend.dummy"))
 
@@ -193,14 +187,14 @@ def compose_simulated(
     prepostprocessor: str = PREPOSTPROCESSORS[0],
     aggregator: str | None = None,
 ) -> str:
-    """Composes the text for the simulator; the real library reads it where `aggregator` is None.
+    """Compose the text for the simulator; the real library accepts it without `aggregator`.
 
     Args:
-        rank: number of the worker; without, each fills in its own.
-        workers: how many there are; without, as many as the process group has.
-        controller_port: where rank 0 listens, on the loopback.
+        rank: number of the worker; None: each fills in its own.
+        workers: number of workers; None: the size of the process group.
+        controller_port: port of rank 0 on the loopback.
         prepostprocessor: one of `PREPOSTPROCESSORS`.
-        aggregator: HOST:PORT of a process that is the switch instead of rank 0.
+        aggregator: HOST:PORT of a switch process, instead of rank 0.
 
     Raises:
         OptionsError: `aggregator` is no such address.
@@ -223,17 +217,17 @@ def compose_simulated(
 
 
 def compose_lab(device: str, controller_port: int, *, rank: str, cores: str, timeout: int) -> str:
-    """Composes the text for a rank whose port is a device in software.
+    """Compose the text for a rank of the lab, whose port is a virtual device of DPDK.
 
     Args:
-        device: what DPDK is told of the port.
-        controller_port: where the controller listens, on the loopback.
-        rank: number of the rank, or a variable that has it.
-        cores: core of its thread, or a variable that has it.
+        device: value of DPDK's option --vdev.
+        controller_port: port of the controller on the loopback.
+        rank: number of the rank, or a reference to a variable.
+        cores: core of its thread, or a reference to a variable.
         timeout: milliseconds after which a packet is sent again.
     """
-    # Without huge pages, cards, shared files and a socket of its own, DPDK needs no rights, and
-    # several processes do not meet.
+    # Without huge pages, cards, shared files and a telemetry socket, DPDK needs no privileges, and
+    # its processes do not conflict.
     eal = (
         f"--no-huge --no-shconf -m {_LAB_MEMORY} --no-pci --no-telemetry --log-level=error "
         f"--vdev={device}"

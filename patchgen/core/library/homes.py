@@ -1,4 +1,4 @@
-"""Files that configure will look for in the homes, so that missing ones are named early."""
+"""Files that CMake looks for in the homes, so that missing ones are reported early."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from patchgen.system import paths
 
 ARCHIVE = "lib/libswitchml-client.a"
 MODULE = "lib/pkgconfig/switchml-client.pc"
-"""Module with what else a program links with; only `client build` writes it."""
+"""pkg-config module with further libraries to link; only `client build` writes it."""
 HEADER = "include/switchml/context.h"
 
 
 class Missing(NamedTuple):
-    """A file that configure will look for in a home, where there is none."""
+    """A file that CMake will look for in a home and not find."""
 
     variable: str
     """Variable of the home, such as `DPDK_HOME`."""
     paths: tuple[str, ...]
-    """Places, any of which would do."""
+    """Paths of which any would do."""
 
     @property
     def problem(self) -> str:
-        """Problem in words, without the variable."""
+        """Problem without the name of the variable."""
         return f"no {' or '.join(map(paths.printable, self.paths))}"
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class Missing(NamedTuple):
 
 
 def _list_needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Variable, home, and the files any of which will do."""
+    """Return variable, home and alternative files for each file that is needed."""
     switchml = ("SWITCHML_HOME", options.switchml_home)
     dpdk = ("DPDK_HOME", options.dpdk_home)
     grpc = ("GRPC_HOME", options.grpc_home)
@@ -41,7 +41,7 @@ def _list_needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
         (*switchml, (ARCHIVE,)),
     ]
     if os.path.exists(paths.encode(os.path.join(options.switchml_home, MODULE))):
-        return needed  # it says where the others are
+        return needed  # it lists the other libraries
     if "dpdk_home" in options.homes:
         needed += [(*dpdk, ("include",)), (*dpdk, ("lib/libdpdk.a", "lib/libdpdk.so"))]
     if options.grpc:
@@ -50,8 +50,8 @@ def _list_needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
 
 
 def stamp_homes(options: Options) -> list[object]:
-    """Stamps of the files in the homes that a program is compiled and linked with."""
-    from patchgen.system.native import cache  # for what is compiled
+    """Return stamps of the headers and libraries that a program is built with."""
+    from patchgen.system.native import cache  # not needed by `generate`
 
     headers = paths.native(os.path.join(options.switchml_home, "include"))
     found: list[object] = [cache.digest(headers)]
@@ -65,7 +65,7 @@ def stamp_homes(options: Options) -> list[object]:
 
 
 def find_missing(options: Options) -> list[Missing]:
-    """Finds out which files will be looked for and are missing."""
+    """Return the files that CMake will look for in vain."""
     found = []
     for variable, home, names in _list_needed(options):
         candidates = tuple(os.path.join(home, name) for name in names)

@@ -20,25 +20,23 @@ from patchgen.system.statement import Provenance
 _LOGGER = logging.getLogger(__name__)
 
 CLIENT, SIMULATOR = "client", "simulator"
-"""Kinds of a client library: SwitchML's own, and the simulator."""
+"""Kinds of client libraries: SwitchML's own, and the simulator."""
 NAME = homes.ARCHIVE + statement.SUFFIX
 ARCHIVE = os.path.basename(homes.ARCHIVE)
 
 
 def path(home: str) -> str:
-    """The provenance of a SWITCHML_HOME, as `os` takes it."""
+    """Return the path of the provenance in a SWITCHML_HOME, as `os` takes it."""
     return paths.native(os.path.join(home, NAME))
 
 
 def install(home: str, contents: Mapping[str, bytes]) -> None:
-    """Writes the files of a library; the provenance of an earlier one is gone before.
+    """Write the files of a library, contents by path in the home.
 
-    Args:
-        home: a SWITCHML_HOME.
-        contents: path in the home to content.
+    The provenance of an earlier library is removed first.
 
     Raises:
-        FileError: it cannot be written.
+        FileError: a file cannot be written.
     """
     with outputs.directory(paths.native(home)), file_errors():
         with contextlib.suppress(FileNotFoundError):
@@ -49,7 +47,7 @@ def install(home: str, contents: Mapping[str, bytes]) -> None:
             files.replace(target, content)
 
 
-def describe(  # noqa: PLR0913  # each is a part of it
+def describe(  # noqa: PLR0913  # all are parts of the provenance
     kind: str,
     contents: Mapping[str, bytes],
     environ: Mapping[str, str],
@@ -58,20 +56,12 @@ def describe(  # noqa: PLR0913  # each is a part of it
     resolved: Mapping[str, Any],
     materials: Sequence[Mapping[str, Any]],
 ) -> Provenance:
-    """Describes the files of a library that was compiled just now.
+    """Describe the files of a library that was compiled just now.
 
-    switchml.cfg is none of them, since users edit it.
-
-    Args:
-        kind: one of the kinds above.
-        contents: path in the home to content.
-        environ: has the compiler and its flags.
-        request: choices of the user.
-        resolved: values that followed from them.
-        materials: what it was compiled from.
+    switchml.cfg is not among them, since users edit it. `environ` has the compiler and its flags.
 
     Raises:
-        ToolError: the compiler does not tell its version.
+        ToolError: the compiler does not report its version.
     """
     names = sorted(contents, key=lambda name: (name != homes.ARCHIVE, name))
     return Provenance(
@@ -87,10 +77,7 @@ def describe(  # noqa: PLR0913  # each is a part of it
 
 
 def describe_home(home: str) -> dict[str, Any]:
-    """Parts of the provenance of what is linked with a library: the library's own, if it has one.
-
-    A file beside the library that is none is told, and left out.
-    """
+    """Return a library's provenance, for that of its users. Log an unreadable one."""
     if not os.path.lexists(path(home)):
         return {}
     try:
@@ -101,7 +88,7 @@ def describe_home(home: str) -> dict[str, Any]:
 
 
 def describe_options(options: Options) -> dict[str, Any]:
-    """Describes the flags, and the homes that they have a use for."""
+    """Describe the flags, and the homes that these flags use."""
     return {
         "flags": list(options.flags),
         "homes": {
@@ -113,10 +100,10 @@ def describe_options(options: Options) -> dict[str, Any]:
 
 
 def list_materials(home: str) -> list[dict[str, object]]:
-    """Inputs of what is linked with a library: its archive, headers and module.
+    """Return the inputs for linking with a library: archive, headers and module.
 
     Raises:
-        OSError: one cannot be read.
+        OSError: an input cannot be read.
     """
     simulator = archive.read(home).simulator
     described = statement.describe_file(ARCHIVE, files.sha256(archive.path(home)))

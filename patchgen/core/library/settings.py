@@ -1,4 +1,4 @@
-"""Settings of a switchml.cfg: their defaults, and what each does."""
+"""Settings of a switchml.cfg: their defaults and their descriptions."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ PREPOSTPROCESSORS = ("cpu_exponent_quantizer", "bypass")
 @dataclass(frozen=True)
 class Setting:
     """Setting of a switchml.cfg."""
-
     name: str
     """Section and key, such as `general.rank`."""
     default: str
-    """Value that the client library takes where the file has none."""
+    """Value of the client library if the file has none."""
     about: str = ""
-    """Lines of comment for people; empty where those of the setting before it serve for both."""
+    """Lines of comment; empty where the comment of the setting before covers both."""
     written: str | None = None
     """Value in a new file; None for the default."""
     by_rank: bool = False
-    """True: each rank fills in its own where a file has none."""
+    """Whether each rank fills in its own value if the file has none."""
 
     @property
     def section(self) -> str:
-        """Name of the section, such as `backend.dpdk`."""
+        """Section, such as `backend.dpdk`."""
         return self.name.rpartition(".")[0]
 
     @property

@@ -1,1 +1,1 @@
-"""Options and a pin make a patch; a patch changes a tree."""
+"""From options and a pin to a patch, and from a patch to a patched tree."""

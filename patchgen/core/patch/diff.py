@@ -1,4 +1,4 @@
-"""Hunks as git writes them, from a pin alone: no file of PyTorch is needed."""
+"""Diffs in git's format, made from a pin alone: no file of PyTorch is needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MERGE = 2 * _CONTEXT  # changes with at most so many lines between them share a
 
 
 def added(path: str, content: bytes) -> bytes:
-    """The diff that creates a file."""
+    """Return the diff that creates a file."""
     lines = lines_of(content)
     head = (
         f"diff --git a/{path} b/{path}\nnew file mode {_MODE}\n"
@@ -26,14 +26,8 @@ def added(path: str, content: bytes) -> bytes:
 
 
 def between(path: str, before: bytes | None, after: bytes) -> bytes:
-    """The diff from one content to another; empty where they are the same.
-
-    Args:
-        path: of the file.
-        before: its content; None where there is no such file yet.
-        after: its content then.
-    """
-    import difflib  # a patch of known texts does without
+    """Return the diff from one content, or from no file (None), to another; empty if equal."""
+    import difflib  # slow to import, and `modified` does without
 
     if before is None:
         return added(path, after)
@@ -58,13 +52,12 @@ def between(path: str, before: bytes | None, after: bytes) -> bytes:
 
 
 def _mark(sign: bytes, lines: Sequence[bytes]) -> bytes:
-    """Lines of a hunk, each behind its sign."""
     text = sign.join((b"", *lines))
     return text if not lines or text.endswith(b"\n") else text + b"\n\\ No newline at end of file\n"
 
 
 def modified(file: HookedFile, texts: Mapping[str, bytes]) -> bytes:
-    """The diff that inserts the hooks into an existing file."""
+    """Return the diff that inserts the hooks into an existing file."""
     head = (
         f"diff --git a/{file.path} b/{file.path}\nindex {file.pre}..{file.post} {_MODE}\n"
         f"--- a/{file.path}\n+++ b/{file.path}\n"
@@ -89,7 +82,7 @@ def _groups(hooks: Sequence[Hook]) -> Iterator[list[Hook]]:
 
 
 def _hunk(hooks: Sequence[Hook], texts: Mapping[str, bytes], shift: int) -> tuple[bytes, int]:
-    """The hunk, and by how many lines it moves what follows."""
+    """Return a hunk, and the number of lines that it inserts."""
     known: dict[int, str] = {}
     for hook in hooks:
         known.update(enumerate(hook.before, hook.line - len(hook.before) + 1))

@@ -11,12 +11,12 @@ from patchgen.system.objects import blob_id
 
 
 def lines_of(content: bytes) -> list[bytes]:
-    """The lines with their ends. A line ends with a line feed and nothing else, as in git."""
+    """Split into lines, with their ends. Only a line feed ends a line, as in git."""
     return io.BytesIO(content).readlines()
 
 
 def post_image(file: HookedFile, pre: bytes, texts: Mapping[str, bytes]) -> bytes:
-    """The pre-image with the hooks inserted."""
+    """Insert the hooks into a pre-image."""
     lines = lines_of(pre)
     for hook in reversed(file.hooks):
         lines.insert(hook.line, texts[hook.name])
@@ -24,7 +24,7 @@ def post_image(file: HookedFile, pre: bytes, texts: Mapping[str, bytes]) -> byte
 
 
 def pre_image(file: HookedFile, post: bytes, texts: Mapping[str, bytes]) -> bytes:
-    """The post-image with the hooks taken out."""
+    """Remove the hooks from a post-image."""
     lines = lines_of(post)
     for hook in file.hooks:
         del lines[hook.line : hook.line + texts[hook.name].count(b"\n")]
@@ -32,19 +32,19 @@ def pre_image(file: HookedFile, post: bytes, texts: Mapping[str, bytes]) -> byte
 
 
 def pinned_post(file: HookedFile, pre: bytes, texts: Mapping[str, bytes]) -> bytes:
-    """The post-image, which is that of the pin.
+    """Insert the hooks, and verify the result by its blob id in the pin.
 
     Raises:
-        PatchgenError: it is another one.
+        PatchgenError: the result has another blob id.
     """
     return _verified(file, "post", file.post, post_image(file, pre, texts))
 
 
 def pinned_pre(file: HookedFile, post: bytes, texts: Mapping[str, bytes]) -> bytes:
-    """The pre-image, which is that of the pin.
+    """Remove the hooks, and verify the result by its blob id in the pin.
 
     Raises:
-        PatchgenError: it is another one.
+        PatchgenError: the result has another blob id.
     """
     return _verified(file, "pre", file.pre, pre_image(file, post, texts))
 

@@ -1,4 +1,4 @@
-"""Versions: found in what programs say, and compared with the limits of a recipe."""
+"""Versions: found in the output of programs, and compared with the limits of a recipe."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 EXIT = "python's exit"
-"""Key for releases that crash at the exit of a process under another Python."""
+"""Key of the Pythons under which a process that has trained exits without a crash."""
 BLAS = "blas"
-"""Key for releases that need BLAS and LAPACK."""
+"""Key of releases that need BLAS and LAPACK; its specifier is empty."""
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Versions that one PyTorch builds with."""
+    """Versions of programs and packages with which a release of PyTorch builds."""
 
     of: str
-    """Name of that PyTorch, for people."""
+    """Name of the release in messages, such as PyTorch 1.7.1."""
     specifiers: Mapping[str, str] = field(default_factory=dict)
     """PEP 440 specifiers by program or Python package."""
 
     def text(self, name: str) -> str:
-        """The specifier, or nothing."""
+        """Return the specifier of a program or package; empty where any version will do."""
         return self.specifiers.get(name, "")
 
     def problems(
         self, name: str, version: str, advice: str, limit: str | None = None
     ) -> tuple[str, ...]:
-        """Objection to a version: one line, or none.
+        """Return one line if a version is outside the limits, else nothing.
 
         Args:
-            name: of the program or package, for people.
-            version: what it says of itself.
-            advice: what to do then.
-            limit: whose specifier counts, where it is not called like the program.
+            name: program or package, as messages name it.
+            version: version that it reports.
+            advice: what to do about a wrong version.
+            limit: key in `specifiers`, if it is not `name`.
         """
         from packaging.specifiers import SpecifierSet  # noqa: PLC0415  # slows `generate` down
 
@@ -47,18 +47,18 @@ class Limits:
 
 
 def plain(version: str) -> str:
-    """The numbers that a version begins with, as in 1.21.5 of 1:1.21.5-1ubuntu."""
+    """Return the leading numbers of a version: 1.21.5 for 1:1.21.5-1ubuntu, else 0."""
     found = re.match(r"(?:\d+[:!])?(\d+(?:\.\d+)*)", version)
     return found[1] if found else "0"
 
 
 def first(text: str) -> str | None:
-    """The first version in a text: `cmake version 3.25.1` has 3.25.1."""
+    """Return the first version in a text: 3.25.1 for `cmake version 3.25.1`."""
     found = _VERSION.search(text)
     return found[0] if found else None
 
 
 def nvcc(text: str) -> str | None:
-    """The release of CUDA in the answer to `nvcc --version`."""
+    """Return the CUDA release in the output of `nvcc --version`."""
     found = re.search(r"\bV(\d[\d.]*)", text)
     return found[1] if found else None

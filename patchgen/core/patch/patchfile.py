@@ -17,10 +17,10 @@ _RECORD = "switchml-patch: "
 
 
 def build(options: Options, pin: Pin) -> bytes:
-    """The patch in the mail form of `git format-patch`, with full blob ids.
+    """Build the patch in the mail format of `git format-patch`, with full blob ids.
 
     Raises:
-        PatchgenError: the pin does not belong to the templates.
+        PatchgenError: the pin was made with other hooks than those of the templates.
     """
     texts, new = render.pinned_hooks(pin), render.new_files(options, pin)
     diffs = {file.path: diff.modified(file, texts) for file in pin.files}
@@ -41,15 +41,10 @@ def build(options: Options, pin: Pin) -> bytes:
 
 
 def read(content: bytes, pins: Sequence[Pin], name: str) -> tuple[Options, Pin]:
-    """Reads the options and the pin that `build` made `content` from.
-
-    Args:
-        content: a patch.
-        pins: those it may be for.
-        name: of its file, for messages.
+    """Read the options and the pin from which `build` made a patch; `name` is for messages.
 
     Raises:
-        OptionsError: it is not, byte for byte, what `build` makes.
+        OptionsError: the content is not, byte for byte, what `build` makes.
     """
     found = record.parse(content, _RECORD)
     if found is None:

@@ -1,4 +1,4 @@
-"""Pins made from the files of a commit: new ones, and the shipped ones again."""
+"""Makes pins from the files of a commit: new pins, and the shipped ones anew."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _VERSION = "version.txt"
 
 
 def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
-    """A pin of the tree, with hooks where the anchors of another pin match.
+    """Make a pin of a tree, with hooks where the anchors of another pin match.
 
     Args:
-        tree: a checkout of `commit`, unpatched.
-        like: a pin of the same layout. What building that needs is not taken over.
-        name: of the pin, as v1.7.1.
-        commit: all 40 digits.
+        tree: unpatched checkout of `commit`.
+        like: pin of the same layout, whose recipe is not copied.
+        name: name of the new pin, such as v1.7.1.
+        commit: full commit id, 40 hexadecimal digits.
 
     Raises:
         OptionsError: `commit` is not a full id.
@@ -53,15 +53,11 @@ def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
 
 
 def remake(pin: Pin, contents: Mapping[str, bytes]) -> Pin:
-    """A pin again, from the templates of today and the files that its anchors are in.
-
-    Args:
-        pin: its hooks may be others now, and its anchors and its commit edited.
-        contents: of those files in its commit, by path.
+    """Make a pin anew from the current templates and the contents of its anchored files.
 
     Raises:
         TreeError: anchors do not match exactly once; each is shown with the lines around it.
-        FileError: a line ends otherwise than lines of a patch.
+        FileError: a line does not end with a line feed alone.
     """
     drifted: list[str] = []
     files = tuple(
@@ -82,7 +78,7 @@ def remake(pin: Pin, contents: Mapping[str, bytes]) -> Pin:
 
 
 def _hooks(path: str, content: bytes, pin: Pin, drifted: list[str]) -> tuple[Hook, ...]:
-    """Hooks of a file in the order of their lines; what is wrong with an anchor is added."""
+    """Return the hooks of a file, by line; append problems of anchors to `drifted`."""
     if not content.endswith(b"\n") or b"\r" in content:
         raise FileError(f"{path}: its lines must all end with a line feed")
     lines = [paths.decode(line[:-1]) for line in images.lines_of(content)]
@@ -102,9 +98,9 @@ def _hooks(path: str, content: bytes, pin: Pin, drifted: list[str]) -> tuple[Hoo
 
 
 def _places(content: bytes, anchor: Anchor) -> list[int]:
-    """The numbers of lines up to each end of the anchor's head."""
+    """Return the numbers of the lines at which the anchor's head ends."""
     text = re.escape(paths.encode(anchor.head + anchor.tail))
-    # An anchor is whole lines. The lookahead also finds matches that overlap.
+    # An anchor consists of whole lines. The lookahead also finds overlapping matches.
     starts = [match.start() for match in re.finditer(b"(?m)^(?=%s)" % text, content)]
     return [content.count(b"\n", 0, start) + anchor.head.count("\n") for start in starts]
 
@@ -112,7 +108,7 @@ def _places(content: bytes, anchor: Anchor) -> list[int]:
 def _drift(
     anchor: Anchor, hook: Hook | None, lines: Sequence[str], found: Sequence[int]
 ) -> Iterator[str]:
-    """Lines about an anchor that does not match once: its surroundings in the pin, and now."""
+    """Explain an anchor that does not match once: its surroundings in the pin, and now."""
     yield f"{anchor.file}: the anchor of hook {anchor.name} matches {len(found)} times, not once"
     if hook is None:
         return

@@ -1,4 +1,4 @@
-"""Recipes for building a pinned PyTorch: versions, variables, room."""
+"""Recipes for building a pinned PyTorch: versions, variables, disk and memory."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 PATH_RULE = "PyTorch's build takes only letters, digits and / . , + @ - _ in its path"
-"""Reason for refusing a directory, for people."""
+"""Reason for refusing a directory whose name `takes` does not accept."""
 
 
 class Recipe(NamedTuple):
-    """Recipe of one PyTorch. The default is for one that nothing is known about."""
+    """What a release of PyTorch needs to be built; empty for an unknown one."""
 
     limits: Mapping[str, str] = {}
-    """Versions that it builds with, as PEP 440 has it, by program or package; "" is any."""
+    """PEP 440 specifiers by program or package; an empty one allows any version."""
     variables: Mapping[str, str] = {}
-    """Variables of its setup.py, where the user says nothing."""
+    """Environment variables for setup.py, unless the user sets them."""
     disk: float = 0
-    """GiB for the source, the objects and the wheel; the environment comes on top."""
+    """GiB for the source, the objects and the wheel, without the environment."""
     memory: float = 0
-    """GiB for each compiler that runs."""
+    """GiB for each compiler process."""
     companions: Mapping[str, str] = {}
-    """Packages of the same time, with their version."""
+    """Versions of packages that were released together with it, such as torchvision."""
 
 
 def takes(path: str) -> bool:
-    """True where PyTorch of any release can be built in a directory of that name."""
+    """Return whether any release of PyTorch can be built under this path."""
     return re.fullmatch(r"[\w/.,+@-]+", path, re.ASCII) is not None

@@ -1,4 +1,4 @@
-"""Record in a patched tree, one line, of the options it was patched with."""
+"""Record of the options of a patch: one line in a patched tree."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ PREFIX = "# switchml-patch: "
 
 
 class Record(NamedTuple):
-    """Pin, version and options that a patch was made from."""
+    """Pin, version of switchml-patch and options from which a patch was made."""
 
     pin: str
     version: str
     options: Options | None
-    """Options; None in a record of another version, which may mean something else by them."""
+    """None in a record of another version, whose flags may mean something else."""
 
 
 def dump(options: Options, pin: Pin) -> str:
-    """Writes a record as one line of ASCII JSON. Lossless: lone surrogates are escaped."""
+    """Serialize a record as one line of ASCII JSON, which keeps lone surrogates."""
     values: dict[str, bool | str] = {flag.field: flag.name in options.flags for flag in FLAGS}
     values |= {name: getattr(options, name) for name in HOMES}
     return json.dumps({"pin": pin.name, "version": __version__, **values}, sort_keys=True)
 
 
 def parse(content: bytes, marker: str = PREFIX) -> Record | None:
-    """The record in the first line that starts with `marker`; None where there is no valid one.
+    """Parse the record in the first line that starts with `marker`; None if it is invalid.
 
-    Flags that are not known, or not there, are not set.
+    Flags that are unknown or missing count as off.
     """
     start = marker.encode("ascii")
     line = next((line for line in content.split(b"\n") if line.startswith(start)), None)

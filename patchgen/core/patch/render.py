@@ -1,4 +1,4 @@
-"""Options and a pin, through the templates, to the texts that the patch adds."""
+"""Renders the templates with options and a pin: the texts that the patch adds."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ SOURCES = (
     "SwitchMLVerdict.hpp",
     "switchml.cmake",
 )
-"""The files beside the process group, which the plugin compiles as well."""
+"""Files that the patch adds beside ProcessGroupGloo.cpp. The plugin compiles them as well."""
 DELEGATE = tuple(name for name in SOURCES if name.endswith(".cpp"))
-"""Sources among them, each compiled by itself in a PyTorch."""
+"""Sources of the delegate. PyTorch's build compiles each by itself."""
 UNIT = "unit.cmake"
-"""Compiles them as one, for projects that have the patch's CMake."""
+"""CMake file with which grafts and plugins compile these sources as one."""
 
 _FLAGS = "switchml.cmake"
 _PYTHON = "torch/distributed/switchml.py"
@@ -65,12 +65,12 @@ _CXX = {ord("\\"): "\\\\", ord('"'): '\\"', ord("?"): "\\?"}  # \? keeps trigrap
 
 
 def quote_cmake(value: str) -> str:
-    """A quoted argument of CMake."""
+    """Return a quoted argument of CMake."""
     return f'"{value.translate(_CMAKE)}"'
 
 
 def quote_cxx(value: str) -> str:
-    """A string literal of C++, in ASCII: the bytes of the value whatever the execution charset."""
+    """Return a string literal of C++ in ASCII, for any execution character set."""
     return '"' + "".join(map(_cxx_byte, paths.encode(value))) + '"'
 
 
@@ -82,12 +82,12 @@ def _cxx_byte(byte: int) -> str:
 
 
 def quote_python(value: object) -> str:
-    """A literal of Python, in ASCII."""
+    """Return a literal of Python in ASCII."""
     return ascii(value)
 
 
 def _match_backends() -> str:
-    """Regular expression for the marks of all backends; their classes have 10 to 19 letters."""
+    """Return a pattern for the backends' symbols; class names have 10 to 19 letters."""
     names = [flag.name.capitalize() for flag in (*BACKENDS, DUMMY)]
     digits = "".join(sorted({str(len(f"{name}Backend"))[1:] for name in names}))
     return f"8switchml1[{digits}]({'|'.join(names)})Backend"
@@ -95,7 +95,7 @@ def _match_backends() -> str:
 
 @functools.lru_cache(maxsize=1)
 def _environment() -> Environment:
-    # A rendered file stands beside no template, and needs none.
+    # Most files need no Jinja, which is slow to import.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415
 
     # Delimiters that occur neither in C++ nor in CMake.
@@ -123,10 +123,10 @@ def _environment() -> Environment:
 
 
 def text(name: str, **context: object) -> str:
-    """Content of a file of `templates/`, as whole lines: rendered where it has the suffix .j2.
+    """Return a file of `templates/` in whole lines, rendered from NAME.j2 where that exists.
 
     Raises:
-        PatchgenError: the file does not end with a line end.
+        PatchgenError: the last line has no line end.
     """
     plain = os.path.join(DIRECTORY, name)
     if os.path.exists(plain):
@@ -145,17 +145,17 @@ def _render(name: str, **context: object) -> bytes:
 
 
 def flags_path(pin: Pin) -> str:
-    """The one new file that depends on the options."""
+    """Return the path of the only new file that depends on the options."""
     return posixpath.join(pin.source_dir, _FLAGS)
 
 
 def new_paths(pin: Pin) -> tuple[str, ...]:
-    """The files that the patch adds, relative to the tree."""
+    """Return the paths of the files that the patch adds, relative to the tree."""
     return (*(posixpath.join(pin.source_dir, name) for name in SOURCES), _PYTHON)
 
 
 def fixed_files(pin: Pin) -> dict[str, bytes]:
-    """The new files that are the same for all options."""
+    """Return the new files that are the same for all options: contents by path."""
     return {
         path: _render(f"patch/{posixpath.basename(path)}", pin=pin)
         for path in new_paths(pin)
@@ -164,17 +164,17 @@ def fixed_files(pin: Pin) -> dict[str, bytes]:
 
 
 def flags_file(options: Options, pin: Pin) -> bytes:
-    """The content of the file at `flags_path`."""
+    """Return the content of the file at `flags_path`."""
     return _render(f"patch/{_FLAGS}", pin=pin, options=options, record=record.dump(options, pin))
 
 
 def new_files(options: Options, pin: Pin) -> dict[str, bytes]:
-    """New files of the patch: path in the tree to content."""
+    """Return all files that the patch adds: contents by path in the tree."""
     return {**fixed_files(pin), flags_path(pin): flags_file(options, pin)}
 
 
 def hooks(pin: Pin) -> dict[str, bytes]:
-    """Hook name to the lines that it inserts."""
+    """Return the lines that each hook inserts, by its name."""
     return {
         hook.name: _render(f"patch/hooks/{hook.name}.inc", pin=pin)
         for file in pin.files
@@ -183,7 +183,7 @@ def hooks(pin: Pin) -> dict[str, bytes]:
 
 
 def hooks_digest(texts: dict[str, bytes]) -> str:
-    """SHA-256 over the names and texts of hooks."""
+    """Return the SHA-256 of the hooks' names and texts."""
     digest = hashlib.sha256()
     for name in sorted(texts):
         digest.update(b"%s\0%d\0%s" % (name.encode(), len(texts[name]), texts[name]))
@@ -191,10 +191,10 @@ def hooks_digest(texts: dict[str, bytes]) -> str:
 
 
 def pinned_hooks(pin: Pin) -> dict[str, bytes]:
-    """The hooks, proven to be those that the pin's post-images were made with.
+    """Return the hooks, and verify that the pin was made with them.
 
     Raises:
-        PatchgenError: a template has changed since.
+        PatchgenError: a template of the hooks has changed since.
     """
     texts = hooks(pin)
     if hooks_digest(texts) != pin.hooks_sha256:

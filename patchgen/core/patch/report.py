@@ -1,4 +1,4 @@
-"""Reports of the commands about a patch: lines for people, plain data for scripts."""
+"""Reports of the commands about a patch: lines for people, JSON for scripts."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from patchgen.core.patch.pins import Pin
 from patchgen.options import FLAGS, HOMES, VARIABLES, Options
 from patchgen.system import paths
 
-if TYPE_CHECKING:  # with them generate imports git's classes
+if TYPE_CHECKING:  # slow to import
     from patchgen.core.patch.state import State
     from patchgen.core.patch.tree import Result
 
 
 def options_data(options: Options) -> dict[str, Any]:
-    """The options by variable name, without BUILDDIR."""
+    """Return the options by variable name, without BUILDDIR, for JSON."""
     flags: dict[str, Any] = {flag.name: flag.name in options.flags for flag in FLAGS}
     return flags | {v.name: getattr(options, v.field) for v in VARIABLES if v.field in HOMES}
 
 
 def options_line(options: Options) -> str:
-    """The options as one writes them for make, in a shell; flags that are off are left out."""
+    """Return the options as arguments of make, quoted for a shell, without unset flags."""
     flags = [f"{flag}=1" for flag in options.flags]
     homes = {home: getattr(options, home) for home in HOMES}
     named = [
@@ -35,7 +35,7 @@ def options_line(options: Options) -> str:
 
 
 def pin_data(pin: Pin) -> dict[str, Any]:
-    """A pin for scripts."""
+    """Return a pin for JSON, without its hooks."""
     return {
         "name": pin.name,
         "version": pin.version,
@@ -46,14 +46,14 @@ def pin_data(pin: Pin) -> dict[str, Any]:
 
 
 def pin_line(pin: Pin) -> str:
-    """A pin for people."""
+    """Return one line about a pin: name, commit and hooked files."""
     return f"{pin.name}  {pin.commit}  {', '.join(file.path for file in pin.files)}"
 
 
 def generate_data(
     output: str, digest: str, pin: Pin, options: Options, warnings: Sequence[str]
 ) -> dict[str, Any]:
-    """Result of generate, for scripts."""
+    """Return the result of `generate` for JSON."""
     return {
         "patch": output,
         "sha256": digest,
@@ -67,7 +67,7 @@ def generate_data(
 def generate_lines(
     output: str, size: int, digest: str, pin: Pin, options: Options
 ) -> Iterator[str]:
-    """Result of generate, for people."""
+    """Yield the lines that `generate` prints."""
     name = paths.printable(output)
     yield f"{name}: {size} bytes, sha256 {digest}"
     yield f"for PyTorch {pin.version} ({pin.commit[:12]}), {options_line(options)}"
@@ -78,7 +78,7 @@ def generate_lines(
 
 
 def head_note(state: State) -> str | None:
-    """Note where git's HEAD is not the pin; the files decide, so it is never an error."""
+    """Return a note if git's HEAD is not the pin. No error: the files' blob ids decide."""
     if state.head is None or state.pin is None or state.head.commit == state.pin.commit:
         return None
     if state.head.commit is None:
@@ -90,7 +90,7 @@ def head_note(state: State) -> str | None:
 
 
 def state_data(state: State) -> dict[str, Any]:
-    """A state for scripts."""
+    """Return the state of a tree for JSON."""
     return {
         "tree": state.root,
         "state": state.overall.value,
@@ -113,8 +113,8 @@ def state_data(state: State) -> dict[str, Any]:
 
 
 def state_lines(state: State) -> Iterator[str]:
-    """A state for people: one line, then one for each file that needs attention."""
-    from patchgen.core.patch.state import (  # imports git, and generate is quick
+    """Yield a line about the state of a tree, and one for each file to look at."""
+    from patchgen.core.patch.state import (  # slow to import, and `generate` does without
         FileKind,
         Overall,
         explain,
@@ -142,7 +142,7 @@ def state_lines(state: State) -> Iterator[str]:
 
 
 def result_lines(result: Result, done: str, options: Options | None = None) -> Iterator[str]:
-    """Lines about the result of apply or revert, and which of the tree's options are others now."""
+    """Yield the result of `apply` or `revert`, with a note if the options changed."""
     root = paths.printable(result.before.root)
     if options and result.before.options not in {None, options}:
         yield f"  was patched with {options_line(result.before.options)}"

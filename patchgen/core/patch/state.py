@@ -1,4 +1,4 @@
-"""State of a PyTorch tree. Reads the hooked and the new files only, changes nothing."""
+"""State of a PyTorch tree, read from its hooked and new files. Changes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from patchgen.system.objects import blob_id
 _EDITED = "wrong commit or a foreign edit (git diff shows it)"
 _BY = "was written by switchml-patch {}; revert with that version"
 
-TEMPORARY = ".switchml-tmp"  # what a run that was killed leaves beside a file
+TEMPORARY = ".switchml-tmp"  # suffix of the files that a killed run leaves
 
 
 class FileKind(str, Enum):
@@ -49,7 +49,7 @@ class Overall(str, Enum):
 
 @dataclass(frozen=True)
 class FileState:
-    """State of a file: its content where it could be read, and its fault in words."""
+    """State of a file: its blob id and the expected one, and what is wrong with it."""
 
     path: str
     kind: FileKind
@@ -61,10 +61,11 @@ class FileState:
 
 @dataclass(frozen=True)
 class State:
-    """A tree, as it was at one moment.
+    """State of a tree at one moment.
 
-    `pin` is the one that most files agree with, None where none does. `options` are those of the
-    flags file, where it is ours. `leftovers` are temporary files of a run that was killed.
+    `pin` is the pin with the most matching files, None where no file matches. `options` are those
+    in the flags file if this version of switchml-patch wrote it. `leftovers` are temporary files of
+    a killed run.
     """
 
     root: str
@@ -78,12 +79,12 @@ class State:
 
     @property
     def files(self) -> tuple[FileState, ...]:
-        """Hooked and new files."""
+        """All files: first the hooked ones, then the new ones."""
         return self.hooked + self.new
 
     @property
     def wrong(self) -> tuple[FileState, ...]:
-        """The files that neither apply nor revert may touch."""
+        """Files that neither apply nor revert may touch."""
         good = {FileKind.PRE, FileKind.POST}, {FileKind.OURS, FileKind.ABSENT}
         return (
             *(file for file in self.hooked if file.kind not in good[0]),
@@ -92,10 +93,10 @@ class State:
 
 
 def resolve(tree: str) -> str:
-    """The tree's real absolute path.
+    """Return the real, absolute path of a tree.
 
     Raises:
-        TreeError: it is not a directory.
+        TreeError: the path is not a directory.
     """
     root = os.path.realpath(paths.encode(tree))
     if not os.path.isdir(root):
@@ -105,10 +106,10 @@ def resolve(tree: str) -> str:
 
 
 def inspect(tree: str, pins: Sequence[Pin]) -> State:
-    """The state of a tree, judged by the pin that most of its files agree with.
+    """Inspect a tree, and compare it with the pin that most of its files match.
 
     Raises:
-        TreeError: it is not a directory.
+        TreeError: the path is not a directory.
     """
     root = resolve(tree)
     pin, hooked = max(
@@ -136,7 +137,7 @@ def inspect(tree: str, pins: Sequence[Pin]) -> State:
 
 
 def _agreement(hooked: Sequence[FileState]) -> tuple[int, int]:
-    """Number of files that are those of the pin, and number of files that exist."""
+    """Return how many files match the pin, and how many exist."""
     agreeing = sum(file.kind in {FileKind.PRE, FileKind.POST, FileKind.CRLF} for file in hooked)
     return agreeing, sum(file.kind is not FileKind.ABSENT for file in hooked)
 
@@ -173,7 +174,7 @@ def _hooked(root: str, file: HookedFile, pins: Sequence[Pin]) -> FileState:
 
 
 def _of_a_patched_tree(file: FileState, hooked: HookedFile, version: str | None) -> FileState:
-    """State of a file in a patched tree, where the post-image is expected."""
+    """Describe a hooked file of a patched tree, which should be the post-image."""
     detail = file.detail
     if file.kind is FileKind.FOREIGN and detail == _EDITED:
         detail = _BY.format(version) if version else "has a foreign edit on top of the patch"
@@ -181,7 +182,7 @@ def _of_a_patched_tree(file: FileState, hooked: HookedFile, version: str | None)
 
 
 def _new(root: str, pin: Pin) -> tuple[str | None, tuple[FileState, ...], Options | None]:
-    """The version that wrote the new files where it is another, their states, and the options."""
+    """Return the foreign version that wrote the new files, their states, and the options."""
     read = {path: _read(root, path) for path in render.new_paths(pin)}
     flags = render.flags_path(pin)
     found = record.parse(read[flags][1] or b"")
@@ -204,7 +205,7 @@ def _new(root: str, pin: Pin) -> tuple[str | None, tuple[FileState, ...], Option
 
 
 def _read(root: str, path: str) -> tuple[FileKind, bytes | None, str]:
-    """The kind so far, the content where it can be read, and what is wrong."""
+    """Return the kind of a file as far as known, its content if readable, and the problem."""
     name = paths.encode(os.path.join(root, path))
     try:
         status = os.lstat(name)
@@ -221,7 +222,7 @@ def _read(root: str, path: str) -> tuple[FileKind, bytes | None, str]:
 
 
 def refusal(state: State) -> str:
-    """Reasons why a tree can be neither patched nor reverted, by file, and what to do."""
+    """Explain, file by file, why a tree can be neither patched nor reverted."""
     root = paths.printable(state.root)
     if state.overall is Overall.NOT_PYTORCH:
         return f"{root}: not a PyTorch tree: it has no {state.hooked[0].path}"
@@ -237,7 +238,7 @@ def refusal(state: State) -> str:
 
 
 def explain(file: FileState) -> str:
-    """Line about a file that is not what it must be."""
+    """Return a line about a file that is not as expected."""
     expected = f"expected blob {file.expected}, " if file.expected else ""
     ids = f" ({expected}found {'' if expected else 'blob '}{file.found})" if file.found else ""
     return f"{file.path}: {file.detail}{ids}"

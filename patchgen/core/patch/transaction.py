@@ -1,4 +1,4 @@
-"""Several files changed as one: all of them, or, after any exception, none."""
+"""Changes several files together: all of them or, after any exception, none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from patchgen.system import files, paths
 
 @dataclass(frozen=True)
 class Change:
-    """A file's content before and after; None where there is no file."""
+    """Content of a file before and after a change; None where there is no file."""
 
     path: str
     before: bytes | None
@@ -22,15 +22,10 @@ class Change:
 
 
 def perform(root: str, changes: Sequence[Change], suffix: str) -> None:
-    """Makes the changes in their order, each of them atomically.
-
-    Args:
-        root: the directory that the paths are relative to.
-        changes: with `before` as it was read; the files are compared with it once more.
-        suffix: of the temporary files; one that a killed run left is replaced.
+    """Make the changes in order, each atomically, through files with the given suffix.
 
     Raises:
-        TreeError: a file is not as it was read, or not as it was written.
+        TreeError: a file is not `before`, or, once written, not `after`.
         FileError: a file is read-only.
         OSError: the file system refused.
     """
@@ -57,7 +52,7 @@ def perform(root: str, changes: Sequence[Change], suffix: str) -> None:
 
 
 def clean(root: str, leftovers: Sequence[str]) -> None:
-    """Removes temporary files."""
+    """Remove temporary files, if they exist."""
     for path in leftovers:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_name(root, path))
@@ -93,7 +88,7 @@ def _make(root: str, change: Change, suffix: str) -> None:
 
 
 def _check_writable(root: str, change: Change) -> None:
-    """Refuses a read-only file, which is meant to stay; replacing it needs only its directory."""
+    """Refuse a read-only file, although replacing it needs only its directory."""
     name = _name(root, change.path)
     directory = os.path.dirname(name)
     if not os.path.isdir(directory):
@@ -107,7 +102,6 @@ def _check_writable(root: str, change: Change) -> None:
 
 
 def _prepare(temporary: bytes, content: bytes, like: os.stat_result | None) -> None:
-    """Writes a temporary file with the mode and, where possible, the owner of `like`."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary)
     files.write_new(temporary, content)
@@ -118,7 +112,7 @@ def _prepare(temporary: bytes, content: bytes, like: os.stat_result | None) -> N
 
 
 def _restore(root: str, change: Change, status: os.stat_result | None, suffix: str) -> None:
-    """Takes a change back, whether or not it had been made."""
+    """Undo a change, whether it was made or not."""
     name = _name(root, change.path)
     if change.before is None or status is None:
         with contextlib.suppress(FileNotFoundError):

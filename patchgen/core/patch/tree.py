@@ -1,4 +1,4 @@
-"""Applies the patch to a tree and takes it back, file by file and without git."""
+"""Applies the patch to a tree, and reverts it, file by file and without git."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from patchgen.system import lock, paths
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a run: the state it found, the pin, the files it wrote or removed, in order."""
+    """Result of `apply` or `revert`: state before, pin, and changed paths in order."""
 
     before: State
     pin: Pin
@@ -40,21 +40,15 @@ def apply(
     *,
     dry: bool = False,
 ) -> Result:
-    """Patches a tree, or brings a patched one to other options. Only files that differ are written.
+    """Patch a tree, or change the options of a patched one. Write only files that differ.
 
-    New files come first, so that a tree whose run was killed still builds as unpatched, or fails
-    to build, but never builds something else.
-
-    Args:
-        tree: a directory.
-        options: the flags and homes.
-        pins: the known ones.
-        wanted: the one that the tree must be of, where the user said so.
-        dry: changes nothing.
+    New files are written first. So after a kill the tree builds as unpatched, or does not build,
+    but never builds anything else.
 
     Raises:
-        TreeError: a file is neither pre-image nor post-image; nothing was changed.
-        FileError: the file system refused; nothing was changed.
+        TreeError: a file is neither pre-image nor post-image, or the tree is not of the pin
+            `wanted`.
+        FileError: the file system refused. In both cases nothing was changed.
     """
     with file_errors(), lock.held(resolve(tree)):
         state, pin = _inspect_known(tree, pins, wanted)
@@ -66,10 +60,10 @@ def apply(
 
 
 def revert(tree: str, pins: Sequence[Pin], wanted: Pin | None = None) -> Result:
-    """Takes a tree back to what it was, also from a half-made change.
+    """Restore an unpatched tree, also after an interrupted change.
 
     Raises:
-        TreeError: a file is not one that this tool wrote; nothing was changed.
+        TreeError: a file is neither unpatched nor written by this version; nothing was changed.
         FileError: the file system refused; nothing was changed.
     """
     with file_errors(), lock.held(resolve(tree)):
@@ -85,7 +79,7 @@ def revert(tree: str, pins: Sequence[Pin], wanted: Pin | None = None) -> Result:
 def patched_sources(
     tree: str | os.PathLike[str], pins: Sequence[Pin] | None = None
 ) -> tuple[Pin, dict[str, bytes]]:
-    """The pin of a tree, patched or not, and the post-images of its hooked files. Only reads.
+    """Return the pin of a tree, patched or not, and its hooked files' post-images.
 
     Raises:
         TreeError: a file is neither pre-image nor post-image.
@@ -99,7 +93,7 @@ def patched_sources(
 
 
 def _inspect_known(tree: str, pins: Sequence[Pin], wanted: Pin | None) -> tuple[State, Pin]:
-    """Inspects a tree whose every file must be in a known state."""
+    """Inspect a tree, and refuse it unless all of its files are in a known state."""
     everything = pins if wanted is None or wanted in pins else (*pins, wanted)
     state = inspect(tree, everything)
     if state.pin is not None and wanted is not None and state.pin != wanted:

@@ -1,6 +1,6 @@
-"""The version of a patched wheel: PyTorch's own with the flags as its local part (PEP 440).
+"""Version of a patched wheel: PyTorch's own with the flags as local part (PEP 440).
 
-The local part is what keeps pip from taking another torch of the same release for this one.
+The local part keeps pip from taking another torch of the same release for this one.
 """
 
 from __future__ import annotations
@@ -13,20 +13,17 @@ _LOCAL = "switchml"
 
 
 def local_version(options: Options) -> str:
-    """The flags, as `switchml.dpdk.mlx5`."""
+    """Return the flags as local part of a version: `switchml.dpdk.mlx5`."""
     return ".".join([_LOCAL, *(flag.lower() for flag in options.flags)])
 
 
 def build_version(pin: Pin, options: Options) -> str:
-    """The version of the wheel, as `1.7.1+switchml.dpdk.mlx5`, for PYTORCH_BUILD_VERSION."""
+    """Return the wheel's PYTORCH_BUILD_VERSION: `1.7.1+switchml.dpdk.mlx5`."""
     return f"{pin.version}+{local_version(options)}"
 
 
 def flags_of(version: str) -> tuple[str, ...] | None:
-    """Reads the flags of a version, as `Options.flags` has them; None where it is not one of ours.
-
-    A version has only a set of flags that `Options` takes, in the order of its flags.
-    """
+    """Return the flags in a patched wheel's version, sorted as in `Options`; else None."""
     release, _, local = version.partition("+")
     name, *parts = local.split(".")
     flags = tuple(part.upper() for part in parts)

@@ -1,4 +1,4 @@
-"""The source: a pinned commit of PyTorch with its submodules, fetched, in place and verified."""
+"""Source of a build: a pinned commit of PyTorch with its submodules, fetched and verified."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Source:
-    """A verified tree. Repositories are by their paths in it; the empty path is PyTorch itself."""
+    """A verified tree. Mappings are by path in it; the empty path is PyTorch itself."""
 
     root: str
     pin: Pin
@@ -41,33 +41,30 @@ class Source:
     """Time of the commit, in seconds since 1970."""
     commits: Mapping[str, str]
     addresses: Mapping[str, str]
-    """Recorded addresses."""
+    """URLs as .gitmodules records them."""
     left_out: Sequence[str]
-    """Paths of submodules that the tree goes without, by the user's choice."""
+    """Paths of submodules that the user left out."""
     fetched: Mapping[str, str]
-    """Addresses that new ones came from."""
+    """URLs or directories from which this run fetched."""
 
 
 def choose_pin(directory: str, known: Sequence[Pin], default: Pin) -> Pin:
-    """The pin whose commit is checked out in the directory, else the default."""
+    """Return the pin whose commit is checked out in the directory, else the default."""
     at = head(os.path.abspath(directory))
     found = at.commit if at else None
     return next((pin for pin in known if pin.commit == found), default)
 
 
 def obtain(directory: str, wanted: SourceRequest) -> Source:
-    """Makes the directory a pin's commit of PyTorch with its submodules, or completes it.
+    """Make a directory a pin's commit of PyTorch with its submodules, or complete it.
 
-    What is there is verified and never changed. A run that was stopped is continued.
-
-    Args:
-        directory: new, empty, left by a run that was stopped, or a clone of the commit.
-        wanted: the pin, and what to leave out.
+    Existing files are verified and never changed. The directory may be new, empty, a clone of the
+    commit, or left by a run that was stopped.
 
     Raises:
-        OptionsError: something was to be left out that cannot be.
-        TreeError: the directory has something else; each path is named, nothing was changed.
-        ToolError: git is missing, or a repository could not be had.
+        OptionsError: a submodule cannot be left out.
+        TreeError: the directory holds something else; each path is named, nothing was changed.
+        ToolError: git is missing, or a repository cannot be fetched.
         FileError: the file system refused, or the disk is full.
     """
     with file_errors():
@@ -84,10 +81,10 @@ def obtain(directory: str, wanted: SourceRequest) -> Source:
 
 
 def find(directory: str, pin: Pin) -> Source | None:
-    """The tree that is in the directory, verified; None where it is not there or not complete.
+    """Return the verified tree in a directory; None if it is missing or incomplete.
 
     Raises:
-        TreeError: the directory has something else; each path is named.
+        TreeError: the directory holds something else; each path is named.
         ToolError: git is missing.
         FileError: the file system refused.
     """

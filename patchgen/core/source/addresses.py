@@ -1,4 +1,4 @@
-"""Addresses of repositories: as they are recorded, and where they went later."""
+"""URLs of repositories: as recorded, and after a repository was renamed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 
 PYTORCH = "https://github.com/pytorch/pytorch.git"
 SOURCE = "pytorch"
-"""Name of PyTorch's own commit among the inputs of what is built."""
+"""Name of PyTorch's own commit among the materials of a provenance."""
 
-# owner/name on GitHub, in lower case, and where it went. A commit that another repository serves is
-# the same commit, so a wrong line here costs a try and nothing else. As rules for git
-# (url.NEW.insteadOf OLD) they would hide the user's own, since git applies the longest only.
+# owner/name on GitHub, in lower case, and its later names. A commit has the same content in each
+# repository, so a wrong line costs one more attempt. As rules for git (url.NEW.insteadOf OLD) they
+# would hide the user's own, since git applies the longest only.
 RENAMED = {
     "01org/mkl-dnn": ("uxlfoundation/oneDNN", "oneapi-src/oneDNN"),
     "01org/tbb": ("uxlfoundation/oneTBB", "oneapi-src/oneTBB"),
@@ -30,7 +30,7 @@ RENAMED = {
 
 
 def resolve(url: str, parent: str) -> str:
-    """The address of a submodule, whose `./` and `../` stand for its parent's address."""
+    """Return a submodule's URL; `./` and `../` are relative to its parent's URL."""
     if not url.startswith(("./", "../")):
         return url
     scheme, sign, rest = parent.rpartition("://")
@@ -38,12 +38,12 @@ def resolve(url: str, parent: str) -> str:
 
 
 def owner_and_name(url: str) -> tuple[str, str]:
-    """The last two parts of an address, without .git."""
+    """Return the last two parts of a URL, without .git."""
     parts = [part for part in re.split(r"[/:]", url.rstrip("/").removesuffix(".git")) if part]
     return (parts[-2] if len(parts) > 1 else "", parts[-1] if parts else "")
 
 
 def list_addresses(url: str) -> tuple[str, ...]:
-    """The address and those that its repository had later."""
+    """Return a URL, and the later URLs of its repository."""
     later = RENAMED.get("/".join(owner_and_name(url)).lower(), ())
     return (url, *(new if ":" in new else f"https://github.com/{new}.git" for new in later))

@@ -1,4 +1,4 @@
-"""Single files of a commit, from a clone in the cache that holds its trees and few of its files."""
+"""Single files of a commit, read from a cached partial clone."""
 
 from __future__ import annotations
 
@@ -16,48 +16,34 @@ from patchgen.system import leftovers, outputs
 from patchgen.system.git import MODULES, Git, GitError
 from patchgen.system.objects import Entry, entries, object_id, tree_of
 
-_CLONES = "git"  # in the cache
+_CLONES = "git"  # directory in the cache
 
 
 def open_pinned(pin: Pin, cache: str, places: Places) -> Commit:
-    """Opens the commit of a pin, of which nothing need be here.
-
-    Args:
-        pin: of PyTorch.
-        cache: the directory of what is downloaded and used again.
-        places: where to look before the network.
-    """
+    """Return the commit of a pin. Nothing is fetched before it is read."""
     return Commit(Git(), root(cache, pin.commit), cache, places)
 
 
 class Commit:
-    """A commit of a repository, read object by object. Each is verified by its id at each use.
+    """A commit of a repository, read object by object and verified by object ids.
 
-    What the clone lacks is fetched. A damaged clone gives way to another. Several threads and
-    processes may use one at once: it is moved into its place when it is complete, git adds to it by
-    whole files, and nobody takes away another clone than the one that he found lacking.
+    Missing objects are fetched, and a damaged clone is replaced. Several threads and processes may
+    use a clone at once: it is renamed to its path when it is complete, git only adds whole files,
+    and a process replaces only the clone in which it missed an object.
     """
 
     def __init__(self, git: Git, repository: Repository, cache: str, places: Places) -> None:
-        """Reads nothing yet.
-
-        Args:
-            git: that reads and fetches.
-            repository: which commit of which one; nothing of it need be there.
-            cache: the directory of what is downloaded and used again.
-            places: where to look before the network.
-        """
         self.git_dir = os.path.join(cache, _CLONES, f"{repository.commit}.git")
         self._git = git
         self._repository = repository
         self._places = places
 
     def entry(self, path: str) -> Entry:
-        """Entry at a path of the commit.
+        """Return the entry at a path of the commit.
 
         Raises:
-            TreeError: there is none.
-            NowhereError: the commit could not be had.
+            TreeError: there is no such path.
+            NowhereError: the commit could not be fetched.
         """
         head, name = posixpath.split(path)
         for entry in self.directory(head):
@@ -66,11 +52,11 @@ class Commit:
         raise TreeError(f"{self._repository.commit}: has no {path}")
 
     def directory(self, path: str) -> list[Entry]:
-        """Entries of a directory of the commit; the empty path is its root.
+        """Return the entries of a directory; the empty path is the root.
 
         Raises:
             TreeError: there is no such directory.
-            NowhereError: the commit could not be had.
+            NowhereError: the commit could not be fetched.
         """
         if path:
             found = self.entry(path)
@@ -83,7 +69,7 @@ class Commit:
         return entries(self._read("tree", [tree])[tree])
 
     def files(self, directory: str, suffixes: Sequence[str]) -> dict[str, str]:
-        """Path to id of the files under a directory whose names end so."""
+        """Return blob ids by path, for files under a directory with these suffixes."""
         found = {}
         for entry in self.directory(directory):
             path = posixpath.join(directory, entry.name)
@@ -94,28 +80,28 @@ class Commit:
         return found
 
     def contents(self, wanted: dict[str, str]) -> dict[str, bytes]:
-        """Path to content of files, by their ids; fetched together.
+        """Return contents by path, for blob ids by path; fetches all of them at once.
 
         Raises:
-            NowhereError: they could not be had.
+            NowhereError: a file could not be fetched.
         """
         found = self._read("blob", {*wanted.values()})
         return {path: found[name] for path, name in wanted.items()}
 
     def read(self, wanted: Iterable[str]) -> dict[str, bytes]:
-        """Path to content of files; fetched together.
+        """Return the contents of files by path; fetches all of them at once.
 
         Raises:
             TreeError: there is no such file.
-            NowhereError: they could not be had.
+            NowhereError: a file could not be fetched.
         """
         return self.contents({path: self.entry(path).id for path in wanted})
 
     def submodules(self) -> list[Repository]:
-        """The submodules of the commit.
+        """Return the submodules of the commit.
 
         Raises:
-            NowhereError: they could not be known.
+            NowhereError: the commit's .gitmodules could not be fetched.
         """
         self.contents({one.name: one.id for one in self.directory("") if one.name == MODULES})
         return submodules(self._git, self._repository, self.git_dir)
@@ -135,7 +121,7 @@ class Commit:
         return found
 
     def _identity(self) -> tuple[int, int] | None:
-        """Which clone is in the place; None for none."""
+        """Return device and inode of the clone; None where there is no clone."""
         try:
             about = os.stat(self.git_dir)
         except (FileNotFoundError, NotADirectoryError):
@@ -143,17 +129,17 @@ class Commit:
         return about.st_dev, about.st_ino
 
     def _read_clone(self, kind: str, names: Sequence[str]) -> dict[str, bytes]:
-        """Reads the objects that are in the clone and have the content of their ids."""
+        """Read objects from the clone; skip those that are missing or damaged."""
         if not names or not os.path.isdir(self.git_dir):
             return {}
         try:
             found = self._git.objects(names, self.git_dir)
-        except ToolError:  # the clone is damaged, or another process just takes it away
+        except ToolError:  # the clone is damaged, or another process is replacing it
             return {}
         return {name: text for name, text in found.items() if object_id(kind, text) == name}
 
     def _add(self, names: Sequence[str], _: tuple[int, int] | None) -> None:
-        """Fetches files that the clone lacks, from the first place that gives them."""
+        """Fetch missing files from the first repository that serves single objects."""
         if not os.path.isdir(self.git_dir):
             return
         lacking = self._git.lacking(self._repository.commit, self.git_dir) or set()
@@ -164,16 +150,16 @@ class Commit:
                 return
 
     def _renew(self, names: Sequence[str], clone: tuple[int, int] | None) -> None:
-        """Makes a new clone where there is none, or a damaged one."""
+        """Replace a missing or damaged clone."""
         self._clone(clone, files=False)
         self._add(names, None)
 
     def _complete(self, _: Sequence[str], clone: tuple[int, int] | None) -> None:
-        """Makes a clone with all files, as no place gives single ones."""
+        """Make a clone with all files, for servers without single objects."""
         self._clone(clone, files=True)
 
     def _clone(self, lacking: tuple[int, int] | None, *, files: bool) -> None:
-        """Puts a new clone into the place, where there is none or the lacking one."""
+        """Move a new clone to its path, unless another process replaced the incomplete one."""
         base = os.path.dirname(self.git_dir)
         outputs.make_cache(base)
         with leftovers.owned("clone", base, hidden=True) as draft:
@@ -187,5 +173,5 @@ class Commit:
             try:
                 os.rename(made, self.git_dir)
             except OSError:
-                if not os.path.isdir(self.git_dir):  # else another was quicker
+                if not os.path.isdir(self.git_dir):  # otherwise another process was quicker
                     raise

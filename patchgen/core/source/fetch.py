@@ -1,8 +1,7 @@
-"""Brings one commit into a git directory, from the first place that has it.
+"""Fetches one commit into a git directory, from the first repository that has it.
 
-`git submodule update` would do this for submodules. It fetches the newest commit beside the one
-that is wanted, gives up where a server serves no single commits, and cannot go on with what it left
-when it was killed.
+`git submodule update` would fetch the newest commit as well, gives up where a server does not serve
+single commits, and cannot continue after a kill.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from patchgen.system.git import Git, GitError
 
 _FETCH = ("fetch", "-q", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
 _ALL_REFS = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
-# A repository on this machine gives single commits and objects only if it is told to. The git
-# directory of a submodule names a work tree, which need not be there. Another user may own it: what
-# comes from it is verified.
+# A local repository serves single commits and objects only on request. The git directory of a
+# submodule names a work tree, which may be missing. It may belong to another user, because
+# everything fetched from it is verified.
 _SERVER = (
     "env GIT_WORK_TREE=. git -c 'safe.directory=*' -c uploadpack.allowFilter=true "
     "-c uploadpack.allowAnySHA1InWant=true upload-pack"
 )
-_REMOTE = "switchml-place"  # known on the command line only, so that no configuration changes
+_REMOTE = "switchml-place"  # set by options of a command, so no configuration changes
 _NO_FILES = ("--filter=blob:none",)
 _PARTIAL = {
     f"remote.{_REMOTE}.promisor": "true",
@@ -33,29 +32,25 @@ _PARTIAL = {
     "fetch.negotiationAlgorithm": "noop",
 }
 
-# What git or a server says where a commit cannot be asked for by its id. All else, as a host
-# not reached or a repository without the commit, is no reason to fetch a whole history.
+# Messages of git and of servers where commits cannot be fetched by id. Other failures, such as an
+# unreachable host, are no reason to fetch a whole history.
 _CLOSED = ("unadvertised object", "does not support", "dumb http", "not valid")
 
 
 class NowhereError(ToolError):
-    """A commit could not be had; the message says why, for each place."""
+    """No repository has a commit; the message has the reason for each."""
 
 
 def fetch(
     git: Git, git_dir: str, repository: Repository, places: Places, *, files: bool = True
 ) -> str:
-    """Fetches a commit from the first place that has it, and returns that place.
+    """Fetch a commit from the first place that has it, and return that place.
 
-    Args:
-        git: that fetches.
-        git_dir: where it goes to.
-        repository: whose commit; without its history, where the place gives single commits.
-        places: where to look before the network.
-        files: without, only the commit and its trees come, where the place gives single objects.
+    Without `files`, only the commit and its trees are fetched. History and files come along where a
+    place does not serve single commits or objects.
 
     Raises:
-        NowhereError: none has it.
+        NowhereError: no place has the commit.
         FileError: the disk is full.
     """
     reasons = []
@@ -75,10 +70,10 @@ def fetch(
 
 
 def fetch_objects(git: Git, git_dir: str, names: Iterable[str], place: str) -> None:
-    """Fetches single objects.
+    """Fetch single objects.
 
     Raises:
-        GitError: the place does not give them.
+        GitError: the repository does not serve them.
     """
     wanted = "".join(f"{name}\n" for name in names).encode("ascii")
     git(*_FETCH, *_NO_FILES, "--stdin", _REMOTE, git_dir=git_dir, stdin=wanted,
@@ -86,7 +81,7 @@ def fetch_objects(git: Git, git_dir: str, names: Iterable[str], place: str) -> N
 
 
 def _from_repository(git: Git, git_dir: str, commit: str, address: str, *, files: bool) -> None:
-    """Fetches one commit without history; all of the history where it cannot be asked for."""
+    """Fetch one commit without history, or all history if it has no single commits."""
     settings = _remote(git, git_dir, address, {} if files else _PARTIAL)
     run = functools.partial(git, *_FETCH, *(() if files else _NO_FILES),
                             git_dir=git_dir, config=settings)  # fmt: skip
@@ -99,9 +94,9 @@ def _from_repository(git: Git, git_dir: str, commit: str, address: str, *, files
 
 
 def _remote(git: Git, git_dir: str, address: str, more: Mapping[str, str]) -> dict[str, str]:
-    """Settings that make an address a remote for one command."""
+    """Return settings that define an address as a remote for one command."""
     settings = {f"remote.{_REMOTE}.url": address, **more}
-    # It may be a path on this machine by the user's own configuration.
+    # The user's configuration may map the address to a local path.
     real = git("ls-remote", "--get-url", "--", address, git_dir=git_dir).decode(errors="replace")
     if os.path.isabs(real) or real.startswith("file:"):
         settings[f"remote.{_REMOTE}.uploadpack"] = _SERVER

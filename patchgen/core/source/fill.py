@@ -1,4 +1,4 @@
-"""Brings the repositories that a tree lacks: the tree's own, then submodules several at once."""
+"""Fetches the missing repositories of a tree: PyTorch first, then submodules in parallel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from patchgen.system.git import Git
 _LOGGER = logging.getLogger(__name__)
 _LEFT_BY_KILLED = ("*.lock", "refs/**/*.lock", "objects/pack/*.lock", "objects/pack/tmp_*")
 _AT_ONCE = 4  # repositories
-_SHOWN = 5  # repositories that could not be had
+_SHOWN = 5  # failed repositories in a message
 _ADVICE = (
     "what is complete is kept, so start it again; without a network give --mirror (clones in "
     "a directory, a clone, or a base URL) or --reference (a clone), or set "
@@ -32,19 +32,19 @@ _ADVICE = (
 
 
 def fill(git: Git, root: Repository, found: Survey, wanted: SourceRequest) -> dict[str, str]:
-    """Brings all that is absent, adds it to the survey, and returns addresses by path.
+    """Fetch all missing repositories, add them to the survey; return origins by path.
 
-    A repository is complete before those in it are known: they come level by level.
+    Submodules of a repository are known only when it is complete, so they are fetched by levels.
 
     Raises:
-        ToolError: some could not be had; the others are complete.
+        ToolError: some repositories could not be fetched; the others are complete.
         FileError: the disk is full.
         TreeError: a file is in the way; it was not touched.
     """
     if read_mark(root) is not None:
         for repository in found.present:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(repository.inside("config.lock"))  # of a git that was killed
+                os.unlink(repository.inside("config.lock"))  # left by a killed git
     write_mark(root)
     fetched: dict[str, str] = {}
     failed: list[ToolError] = []
@@ -79,10 +79,9 @@ def fill(git: Git, root: Repository, found: Survey, wanted: SourceRequest) -> di
 def _bring_each(
     git: Git, places: Places, absent: Sequence[Repository], count: _Count
 ) -> tuple[dict[Repository, str | None], dict[Repository, ToolError]]:
-    """Brings repositories, several at once; returns where they came from, and the failures.
+    """Fetch repositories in parallel; return their origins, and the failures.
 
-    Raises:
-        FileError: and whatever else ends the work; nothing is running then.
+    All fetches have ended when this raises.
     """
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         running = {pool.submit(bring, git, places, one): one for one in absent}
@@ -106,7 +105,7 @@ def _bring_each(
 
 @dataclass
 class _Count:
-    """Count of repositories that are done, of those that are known to be needed."""
+    """Progress: number of repositories fetched, and number known so far."""
 
     done: int = 0
     total: int = 0
@@ -119,7 +118,7 @@ class _Count:
 
 
 def bring(git: Git, places: Places, repository: Repository) -> str | None:
-    """Fetches what is missing and puts it into its place. None: nothing had to be fetched."""
+    """Fetch and check out a repository; return its origin, or None if it was fetched before."""
     _prepare(git, repository)
     source = None
     if git.lacking(repository.commit, repository.git_dir) != set():
@@ -129,7 +128,7 @@ def bring(git: Git, places: Places, repository: Repository) -> str | None:
 
 
 def _prepare(git: Git, repository: Repository) -> None:
-    """Makes the git directory, or takes away what a killed git left in it."""
+    """Create the git directory, or remove what a killed git left in it."""
     os.makedirs(repository.git_dir, exist_ok=True)
     os.makedirs(repository.work_tree, exist_ok=True)
     for pattern in _LEFT_BY_KILLED:
@@ -147,7 +146,7 @@ def _prepare(git: Git, repository: Repository) -> None:
 
 
 def _register(git: Git, parent: Repository, found: Survey) -> None:
-    """Tells the git of a repository which submodules it is to have, and which not."""
+    """Record in git's configuration which submodules are wanted and which left out."""
     for name in found.unwanted.get(parent, ()):
         leave_out(git, parent, name)
     if wanted := found.wanted.get(parent):

@@ -1,4 +1,4 @@
-"""Places of a repository before the network: references and mirrors."""
+"""References and mirrors, where repositories are looked for before the network."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from patchgen.system.git import is_repository
 
 @dataclass(frozen=True)
 class Places:
-    """Places that the user named, as `parse_mirror` and `parse_reference` give them."""
+    """Mirrors and references of the user, as `parse_mirror` and `parse_reference` return them."""
 
     mirrors: Sequence[str] = ()
     references: Sequence[str] = ()
 
     def find(self, url: str, path: str = "", names: Sequence[str] = ()) -> Iterator[str]:
-        """Finds places of a repository, in order; the last are in the network.
+        """Yield the places of a repository in order, the recorded URLs last.
 
         Args:
-            url: its recorded address.
-            path: its path in PyTorch's tree; empty for PyTorch itself.
-            names: names of the submodule and of those that it is nested in.
+            url: recorded URL.
+            path: path in PyTorch's tree; empty for PyTorch itself.
+            names: names of the submodules from the tree down to this one.
         """
         for reference in self.references:
             yield from _referenced(reference, path, names)
@@ -34,7 +34,7 @@ class Places:
         yield from list_addresses(url)
 
     def list_lacking(self, url: str, path: str = "") -> Iterator[str]:
-        """Lists the mirrors that have no repository of that name, in words."""
+        """Yield a line for each mirror without a repository of that name."""
         names = " or ".join(_names(url, path).values())
         for one in self.mirrors:
             if not any(_mirrored(one, url, path)):
@@ -42,10 +42,10 @@ class Places:
 
 
 def parse_mirror(given: str) -> str:
-    """A mirror as an absolute path or an address.
+    """Return a mirror as an absolute path or a URL.
 
     Raises:
-        OptionsError: it is a path, and no directory.
+        OptionsError: the path is not a directory.
     """
     if "://" in given or re.match(r"[\w.-]+@[\w.-]+:", given):
         return given.rstrip("/")
@@ -56,10 +56,10 @@ def parse_mirror(given: str) -> str:
 
 
 def parse_reference(given: str) -> str:
-    """A local clone as an absolute path.
+    """Return a local clone as an absolute path.
 
     Raises:
-        OptionsError: it is no repository.
+        OptionsError: the path is not a repository.
     """
     path = os.path.abspath(given)
     if not is_repository(path):
@@ -68,7 +68,7 @@ def parse_reference(given: str) -> str:
 
 
 def _mirrored(mirror: str, url: str, path: str) -> Iterator[str]:
-    """Places in a mirror that may hold a repository, by its name."""
+    """Yield the repositories of a mirror that may be the one of this name."""
     names = _names(url, path)
     if not os.path.isabs(mirror):
         yield from (f"{mirror}/{name}" for name in _served(list_addresses(url)))
@@ -79,14 +79,14 @@ def _mirrored(mirror: str, url: str, path: str) -> Iterator[str]:
 
 
 def _names(url: str, path: str) -> dict[str, str]:
-    """The names of a repository without their owner, as they are, by those in lower case."""
+    """Return possible names of a repository without owner, by lower-case name."""
     names = [owner_and_name(address)[1] for address in list_addresses(url)]
-    # Of two names that differ in case only, that of the address counts.
+    # Of names that differ in case only, the one in the URL counts.
     return {name.lower(): name for name in (os.path.basename(path), *reversed(names)) if name}
 
 
 def _referenced(base: str, path: str, names: Sequence[str]) -> Iterator[str]:
-    """Places in a clone of PyTorch: the submodule's work tree, else its git directory."""
+    """Yield the submodule's work tree in a clone of PyTorch, or its git directories."""
     work_tree = os.path.join(base, path) if path else base
     if is_repository(work_tree):
         yield work_tree
@@ -98,7 +98,7 @@ def _referenced(base: str, path: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def _in_directory(directory: str, addresses: Sequence[str], names: Container[str]) -> Iterator[str]:
-    """Clones of a folder by their names: those with the right owner come first.
+    """Yield the clones of a directory with these names, those of the right owner first.
 
     A clone with another owner may be a fork that has the commit.
     """
@@ -114,7 +114,7 @@ def _in_directory(directory: str, addresses: Sequence[str], names: Container[str
 
 
 def _entries(directory: str) -> Iterator[str]:
-    """Paths in a folder, and in its folders that are no clones."""
+    """Yield the paths in a directory, and in its subdirectories that are no clones."""
     for entry in os.scandir(directory):
         yield entry.path
         if entry.is_dir() and not is_repository(entry.path):
@@ -125,7 +125,7 @@ def _entries(directory: str) -> Iterator[str]:
 
 
 def _plain(name: str) -> tuple[str, str]:
-    """Owner and name of OWNER+NAME, OWNER+NAME/*, OWNER/NAME or NAME, in lower case."""
+    """Split OWNER+NAME, OWNER+NAME/*, OWNER/NAME or NAME into owner and name, in lower case."""
     top = name.partition("/")[0]
     name = top if "+" in top else name
     owner, _, rest = name.removesuffix(".git").replace("+", "/").rpartition("/")

@@ -1,4 +1,4 @@
-"""The repositories of a tree: PyTorch's own and its submodules, as commits record them."""
+"""Repositories of a tree: PyTorch and its submodules, as commits record them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from patchgen.system.git import head as read_head
 class Repository:
     """A repository of the tree, and the commit that it must be at.
 
-    `path` is relative to the tree, empty for the tree itself. `names` are those of the submodule
-    and the ones that it is nested in. Paths are as `os` takes them.
+    `path` is relative to the tree, and empty for PyTorch itself. `names` are those of the
+    submodules from the tree down to this one. Paths are as `os` takes them.
     """
 
     root: str
@@ -29,7 +29,7 @@ class Repository:
     commit: str
     url: str
     called: str = "PyTorch"
-    """Name of the tree itself."""
+    """Title of the tree itself."""
 
     @property
     def work_tree(self) -> str:
@@ -38,49 +38,49 @@ class Repository:
 
     @property
     def printable(self) -> str:
-        """Path, for messages."""
+        """Path for messages."""
         return paths.printable(paths.from_native(self.path or self.root))
 
     @property
     def title(self) -> str:
-        """Name and commit, for messages."""
+        """Name and commit for messages."""
         return f"{self.path or self.called} {self.commit[:12]}"
 
     def inside(self, name: str) -> str:
-        """A path in its git directory."""
+        """Return a path in its git directory."""
         return os.path.join(self.git_dir, name)
 
     @property
     def head(self) -> str | None:
-        """The commit that is checked out; None before the first."""
+        """Commit that is checked out; None before the first."""
         at = read_head(paths.from_native(self.work_tree))
         return at.commit if at else None
 
     def find_places(self, places: Places) -> Iterator[str]:
-        """Finds the places that it may be fetched from."""
+        """Yield the places to fetch it from, in order."""
         return places.find(self.url, self.path, self.names)
 
     def list_lacking_mirrors(self, places: Places) -> Iterator[str]:
-        """Lists the mirrors that have nothing of its name, in words."""
+        """Yield a line for each mirror that does not have it."""
         return places.list_lacking(self.url, self.path)
 
 
 def root(directory: str, commit: str) -> Repository:
-    """Repository of PyTorch itself in a directory."""
+    """Return PyTorch's own repository in a directory."""
     git_dir = directory_of(directory) or os.path.join(directory, ".git")
     return Repository(directory, "", (), git_dir, commit, PYTORCH)
 
 
 def submodules(git: Git, parent: Repository, git_dir: str | None = None) -> list[Repository]:
-    """The submodules of the parent's commit.
+    """Return the submodules of the parent's commit.
 
     Args:
         git: runs git.
         parent: the repository, at its commit.
-        git_dir: a directory that has the commit, where it is not the parent's own.
+        git_dir: git directory with the commit, if it is not the parent's own.
 
     Raises:
-        TreeError: one has no name or no address.
+        TreeError: a submodule has no URL or an unsafe name.
     """
     found = []
     for one in git.submodules(parent.commit, git_dir or parent.git_dir):

@@ -1,4 +1,4 @@
-"""Request for a source. A submodule that is left out is inactive in git's configuration."""
+"""Request for a source. A submodule left out is inactive in git's configuration."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from patchgen.core.source.repository import Repository
 from patchgen.errors import OptionsError
 from patchgen.system.git import Git, GitError
 
-_SETUP = "setup.py"  # of PyTorch, which names what it does not start without
-_EVERY = "get_submodule_folders"  # in a setup.py that wants all that PyTorch's .gitmodules names
+_SETUP = "setup.py"  # its checks name the submodules that PyTorch needs
+_EVERY = "get_submodule_folders"  # called by a setup.py that needs all submodules
 
 
 @dataclass(frozen=True)
 class SourceRequest:
-    """A commit, what to leave out of its tree, and how to get it."""
+    """Commit to fetch, submodules to leave out, and places to fetch from."""
 
     pin: Pin
     without: Sequence[str] = ()
-    """Paths of submodules in the tree, left out with all that is in them, from now on."""
+    """Paths of submodules to leave out from now on, with all submodules in them."""
     everything: bool = False
-    """True where nothing that was left out before stays so."""
+    """Whether to fetch what an earlier run left out."""
     places: Places = field(default_factory=Places)
-    """Places before the network."""
+    """Where to look before the network."""
 
     def leaves_out(self, repository: Repository) -> bool:
-        """True for one of `without`, and for all in it."""
+        """Return whether a repository is one of `without`, or inside one."""
         return any(_inside(repository.path, path) for path in self.without)
 
     def check(self, parent: Repository, children: Iterable[Repository], setup: bytes) -> None:
-        """Refuses paths that are no submodule of the parent, or that PyTorch's setup.py needs.
+        """Refuse paths that are no submodule, or that PyTorch's setup.py needs.
 
         Args:
             parent: a repository of the tree.
             children: its submodules.
-            setup: as `read_setup` gives it.
+            setup: its setup.py, from `read_setup`.
 
         Raises:
-            OptionsError: with the path.
+            OptionsError: names the path.
         """
         paths = [child.path for child in children]
         wanted = _insisted(setup, paths)
@@ -60,23 +60,23 @@ class SourceRequest:
 
 
 def list_inactive(git: Git, parent: Repository) -> set[str]:
-    """Names of submodules that the parent is to go without."""
+    """Return the names of the parent's submodules that are left out."""
     try:
         listed = git("config", "--local", "-z", "--type=bool", "--get-regexp",
                      r"^submodule\..*\.active$", git_dir=parent.git_dir)  # fmt: skip
-    except GitError:  # there is none
+    except GitError:  # no submodule has this setting
         return set()
     said = [os.fsdecode(entry).partition("\n") for entry in listed.split(b"\0") if entry]
     return {key[len("submodule.") : -len(".active")] for key, _, value in said if value == "false"}
 
 
 def leave_out(git: Git, parent: Repository, name: str) -> None:
-    """Records that the parent is to go without the submodule of that name."""
+    """Record in git's configuration that a submodule of the parent is left out."""
     git("config", f"submodule.{name}.active", "false", git_dir=parent.git_dir)
 
 
 def read_setup(git: Git, repository: Repository) -> bytes:
-    """The setup.py of PyTorch itself; empty where there is none, and for a submodule."""
+    """Return PyTorch's setup.py; empty for a submodule, or without such a file."""
     if repository.path:
         return b""
     try:
@@ -86,9 +86,9 @@ def read_setup(git: Git, repository: Repository) -> bytes:
 
 
 def _insisted(setup: bytes, submodules: Sequence[str]) -> list[str]:
-    """The files and submodules without which a setup.py ends before it builds anything.
+    """Return the files and submodules without which setup.py stops at once.
 
-    Those are what it joins to `third_party_path`, and in later releases all direct submodules.
+    These are its arguments of `third_party_path`, and in later releases all direct submodules.
     """
     try:
         tree = ast.parse(setup)

@@ -1,4 +1,4 @@
-"""A commit checked out beside its place and moved there whole, and the mark of unfinished trees."""
+"""Checks a commit out beside its path and moves it there whole; marks unfinished trees."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from patchgen.errors import ToolError, TreeError
 from patchgen.system import files, outputs
 from patchgen.system.git import Git, directory_of
 
-_MARK = "switchml-source"  # in a git directory of a tree that is not finished: the wanted commit
-_STAGING = "switchml-checkout"  # in a git directory: a whole work tree that is not in its place
+_MARK = "switchml-source"  # in the git directory of an unfinished tree: the wanted commit
+_STAGING = "switchml-checkout"  # in a git directory: a complete work tree, not yet moved
 
 
 def is_placed(repository: Repository) -> bool:
-    """True where there is a work tree that no run has left unfinished."""
+    """Return whether there is a complete work tree."""
     if directory_of(repository.work_tree) is None or is_staged(repository):
         return False
     return repository.head is not None
 
 
 def is_staged(repository: Repository) -> bool:
-    """True where a run was stopped while it made the work tree."""
+    """Return whether an earlier run stopped while it made the work tree."""
     return any(os.path.exists(repository.inside(name)) for name in (_STAGING, f"{_STAGING}.tmp"))
 
 
 def list_obstacles(repository: Repository) -> list[str]:
-    """Names that are in the way of the work tree."""
+    """Return names of files that are in the way of the work tree."""
     try:
         present = os.listdir(repository.work_tree)
     except FileNotFoundError:
@@ -43,7 +43,7 @@ def list_obstacles(repository: Repository) -> list[str]:
 
 
 def place(git: Git, repository: Repository) -> None:
-    """Puts the files of the commit into the work tree, which has none of them.
+    """Check out the commit into a work tree that has none of its files.
 
     Raises:
         TreeError: something is in the way; it was not touched.
@@ -55,7 +55,7 @@ def place(git: Git, repository: Repository) -> None:
     found = list_obstacles(repository)
     if found:
         raise TreeError(f"{repository.printable}: {found[0]} is in the way; move it elsewhere")
-    # A submodule is there when git finds it, so its .git comes last.
+    # Git finds a submodule by its .git, so that is moved last.
     for name in sorted(os.listdir(staging), key=lambda name: (name == ".git", name)):
         os.rename(os.path.join(staging, name), os.path.join(repository.work_tree, name))
     os.rmdir(staging)
@@ -79,7 +79,7 @@ def _check_out(git: Git, repository: Repository, staging: str) -> None:
 
 @contextlib.contextmanager
 def nothing_left(git: Git, root: Repository) -> Iterator[None]:
-    """Makes a directory for the block; removes it if that raises before it has the commit."""
+    """Make a directory for the block; remove it if that fails before the commit is there."""
     made = not os.path.lexists(root.git_dir)
     with outputs.directory(root.work_tree):
         try:
@@ -91,7 +91,7 @@ def nothing_left(git: Git, root: Repository) -> Iterator[None]:
 
 
 def read_mark(root: Repository) -> str | None:
-    """The commit that is wanted; None where there is no mark."""
+    """Return the commit that an unfinished tree is to be at; None without a mark."""
     try:
         with open(root.inside(_MARK), encoding="ascii") as file:
             return file.read().strip()
@@ -100,13 +100,13 @@ def read_mark(root: Repository) -> str | None:
 
 
 def list_marks_begun(root: Repository) -> list[str]:
-    """The files of runs that were killed while they wrote the mark."""
+    """Return the temporary files of runs that were killed while writing the mark."""
     names = os.listdir(root.git_dir)
     return [root.inside(name) for name in names if name.endswith(files.TEMPORARY)]
 
 
 def write_mark(root: Repository) -> None:
-    """Marks a tree; its git directory is there."""
+    """Mark a tree as unfinished; its git directory must exist."""
     for path in list_marks_begun(root):
         os.unlink(path)
     text = f"{root.commit}\n"
@@ -114,6 +114,6 @@ def write_mark(root: Repository) -> None:
 
 
 def remove_mark(root: Repository) -> None:
-    """The tree is finished."""
+    """Mark a tree as finished."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(root.inside(_MARK))

@@ -1,4 +1,4 @@
-"""Survey of a tree: repositories that are there, absent or left out, and problems. Reads only."""
+"""Survey of a tree: repositories present, absent or left out, and problems. Only reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from patchgen.errors import TreeError
 from patchgen.system import paths
 from patchgen.system.git import Git, directory_of
 
-_SHOWN = 10  # files of one repository
+_SHOWN = 10  # changed files of one repository in a message
 _HIDDEN = "hidden"
 _MEANING = {
     "A": "a file that was added",
@@ -35,14 +35,13 @@ _MEANING = {
 
 @dataclass(frozen=True)
 class Problem:
-    """A path that is not as the pin records it."""
+    """Path that differs from what the pin records."""
 
     path: str
     expected: str
     found: str
 
     def __str__(self) -> str:
-        """Path, expected and found, in one line."""
         return f"{self.path}: expected {self.expected}, found {self.found}"
 
 
@@ -56,22 +55,22 @@ class Survey:
     left_out: list[Repository] = field(default_factory=list)
     wrong: list[Problem] = field(default_factory=list)
     wanted: dict[Repository, list[str]] = field(default_factory=dict)
-    """Paths of submodules that are absent, relative to the repository that they are in."""
+    """Paths of absent submodules, relative to the repository that they are in."""
     unwanted: dict[Repository, list[str]] = field(default_factory=dict)
-    """Names of submodules that a repository is to go without, and does not know of it."""
+    """Names of submodules to leave out that git's configuration still has as active."""
 
     def add(self, more: Survey) -> None:
-        """Adds the survey of another part, which alone says what is absent now."""
+        """Add the survey of another part; only its absent repositories remain absent."""
         self.state = more.state or self.state
         self.present += more.present
         self.left_out += more.left_out
         self.absent = more.absent
 
     def require_sound(self, root: Repository) -> Survey:
-        """Returns the survey where nothing is wrong.
+        """Return the survey itself, if it has no problems.
 
         Raises:
-            TreeError: something is; each path is named.
+            TreeError: there are problems; each path is named.
         """
         if self.wrong:
             lines = [str(problem) for problem in self.wrong]
@@ -83,10 +82,10 @@ class Survey:
 
 
 def survey(git: Git, begin: Sequence[Repository], wanted: SourceRequest) -> Survey:
-    """Looks at repositories and all that is in them, where that is known: in those that are there.
+    """Survey repositories and, where these are present, their submodules.
 
     Raises:
-        OptionsError: something is to be left out that cannot be.
+        OptionsError: a submodule cannot be left out.
         ToolError: git cannot read a repository.
     """
     found = Survey()
@@ -116,7 +115,7 @@ def survey(git: Git, begin: Sequence[Repository], wanted: SourceRequest) -> Surv
 def _children(
     git: Git, parent: Repository, wanted: SourceRequest, found: Survey
 ) -> Iterator[Repository]:
-    """Yields the submodules that are to be there, or are."""
+    """Yield the submodules that are wanted or present."""
     children = submodules(git, parent)
     if wanted.without:
         wanted.check(parent, children, read_setup(git, parent))
@@ -136,7 +135,7 @@ def _children(
 
 
 def _patched(found: Survey, root: Repository, pin: Pin) -> set[str]:
-    """Judges the files of the patch, and returns which these are."""
+    """Add problems of the patch's files, and return the paths of these files."""
     patch = state.inspect(paths.from_native(root.root), (pin,))
     found.state = patch.overall
     found.wrong.extend(
@@ -150,7 +149,7 @@ def _patched(found: Survey, root: Repository, pin: Pin) -> set[str]:
 
 
 def find_obstacle(repository: Repository) -> Problem | None:
-    """Finds the reason why a repository cannot be put into its place."""
+    """Return the reason why a repository cannot be checked out at its path."""
     if os.path.lexists(os.path.join(repository.work_tree, ".git")):
         if directory_of(repository.work_tree) is None:
             return Problem(
@@ -171,7 +170,7 @@ def find_obstacle(repository: Repository) -> Problem | None:
 def list_changes(
     git: Git, repository: Repository, known: Collection[str] = ()
 ) -> Iterator[Problem]:
-    """Yields files that differ from the commit, or that git was told not to look at."""
+    """Yield files that differ from the commit, or are hidden from git by its index."""
     run = functools.partial(git, git_dir=repository.git_dir, work_tree=repository.work_tree)
     status = run("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no",
                  "--ignore-submodules=all")  # fmt: skip

@@ -1,4 +1,4 @@
-"""SwitchML in an installed torch: what an interpreter's torch is, and which support it has."""
+"""The torch of an interpreter, and the variants of SwitchML in it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from patchgen.system.process import LIMIT
 Report = Mapping[str, Any]
 
 TORCH, GRAFT, PLUGIN = "torch", "graft", "plugin"
-"""Ways by which SwitchML is in a torch: a patched torch, a graft, the plugin."""
+"""Variants of SwitchML in a torch: a patch, a graft, the plugin."""
 IMPORT_LIMIT = 600.0
 """Seconds for the first import of a large torch, which reads gigabytes."""
 LIBRARIES = ("libc10.so", "libtorch_cpu.so", "libtorch_python.so")
-"""Libraries of torch that a module for it links with."""
+"""Libraries of torch that its extension modules link with."""
 
 
 @dataclass(frozen=True)
 class Torch:
     """An installed torch and the interpreter that imports it."""
-
     python: str
     version: str
     commit: str
@@ -39,18 +38,18 @@ class Torch:
     python_include: str
     purelib: str
     tag: str
-    """Tag of the interpreter, as wheels name it, without the ABI's letters: cp311."""
+    """Interpreter in the tag of wheels, such as cp311."""
     abi_tag: str = ""
-    """ABI tag of the interpreter, such as cp37m."""
+    """ABI in the tag of wheels, such as cp37m."""
     python_version: str = ""
     platform: str = ""
-    """Platform as sysconfig names it, such as linux-x86_64."""
+    """Platform according to sysconfig, such as linux-x86_64."""
     suffix: str = ""
-    """Suffix of the files of extension modules."""
+    """Suffix of extension modules."""
     pybind11: Mapping[str, str] = field(default_factory=dict)
-    """Macros that its extension modules must define, since pybind11 compares them."""
+    """Macros that extension modules must define, because pybind11 compares them."""
     package: str = ""
-    """Version that pip knows, which may tell builds of one release apart; empty without one."""
+    """Version that pip reports, which may differ from torch's own; empty without one."""
 
     @property
     def lib_dir(self) -> str:
@@ -59,12 +58,12 @@ class Torch:
 
     @property
     def stamps(self) -> list[object]:
-        """Stamps of the libraries that a module for it links with."""
+        """Stamps of the libraries in LIBRARIES."""
         return [cache.stamp(os.path.join(self.lib_dir, name)) for name in LIBRARIES]
 
     @property
     def include_dirs(self) -> list[str]:
-        """Directories of torch's headers: in the package, or where a distribution puts them."""
+        """Directories of torch's headers: in the package, or a distribution's."""
         packaged = os.path.join(self.root, "include")
         base = packaged if os.path.isdir(os.path.join(packaged, "ATen")) else "/usr/include"
         return [base, os.path.join(base, "torch", "csrc", "api", "include")]
@@ -72,7 +71,7 @@ class Torch:
 
 @dataclass(frozen=True)
 class Support:
-    """Support of SwitchML by one way: its report, or the problem that keeps it out, or neither."""
+    """One variant in a torch: its report, or why it fails; neither where it is absent."""
 
     report: Report | None = None
     problem: str = ""
@@ -80,37 +79,37 @@ class Support:
 
 @dataclass(frozen=True)
 class Installed:
-    """The torch of an interpreter, and its support of SwitchML by way."""
+    """Torch of an interpreter, and its support of SwitchML by variant."""
 
     interpreter: Interpreter
     torch: Torch | None
-    """Torch that it imports; None where there is none, or it cannot be imported."""
+    """None where it is missing, or cannot be imported."""
     problem: str
-    """Reason why torch cannot be imported, or empty."""
+    """Why torch cannot be imported, or empty."""
     patched: Support
     graft: Support
     plugin: Support
     wanted_graft: str | None
-    """Path of the graft that the interpreter is told to load."""
+    """Path of the graft that the import hook loads."""
     library: str | None
     """File that defines the report function of a patched or grafted torch."""
     has_module: bool
-    """True where the module torch.distributed.switchml could be asked, whatever it answered."""
+    """Whether the module torch.distributed.switchml answered, even without a report."""
 
     @property
     def root(self) -> str | None:
-        """Directory of torch, whether it can be imported or not."""
+        """Directory of torch, even if it cannot be imported."""
         directory: str | None = self.interpreter.found.get(probe.WHERE)
         return directory
 
     @property
     def is_missing(self) -> bool:
-        """True where the interpreter finds no torch."""
+        """Whether the interpreter finds no torch."""
         return self.root is None and probe.WHERE not in self.interpreter.problems
 
     @property
     def reports(self) -> dict[str, Report]:
-        """Reports of the support that is there, by way; the one to prefer first."""
+        """Reports by variant, the preferred variant first."""
         parts = self._support.items()
         return {way: part.report for way, part in parts if part.report}
 
@@ -119,14 +118,14 @@ class Installed:
         return {TORCH: self.patched, GRAFT: self.graft, PLUGIN: self.plugin}
 
     def problem_of(self, way: str) -> str:
-        """Reason why a way has no report; empty where it is not there."""
+        """Return why a variant has no report; empty if it is absent."""
         return self.problem or self._support[way].problem or self.graft.problem
 
     def require_report(self, way: str, title: str) -> Report:
-        """Returns the report of a way that has to be there; `title` is how messages name that.
+        """Return the report of a variant; `title` names it in messages.
 
         Raises:
-            ToolError: there is none.
+            ToolError: there is no report.
         """
         report = self.reports.get(way)
         if report is not None:
@@ -137,10 +136,10 @@ class Installed:
         raise ToolError(f"{title}: is not loaded by {self.interpreter.name}")
 
     def require_gloo(self) -> Torch:
-        """Returns the torch.
+        """Return the torch, if it has Gloo.
 
         Raises:
-            ToolError: there is none, or none with Gloo.
+            ToolError: torch cannot be imported, or has no Gloo.
         """
         name = self.interpreter.name
         if self.torch is None:
@@ -154,12 +153,12 @@ class Installed:
 
 
 def name_client(*, simulator: bool) -> str:
-    """Names the client library of a torch."""
+    """Return how messages name the client library of a torch."""
     return "the simulator" if simulator else "the real client library"
 
 
 def read_answers(asked: Interpreter) -> Installed:
-    """Reads the answers of an interpreter that was asked to import torch."""
+    """Interpret the answers of an interpreter that was asked to import torch."""
     found, problems = asked.found, asked.problems
     hook = found.get(probe.HOOK) or {}
     report, problem = found.get(probe.PATCH), problems.get(probe.PATCH, "")
@@ -199,14 +198,10 @@ def _read_torch(asked: Interpreter) -> Torch | None:
 def probe_torch(
     python: str, environ: Mapping[str, str], *, limit: float = IMPORT_LIMIT
 ) -> Installed:
-    """Imports the torch of an interpreter, and asks it for its support of SwitchML.
+    """Import the torch of an interpreter, and ask it for its support of SwitchML.
 
-    The interpreter first answers without torch, so that a program that never answers is found soon.
-
-    Args:
-        python: path of the interpreter.
-        environ: all of its environment.
-        limit: seconds for the import.
+    The interpreter first answers without torch, so that a program that never answers is found
+    early.
 
     Raises:
         ToolError: the program cannot be started, or is no Python interpreter.
@@ -220,7 +215,7 @@ def probe_torch(
 
 
 def has_hook(python: str, environ: Mapping[str, str]) -> bool:
-    """Returns True where an interpreter has the import hook of a graft.
+    """Return whether an interpreter has the import hook of a graft.
 
     Raises:
         ToolError: the program cannot be started, or is no Python interpreter.
@@ -230,5 +225,5 @@ def has_hook(python: str, environ: Mapping[str, str]) -> bool:
 
 
 def _call(function: str) -> bytes:
-    """Text of the probe, with the call of a function."""
+    """Return the probe's source, and a call of one of its functions."""
     return Path(probe.__file__).read_bytes() + f"\n{function}(answer)\n".encode("ascii")

@@ -1,4 +1,4 @@
-"""Verification of a torch: its SwitchML, the flags, and its sums."""
+"""Verification of a torch: its import, its flags, and its sums."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def verify_python(
     *,
     limit: float = LIMIT,
 ) -> list[Check]:
-    """Verifies the torch that an interpreter imports.
+    """Verify the torch that an interpreter imports.
 
     Args:
         name: path of the interpreter, or its name on PATH.
-        expected: expected version and flags; None: its version must name its flags.
-        configs: switchml.cfg of each rank; without, there are two ranks.
+        expected: expected version and flags; None: the flags that its version names.
+        configs: switchml.cfg of each rank; empty: two ranks with their own.
         environ: environment of the user.
-        limit: seconds that a process in the interpreter may take.
+        limit: seconds for each process.
 
     Returns:
-        Checks, up to one without which the rest makes no sense.
+        The checks, up to the first failure without which the rest makes no sense.
 
     Raises:
         OptionsError: there is no such interpreter or configuration.
@@ -51,7 +51,7 @@ def verify_python(
         return _verify(Subject(program, None, directory, limit, environ), expected, configs)
 
 
-def verify_wheel(  # noqa: PLR0913  # each is a part of what is verified
+def verify_wheel(  # noqa: PLR0913  # all are independent
     path: str,
     given: str | None,
     expected: Expected | None,
@@ -60,21 +60,21 @@ def verify_wheel(  # noqa: PLR0913  # each is a part of what is verified
     *,
     limit: float = LIMIT,
 ) -> list[Check]:
-    """Verifies a wheel, which is unpacked into a temporary directory and imported from there.
+    """Verify a wheel, unpacked into a temporary directory and imported from there.
 
     Args:
-        path: a wheel of torch under the name that it was built with.
-        given: interpreter with the packages that torch needs; None: the one on PATH that the
-            name's tag says.
-        expected: expected version and flags; None: those of its name.
-        configs: switchml.cfg of each rank; without, there are two ranks.
+        path: wheel of torch, under its original name.
+        given: interpreter with torch's requirements; None: the one on PATH that fits the wheel's
+            tag.
+        expected: expected version and flags; None: those in the wheel's name.
+        configs: switchml.cfg of each rank; empty: two ranks with their own.
         environ: environment of the user.
-        limit: seconds that a process in the interpreter may take.
+        limit: seconds for each process.
 
     Raises:
-        OptionsError: the wheel's name, or the interpreter, does not fit.
+        OptionsError: the wheel's name or the interpreter does not fit.
         ToolError: a program cannot be started.
-        FileError: the temporary directory cannot be written, or the wheel not be read.
+        FileError: the temporary directory cannot be written, or the wheel cannot be read.
     """
     _check_configs(configs)
     name = expecting.read_wheel_name(path)

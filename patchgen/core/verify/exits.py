@@ -8,8 +8,8 @@ from patchgen.core.patch import pins
 from patchgen.core.patch.limits import EXIT, Limits
 from patchgen.core.torch import Torch
 
-# At exit autograd's thread clears state that the interpreter has freed. The signal depends on what
-# the allocator made of that memory.
+# At exit autograd's thread clears state that the interpreter has freed. The signal depends on the
+# allocator.
 CRASHES = (signal.SIGSEGV, signal.SIGABRT)
 
 _CAUSE = (
@@ -20,7 +20,7 @@ _CAUSE = (
 
 
 def cause(torch: Torch) -> str:
-    """Cause of crashes with this torch at the exit of a rank that has trained, or empty."""
+    """Return why ranks with this torch crash at their exit after a training, or empty."""
     release = torch.version.partition("+")[0].lower()
     for pin in pins.shipped():
         limits = Limits(f"PyTorch {pin.version}", pin.recipe.limits)

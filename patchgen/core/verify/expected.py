@@ -1,4 +1,4 @@
-"""Expectations of a torch: from the build, the name of a wheel, or its version."""
+"""Expected version and flags of a torch: from the build, a wheel's name, or its version."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _ESCAPED = re.compile(r"(torch-[^-+_]+)_")
 
 @dataclass(frozen=True)
 class Expected:
-    """Expected version and flags; None where nothing is known about them."""
+    """Expected version and flags; None where they are unknown."""
 
     version: str | None
     flags: tuple[str, ...] | None
     may_crash: bool = False
-    """True: ranks may crash at their exit for a known cause."""
+    """Whether ranks may crash at their exit for a known cause."""
 
 
 @dataclass(frozen=True)
 class WheelName:
-    """File name of a wheel (PyPA, "Binary distribution format")."""
+    """Parsed file name of a wheel (PyPA, "Binary distribution format")."""
 
     version: str
     pythons: tuple[str, ...]
@@ -33,15 +33,15 @@ class WheelName:
 
     @property
     def expected(self) -> Expected:
-        """Expected version, and flags where it is one of ours."""
+        """Expected version, and flags if it is a version of a patched wheel."""
         return Expected(self.version, names.flags_of(self.version))
 
 
 def read_wheel_name(path: str) -> WheelName:
-    """Reads the file name of a wheel of torch; `+` may be escaped as in a URL.
+    """Parse the file name of a wheel of torch; `+` may be escaped as in a URL.
 
     Raises:
-        OptionsError: it is none.
+        OptionsError: it is no such name.
     """
     from packaging.utils import parse_wheel_filename  # noqa: PLC0415  # the plugin builds without
 
@@ -63,7 +63,7 @@ def read_wheel_name(path: str) -> WheelName:
 
 
 def normalize_version(version: str) -> str:
-    """Normal spelling of a version; file names may have `_` between its parts."""
+    """Return the normal form of a version; file names may separate parts by `_`."""
     public, plus, local = version.partition("+")
     if not plus:
         public, plus, local = version.partition("_")
@@ -71,7 +71,7 @@ def normalize_version(version: str) -> str:
 
 
 def problems(expected: Expected, version: str, flags: str) -> tuple[str, ...]:
-    """Differences, a line each."""
+    """Return the differences from the expected torch, a line each."""
     found = []
     named = expected.version
     if named is not None and normalize_version(named) != normalize_version(version):
@@ -85,5 +85,5 @@ def problems(expected: Expected, version: str, flags: str) -> tuple[str, ...]:
 
 
 def describe_flags(flags: list[str] | tuple[str, ...]) -> str:
-    """Describes flags in words."""
+    """Return the flags as words of a message."""
     return f"the flags {' '.join(flags)}" if flags else "no flags"

@@ -1,4 +1,4 @@
-"""Checks of an import of torch, and of the SwitchML that it has."""
+"""Checks the import of torch, and the variants of SwitchML in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTHING = (
     "no: there is no patch, graft or plugin; for PyTorch 1.13 and newer make one with: "
     "switchml-patch plugin build"
 )
-_LONGEST = 300  # characters of a message
+_LONGEST = 300  # characters of an error
 _HINTS = (
     (r"undefined symbol: \S*(switchml|rte_|grpc|google|protobuf|ibv_|mlx)",
      "the client library was built with other flags than this torch; build with its flags"),
@@ -34,21 +34,20 @@ _HINTS = (
 
 @dataclass(frozen=True)
 class Imported:
-    """Checks of an import, and what its ranks have to prove."""
+    """Checks of an import, and what to verify with ranks."""
 
     checks: list[Check]
     ways: Mapping[str, bool] = field(default_factory=dict)
-    """Ways of SwitchML; True where the client library is the simulator."""
+    """Variants of SwitchML; True where the client library is the simulator."""
     cause: str = ""
-    """Cause of failures at the exit of a rank that has trained, where one is known."""
+    """Known cause of failures at the exit of a rank that has trained."""
 
 
 def check(subject: Subject, expected: Expected | None) -> Imported:
-    """Imports torch with every symbol bound, and looks at what it says of itself.
+    """Import torch with every symbol bound, and check what it reports.
 
-    An extension module is bound whole when Python loads it; LD_BIND_NOW=1 asks the same for what
-    it loads in turn. So an import that ends well leaves no symbol undefined, of any library, and
-    no tool that reads symbol tables is needed.
+    Python binds all symbols of an extension module when it loads it, and LD_BIND_NOW=1 extends that
+    to the module's libraries. So a successful import leaves no symbol undefined.
 
     Raises:
         ToolError: ldd cannot be started.
@@ -74,7 +73,7 @@ def check(subject: Subject, expected: Expected | None) -> Imported:
     checks = [Check("torch imports", (), where), linked]
     reports = installed.reports
     if expected is not None or subject.unpacked is not None:
-        reports.pop(PLUGIN, None)  # it is the torch itself that is to be proved
+        reports.pop(PLUGIN, None)  # only the torch itself is to be verified
         plugin = []
     else:
         plugin = [*_check_plugin(installed)]
@@ -84,7 +83,6 @@ def check(subject: Subject, expected: Expected | None) -> Imported:
 
 
 def _check_plugin(installed: Installed) -> Iterator[Check]:
-    """Checks the plugin, where it is installed."""
     plugin = installed.plugin
     if plugin.report:
         yield Check("plugin", (), _describe(plugin.report))
@@ -95,7 +93,7 @@ def _check_plugin(installed: Installed) -> Iterator[Check]:
 def _check_patch(
     subject: Subject, installed: Installed, torch: Torch, expected: Expected | None, *, alone: bool
 ) -> Iterator[Check]:
-    """Checks a patch or a graft; one has to be there if nothing else is."""
+    """Check a patch or a graft; without a plugin (`alone`) there must be one."""
     report = installed.patched.report or installed.graft.report
     if report is None:
         problem = installed.patched.problem or installed.graft.problem
@@ -120,14 +118,14 @@ def _describe(report: Mapping[str, Any]) -> str:
 
 
 def _shorten(problem: str) -> str:
-    """Shortens a problem to one line, with what to do."""
+    """Return the last line of a problem, with advice."""
     error = problem.splitlines()[-1][:_LONGEST]
     hint = next((text for words, text in _HINTS if re.search(words, problem)), None)
     return f"{error}; {hint}" if hint else error
 
 
 def _explain_unpatched(installed: Installed, torch: Torch) -> str:
-    """Reason why this torch has nothing of SwitchML."""
+    """Return why this torch has no SwitchML."""
     if not torch.gloo:
         return "this torch has no Gloo process group; build with USE_DISTRIBUTED=1 and USE_GLOO=1"
     if not installed.has_module:

@@ -1,4 +1,4 @@
-"""Check that the dynamic linker finds the libraries of torch's shared objects."""
+"""Checks that the dynamic linker finds the libraries of torch's shared objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Missing = Mapping[str, frozenset[str]]
 NAME = "libraries"
 
 _PATTERNS = ("*.so", "lib/*.so*")
-_DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1")  # of NVIDIA's driver, which a build does not need
+_DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1")  # NVIDIA's driver, which is not needed for building
 _WHERE = (
     (r"grpc|gpr|protobuf|upb|address_sorting|absl|re2|cares|libssl|libcrypto",
      "of gRPC, which is not where it was at the build (--grpc-home); put it there or build again"),
@@ -32,7 +32,7 @@ _ELSE = "install its package, or add its directory to LD_LIBRARY_PATH"
 
 
 def check(subject: Subject, root: str) -> Check:
-    """Asks ldd about every shared object of a torch.
+    """Run ldd on every shared object of a torch.
 
     Raises:
         ToolError: ldd cannot be run.
@@ -58,11 +58,9 @@ def check(subject: Subject, root: str) -> Check:
 
 
 def parse(out: str, first: str) -> Missing:
-    """Parses the missing libraries, or versions of their symbols, and who needs them.
+    """Return the missing libraries or symbol versions, with the files that need them.
 
-    Args:
-        out: output of ldd, which names its files only where there are several.
-        first: the first of the files.
+    ldd names its files only if there are several, so `first` is the name of the first.
     """
     current = os.path.basename(first)
     missing: dict[str, frozenset[str]] = {}

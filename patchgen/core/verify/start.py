@@ -1,4 +1,4 @@
-"""Start of ranks on this machine: the only one, for whoever wants some."""
+"""Starts ranks on this machine, for all commands that need ranks."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ if TYPE_CHECKING:
 
 _LOOPBACK = "127.0.0.1"
 ALONE = {"GLOO_SOCKET_IFNAME": "lo"}
-"""Variables of ranks that find each other on this machine; its name need not resolve."""
+"""Variables for ranks on one machine, whose host name need not resolve."""
 
 
 @dataclass(frozen=True)
 class RankJob:
-    """Command that runs once for each rank, side by side."""
+    """Command to run once for each rank, in parallel."""
 
     command: Sequence[str]
     environs: Sequence[Mapping[str, str]]
-    """Environment of each rank, whole."""
+    """Complete environment of each rank."""
     directories: Sequence[str]
-    """Directory of each rank."""
+    """Working directory of each rank."""
     stdin: Sequence[bytes] = ()
-    """Bytes that each rank reads; empty: nothing."""
+    """Input of each rank; empty: none."""
     reads: int | None = None
-    """Descriptor that the first rank reads instead."""
+    """File descriptor that the first rank reads instead of its `stdin`."""
     limit: float | None = None
-    """Seconds that they may take; None: any time."""
+    """Seconds for all ranks together; None: no limit."""
     patience: float = 0.0
-    """Seconds that the others go on after one has failed."""
+    """Seconds that the other ranks may go on after one has failed."""
     grace: float = 0.0
-    """Seconds that they have to end once they are told to, before they are killed."""
+    """Seconds from SIGTERM to SIGKILL."""
 
 
 @dataclass(frozen=True)
 class RankEnds:
-    """Ends of the ranks of a job."""
+    """How the ranks of a job ended."""
 
     runs: Sequence[CompletedRun]
-    """End of each rank, with what it wrote unless somebody else got it."""
+    """End of each rank; with its output unless a callback received that."""
 
     @property
     def failed(self) -> dict[int, int]:
-        """Return codes of the ranks that failed by themselves, the first first."""
+        """Return codes of ranks that failed by themselves, the earliest first."""
         failed = [number for number, run in enumerate(self.runs) if run.code and not run.killed]
         return {number: self.runs[number].code for number in
                 sorted(failed, key=lambda number: self.runs[number].ended)}  # fmt: skip
@@ -58,12 +58,12 @@ def start_ranks(
     output: Callable[[int, str, bytes], object] | None = None,
     stop: Event | None = None,
 ) -> RankEnds:
-    """Starts the ranks of a job, and waits for their end. None of their processes is left.
+    """Run the ranks of a job to their end; leave none of their processes behind.
 
     Args:
         job: the job.
-        output: gets the number of a rank, OUT or ERR, and a line of it with its end.
-        stop: ends them once it is set.
+        output: called with the number of a rank, OUT or ERR, and each line with its end.
+        stop: ends the ranks once it is set.
 
     Raises:
         ToolError: a rank cannot be started.
@@ -81,7 +81,7 @@ def start_ranks(
 
 
 def number_ranks(workers: int) -> list[dict[str, str]]:
-    """Variables that tell each rank its number and where rank 0 listens, as those of torchrun."""
+    """Return torchrun's variables for each rank: its number, and the address of rank 0."""
     size, port = str(workers), str(free_port())
     shared = {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
     shared.update(MASTER_ADDR=_LOOPBACK, MASTER_PORT=port)

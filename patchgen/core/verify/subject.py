@@ -1,4 +1,4 @@
-"""The interpreter under test: how programs run in it, and what they answer."""
+"""Runs programs in the interpreter under test, and reads their reports."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ from patchgen.system.process import CompletedRun
 Event = dict[str, Any]
 
 LIMIT = 120.0
-"""Seconds that a program may take."""
+"""Default limit for a program, in seconds."""
 
 _WORKER = (verify_rank.__file__, verify_work.__file__)
 _REMOVED = ("SWITCHML_", "GLOO_", "PYTHONINSPECT", "LD_TRACE_LOADED_OBJECTS")
-# glog, by which the client library logs, leaves its files where the program runs.
+# glog, with which the client library logs, writes its files to the working directory.
 _FIXED = {**ALONE, "OMP_NUM_THREADS": "1", "GLOG_log_dir": "."}
-_PATIENCE = 10.0  # seconds that ranks have to notice that one has failed
+_PATIENCE = 10.0  # seconds for ranks to notice that another one failed
 
 
 @dataclass(frozen=True)
 class Subject:
-    """An interpreter, the directory of an unpacked wheel or None, and a scratch directory."""
+    """Interpreter under test, an unpacked wheel or None, and a scratch directory."""
 
     interpreter: str
     unpacked: str | None
     scratch: str
     limit: float
-    """Seconds that a program in it may take."""
+    """Seconds for each program."""
     environ: Mapping[str, str]
     """Environment of the user."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Events of a program by step, and how it ended."""
+    """Reported events of a program by step, and how it ended."""
 
     events: Mapping[str, Event]
     ended: CompletedRun
 
 
 def environment(subject: Subject, own: Mapping[str, str]) -> dict[str, str]:
-    """Environment of the user, but for what would change the result, and on loopback."""
+    """Return the user's environment, without variables that would change the result."""
     environ = {name: value for name, value in subject.environ.items()
                if not name.startswith(_REMOVED)}  # fmt: skip
     if subject.unpacked is None:
         environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    else:  # what the first process compiles of it, the others find
+    else:  # bytecode of the first process serves the others
         environ["PYTHONPATH"] = interpreter.search_path(subject.unpacked, environ)
     return {**environ, **_FIXED, **own}
 
@@ -61,20 +61,20 @@ def environment(subject: Subject, own: Mapping[str, str]) -> dict[str, str]:
 def run(
     subject: Subject, name: str, jobs: Sequence[Event], environs: Sequence[Mapping[str, str]]
 ) -> list[Answer]:
-    """Runs the worker once for each job, side by side.
+    """Run the worker once for each job, in parallel.
 
-    Each is in an empty directory of its own, so that it imports nothing of where the user is.
+    Each runs in an empty directory, so that it imports nothing from the user's directory.
 
     Args:
-        subject: subject of the verification.
-        name: name of the directory that has theirs.
-        jobs: job of each.
-        environs: variables of each, besides the subject's.
+        subject: the interpreter under test.
+        name: directory below the subject's scratch directory.
+        jobs: job of each worker.
+        environs: variables of each worker, besides the subject's.
 
     Raises:
         ToolError: the interpreter cannot be started.
     """
-    # Python imports from the directory of its program first, so that has no other file.
+    # Python imports from the program's directory first, so that has no other files.
     program = os.path.join(subject.scratch, name, "program")
     os.makedirs(program)
     for path in _WORKER:
@@ -97,6 +97,6 @@ def run(
 
 def _events(out: str) -> dict[str, Event]:
     lines = (line[len(MARK) :] for line in out.splitlines(keepends=True) if line.startswith(MARK))
-    # A line that has no end was cut short by the death of its writer.
+    # A line without its end was cut short when the worker died.
     events = [json.loads(line) for line in lines if line.endswith("\n")]
     return {event["step"]: event for event in events}

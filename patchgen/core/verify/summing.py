@@ -14,7 +14,7 @@ from patchgen.system.ports import free_port
 
 _LOGGER = logging.getLogger(__name__)
 _DEFAULT = 2  # ranks
-_SHOWN = 3  # last lines of a rank that ended too early
+_SHOWN = 3  # last output lines of a rank that ended early
 _STEPS = {
     "delegate": "the ranks through SwitchML",
     "float32": "sums of float32",
@@ -33,7 +33,7 @@ _DUMMY = (
 )
 
 
-def check(  # noqa: PLR0913  # each is a part of what is verified
+def check(  # noqa: PLR0913  # all are independent
     subject: Subject,
     way: str,
     configs: Sequence[str],
@@ -42,15 +42,15 @@ def check(  # noqa: PLR0913  # each is a part of what is verified
     cause: str = "",
     may_crash: bool = False,
 ) -> list[Check]:
-    """Starts the ranks and checks their sums, first without SwitchML.
+    """Start the ranks and check their sums, first without SwitchML.
 
     Args:
-        subject: a torch that has SwitchML.
-        way: name of its way, of `ranks.ways.WAYS`.
-        configs: switchml.cfg of each rank; without, two ranks get one from here.
+        subject: a torch with SwitchML.
+        way: variant, one of `core.torch`'s TORCH, GRAFT and PLUGIN.
+        configs: switchml.cfg of each rank; empty: two ranks with generated ones.
         simulated: the client library is the simulator.
-        cause: cause of failures at the exit of a rank that has trained, where one is known.
-        may_crash: accepts failures for that cause.
+        cause: known cause of failures at the exit of a rank that has trained.
+        may_crash: accept failures for that cause.
 
     Raises:
         FileError: the scratch directory cannot be written.
@@ -68,7 +68,7 @@ def check(  # noqa: PLR0913  # each is a part of what is verified
     jobs = [{**shared, "rank": rank, "timeout": subject.limit / 2} for rank in range(world)]
     answers = run(subject, f"ranks-{way}", jobs, own)
     checks = merge_answers(answers, names)
-    before = checks[: len(names)]  # the end of the ranks is told once
+    before = checks[: len(names)]  # without the end of the ranks, which is the last check
     if not hold(before):
         return checks
     names = {**_STEPS, "delegate": f"{many} through SwitchML"}
@@ -84,13 +84,13 @@ def check(  # noqa: PLR0913  # each is a part of what is verified
 def merge_answers(
     answers: Sequence[Answer], names: Mapping[str, str], note: str | None = None, cause: str = ""
 ) -> list[Check]:
-    """Merges the answers of all ranks into checks, up to the first step that one did not do.
+    """Merge the answers of all ranks into checks, up to the first step that a rank missed.
 
     Args:
-        answers: by rank.
-        names: names of the checks, by step.
-        note: note of the first step instead of what rank 0 found.
-        cause: cause of failures at the exit of the ranks, where one is known.
+        answers: answers by rank.
+        names: names of the checks by step.
+        note: note of the first step, instead of what rank 0 found.
+        cause: known cause of failures at the exit of the ranks.
     """
     checks: list[Check] = []
     for step, name in names.items():
@@ -109,7 +109,6 @@ def merge_answers(
 
 
 def _write_configs(scratch: str, world: int, *, dummy: bool) -> list[str]:
-    """Writes a switchml.cfg for each rank."""
     port = free_port()
     paths = []
     for rank in range(world):
@@ -133,7 +132,7 @@ def _problems(answer: Answer, event: Event | None) -> list[str]:
 
 
 def _label_lines(found: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Labels lines with their rank, unless all ranks say the same."""
+    """Prefix lines with their rank, unless all ranks report the same."""
     if all(own == found[0] for own in found):
         return tuple(found[0])
     return tuple(f"rank {rank}: {line}" for rank, own in enumerate(found) for line in own)

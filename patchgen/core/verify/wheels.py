@@ -1,4 +1,4 @@
-"""Wheel that is verified: its interpreter, and its files, each compared with its hash."""
+"""Interpreter and files of a wheel under test; each file is compared with its hash."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ NAME = "contents of the wheel"
 def find_interpreter(
     wheel: WheelName, path: str, given: str | None, environ: Mapping[str, str]
 ) -> str:
-    """Finds the interpreter that imports a wheel: the given one, else the one of its tag on PATH.
+    """Return the interpreter for a wheel: the given one, or one on PATH by its tag.
 
     Raises:
-        OptionsError: there is none, or the given one does not fit.
-        ToolError: it is no interpreter.
+        OptionsError: no interpreter is found, or the given one does not fit.
+        ToolError: the given program is no interpreter.
     """
     machine = platform.machine()
     if not any(re.fullmatch(rf"(any|(many)?linux\w*_{machine})", tag) for tag in wheel.platforms):
@@ -54,10 +54,10 @@ def find_interpreter(
 
 
 def unpack(path: str, directory: str) -> Check:
-    """Unpacks what the wheel's RECORD names, comparing each file with its hash.
+    """Unpack the files in the wheel's RECORD, and compare each with its hash.
 
     Raises:
-        FileError: the wheel cannot be read, or the directory not be written.
+        FileError: the wheel cannot be read, or the directory cannot be written.
     """
     try:
         with reading(path, CheckError) as wheel:
@@ -70,7 +70,7 @@ def unpack(path: str, directory: str) -> Check:
 
 
 def _version(tag: str) -> tuple[str, ...]:
-    """Parses the version of a tag: `cp39` as 3 and 9, `py3` as 3."""
+    """Return the version in a tag: 3 and 9 for `cp39`, 3 for `py3`."""
     found = re.fullmatch(r"(?:cp|py)(\d)(\d*)", tag)
     return () if found is None else tuple(filter(None, found.groups()))
 
@@ -81,4 +81,4 @@ def _extract(wheel: Wheel, name: str, directory: str) -> None:
     with open(target, "xb") as file:
         wheel.copy(name, file)
     if wheel.executable(name):
-        os.chmod(target, 0o755)  # noqa: S103  # in a directory of this user alone
+        os.chmod(target, 0o755)  # noqa: S103  # the directory is private

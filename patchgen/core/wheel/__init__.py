@@ -1,4 +1,4 @@
-"""Build of a verified wheel from a pin and options, in stages that are recorded and resumed."""
+"""Builds a verified wheel from a pin and options, in stages that are recorded and resumed."""
 
 from __future__ import annotations
 
@@ -25,46 +25,46 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Plan:
-    """Stages of a run, and those of them that are done."""
+    """Stages of a build, and which of them are already done."""
 
     session: Session
     first: str | None = None
-    """First stage that is not done; None where all are."""
+    """First stage to run; None where all are done."""
     missing: tuple[Check, ...] = ()
-    """Things that the run cannot do without, as far as they were looked for."""
+    """Requirements that are missing; empty if no stage to run needs them."""
 
     @property
     def request(self) -> BuildRequest:
-        """Build that is asked for."""
+        """Request that this is the plan of."""
         return self.session.request
 
     @property
     def place(self) -> Place:
-        """The work directory as programs see it."""
+        """The work directory, under the path that programs see."""
         return self.session.place
 
     @property
     def stages(self) -> list[tuple[str, bool]]:
-        """Name of each stage, and True where it is done."""
+        """Name of each stage, and whether it is done."""
         names = stages.list_names(self.request)
         done = len(names) if self.first is None else names.index(self.first)
         return [(name, number < done) for number, name in enumerate(names)]
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """Variables of the build, as far as they are known before there is an environment."""
+        """Variables of the build, as far as they are known without the environment."""
         return environment.read_variables(self.request, self.place)
 
 
 class _UndoneError(Exception):
-    """The first stage that is not done, where only a plan is asked for."""
+    """Ends a plan at the first stage that has something to make."""
 
 
 def plan(request: BuildRequest) -> Plan:
-    """Looks for what is done already, and for what is missing. Changes nothing.
+    """Find out what is already done and what is missing. Changes nothing.
 
     Raises:
-        TreeError: the source is not what it must be; each path is named.
+        TreeError: the source is not as expected; each path is named.
         ToolError: the interpreter or the compiler does not run.
     """
 
@@ -85,14 +85,14 @@ def plan(request: BuildRequest) -> Plan:
 
 
 class _Stages:
-    """Stages that a run has begun, in order; before the first it announces the plan."""
+    """Stages that a build has begun, in order. The first one announces the plan."""
 
     def __init__(self, announce: Callable[[Plan], None]) -> None:
         self._announce = announce
         self.names: list[str] = []
 
     def allow(self, session: Session, stage: str) -> None:
-        """Notes a stage, or refuses it where something is missing that a build needs."""
+        """Record a stage, or refuse it where a requirement is missing."""
         request = session.request
         if not self.names:
             self._announce(Plan(session, stage))
@@ -104,18 +104,14 @@ class _Stages:
 
 
 def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
-    """Makes the wheel, from wherever an earlier run was stopped. Logs each step.
+    """Build the wheel, from wherever an earlier build stopped. Logs each step.
 
-    Where the system gives namespaces, this process has mounts of its own afterwards, and no
-    network.
-
-    Args:
-        request: what to build.
-        announce: given the plan before anything begins.
+    `announce` gets the plan before anything begins. Where namespaces are available, this process
+    has its own mounts afterwards, and no network.
 
     Raises:
-        CheckError: something that the build needs is missing, or the wheel does not hold.
-        TreeError: another build is at work there, or the source is not what it must be.
+        CheckError: a requirement is missing, or the wheel fails its verification.
+        TreeError: another build uses the work directory, or the source is not as expected.
         ToolError: a program failed.
         FileError: the file system refused.
         InterruptedRun: Ctrl-C.
@@ -136,10 +132,10 @@ def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
 
 
 def _find_missing(request: BuildRequest) -> list[Check]:
-    """Finds what a build cannot do without and does not have. Changes nothing.
+    """Return the requirements that are missing. Changes nothing.
 
     Raises:
-        FileError: there is no room for a scratch directory.
+        FileError: there is no space for a scratch directory.
     """
     asked = CheckRequest(
         options=request.options,
@@ -156,10 +152,10 @@ def _find_missing(request: BuildRequest) -> list[Check]:
 
 
 def refuse_missing(rows: Sequence[Check]) -> None:
-    """Refuses a build where rows are missing.
+    """Refuse a build that lacks something.
 
     Raises:
-        CheckError: there are some; names each.
+        CheckError: `rows` is not empty; names each row.
     """
     if rows:
         lines = [f"[ ] {row.name}: {'; '.join(row.problems)}" for row in rows]

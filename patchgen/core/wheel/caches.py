@@ -1,4 +1,4 @@
-"""Caches of objects: settings with which another work directory hits, and servers they reach."""
+"""Compiler caches: settings for hits across work directories, and remote storages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from patchgen.core.wheel.place import Place
 from patchgen.system.process import LIMIT, Program, capture
 
-_STORAGES = ("remote_storage", "secondary_storage")  # of ccache: from 4.7 on, and before
+_STORAGES = ("remote_storage", "secondary_storage")  # settings of ccache from 4.7 on, and before
 _LOCAL = ("file:", "redis+unix:", "#")
 _SERVERS = (
     "SCCACHE_REDIS", "SCCACHE_REDIS_ENDPOINT", "SCCACHE_REDIS_CLUSTER_NODES", "SCCACHE_MEMCACHED",
@@ -19,20 +19,21 @@ _SERVERS = (
 
 
 def list_variables(environ: Mapping[str, str], place: Place) -> dict[str, str]:
-    """Lists the variables of the caches of a build.
+    """Return variables for ccache, so that objects serve another work directory.
 
-    At the fixed path, commands are the same for every work directory; else ccache is told what to
-    leave out of them. A base directory of the user would change the paths that get into objects.
+    CCACHE_BASEDIR makes paths relative. At the fixed path commands are equal anyway, and a value of
+    the user would change the paths in objects.
     """
     return {
         "CCACHE_BASEDIR": "" if place.fixed else environ.get("CCACHE_BASEDIR", place.work),
-        # By default the compiler's age counts, and each environment has a compiler of its own.
+        # By default ccache compares the compiler's modification time, which differs between
+        # environments.
         "CCACHE_COMPILERCHECK": environ.get("CCACHE_COMPILERCHECK", "content"),
     }
 
 
 def find_remote(environ: Mapping[str, str]) -> str | None:
-    """Finds the setting that names a server of objects, which a build then needs a network for."""
+    """Return the setting that names a remote storage, for which a build needs network."""
     for name in _SERVERS:
         if environ.get(name):
             return name

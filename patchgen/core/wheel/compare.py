@@ -1,4 +1,4 @@
-"""Two wheels, entry by entry, and other files."""
+"""Compares two wheels entry by entry, and other files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Aspect(enum.Enum):
-    """Aspect in which two archives differ. Only the first three change what is installed."""
+    """Aspect in which archives differ. Only the first three change what is installed."""
 
     PRESENCE = "presence"
     CONTENTS = "contents"
@@ -34,7 +34,7 @@ class Aspect(enum.Enum):
 
 @dataclass(frozen=True)
 class Contents:
-    """Contents of a file: its size in bytes and its SHA-256 in hex."""
+    """Size of a file in bytes, and its SHA-256 in hex."""
 
     size: int
     sha256: str
@@ -48,28 +48,28 @@ class Difference:
     """Difference between two archives: the value on each side, None where it is absent."""
 
     path: str
-    """Path of the file in the archives; empty for the archives themselves."""
+    """Path in the archives; empty for a difference of the archives themselves."""
     kind: Aspect
     left: Value
     right: Value
     offset: int | None = None
-    """The first byte that differs, from 0."""
+    """First byte that differs, from 0."""
 
     @property
     def of_file(self) -> bool:
-        """True where the installed files differ, and not only the archives."""
+        """Whether the installed files differ, and not only the archives."""
         return self.kind in {Aspect.PRESENCE, Aspect.CONTENTS, Aspect.MODE}
 
 
 def compare(left: str, right: str) -> list[Difference]:
-    """Compares two wheels, or other zip archives.
+    """Compare two wheels, or other zip archives.
 
     Returns:
-        Nothing only where their bytes are identical. Differences of files come first.
+        The differences, those of files first; empty only for identical bytes.
 
     Raises:
-        OptionsError: one is no zip archive, or a broken one.
-        FileError: one cannot be read.
+        OptionsError: a file is not a zip archive, or a broken one.
+        FileError: a file cannot be read.
     """
     with reading(left, OptionsError) as one, reading(right, OptionsError) as two:
         found = [
@@ -86,17 +86,13 @@ def compare(left: str, right: str) -> list[Difference]:
 
 
 def compare_files(left: Mapping[str, str], right: Mapping[str, str]) -> list[Difference]:
-    """Compares files by their names.
-
-    Args:
-        left: path by name.
-        right: likewise.
+    """Compare files, given as paths by name.
 
     Returns:
-        Nothing only where all of them are there and identical.
+        The differences; empty only if all files exist and are identical.
 
     Raises:
-        FileError: one cannot be read.
+        FileError: a file cannot be read.
     """
     found = (
         _differ(name, _read_blocks(left.get(name)), _read_blocks(right.get(name)))
@@ -106,7 +102,6 @@ def compare_files(left: Mapping[str, str], right: Mapping[str, str]) -> list[Dif
 
 
 def _read_blocks(path: str | None) -> Blocks | None:
-    """Blocks of a file; None where there is none."""
     if path is None or not os.path.isfile(path):
         return None
     return _read(path)
@@ -132,7 +127,7 @@ def _compare_entry(one: Archive, two: Archive, name: str) -> Iterator[Difference
 
 
 def _differ(name: str, left: Blocks | None, right: Blocks | None) -> Difference | None:
-    """Difference of two contents, each read once; None where there is none."""
+    """Return the difference of two contents, each read once; None if they are equal."""
     digests = hashlib.sha256(), hashlib.sha256()
     sizes = [0, 0]
     offset = None
@@ -157,13 +152,13 @@ def _differ(name: str, left: Blocks | None, right: Blocks | None) -> Difference 
 
 
 def _metadata(info: zipfile.ZipInfo) -> tuple[str, str, str]:
-    """The mode, the time and the packing of an entry."""
+    """Return mode, time and compression of an entry, as text."""
     time = "{:04}-{:02}-{:02} {:02}:{:02}:{:02}".format(*info.date_time)
     return f"{permissions(info):04o}", time, f"method {info.compress_type}"
 
 
 def _order(one: Archive, two: Archive) -> Iterator[Difference]:
-    """Yields the first entry out of order, as one entry moved displaces all behind it."""
+    """Yield the first entry out of order, since one moved entry displaces all later ones."""
     left = [name for name in one.entries if name in two.entries]
     right = [name for name in two.entries if name in one.entries]
     for mine, theirs in zip(left, right):

@@ -1,4 +1,4 @@
-"""Brings the verified wheel to its place, with what tells where it came from."""
+"""Delivers the verified wheel with its provenance, patch and constraints."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from patchgen.core.wheel.values import Built
 from patchgen.system import files
 from patchgen.system.files import Artifact
 
-_DIGITS = 12  # of a SHA-256
-_RUNTIME = ("numpy",)  # limits of a recipe that hold for running as well
+_DIGITS = 12  # digits of a SHA-256
+_RUNTIME = ("numpy",)  # packages whose limits hold at run time as well
 _CONSTRAINTS = """\
 # For every `pip install --constraint` beside this torch: pip then fails where it would replace it.
 """
@@ -26,7 +26,7 @@ _CONSTRAINTS = """\
 
 @dataclass(frozen=True)
 class Delivered:
-    """The wheel and what lies beside it; commands to install it."""
+    """Delivered wheel, files beside it, and commands that install it."""
 
     wheel: str
     sha256: str
@@ -36,7 +36,7 @@ class Delivered:
 
 
 def deliver(session: Session, built: Built) -> Delivered:
-    """Writes what is not there yet, each file whole or not at all.
+    """Write the files that are missing or outdated, each of them atomically.
 
     Raises:
         OSError: a file cannot be written.
@@ -95,12 +95,7 @@ def _describe(session: Session, built: Built) -> provenance.WheelInputs:
 
 
 def compose_constraints(version: str, recipe: Recipe) -> str:
-    """Composes the text of constraints.txt, which keeps packages of its time beside a wheel.
-
-    Args:
-        version: of the wheel, with its local part.
-        recipe: of its pin.
-    """
+    """Compose constraints.txt, which keeps compatible packages beside the wheel."""
     limits = [f"{name}{recipe.limits[name]}" for name in _RUNTIME if name in recipe.limits]
     return _CONSTRAINTS + "".join(f"{line}\n" for line in [f"torch=={version}", *limits])
 
@@ -108,16 +103,9 @@ def compose_constraints(version: str, recipe: Recipe) -> str:
 def list_commands(
     python: str, wheel: str, constraints: str, recipe: Recipe
 ) -> tuple[tuple[str, ...], ...]:
-    """Lists the pip commands that install a wheel, what it needs and its companions, in order.
+    """Return the pip commands that install the wheel, its requirements and companions.
 
-    The first brings in this very file: pip leaves out a wheel whose version is installed already,
-    and another build of ours may have the same.
-
-    Args:
-        python: the interpreter to install into.
-        wheel: the path of the wheel.
-        constraints: the path of constraints.txt.
-        recipe: of the wheel's pin.
+    The first one forces this very file, since pip skips a wheel whose version is installed already.
     """
     pip = (python, "-m", "pip", "install")
     companions = [f"{name}=={version}" for name, version in sorted(recipe.companions.items())]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 _MEANINGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "meanings.json")
 
-# In the order in which a build says them; all that comes after is a consequence.
+# The first match counts, since later errors are consequences of it.
 _ERRORS = (
     re.compile(r"(^|: )(fatal )?error(:| [A-Z]\d+:| #\d+:) "),
     re.compile(r"^CMake Error"),
@@ -22,7 +22,7 @@ _ERRORS = (
     re.compile(r"^(error|fatal): "),
 )
 _LAST = re.compile(r"^FAILED: |ninja: (error|build stopped)")
-# What git, ssh, curl, wget, pip, CMake and Python say where there is no network.
+# Messages of git, ssh, curl, wget, pip, CMake and Python without a network.
 _NO_NETWORK = re.compile(
     r"(could(?:n't| not)|unable to) resolve host|temporary failure in name resolution"
     r"|name or service not known|network is unreachable|failed to establish a new connection"
@@ -36,7 +36,7 @@ _LONGEST = 300  # characters
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The first error, its line in the log from 1, and what it usually means."""
+    """First error, its line in the log (from 1), and its usual meaning."""
 
     error: str
     line: int
@@ -44,7 +44,7 @@ class Diagnosis:
 
 
 def find_network_call(lines: Sequence[str], error: Diagnosis) -> str:
-    """Line near the first real error that tells of a call for the network; empty for none."""
+    """Return a line near the error about an unreachable network, or empty."""
     for number, line in enumerate(lines, 1):
         if abs(error.line - number) <= _NEAR and _NO_NETWORK.search(line):
             return line.strip()[:_LONGEST]
@@ -52,7 +52,7 @@ def find_network_call(lines: Sequence[str], error: Diagnosis) -> str:
 
 
 def diagnose(lines: Iterable[str]) -> Diagnosis | None:
-    """The first real error among the lines of a log; None where there is nothing like one."""
+    """Find the first real error in the lines of a log; None if no line looks like an error."""
     fallback: Diagnosis | None = None
     numbered = enumerate(lines, 1)
     for number, line in numbered:
@@ -68,7 +68,7 @@ def diagnose(lines: Iterable[str]) -> Diagnosis | None:
 
 
 def meaning(error: str) -> str | None:
-    """Usual meaning of an error, and what to do."""
+    """Return the usual meaning of an error, and what to do."""
     with open(_MEANINGS, encoding="utf-8") as file:
         known = json.load(file)
     return next((entry["means"] for entry in known if re.search(entry["error"], error)), None)

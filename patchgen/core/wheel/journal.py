@@ -1,4 +1,4 @@
-"""Journal of finished stages on the disk: a value each, with a digest of its inputs."""
+"""Journal of finished stages on disk: their results, with digests of their inputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Value = TypeVar("Value", Configured, Objects, BuiltWheel, Verified)
 
 
 class Journal:
-    """The journal of a work directory. Every change is on the disk before it counts."""
+    """Journal of a work directory. Every change is on disk before a method returns."""
 
     def __init__(self, directory: str) -> None:
         self._path = os.path.join(directory, _FILE)
@@ -37,15 +37,10 @@ class Journal:
         except FileNotFoundError:
             pass
         except (KeyError, TypeError, ValueError):
-            pass  # it says nothing, so everything is looked at again
+            pass  # unreadable, so no stage counts as done
 
     def get(self, kind: type[Value], inputs: str | None = None) -> Value | None:
-        """Value that a stage has recorded.
-
-        Args:
-            kind: of its value.
-            inputs: the digest that it must have been made from; any without.
-        """
+        """Return the recorded result of a stage, if it was made from these inputs (None: any)."""
         entry: Any = self._stages.get(_NAMES[kind])
         try:
             if inputs is not None and entry["inputs"] != inputs:
@@ -59,12 +54,12 @@ class Journal:
             return None
 
     def put(self, value: Configured | Objects | BuiltWheel | Verified, inputs: str) -> None:
-        """A stage has come to its end."""
+        """Record the result of a finished stage."""
         self._stages[_NAMES[type(value)]] = {"inputs": inputs, "made": asdict(value)}
         self._write()
 
     def drop(self, kind: type[Value]) -> None:
-        """A stage is about to begin: what it made before counts no more."""
+        """Forget the result of a stage that is about to begin."""
         if self._stages.pop(_NAMES[kind], None) is not None:
             self._write()
 

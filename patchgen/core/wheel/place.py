@@ -1,4 +1,4 @@
-"""Place where programs of a build see its work directory: one fixed path, where that can be had."""
+"""Path under which programs of a build see its work directory: a fixed one, if possible."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from patchgen.errors import ToolError
 from patchgen.system.process import LIMIT, Program, capture
 
 LOOPBACK = "loopback"
-"""Network of programs that reach nothing but this machine's own ranks."""
+"""Network of programs that reach only this machine's ranks."""
 HOST = "host"
-"""Network of this machine."""
+"""This machine's network."""
 _ENCLOSURE = os.path.abspath(enclosure.__file__)
 
 
@@ -26,38 +26,38 @@ class Place:
     work: str
     seen: str
     reason: str = ""
-    """Reason of the system to give no namespaces; empty where it gives them."""
+    """Why namespaces are unavailable; empty where they are available."""
 
     @property
     def fixed(self) -> bool:
-        """True where the path is the same for every work directory."""
+        """Whether the path is the same for every work directory."""
         return not self.reason
 
     def path(self, path: str) -> str:
-        """A path in the work directory, as programs of the build see it."""
+        """Translate a path in the work directory to what programs of the build see."""
         return os.path.join(self.seen, os.path.relpath(path, self.work))
 
     def offline(self, command: Sequence[str]) -> list[str]:
-        """A command without network, where that can be had."""
+        """Return a command that runs without network, where namespaces are available."""
         if not self.fixed:
             return [*command]
         return [sys.executable, "-IS", _ENCLOSURE, "--", *command]
 
     def show(self) -> None:
-        """Shows the directory at its fixed path to this process and to all that it starts.
+        """Mount the directory at its fixed path, for this process and its children.
 
-        Inside, git and ssh do not see whose files are whose, so that is left until it is needed.
+        There git and ssh do not see which user owns a file, so this is done as late as possible.
 
         Raises:
             ToolError: the system refuses.
         """
-        if self.fixed and os.path.isdir(self.work):  # a plan may be of one that is not there
+        if self.fixed and os.path.isdir(self.work):  # not in a plan for a new directory
             with _refused():
                 enclosure.show(self.work)
 
     @contextlib.contextmanager
     def hide(self) -> Iterator[None]:
-        """Runs the block as on a machine where there is no such path.
+        """Unmount the fixed path while the block runs.
 
         Raises:
             ToolError: the system refuses.
@@ -69,7 +69,7 @@ class Place:
         self.show()
 
     def leave_network(self) -> str:
-        """Leaves the network for good, where that can be had; returns what network there is.
+        """Leave the network for good, if possible; return which network remains.
 
         Raises:
             ToolError: the system refuses.
@@ -82,7 +82,7 @@ class Place:
 
 
 def show_at(directory: str, target: str) -> None:
-    """Shows a directory in the place of another one to this process and to all that it starts.
+    """Mount a directory over another one, for this process and its children.
 
     Raises:
         ToolError: the system refuses.
@@ -92,7 +92,7 @@ def show_at(directory: str, target: str) -> None:
 
 
 def find(work: str) -> Place:
-    """Place of a work directory, by what the system gives. Changes nothing."""
+    """Return the path of a work directory: fixed where namespaces are available."""
     if enclosure.has_shown():
         return Place(work, enclosure.PATH)
     tried = capture(Program([sys.executable, "-IS", _ENCLOSURE, "--try"]), limit=LIMIT)

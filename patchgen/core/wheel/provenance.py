@@ -1,4 +1,4 @@
-"""Provenance of a wheel, beside it."""
+"""Provenance of a wheel, in a file beside it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Isolation:
     """Isolation of a build from its machine."""
 
     reason: str
-    """Reason of the system to give no namespaces; empty where it gave them."""
+    """Why namespaces were unavailable; empty where they were available."""
     network: Mapping[str, str]
-    """Network that there was, by stage."""
+    """Network access by stage: loopback or host."""
 
 
 @dataclass(frozen=True)
 class WheelInputs:
-    """Inputs that the bytes of a wheel depend on."""
+    """Everything that the bytes of a wheel depend on."""
 
     wheel: Artifact
     version: str
@@ -44,46 +44,39 @@ class WheelInputs:
     patch_sha256: str
     options: Options
     client_sha256: str | None
-    """SHA-256 of the client library's archive; None where it was not found."""
+    """SHA-256 of the client library's archive; None if it was missing."""
     simulator: bool
-    """True where the client library is the simulator."""
+    """Whether the client library is the simulator."""
     lock_sha256: str | None
     """SHA-256 of conda-lock.yml; None where the user named an interpreter."""
     toolchain: Mapping[str, object]
-    """The interpreter, the compiler, cmake and ninja: paths and what they say of their version."""
+    """Paths and versions of interpreter, compiler, cmake and ninja."""
     variables: Mapping[str, str]
     """Environment variables of the build."""
     epoch: int
     """SOURCE_DATE_EPOCH, in seconds since 1970."""
     build_path: str
-    """The directory of the source, as the build saw it: it is in the objects."""
+    """Directory of the source as the build saw it, which is in the objects."""
     isolation: Isolation
     accepted: tuple[str, ...] = ()
-    """Missing things that the user accepted."""
+    """Keys of `check.ACCEPTABLE` that the user accepted."""
     without: tuple[str, ...] = ()
-    """Submodules that the source is to go without."""
+    """Submodules that were left out."""
     client: Mapping[str, object] = field(default_factory=dict)
-    """Part of the client library, as `origin.describe_home` gives it."""
+    """Provenance of the client library, from `origin.describe_home`."""
 
 
 def write(wheel: str, inputs: WheelInputs) -> str:
-    """Writes `<wheel>.provenance.json`; the same values give the same bytes.
-
-    Args:
-        wheel: the path of the wheel.
-        inputs: what it was made from.
-
-    Returns:
-        The path of what was written.
+    """Write WHEEL.provenance.json, and return its path; equal inputs give equal bytes.
 
     Raises:
-        FileError: it cannot be written.
+        FileError: the file cannot be written.
     """
     return statement.write(wheel, describe(inputs))
 
 
 def describe(inputs: WheelInputs) -> Provenance:
-    """Describes the wheel as any file that is made here."""
+    """Return the provenance of a wheel."""
     return Provenance(
         kind=KIND,
         subjects=(inputs.wheel,),
@@ -94,7 +87,6 @@ def describe(inputs: WheelInputs) -> Provenance:
 
 
 def _request(inputs: WheelInputs) -> dict[str, object]:
-    """Choices of the user, as JSON."""
     listed = {"accepted": inputs.accepted, "without": inputs.without}
     return {
         "pin": {"name": inputs.pin.name, "commit": inputs.pin.commit},
@@ -105,7 +97,7 @@ def _request(inputs: WheelInputs) -> dict[str, object]:
 
 
 def _resolved(inputs: WheelInputs) -> dict[str, object]:
-    """Values that followed from the choices on this machine."""
+    """Return values that followed from the user's choices on this machine."""
     return {
         "version": inputs.version,
         "toolchain": dict(inputs.toolchain),
@@ -120,7 +112,7 @@ def _resolved(inputs: WheelInputs) -> dict[str, object]:
 
 
 def _materials(inputs: WheelInputs) -> list[dict[str, object]]:
-    """Inputs of the wheel, as ResourceDescriptors."""
+    """Return the inputs of the wheel, as ResourceDescriptors."""
     found = [
         statement.describe_commit(paths.printable(path) or SOURCE, inputs.addresses[path], commit)
         for path, commit in sorted(inputs.commits.items())

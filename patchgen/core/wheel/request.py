@@ -1,4 +1,4 @@
-"""Request for a build: one frozen value."""
+"""Request for a build."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _LAUNCHERS = ("sccache", "ccache")
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """Request for one build. Paths are absolute, as `os` takes them."""
+    """Request for a build. Paths are absolute, as `os` takes them."""
 
     pin: Pin
     options: Options
     work: str
-    """Source, environment, objects and the record of what is done."""
+    """Directory of source, environment, objects and journal."""
     output: str
     """Directory for the verified wheel."""
     python: str | None
-    """An interpreter with all that the build needs, instead of an environment from the lock."""
+    """Interpreter with all requirements, instead of an environment from the lock."""
     lock: str
-    """A conda-lock.yml. Where there is none, it is made from `environment`."""
+    """Path of conda-lock.yml; if missing, it is made from `environment`."""
     environment: str
-    """An environment file."""
+    """Path of the environment file."""
     cache: str
     """Cache directory of channels and packages."""
     environ: Mapping[str, str]
@@ -43,18 +43,18 @@ class BuildRequest:
     """Variables of the build from the command line."""
     places: Places = field(default_factory=Places)
     without: tuple[str, ...] = ()
-    """Submodules that the source is to go without."""
+    """Submodules to leave out."""
     jobs: int | None = None
     configs: tuple[str, ...] = ()
     """The switchml.cfg of each rank, for the verification."""
     accepted: tuple[str, ...] = ()
-    """Missing things that the user accepted, of `check.ACCEPTABLE`."""
+    """Keys of `check.ACCEPTABLE` that the user accepted."""
 
     def __post_init__(self) -> None:
-        """Refuses what PyTorch's build would stumble over.
+        """Refuse values with which PyTorch's build would fail.
 
         Raises:
-            OptionsError: with what to change.
+            OptionsError: says what to change.
         """
         if not recipes.takes(self.work):
             work = paths.printable(paths.from_native(self.work))
@@ -66,7 +66,7 @@ class BuildRequest:
             self._require_lockable()
 
     def _require_lockable(self) -> None:
-        """Refuses a lock that cannot be made."""
+        """Refuse a missing lock that cannot be made."""
         directory = os.path.dirname(self.lock)
         wrong = None
         if not os.path.exists(self.environment):
@@ -81,27 +81,27 @@ class BuildRequest:
 
     @property
     def source(self) -> str:
-        """The tree of PyTorch."""
+        """Directory of PyTorch's tree."""
         return os.path.join(self.work, "source")
 
     @property
     def prefix(self) -> str:
-        """The environment."""
+        """Prefix of the conda environment."""
         return os.path.join(self.work, "env")
 
     @property
     def interpreter(self) -> str:
-        """The interpreter that PyTorch is built for."""
+        """Interpreter that PyTorch is built for."""
         return self.python or os.path.join(self.prefix, "bin", "python")
 
     @property
     def wheels(self) -> str:
-        """Directory of the wheel before it is delivered."""
+        """Directory of the wheel before its verification."""
         return os.path.join(self.work, "wheel")
 
     @property
     def logs(self) -> str:
-        """The log of the build."""
+        """Directory of the build's log."""
         return os.path.join(self.work, "logs")
 
     @property
@@ -111,33 +111,28 @@ class BuildRequest:
 
     @property
     def recipe(self) -> recipes.Recipe:
-        """Recipe of this pin."""
+        """Recipe of the pin."""
         return self.pin.recipe
 
     @property
     def workers(self) -> int:
-        """Number of compilers that run at once."""
+        """Number of compilers in parallel."""
         given = self.jobs or int(self.environ.get("MAX_JOBS") or 0)
         return given or machine.jobs(self.recipe.memory)
 
     @property
     def launcher(self) -> str | None:
-        """A cache of objects that is there."""
+        """Installed compiler cache, if any."""
         path = self.environ.get("PATH")
         return next((name for name in _LAUNCHERS if shutil.which(name, path=path)), None)
 
     @property
     def remote_cache(self) -> str | None:
-        """Setting of the user that names a server of objects, for which a build has a network."""
+        """User's setting of a remote compiler cache, which a build needs network for."""
         return caches.find_remote({**self.environ, **self.settings})
 
     def variables(self, prefix: str, *, cuda: bool) -> dict[str, str]:
-        """Environment variables of the build.
-
-        Args:
-            prefix: the environment, as the build sees it.
-            cuda: it has CUDA.
-        """
+        """Return the variables of the build; `prefix` is as the build sees it."""
         home = self.environ.get("CUDA_HOME") or (prefix if cuda else None)
         defaults = {"USE_CUDA": "1" if home else "0", **self.recipe.variables}
         if home:

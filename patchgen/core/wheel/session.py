@@ -1,4 +1,4 @@
-"""A build at work: its request and its locked work directory."""
+"""A running build: its request and its locked work directory."""
 
 from __future__ import annotations
 
@@ -20,39 +20,38 @@ from patchgen.system import paths
 
 @dataclass(frozen=True)
 class Session:
-    """The request and its work directory, for stages."""
+    """Request and work directory of a build, for its stages."""
 
     request: BuildRequest
     allow: Callable[[Session, str], None]
-    """Called before a stage, by its name, makes something. Raises where it may not."""
+    """Called with a stage's name before it makes something; raises to stop it."""
     guard: int | None = None
-    """Descriptor of the lock that programs inherit; None where nothing is made."""
+    """Descriptor of the lock that programs inherit; None in a plan."""
 
     def __post_init__(self) -> None:
-        """Reads the journal, so that a work directory that is none is refused at once."""
         _ = self.journal
 
     @functools.cached_property
     def place(self) -> Place:
-        """The work directory as programs see it."""
+        """The work directory, under the path that programs see."""
         return places.find(self.request.work)
 
     @functools.cached_property
     def journal(self) -> Journal:
-        """The journal of the work directory."""
+        """Journal in the work directory."""
         return Journal(self.request.work)
 
     def begin(self, stage: str) -> None:
-        """Begins a stage, which has something to make."""
+        """Announce that a stage has something to make."""
         self.allow(self, stage)
 
 
 @contextlib.contextmanager
 def start(request: BuildRequest, allow: Callable[[Session, str], None]) -> Iterator[Session]:
-    """Locks the work directory for this run, also against what a killed run left at work.
+    """Lock the work directory, also against programs that a killed build left running.
 
     Raises:
-        TreeError: another run is at work there.
+        TreeError: another build uses the directory.
         FileError: the file system refused.
     """
     with file_errors():
@@ -64,7 +63,7 @@ def start(request: BuildRequest, allow: Callable[[Session, str], None]) -> Itera
 
 
 def _make_directory(directory: str, option: str) -> None:
-    """Makes a directory that can be written, now rather than after an hour."""
+    """Make a writable directory; this fails now rather than after an hour."""
     try:
         os.makedirs(directory, exist_ok=True)
         tempfile.TemporaryFile(dir=directory).close()

@@ -1,4 +1,4 @@
-"""PyTorch's setup.py, run in the environment of the build, and its log."""
+"""Runs PyTorch's setup.py in the environment of the build, and logs its output."""
 
 from __future__ import annotations
 
@@ -30,30 +30,27 @@ _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A run of setup.py that failed."""
+    """A failed run of setup.py."""
 
     stage: str
     log: str
     begun: int
-    """Bytes of the log that were there before."""
+    """Size of the log before this run, in bytes."""
     place: Place
     online: bool
 
 
 def run_setup(session: Session, source: Source, env: Environment, arguments: Sequence[str]) -> str:
-    """Runs setup.py to its end, without a network where that can be had, and logs ninja's count.
+    """Run setup.py without a network, if possible, and log ninja's progress.
 
-    Args:
-        session: the build.
-        source: has the time of all files.
-        env: the environment.
-        arguments: a command of `_STAGES`, and its own arguments.
+    `arguments` are a command of `_STAGES` and its own arguments. Files get the time of the source's
+    commit.
 
     Returns:
-        The network that it had.
+        Network access of the run: LOOPBACK or HOST.
 
     Raises:
-        ToolError: it failed; the message has the first error of the log, and what it means.
+        ToolError: it failed; the message has the first error of the log and its usual meaning.
         FileError: the disk is full.
     """
     request, place = session.request, session.place
@@ -69,7 +66,7 @@ def run_setup(session: Session, source: Source, env: Environment, arguments: Seq
     passed = () if session.guard is None else (session.guard,)
     stage, command = _STAGES[arguments[0]], [env.python, "setup.py", *arguments]
     path = os.path.join(request.logs, LOG)
-    # A compiler that is killed leaves its temporary files behind.
+    # A killed compiler leaves temporary files behind.
     with files.scratch("build") as temporary, open(path, "a+b") as log:
         environ["TMPDIR"] = temporary
         _begin_attempt(
@@ -79,7 +76,7 @@ def run_setup(session: Session, source: Source, env: Environment, arguments: Seq
 
         def write_line(_: str, line: bytes) -> None:
             log.write(line)
-            log.flush()  # before the next is read, so that a kill loses none
+            log.flush()  # so that a kill loses no line
             count = _COUNT.match(line)
             if count is not None:
                 log_count(_LOGGER, int(count[1]), int(count[2]))
@@ -95,7 +92,7 @@ def run_setup(session: Session, source: Source, env: Environment, arguments: Seq
 
 
 def _begin_attempt(log: BinaryIO, header: str) -> None:
-    """Writes a header on a line of its own: the attempt before may have been killed."""
+    """Write a header to a new line, since a killed attempt may have left one unfinished."""
     end = log.seek(0, os.SEEK_END)
     if end:
         log.seek(end - 1)
@@ -110,7 +107,7 @@ def _describe_failure(attempt: _Attempt, code: int) -> ToolError | FileError:
     with open(path, "rb") as log:
         before = log.read(attempt.begun).count(b"\n")
         text = log.read().decode(errors="replace")
-    output = text.split("\n")  # the lines that an editor counts
+    output = text.split("\n")  # lines as editors count them
     found = diagnosis.diagnose(output) or diagnosis.Diagnosis(
         f"setup.py ended with return code {process.shell_code(code)}", len(output), None
     )

@@ -1,4 +1,4 @@
-"""Toolchain of a build: the interpreter, the compiler and the programs, by version."""
+"""Toolchain of a build: interpreter, compilers and programs, with their versions."""
 
 from __future__ import annotations
 
@@ -24,34 +24,30 @@ env -0
 
 @dataclass(frozen=True)
 class Toolchain:
-    """Programs by name with path and version, and what they are told apart by."""
+    """Programs of a build, with paths and versions."""
 
     python: str
     python_version: str
     soabi: str
     packages: Mapping[str, str]
     programs: Mapping[str, str]
-    """First line of what the program says of its version, by name; missing ones are left out."""
+    """First line of each program's --version, by name; missing ones are left out."""
     compiler: str
     """Path of the C++ compiler."""
     c_compiler: str
 
     def data(self) -> dict[str, object]:
-        """Plain data for the record and the provenance."""
+        """Return plain data for the journal and the provenance."""
         return asdict(self)
 
     @property
     def identity(self) -> str:
-        """SHA-256: another one does not continue what this one has begun."""
+        """SHA-256 of all versions; objects of another toolchain are not reused."""
         return hashlib.sha256(json.dumps(self.data(), sort_keys=True).encode()).hexdigest()
 
 
 def find(python: str, environ: Mapping[str, str]) -> Toolchain:
-    """The toolchain of an interpreter, with the programs of an environment.
-
-    Args:
-        python: a path.
-        environ: of the build: PATH, CC, CXX, CUDA_HOME.
+    """Return the toolchain of an interpreter, with PATH, CC, CXX and CUDA_HOME of `environ`.
 
     Raises:
         ToolError: the interpreter or the compiler does not run.
@@ -83,10 +79,10 @@ def find(python: str, environ: Mapping[str, str]) -> Toolchain:
 
 
 def activated(prefix: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment after activation of a conda prefix, through its own scripts.
+    """Return the environment after the activation scripts of a conda prefix.
 
     Raises:
-        ToolError: one of them failed.
+        ToolError: a script failed.
     """
     before = {**environ, "CONDA_PREFIX": prefix}
     bash = shutil.which("bash") or "/bin/bash"

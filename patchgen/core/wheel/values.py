@@ -1,4 +1,4 @@
-"""Results of a build's stages, each made from those before it."""
+"""Results of the stages of a build, each made from earlier ones."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from patchgen.core.wheel.toolchain import Toolchain
 
 @dataclass(frozen=True)
 class Environment:
-    """The interpreter and the programs that PyTorch is built with."""
+    """Interpreter and programs with which PyTorch is built."""
 
     python: str
     """Path of the interpreter, as the build sees it."""
     lock: str | None
-    """Identity of what the lock holds; None where the user named an interpreter."""
+    """Identity of the lock's packages; None where the user named an interpreter."""
     lock_file: str | None
     """SHA-256 of conda-lock.yml; None where the user named an interpreter."""
     toolchain: Toolchain
     variables: Mapping[str, str]
-    """Variables of the build, as the provenance names them."""
+    """Variables of the build, for the provenance."""
     environ: Mapping[str, str]
-    """Environment that setup.py sees, but for what the build itself sets."""
+    """Environment of setup.py, without the variables that the build sets itself."""
 
 
 @dataclass(frozen=True)
 class Patched:
-    """The tree with the patch."""
+    """The patch in the tree, and the client library."""
 
     sha256: str
     """SHA-256 of the patch."""
     new_files: tuple[str, ...]
     client: str | None
-    """SHA-256 of the client library's archive; None where there is none."""
+    """SHA-256 of the client library's archive; None if it is missing."""
     simulator: bool
-    """True where the client library is the simulator."""
+    """Whether the client library is the simulator."""
 
 
 @dataclass(frozen=True)
 class Configured:
-    """Digests of the inputs that the present objects were begun with."""
+    """Digests of the inputs with which the present objects were configured."""
 
     toolchain: str
     variables: str
@@ -51,12 +51,12 @@ class Configured:
 
 @dataclass(frozen=True)
 class Objects:
-    """Compiled objects, complete."""
+    """Compiled objects, all of them."""
 
     inputs: str
-    """Digest of all that it was made from."""
+    """Digest of all inputs."""
     network: str = HOST
-    """Network that the compilers had."""
+    """Network access of the compilers: none but loopback, or the host's."""
 
 
 @dataclass(frozen=True)
@@ -66,19 +66,18 @@ class BuiltWheel:
     name: str
     sha256: str
     size: int
-    """Bytes."""
     network: str = HOST
-    """Network that there was."""
+    """Network access while it was packed: none but loopback, or the host's."""
 
 
 @dataclass(frozen=True)
 class Verified:
-    """The wheel sums."""
+    """Result of the wheel's verification."""
 
     checks: tuple[str, ...]
-    """Checks that passed."""
+    """Names of the checks that passed."""
     network: str = HOST
-    """Network that the ranks had."""
+    """Network access of the ranks: none but loopback, or the host's."""
 
 
 @dataclass(frozen=True)

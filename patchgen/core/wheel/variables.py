@@ -1,4 +1,4 @@
-"""The environment that the build sees: what is set for it, and of the user's own what it reads."""
+"""Environment of a build: variables that it sets, and those of the user that it reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from patchgen.errors import OptionsError
 from patchgen.system.native import cache
 
-# What PyTorch's setup.py and its CMake files read. Not DEBUG: there it means another thing.
+# Variables of PyTorch's setup.py and its CMake files. Not DEBUG, which is a flag of ours.
 _READ = re.compile(
     r"(BUILD|USE|CMAKE|CUDA|CUDNN|NCCL|NVCC|TORCH|MKL|MKLDNN|MAGMA|CAFFE2|ATEN|ONNX|INTERN|"
     r"Open(BLAS)?|OMP|GLOO|PYTORCH|NUMPY|PKG_CONFIG)_\w+"
@@ -16,14 +16,14 @@ _READ = re.compile(
 )
 _COMPILER = frozenset({"CPP", "LD", "AR", *cache.COMPILERS, *cache.VARIABLES})
 
-# What programs need to run, and no result depends on.
+# Variables that programs need, and that do not change results.
 _KEPT = re.compile(
     r"HOME|PATH|TMPDIR|TERM|USER|LOGNAME|LD_LIBRARY_PATH"
     r"|(CCACHE|SCCACHE|AWS|XDG)_\w+"
     r"|(https?|no|all)_proxy|(HTTPS?|NO|ALL)_PROXY"
 )
 
-# How it is compiled, but not what comes of it.
+# Variables that do not change the compiled code.
 NEUTRAL = frozenset(
     {
         "CMAKE_C_COMPILER_LAUNCHER",
@@ -33,7 +33,7 @@ NEUTRAL = frozenset(
     }
 )
 
-# Without these the time, the user or the locale would come into what is built.
+# Without these, results would depend on the time, the user and the locale.
 _FIXED = {
     "LC_ALL": "C.UTF-8",
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -47,15 +47,15 @@ _OURS = frozenset(
 
 
 def is_read(name: str) -> bool:
-    """True for a variable of the user that a build reads, and that changes what it makes."""
+    """Return whether a build reads this variable of the user, and its result depends on it."""
     return (_READ.fullmatch(name) is not None or name in _COMPILER) and name not in NEUTRAL
 
 
 def parse(given: Sequence[str]) -> dict[str, str]:
-    """Reads NAME=VALUE, each once.
+    """Parse NAME=VALUE settings.
 
     Raises:
-        OptionsError: it is not of that form, is given twice, or is one that the build sets itself.
+        OptionsError: a setting has another form, has two values, or is set by the build itself.
     """
     found: dict[str, str] = {}
     for text in given:
@@ -77,14 +77,14 @@ def resolve(
     *,
     conda: bool,
 ) -> dict[str, str]:
-    """The variables of the build, by name: the command line, else the environment, else defaults.
+    """Return the variables of the build: settings, else the environment, else defaults.
 
     Args:
-        defaults: of the recipe and of the machine.
-        environ: of the user.
-        given: on the command line; an empty value leaves a variable out.
-        conda: the compiler is that of an environment, so what the user's shell says of another one
-            does not count.
+        defaults: defaults of the recipe and of the machine.
+        environ: environment of the user.
+        given: settings of the command line; an empty value removes a variable.
+        conda: the compiler is that of the conda environment, so the user's CC and the like are
+            ignored.
     """
     read = {
         name: value
@@ -100,13 +100,7 @@ def resolve(
 def environment(
     variables: Mapping[str, str], environ: Mapping[str, str], tools: str | None
 ) -> dict[str, str]:
-    """The whole environment of the build.
-
-    Args:
-        variables: of the build.
-        environ: of the user.
-        tools: a directory to look for programs in before PATH.
-    """
+    """Return the whole environment of the build; `tools` is a directory before PATH."""
     kept = {name: value for name, value in environ.items() if _KEPT.fullmatch(name)}
     if tools is not None:
         kept["PATH"] = f"{tools}:{kept['PATH']}" if kept.get("PATH") else tools

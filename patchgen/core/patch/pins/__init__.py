@@ -1,7 +1,7 @@
-"""The PyTorch commits that a patch can be made for.
+"""Pins: the commits of PyTorch that a patch can be made for.
 
-All that is known of a release is in one JSON file beside this module: where the hooks go, how the
-next release of its kind is looked for, and what building it needs.
+One JSON file beside this module describes a release: where the hooks go, the anchors by which their
+places are found in another release, and what building it needs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OTHERWISE = (
 
 
 class Hook(NamedTuple):
-    """A place in the pre-image: after line `line` (from 1), with up to three lines around it."""
+    """Hook after line `line` (from 1) of the pre-image, with up to three lines on each side."""
 
     name: str
     line: int
@@ -36,7 +36,7 @@ class Hook(NamedTuple):
 
 
 class HookedFile(NamedTuple):
-    """An existing file and its blob ids without and with the hooks. Hooks are in order of lines."""
+    """Existing file, with its blob ids without and with the hooks. Hooks are sorted by line."""
 
     path: str
     pre: str
@@ -45,7 +45,7 @@ class HookedFile(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """Hook `name` goes into `file` between `head` and `tail`, which occur there once, adjacent."""
+    """Place of a hook in any release: between `head` and `tail`, found once in `file`."""
 
     name: str
     file: str
@@ -54,12 +54,12 @@ class Anchor(NamedTuple):
 
 
 class Pin(NamedTuple):
-    """Data to patch one commit of PyTorch with no PyTorch at hand.
+    """What is needed to patch one commit of PyTorch without its source.
 
-    The fields from `source_dir` on are for the templates. `hooks_sha256` is over the rendered
-    hooks: the post-images hold for these texts only. `layout` names the releases that have the
-    fields of LAYOUT in common. `grafts` are other commits with the same process group: a graft
-    needs no other file of the pin.
+    The fields from `source_dir` to `cmake_source_dir` are for the templates. `hooks_sha256` is the
+    digest of the rendered hooks, for which alone the post-images are valid. Releases of one
+    `layout` have the fields of LAYOUT in common. `grafts` are other commits with the same process
+    group, which is all that a graft needs.
     """
 
     name: str
@@ -81,12 +81,12 @@ class Pin(NamedTuple):
 
     @property
     def header(self) -> str:
-        """Path of the header that the works of allreduce are in; empty before PyTorch 2.8."""
+        """Path of the header that declares the works of allreduce; empty before PyTorch 2.8."""
         return next((path for path in self.anchored if path.endswith(".hpp")), "")
 
     @property
     def anchored(self) -> tuple[str, ...]:
-        """Paths of the files that the anchors are in."""
+        """Paths of the files with anchors."""
         return tuple(dict.fromkeys(anchor.file for anchor in self.anchors))
 
 
@@ -104,7 +104,7 @@ LAYOUT = (
 
 
 def from_json(text: str) -> Pin:
-    """A pin from its JSON form. Raises KeyError, TypeError or ValueError on another form."""
+    """Parse a pin. Raises KeyError, TypeError or ValueError where that fails."""
     data: dict[str, Any] = json.loads(text)
     files = tuple(
         HookedFile(
@@ -125,7 +125,7 @@ def from_json(text: str) -> Pin:
 
 
 def to_json(pin: Pin) -> str:
-    """The JSON form, in ASCII."""
+    """Serialize a pin as ASCII JSON."""
     files = [
         {**file._asdict(), "hooks": [one._asdict() for one in file.hooks]} for file in pin.files
     ]
@@ -137,11 +137,11 @@ def to_json(pin: Pin) -> str:
 
 
 def load(path: str) -> Pin:
-    """The pin in a file.
+    """Load the pin in a file.
 
     Raises:
-        OptionsError: it holds no pin.
-        FileError: it cannot be read.
+        OptionsError: the file holds no pin.
+        FileError: the file cannot be read.
     """
     with file_errors(), open(path, encoding="utf-8") as file:
         try:
@@ -153,33 +153,33 @@ def load(path: str) -> Pin:
 
 
 def read_shipped() -> Iterator[Pin]:
-    """Reads the pins that come with the package from files of their names, oldest release first."""
+    """Yield the shipped pins, oldest release first; a file is named as its pin."""
     names = [name for name in os.listdir(_DIRECTORY) if name.endswith(".json")]
     for name in sorted(names, key=lambda name: [int(part) for part in name[1:].split(".")[:-1]]):
         yield load(os.path.join(_DIRECTORY, name))
 
 
 def path_of(pin: Pin) -> str:
-    """Path of the file of a shipped pin."""
+    """Return the path of a shipped pin's file."""
     return os.path.join(_DIRECTORY, f"{pin.name}.json")
 
 
 def shipped() -> tuple[Pin, ...]:
-    """The pins that come with the package, oldest release first."""
+    """Return the pins that come with the package, oldest release first."""
     return tuple(read_shipped())
 
 
 def by_layout(pins: Sequence[Pin]) -> dict[str, Pin]:
-    """The first pin of each layout; one without files where no release has a pin yet."""
+    """Return the first pin of each layout, or one without files if no release has any."""
     found = {pin.layout: pin for pin in (*map(load, glob.glob(_LAYOUTS)), *reversed(pins))}
     return dict(reversed(found.items()))
 
 
 def of_layout(text: str, pins: Sequence[Pin]) -> Pin:
-    """The first pin of a layout, or the one in a file `*.json`, to make another like it.
+    """Return the first pin of a layout, or the pin in a file `*.json`, as a model.
 
     Raises:
-        OptionsError: there is none; the message lists the known ones.
+        OptionsError: there is no such layout; the message lists the known ones.
     """
     if text.endswith(".json"):
         return load(text)
@@ -190,10 +190,10 @@ def of_layout(text: str, pins: Sequence[Pin]) -> Pin:
 
 
 def find(text: str, pins: Iterable[Pin]) -> Pin:
-    """The first pin of a commit prefix (7 digits or more), of a version, or in a file `*.json`.
+    """Find a pin by at least 7 digits of its commit, by version, or in a file `*.json`.
 
     Raises:
-        OptionsError: there is none; the message lists the known ones.
+        OptionsError: no pin matches; the message lists the known ones.
     """
     if text.endswith(".json"):
         return load(text)

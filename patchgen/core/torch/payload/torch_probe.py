@@ -1,7 +1,7 @@
 """Probe of an interpreter's torch, and of SwitchML in it.
 
-An interpreter runs it behind the probe of itself, in the same process, whose function `answer` each
-call is given. Runs under Python 3.6 and newer with any torch since 1.7.
+The interpreter runs it after `system/payload/probe.py`, in the same process, whose function
+`answer` each call gets. Runs under Python 3.6 and newer with any torch since 1.7.
 """
 
 import ctypes
@@ -19,13 +19,13 @@ PLUGIN = "torch_switchml"
 
 
 def where() -> "str | None":
-    """Directory of torch, which is not imported."""
+    """Return the directory of torch, without importing it."""
     spec = importlib.util.find_spec("torch")
     return os.path.dirname(os.path.abspath(spec.origin)) if spec and spec.origin else None
 
 
 def imported() -> "dict[str, Any]":
-    """Facts about torch, which is imported."""
+    """Import torch, and return facts about it."""
     import torch
 
     distributed = importlib.import_module("torch.distributed")
@@ -44,12 +44,12 @@ def imported() -> "dict[str, Any]":
 
 
 def hook() -> "dict[str, Any] | None":
-    """Graft that the import hook has to load, and has loaded."""
+    """Return the graft that the import hook is to load, whether it did, and its problem."""
     module = sys.modules.get(HOOK)  # type: Any
     finders = [one for one in sys.meta_path if type(one).__module__ == HOOK]  # type: list[Any]
     if module is None:
         return None
-    # The hook may be of another version, in which the method had another name.
+    # Another version's hook may call this method otherwise.
     names = ("named_graft", "wanted")
     methods = [getattr(one, name, None) for one in finders[:1] for name in names]
     find_graft = next(filter(None, methods), None)
@@ -61,7 +61,7 @@ def hook() -> "dict[str, Any] | None":
 
 
 def report(name: str) -> "Callable[[], Any]":
-    """Function that asks a module for its report."""
+    """Return a function that imports a module and returns its report."""
     return lambda: importlib.import_module(name).report()
 
 
@@ -77,7 +77,7 @@ class DlInfo(ctypes.Structure):
 
 
 def library() -> "str | None":
-    """File whose switchml_torch_report this process finds."""
+    """Return the file from which this process takes switchml_torch_report."""
     for path in (None, sys.modules["torch"]._C.__file__):
         try:
             function = ctypes.CDLL(path).switchml_torch_report
@@ -90,13 +90,13 @@ def library() -> "str | None":
 
 
 def look_before_import(answer: "Callable[[str, Callable[[], Any]], bool]") -> None:
-    """Looks at the hook of a graft, and for torch, which is not imported."""
+    """Examine the import hook and torch's directory, without importing torch."""
     answer(HOOK, hook)
     answer(WHERE, where)
 
 
 def look_at_torch(answer: "Callable[[str, Callable[[], Any]], bool]") -> None:
-    """Looks at torch, and at its support of SwitchML, and ends the process."""
+    """Import torch, examine it and its support of SwitchML, and end the process."""
     look_before_import(answer)
     done = answer(TORCH, imported)
     answer(HOOK, hook)
@@ -105,4 +105,4 @@ def look_at_torch(answer: "Callable[[str, Callable[[], Any]], bool]") -> None:
             answer(LIBRARY, library)
         if importlib.util.find_spec(PLUGIN) is not None:
             answer(PLUGIN, report(PLUGIN))
-    os._exit(0)  # all is told, and to take torch apart takes a third of a second
+    os._exit(0)  # shutting torch down would take a third of a second

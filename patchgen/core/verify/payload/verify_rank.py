@@ -1,8 +1,8 @@
 """Rank in the interpreter under test: does the steps of its job and reports each.
 
-Runs under Python 3.6 and newer with any torch since 1.7, with or without numpy, and imports
-nothing of this package. stdin is the job, in JSON. stdout gets a line for every step as soon as it
-is done, so that what a rank did before it died is known.
+Runs under Python 3.6 and newer with any torch since 1.7, with or without numpy, and imports nothing
+of this package. It reads its job from stdin as JSON, and writes a line for every finished step at
+once, so that the steps before a crash are known.
 """
 
 import contextlib
@@ -20,20 +20,20 @@ SIZES = (1, 255, 256, 257, 100000)  # elements: around the 256 of a packet, and 
 FALLBACKS = {"dtype": 1, "op": 1, "group": 1}
 
 
-class Stop(Exception):  # noqa: N818  # no error of the program
+class Stop(Exception):  # noqa: N818  # ends the steps, and is no error
     """A finding without which the next steps make no sense."""
 
 
 class VerifyingRank:
-    """Rank of a group, and what it has called."""
+    """A rank: its job, its torch, and what it has called. Most methods are steps."""
 
     def __init__(self, job: "dict[str, Any]") -> None:
         import torch
         import torch.distributed as dist
 
-        tempfile.tempdir = os.getcwd()  # where the next import leaves a directory
-        # DistributedDataParallel imports it, and after a group is made its defaults would hold that
-        # for ever, so that Gloo's threads outlive the interpreter.
+        tempfile.tempdir = os.getcwd()  # the next import leaves a directory there
+        # DistributedDataParallel imports this module. Imported later, its default arguments would
+        # keep the group, and Gloo's threads, until after the interpreter's end.
         with contextlib.suppress(ImportError):
             importlib.import_module("torch.distributed.nn")
         plugin = job["way"] == "plugin"
@@ -46,11 +46,11 @@ class VerifyingRank:
         self.rank, self.world, self.equal = job["rank"], job["world"], job["equal"]
         self.timeout = dt.timedelta(seconds=job["timeout"])
         self.groups = 0
-        self.held = True  # so far
+        self.held = True  # until a step finds a problem
         self.before = self.report()
 
-    def init(self) -> Any:  # what the patch says
-        """Makes the group."""
+    def init(self) -> Any:  # the report
+        """Make a group, and return the report."""
         self.groups += 1
         store = self.dist.FileStore(os.path.join("..", f"store-{self.groups}"), self.world)
         self.dist.init_process_group(
@@ -59,7 +59,7 @@ class VerifyingRank:
         return self.report()
 
     def everyone(self, numel: int, dtype: Any) -> "list[Any]":  # torch.dtype
-        """The values of all ranks."""
+        """Return the same random tensors of all ranks on each rank."""
         tensors = []
         for rank in range(self.world):
             generator = self.torch.Generator().manual_seed(numel + (0 if self.equal else rank))
@@ -71,7 +71,7 @@ class VerifyingRank:
         return tensors
 
     def bound(self, tensors: "list[Any]") -> float:
-        """The largest error of the fixed point and of float32; that of integers is 0."""
+        """Return the largest error of fixed point and float32; 0 for integers."""
         if not tensors[0].dtype.is_floating_point:
             return 0.0
         largest = max(float(tensor.abs().max()) for tensor in tensors)
@@ -79,7 +79,7 @@ class VerifyingRank:
         return float(self.world * (0.5 * step + self.world * largest * 2.0**-23))
 
     def sums(self, dtype: Any, sizes: "tuple[int, ...]" = SIZES) -> "dict[str, Any]":
-        """Sums tensors of several sizes and compares them with the exact sums."""
+        """Sum tensors of several sizes, and compare them with the exact sums."""
         problems, worst, allowed = [], 0.0, 0.0
         for numel in sizes:
             tensors = self.everyone(numel, dtype)
@@ -95,30 +95,30 @@ class VerifyingRank:
         return {"problems": problems, "found": f"{', '.join(map(str, sizes))} elements; {largest}"}
 
     def destroy(self) -> None:
-        """Ends all groups.
+        """Destroy all groups.
 
-        torch 2.6 waits for Gloo's threads with the GIL held, and they for the GIL, unless Python
-        itself holds the object that owns them.
+        While torch 2.6 destroys a group, it waits for Gloo's threads with the GIL held, and they
+        wait for the GIL, unless Python itself holds the object that owns the threads.
         """
         world = getattr(self.dist.distributed_c10d, "_world", None)
         groups = getattr(world, "pg_map", ())
         cpu = self.torch.device("cpu")
-        held = [group._get_backend(cpu) for group in groups]  # the only name it has
+        held = [group._get_backend(cpu) for group in groups]  # there is no public name
         self.dist.destroy_process_group()
         held.clear()
 
     def matmul(self) -> "dict[str, Any]":
-        """A product of matrices."""
+        """Check a product of matrices."""
         return dict(self.work.matmul(self.torch))
 
     def svd(self) -> "dict[str, Any]":
-        """A singular value decomposition."""
+        """Check a singular value decomposition."""
         return dict(self.work.svd(self.torch))
 
     def train(self) -> "dict[str, Any]":
-        """A training on all ranks, against the same one on this rank alone.
+        """Train on all ranks, and compare with the same training on this rank alone.
 
-        What it leaves behind may fail when the process ends, so there has to be one.
+        Some releases of torch crash at the exit of a process that has trained.
         """
         before, work = self.report()["calls"], self.work
         inputs = self.everyone(work.STEPS * work.FEATURES, self.torch.float32)
@@ -130,7 +130,7 @@ class VerifyingRank:
         return {"problems": problems, "found": found}
 
     def gloo(self) -> "dict[str, Any]":
-        """A group that may not delegate."""
+        """Check a group that may not delegate."""
         os.environ["SWITCHML_DISABLE"] = "1"
         state = self.init()
         del os.environ["SWITCHML_DISABLE"]
@@ -148,7 +148,7 @@ class VerifyingRank:
         return {"problems": problems, "found": f"{calls} sums of float32 and int32 by Gloo"}
 
     def delegate(self) -> "dict[str, Any]":
-        """A group that must delegate, where all ranks found all right before."""
+        """Make a group that must delegate, if all ranks passed the steps before."""
         store = self.dist.FileStore(os.path.join("..", "held"), self.world)
         store.set_timeout(self.timeout)
         store.set(str(self.rank), str(self.held))
@@ -160,15 +160,15 @@ class VerifyingRank:
         return {"found": decision(state)}
 
     def float32(self) -> "dict[str, Any]":
-        """Within the bound of the fixed point."""
+        """Check sums of float32, within the bound of fixed point."""
         return self.sums(self.torch.float32)
 
     def int32(self) -> "dict[str, Any]":
-        """Exact."""
+        """Check sums of int32, which are exact."""
         return self.sums(self.torch.int32)
 
     def counters(self) -> "dict[str, Any]":
-        """Went up by what float32 and int32 called."""
+        """Check that the counters rose by the calls of float32 and int32."""
         calls, numbers = 2 * len(SIZES), 2 * 4 * sum(SIZES)
         now = self.report()
         counted = now["calls"] - self.before["calls"], now["bytes"] - self.before["bytes"]
@@ -179,7 +179,7 @@ class VerifyingRank:
         return {"problems": problems, "found": f"{calls} calls, {numbers} bytes"}
 
     def fallback(self) -> "dict[str, Any]":
-        """A type, an operation and a group that stay with Gloo."""
+        """Check a type, an operation and a group that stay with Gloo."""
         torch, dist = self.torch, self.dist
         before = self.report()
         problems = [f"float64: {line}" for line in self.sums(torch.float64, (257,))["problems"]]
@@ -203,7 +203,7 @@ class VerifyingRank:
         return {"problems": problems, "found": "float64, MAX, and a group of one rank use Gloo"}
 
     def again(self) -> "dict[str, Any]":
-        """The group is destroyed and made again."""
+        """Destroy the group, and make another one."""
         self.destroy()
         before = self.report()
         state = self.init()
@@ -217,18 +217,18 @@ class VerifyingRank:
 
 
 def decision(report: "dict[str, Any]") -> str:
-    """Decision of the newest group; the whole line where an older switchml-patch reports it."""
+    """Return the decision of the newest group; older versions report a whole line."""
     return str(report.get("decision", report["group"]))
 
 
 def tell(step: str, answer: "dict[str, Any]") -> None:
-    """Writes one line; a library may have left its own unfinished."""
+    """Write one line, on a line of its own even if a library left one unfinished."""
     sys.stdout.write(f"\n{MARK}{json.dumps(dict(answer, step=step))}\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Does the steps until one makes the next senseless."""
+    """Do the steps, up to one without which the next make no sense."""
     job = json.loads(sys.stdin.readline())
     rank = VerifyingRank(job)
     for step in job["steps"]:
@@ -236,7 +236,7 @@ def main() -> None:
             answer = getattr(rank, step)()
         except Stop as found:
             answer = {"problems": [str(found)], "last": True}
-        except Exception as error:  # noqa: BLE001  # whatever torch raises is what was found
+        except Exception as error:  # noqa: BLE001  # any exception of torch is a finding
             answer = {"error": f"{type(error).__name__}: {error}".strip(), "last": True}
         tell(step, answer)
         rank.held &= not answer.get("problems") or "optional" in answer

@@ -1,4 +1,4 @@
-"""Work of a verifying rank besides sums. Named so, beside verify_rank.py.
+"""Computations of a verifying rank other than sums.
 
 Runs under Python 3.6 and newer with any torch since 1.7, and imports nothing of this package.
 """
@@ -7,10 +7,10 @@ import gc
 import time
 from typing import Any
 
-SIDE, ROWS = 512, 8  # of a matrix that is multiplied; rows of the product that are compared
-# Of a training. After fewer than some 128 steps PyTorch 1.7.1 under Python 3.9 ends well.
+SIDE, ROWS = 512, 8  # size of the factors; compared rows of the product
+# Size of a training. PyTorch 1.7.1 under Python 3.9 crashes at its exit only after some 128 steps.
 FEATURES, STEPS = 300, 256
-NEAR = 1e-4  # for values around 1 that were computed in float32 in two ways
+NEAR = 1e-4  # allowed error of float32 for values around 1
 NO_LAPACK = (
     "this torch was built without LAPACK, and so perhaps without BLAS: svd, inverse, solve and the "
     "like raise; build it where both are installed (Debian: libopenblas-dev)"
@@ -18,7 +18,7 @@ NO_LAPACK = (
 
 
 def matmul(torch: Any) -> "dict[str, Any]":
-    """A product of matrices, which is what BLAS is for."""
+    """Check a product of matrices, which BLAS computes."""
     generator = torch.Generator().manual_seed(0)
     left, right = torch.randn(2, SIDE, SIDE, generator=generator)
     begun = time.monotonic()
@@ -32,7 +32,7 @@ def matmul(torch: Any) -> "dict[str, Any]":
 
 
 def svd(torch: Any) -> "dict[str, Any]":
-    """A singular value decomposition, which needs LAPACK."""
+    """Check a singular value decomposition, which needs LAPACK."""
     side = SIDE // 8
     matrix = torch.randn(side, side, generator=torch.Generator().manual_seed(0))
     try:
@@ -47,18 +47,18 @@ def svd(torch: Any) -> "dict[str, Any]":
 
 
 def differs(together: Any, alone: Any) -> "list[str]":
-    """Problems of what was learnt on all ranks."""
+    """Compare weights that were trained on all ranks and on one."""
     wrong = float((together - alone).abs().max())
     return [] if wrong <= NEAR else [f"a weight is wrong by {wrong:.3g} after {STEPS} steps"]
 
 
 def learnt(torch: Any, inputs: "list[Any]", parallel: Any = None) -> Any:  # a tensor
-    """The weights after a training.
+    """Train, and return the weights.
 
     Args:
         torch: the module.
-        inputs: STEPS * FEATURES numbers for each rank whose work is done here.
-        parallel: what makes a model one of several ranks; without, all is done here.
+        inputs: STEPS * FEATURES numbers for each rank that this process trains for.
+        parallel: wraps a model for training with other ranks; None: train here alone.
     """
     torch.manual_seed(0)
     model = torch.nn.Linear(FEATURES, 1)
@@ -72,5 +72,5 @@ def learnt(torch: Any, inputs: "list[Any]", parallel: Any = None) -> Any:  # a t
         optimizer.step()
     weights = torch.cat([values.detach().flatten() for values in model.parameters()])
     del model, optimizer
-    gc.collect()  # or the group that is destroyed next is held
+    gc.collect()  # their references would keep the group alive
     return weights

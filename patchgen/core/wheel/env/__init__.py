@@ -1,6 +1,6 @@
-"""The conda environment of the build: environment file -> lock -> prefix, without conda.
+"""Conda environment of a build: environment file -> lock -> prefix, without conda.
 
-conda-lock and py-rattler are heavy, and needed by the modules of this package only.
+Only modules of this package import conda-lock and py-rattler, which are slow to import.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ import platform as machine
 from patchgen.system import extras
 
 SHIPPED = os.path.dirname(os.path.abspath(__file__))
-"""Directory of the environment files that come with the tool."""
+"""Directory of the environment files in this package."""
 
 _PLATFORMS = {"x86_64": "linux-64", "aarch64": "linux-aarch64", "ppc64le": "linux-ppc64le"}
 _NEEDED = {"conda_lock": "conda-lock", "rattler": "py-rattler"}
 
 
 def require() -> None:
-    """Checks that the libraries of this package are there.
+    """Require the libraries of this package.
 
     Raises:
-        ToolError: one is not.
+        ToolError: a library is missing.
     """
     extras.require(_NEEDED, where="with Python 3.10 or newer")
 
 
 def locate(name: str, directory: str) -> str:
-    """Path of an environment file in a directory, else of the tool's own file of that name."""
+    """Return the path of an environment file in a directory, else of the shipped one."""
     path, shipped = os.path.join(directory, name), os.path.join(SHIPPED, name)
     bare = os.path.basename(name) == name
     return shipped if bare and not os.path.exists(path) and os.path.isfile(shipped) else path
 
 
 def platform() -> str:
-    """This machine, as channels name it."""
+    """Return the conda platform of this machine, such as linux-64."""
     return _PLATFORMS.get(machine.machine(), machine.machine())

@@ -1,4 +1,4 @@
-"""A conda-lock.yml of version 1, as conda-lock and mamba read it; conda-lock itself writes it."""
+"""conda-lock.yml, version 1: written by conda-lock, read by it and by mamba."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HEADER = """\
 
 @dataclass(frozen=True)
 class Package:
-    """Package of a solution."""
+    """A locked package."""
 
     name: str
     version: str
@@ -41,18 +41,18 @@ class Package:
 
     @property
     def file_name(self) -> str:
-        """The archive's own name."""
+        """File name of the archive."""
         return self.url.rsplit("/", 1)[-1]
 
     @property
     def channel(self) -> str:
-        """The URL of its channel: without the platform and the file."""
+        """URL of its channel, without the platform."""
         return self.url.rsplit("/", 2)[0]
 
 
 @dataclass(frozen=True)
 class Lock:
-    """A solution, and what it is a solution of."""
+    """A solution, and what it was solved from."""
 
     platform: str
     packages: tuple[Package, ...]
@@ -64,17 +64,17 @@ class Lock:
 
     @property
     def identity(self) -> str:
-        """SHA-256 of what a prefix made from this lock holds."""
+        """SHA-256 of the packages in a prefix made from this lock."""
         held = sorted(f"{p.name} {p.version} {p.build} {p.sha256}\n" for p in self.packages)
         return hashlib.sha256("".join([self.platform, "\n", *held]).encode()).hexdigest()
 
 
 def write(lock: Lock, path: str) -> None:
-    """Writes a lock; the same lock always gives the same bytes.
+    """Write a lock; equal locks give equal bytes.
 
     Raises:
         OptionsError: a package has no md5 or no sha256.
-        FileError: it cannot be written.
+        FileError: the lock cannot be written.
     """
     for package in lock.packages:
         if not package.md5 or not package.sha256:
@@ -83,7 +83,7 @@ def write(lock: Lock, path: str) -> None:
                 "a lock without it checks nothing"
             )
     with warnings.catch_warnings():
-        # On import conda-lock's copy of conda warns about itself, and conda-lock uses an old call.
+        # conda-lock's copy of conda warns about itself, and conda-lock uses deprecated calls.
         warnings.simplefilter("ignore", PendingDeprecationWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         from conda_lock.lockfile import write_conda_lock_file
@@ -125,13 +125,13 @@ def _to_model(models: Any, package: Package, platform: str) -> Any:  # noqa: ANN
 
 
 def read(path: str) -> Lock:
-    """Reads a lock, and checks each value that is used; dependencies come before what needs them.
+    """Read and validate a lock. Dependencies come before the packages that need them.
 
-    The YAML is read as it is documented: conda-lock's own models take ten times as long, of which
-    `check` has no time to lose. https://conda.github.io/conda-lock/output/
+    Reads the documented YAML, since conda-lock's own models take ten times as long, and `check` has
+    to be fast. https://conda.github.io/conda-lock/output/
 
     Raises:
-        OptionsError: it is none, or not for one platform, or a hash is missing.
+        OptionsError: it is no lock, is for several platforms, or lacks a hash.
         FileError: it cannot be read.
     """
     if not os.path.exists(path):
@@ -176,13 +176,13 @@ def _parse(data: object) -> Lock:
 
 
 def _sort_by_dependencies(packages: Sequence[Package]) -> tuple[Package, ...]:
-    """Packages after those that they need, each once, also where several categories list it."""
+    """Sort packages after their dependencies; drop repeated ones of categories."""
     by_name = {package.name: package for package in packages}
     done: dict[str, Package] = {}
     begun: set[str] = set()
 
     def visit(name: str) -> None:
-        if name in by_name and name not in begun:  # begun already: a circle, or done
+        if name in by_name and name not in begun:  # begun: a cycle, or done
             begun.add(name)
             for needed, _ in by_name[name].depends:
                 visit(needed)
@@ -213,7 +213,7 @@ def _parse_package(entry: object) -> Package:
 
 
 def _value(data: object, key: str, kind: type[T], default: T | None = None) -> T:
-    """Value of a key, of one type; the default where there is none."""
+    """Return the value of a key, and check its type; the default where it is missing."""
     if not isinstance(data, dict):
         raise _UnusableError("no conda-lock.yml: not what conda-lock writes")
     found = data.get(key, default)
@@ -226,24 +226,20 @@ def _value(data: object, key: str, kind: type[T], default: T | None = None) -> T
 
 
 def _build_of(url: str) -> str:
-    """The build string of an archive's name, for locks of a conda-lock that did not write it."""
+    """Return the build string in a file name, for locks of conda-lock that lack it."""
     stem = url.rsplit("/", 1)[-1].removesuffix(".conda").removesuffix(".tar.bz2")
     return stem.rsplit("-", 1)[-1]
 
 
 def source_of(lock: Lock, path: str) -> str:
-    """The environment file that a lock was made from: named relative to the lock."""
+    """Return the path of a lock's environment file, which is relative to the lock."""
     return os.path.join(os.path.dirname(os.path.abspath(path)), lock.source)
 
 
 def stale(lock: Lock, path: str) -> str | None:
-    """Reason why a lock no longer matches its environment file, or None.
+    """Return why a lock at `path` does not match its environment file any more, or None.
 
-    A lock whose environment file is not there is not stale: it says all by itself.
-
-    Args:
-        lock: as read from `path`.
-        path: where the lock is; the environment file is found from there.
+    Without its environment file, a lock is never stale.
     """
     source = source_of(lock, path)
     if not lock.source or not os.path.isfile(source):
@@ -254,9 +250,9 @@ def stale(lock: Lock, path: str) -> str | None:
 
 
 def relative_source(source: str, path: str) -> str:
-    """Path of the environment file as a lock at `path` names it.
+    """Return a lock's name for its environment file: relative to `path`.
 
-    A file of the tool's own is named without its directory, which differs between machines.
+    A shipped file is named without its directory, which differs between machines.
     """
     if os.path.dirname(os.path.abspath(source)) == env.SHIPPED:
         return os.path.basename(source)

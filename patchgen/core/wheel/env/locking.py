@@ -1,4 +1,4 @@
-"""Making a lock from an environment file."""
+"""Makes a lock from an environment file."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def make_lock(
     channels: Sequence[str],
     cache: str,
 ) -> Lock:
-    """Solves an environment file and writes the lock. Logs each step.
+    """Solve an environment file and write the lock. Logs each step.
 
     Args:
-        source: the environment file.
-        output: the lock; replaced at once or not at all.
-        platform: as linux-64.
-        channels: instead of the file's, if any.
-        cache: a directory for channel indexes.
+        source: path of the environment file.
+        output: path of the lock, which is replaced atomically.
+        platform: platform, such as linux-64.
+        channels: channels instead of the file's, if any.
+        cache: directory of channel indexes.
 
     Raises:
-        OptionsError: the file asks for what cannot be had.
+        OptionsError: the file cannot be used, or there is no solution.
         ToolError: a channel cannot be read.
         FileError: a file cannot be read or written.
     """

@@ -1,4 +1,4 @@
-"""Marker of a prefix that is ours: a file that is written first, and when it is whole."""
+"""Marker file of a prefix that this tool makes: written first, and again when complete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from patchgen.errors import TreeError
 from patchgen.system import files
 
-# Beside the records of the packages, without .json: conda takes every *.json there for a record.
+# Beside the records of packages. Without .json, since conda reads every *.json there as a record.
 NAME = os.path.join("conda-meta", "switchml-patch")
 
 
@@ -18,27 +18,27 @@ class Marker:
     """Progress of making a prefix from a lock."""
 
     lock: str
-    """Lock.identity."""
+    """`Lock.identity`."""
     linked: bool = False
-    """True once all packages are in place."""
+    """Whether all packages are in place."""
     scripts: tuple[str, ...] = ()
     """Packages whose post-link script has run."""
     whole: bool = False
-    """True once nothing is left to do."""
+    """Whether the prefix is complete."""
     named: str | None = None
-    """Path of the prefix that is in its files, where it is not that of the prefix itself."""
+    """Path of the prefix in its files, if that is another one."""
 
     def serves(self, lock: str, prefix: str, named: str) -> bool:
-        """True where the prefix is of a lock, and has this path in its files."""
+        """Return whether the prefix is of this lock and has this path in its files."""
         return self.lock == lock and (self.named or prefix) == named
 
 
 def read(prefix: str) -> Marker | None:
-    """The marker of a prefix, or None.
+    """Return the marker of a prefix; None without one.
 
     Raises:
-        TreeError: it cannot be understood.
-        OSError: it cannot be read.
+        TreeError: the marker is invalid.
+        OSError: the marker cannot be read.
     """
     path = os.path.join(prefix, NAME)
     try:
@@ -52,10 +52,10 @@ def read(prefix: str) -> Marker | None:
 
 
 def write(prefix: str, marker: Marker) -> None:
-    """Writes the marker at once.
+    """Replace the marker atomically.
 
     Raises:
-        OSError: it is as it was.
+        OSError: the old marker is kept.
     """
     path = os.path.join(prefix, NAME)
     os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -1,4 +1,4 @@
-"""Archives of packages in a store of their own, where only what has the right hashes gets in."""
+"""Fetches archives of packages into a store, after verifying their hashes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rattler import Client
 
 STORE = "archives"
-"""Directory of the archives in the cache."""
+"""Directory of the store in the cache."""
 _LOGGER = logging.getLogger(__name__)
 _AT_ONCE = 8
 _RETRIES = 3
@@ -31,22 +31,20 @@ _BLOCK = 1 << 20  # bytes
 
 
 def fetch(packages: Sequence[Package], store: str) -> dict[Package, str]:
-    """Brings all archives into the store and returns where they are. Logs each.
+    """Fetch archives into the store, and return their paths. Logs each.
 
-    Args:
-        packages: from http, https and file URLs alike.
-        store: a directory; what is there with the right hashes is used again.
+    URLs may be http, https and file. Archives in the store are verified again and reused.
 
     Raises:
-        TreeError: an archive has another hash than the lock says; it is not kept.
-        ToolError: an archive cannot be had.
+        TreeError: an archive does not have the hashes of the lock; it is not kept.
+        ToolError: an archive cannot be fetched.
         FileError: the store cannot be written.
     """
     return asyncio.run(_fetch_all(packages, store))
 
 
 async def _fetch_all(packages: Sequence[Package], store: str) -> dict[Package, str]:
-    import rattler  # heavy
+    import rattler  # slow to import
 
     client = rattler.Client.default_client(_RETRIES)
     gate = asyncio.Semaphore(_AT_ONCE)
@@ -65,7 +63,7 @@ async def _fetch_all(packages: Sequence[Package], store: str) -> dict[Package, s
     for failure in failures:
         if not isinstance(failure, PatchgenError):
             raise failure
-    for family in (TreeError, FileError, ToolError):  # the gravest first
+    for family in (TreeError, FileError, ToolError):  # the most serious first
         lines = [str(failure) for failure in failures if isinstance(failure, family)]
         if lines:
             raise family("\n".join(dict.fromkeys(lines)))
@@ -109,7 +107,7 @@ async def _copy(url: str, path: str, client: Client) -> None:
 
 
 def _problem(package: Package, path: str) -> str | None:
-    """Fault of an archive, or None."""
+    """Return what is wrong with an archive, or None."""
     sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
     try:
         with open(path, "rb") as file:

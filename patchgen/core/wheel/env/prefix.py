@@ -1,4 +1,4 @@
-"""A prefix from a lock: every hash checked, resumed where it stopped, one run at a time."""
+"""Makes a prefix from a lock: verified, resumable, one process at a time."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _MESSAGES = ".messages.txt"
-_TAIL = 20  # lines of what a failed script said
+_TAIL = 20  # last output lines of a failed script
 
 
 def create_prefix(
     lock: Lock, prefix: str, cache: str, environ: Mapping[str, str], named: str | None = None
 ) -> None:
-    """Makes a prefix, or finishes one that an earlier run left half made. Logs each step.
+    """Make a prefix, or complete an unfinished one. Logs each step.
 
     Args:
-        lock: what the prefix is to hold.
-        prefix: a directory that is not there, empty, or was begun from the same lock.
-        cache: a directory for archives and unpacked packages, shared by all runs.
-        environ: of the user, for the post-link scripts that the lock allows; no other ever runs.
-        named: path of the prefix for its files and scripts, which see it there; its own without.
+        lock: packages of the prefix.
+        prefix: directory: missing, empty, or begun from the same lock.
+        cache: directory of archives and unpacked packages, shared by all runs.
+        environ: environment of the user, for the post-link scripts that the lock allows.
+        named: path of the prefix for its files and scripts; None: its own.
 
     Raises:
         TreeError: the prefix holds something else, another run is making it, or a hash is wrong.
-        ToolError: a package cannot be had or linked, or its script failed.
+        ToolError: a package cannot be fetched or linked, or its script failed.
         FileError: the file system refused.
     """
     prefix = os.path.abspath(prefix)
@@ -53,11 +53,10 @@ def create_prefix(
 
 
 def _create(lock: Lock, prefix: str, cache: str, environ: Mapping[str, str], state: Marker) -> None:
-    """Fills a prefix."""
     named = state.named or prefix
     if not state.linked:
         for path in Path(prefix, "conda-meta").glob("*.json"):
-            path.unlink()  # of a run that was cut short: all is linked again, so nothing is torn
+            path.unlink()  # left by a killed run: everything is linked again
         archives = packages.fetch(lock.packages, os.path.join(cache, packages.STORE))
         marker.write(prefix, state)
         _LOGGER.info("linking %d packages into %s", len(archives), prefix)
@@ -81,10 +80,10 @@ def _create(lock: Lock, prefix: str, cache: str, environ: Mapping[str, str], sta
 
 
 def _state(lock: Lock, prefix: str, named: str) -> Marker:
-    """State of the prefix: the steps that are done.
+    """Return the progress of a prefix.
 
     Raises:
-        TreeError: the prefix is not ours to fill.
+        TreeError: the prefix was not made from this lock by this tool.
     """
     state = marker.read(prefix)
     if state is None:
@@ -117,8 +116,8 @@ async def _link(
         ValidationMode,
     )
 
-    # A file of a prefix may be the same inode as one of the cache: what was written to in one
-    # prefix must not come up in the next.
+    # Files of a prefix may be hard links to the cache, so changes in a prefix would come up in the
+    # next one.
     layer = PackageCacheLayer(cache).with_validation_mode(ValidationMode.full())
     records = [await _record(package, path) for package, path in archives.items()]
     try:
@@ -136,7 +135,7 @@ async def _link(
 
 
 async def _record(package: Package, path: str) -> RepoDataRecord:
-    """Record in an archive, which must agree with the lock."""
+    """Return the record in an archive, which must agree with the lock."""
     import rattler
 
     record = await rattler.RepoDataRecord.from_package_archive(path)
@@ -152,7 +151,7 @@ async def _record(package: Package, path: str) -> RepoDataRecord:
 
 
 def _name_origin(prefix: str, package: Package) -> None:
-    """Writes where a package came from into its record, which names the store."""
+    """Replace the store by the package's URL in its record."""
     stem = f"{package.name}-{package.version}-{package.build}"
     path = Path(prefix, "conda-meta", f"{stem}.json")
     record = json.loads(path.read_text(encoding="utf-8"))
@@ -161,21 +160,16 @@ def _name_origin(prefix: str, package: Package) -> None:
 
 
 def find_script(prefix: str, package: Package) -> str | None:
-    """Finds the post-link script of a package that is linked."""
+    """Return the path of a linked package's post-link script, if it has one."""
     path = os.path.join(prefix, "bin", f".{package.name}-post-link.sh")
     return path if os.path.isfile(path) else None
 
 
 def _run_script(prefix: str, package: Package, environ: Mapping[str, str]) -> None:
-    """Runs a post-link script as conda does; what it has started ends with it, and with us.
-
-    Args:
-        prefix: where the package is linked.
-        package: its package.
-        environ: of the user.
+    """Run a post-link script as conda does. Its processes end with it, and with this one.
 
     Raises:
-        ToolError: it failed; what it left in .messages.txt for the user is in the message.
+        ToolError: it failed; the message includes what it wrote to .messages.txt.
     """
     script = find_script(prefix, package)
     if script is None:

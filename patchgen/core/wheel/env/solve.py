@@ -1,4 +1,4 @@
-"""A solution by py-rattler: strict channel priority, stated virtual packages, no conda."""
+"""Solves an environment with py-rattler: strict channel priority, given virtual packages."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def solve(
     virtual: Mapping[str, str],
     cache: str,
 ) -> tuple[Package, ...]:
-    """Finds packages that satisfy all specs.
+    """Return packages that satisfy all specs.
 
     Args:
-        specs: as in an environment file; `channel::package` takes it from that channel.
-        channels: the first that has a package is the only one it comes from.
-        platform: as linux-64; noarch packages are taken as well.
-        virtual: virtual packages by name without underscores, as VERSION[=BUILD].
-        cache: a directory for channel indexes.
+        specs: specs of the environment file; `channel::package` names a channel.
+        channels: channels by priority; a package comes only from the first one that has it.
+        platform: platform, such as linux-64, in addition to noarch.
+        virtual: versions of virtual packages (VERSION[=BUILD]) by name without underscores.
+        cache: directory of channel indexes.
 
     Raises:
-        OptionsError: a spec cannot be read, or there is no solution.
+        OptionsError: a spec is invalid, or there is no solution.
         ToolError: a channel cannot be read.
     """
-    import rattler  # heavy
+    import rattler  # slow to import
     from rattler.exceptions import GatewayError, SolverError
 
     try:
@@ -47,7 +47,7 @@ def solve(
                 platforms=[rattler.Subdir(platform), rattler.Subdir("noarch")],
                 virtual_packages=[_virtual(*item) for item in virtual.items()],
                 channel_priority=rattler.ChannelPriority.Strict,
-                channel_relations="disabled",  # a channel may not bring others with it
+                channel_relations="disabled",  # a channel may not add other channels
             )
         )
     except SolverError as error:
@@ -101,7 +101,7 @@ def _package(record: RepoDataRecord) -> Package:
 
 
 def depends(specs: Iterable[str]) -> dict[str, str]:
-    """Dependencies by name with their versions; several of one name are joined."""
+    """Return versions of dependencies by name, joined if a name occurs several times."""
     found: dict[str, list[str]] = {}
     for text in specs:
         name, _, rest = text.partition(" ")

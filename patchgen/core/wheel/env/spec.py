@@ -1,7 +1,7 @@
-"""An environment file: channels, dependencies, and what is said about them to us alone.
+"""Environment file: channels, dependencies, and settings of this tool.
 
-Our own key `x-switchml` holds `link_scripts`, the packages whose post-link script may run, and
-`virtual_packages`, what the solver is to assume about the machine. Other tools ignore it.
+The key `x-switchml`, which other tools ignore, has `link_scripts`, the packages whose post-link
+script may run, and `virtual_packages`, which the solver assumes about the machine.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ DEFAULT_PLATFORM = "linux-64"
 
 _PLATFORM = re.compile(r"linux-[a-z0-9]+")
 _MACHINES = {"64": "x86_64"}
-_BASE = {"glibc": "2.17", "linux": "3.10", "unix": "0"}  # of manylinux2014, as old as packages go
+_BASE = {"glibc": "2.17", "linux": "3.10", "unix": "0"}  # manylinux2014: the oldest supported
 _KNOWN = {"name", "channels", "dependencies", KEY}
 
 
-# conda's own meaning of the name; its members share one rank.
+# conda's own meaning of the name; both channels have the same priority.
 _GROUPS = {"defaults": ("pkgs/main", "pkgs/r")}
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)=(?P<url>[a-z0-9+]+://.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Channel:
-    """A channel, under the name that `channel::package` uses."""
+    """A channel, under its name in `channel::package`."""
 
     name: str
     locations: tuple[str, ...]
@@ -41,7 +41,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class EnvironmentFile:
-    """Request of an environment file: channels and dependencies."""
+    """Contents of an environment file."""
 
     path: str
     channels: tuple[str, ...]
@@ -50,20 +50,17 @@ class EnvironmentFile:
     virtual_packages: tuple[tuple[str, str], ...] = ()
 
     def content_hash(self, platform: str) -> str:
-        """SHA-256 of what a solution depends on; comments and order of keys do not count."""
+        """Return the SHA-256 of what a solution depends on."""
         content = [self.channels, self.dependencies, self.link_scripts, self.virtual_packages]
         return hashlib.sha256(json.dumps([platform, *content]).encode()).hexdigest()
 
     def virtual(self, platform: str) -> dict[str, str]:
-        """The virtual packages to solve with, by name without underscores, as VERSION[=BUILD].
+        """Return versions of virtual packages (VERSION[=BUILD]) for the solver.
 
-        One to which the file gives an empty version is left out.
-
-        Args:
-            platform: of the packages; says the machine.
+        An empty version in the file removes a default one.
 
         Raises:
-            OptionsError: the platform is none of Linux.
+            OptionsError: `platform` is not one of Linux.
         """
         if not _PLATFORM.fullmatch(platform):
             raise OptionsError(f"platform {platform}: not of Linux; write it as {DEFAULT_PLATFORM}")
@@ -74,10 +71,10 @@ class EnvironmentFile:
 
 
 def load(path: str) -> EnvironmentFile:
-    """Reads an environment file.
+    """Read an environment file.
 
     Raises:
-        OptionsError: it asks for what cannot be locked, or is no environment file.
+        OptionsError: it is no environment file, or its contents cannot be locked.
         FileError: it cannot be read.
     """
     with file_errors(), open(path, encoding="utf-8") as file:
@@ -127,10 +124,10 @@ def _listed(names: Any) -> str:  # noqa: ANN401  # any strings
 
 
 def parse_channel(text: str) -> Channel:
-    """Reads a channel as an environment file or a command line gives it.
+    """Parse a channel of an environment file or of the command line.
 
     Raises:
-        OptionsError: it holds a password, which would end up in the lock.
+        OptionsError: it holds a password, which would get into the lock.
     """
     named = _NAMED.fullmatch(text)
     name, location = (named["name"], named["url"]) if named else (text, text)

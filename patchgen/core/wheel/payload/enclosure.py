@@ -1,7 +1,7 @@
-"""Enclosure of a process in namespaces of Linux: a directory at a fixed path, no network.
+"""Linux namespaces for a process: a directory at a fixed path, and no network.
 
 As a program, `enclosure.py -- COMMAND...` runs a command without a network. `enclosure.py --try`
-ends with 0 where all of it can be had, else with 1 and the reason.
+ends with 0 if all namespaces are available, else with 1 and the reason.
 """
 
 import ctypes
@@ -14,9 +14,9 @@ import struct
 import sys
 
 ROOT = "/mnt"
-"""Directory of every Linux that gets the fixed path, beside all that is there."""
+"""Directory that every Linux has. It gets the fixed path, beside its own entries."""
 PATH = os.path.join(ROOT, "switchml-patch")
-"""The fixed path. Nobody else can write there, inside or outside of the namespace."""
+"""The fixed path. Other users can write there neither inside nor outside of the namespace."""
 
 _NEWNS, _NEWUSER, _NEWNET = 0x00020000, 0x10000000, 0x40000000  # unshare(2)
 _NOSUID, _NODEV, _BIND, _REC, _PRIVATE = 2, 4, 1 << 12, 1 << 14, 1 << 18  # mount(2)
@@ -27,10 +27,10 @@ _shown = []  # type: list[str]
 
 
 def show(directory: str) -> None:
-    """Shows a directory at PATH to this process and to what it starts, in place of another.
+    """Mount a directory at PATH for this process and its children, instead of an earlier one.
 
-    The first time, this process gets mounts of its own. Without privileges that takes a user
-    namespace, which a process with threads cannot have.
+    The first call gives this process its own mounts. Without privileges that takes a user
+    namespace, which a process with threads cannot enter.
 
     Raises:
         OSError: the system refuses.
@@ -46,7 +46,7 @@ def show(directory: str) -> None:
 
 
 def hide() -> None:
-    """Takes the directory away from PATH again.
+    """Unmount the directory at PATH.
 
     Raises:
         OSError: the system refuses.
@@ -56,12 +56,12 @@ def hide() -> None:
 
 
 def has_shown() -> bool:
-    """True where this process has mounts of its own."""
+    """Return whether this process has its own mounts."""
     return bool(_shown)
 
 
 def show_at(directory: str, target: str) -> None:
-    """Gives this process mounts of its own, where a directory is in the place of another one.
+    """Give this process its own mounts, with a directory mounted over another one.
 
     Raises:
         OSError: the system refuses.
@@ -72,7 +72,7 @@ def show_at(directory: str, target: str) -> None:
 
 
 def leave_network() -> None:
-    """Gives this thread, and what it starts, a network that has nothing but a loopback.
+    """Give this thread and its children a network with nothing but a loopback.
 
     Raises:
         OSError: the system refuses.
@@ -85,7 +85,7 @@ def leave_network() -> None:
 
 
 def _enter() -> None:
-    if os.path.lexists(PATH):  # it would be hidden
+    if os.path.lexists(PATH):  # the mount would hide it
         raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), PATH)
     _unshare(_NEWNS)
     _mount(None, "/", None, _REC | _PRIVATE)
@@ -100,7 +100,7 @@ def _enter() -> None:
 
 
 def _unshare(flags: int) -> None:
-    """Leaves namespaces: as root as it is, else within a user namespace with the same user."""
+    """Enter new namespaces: directly as root, else within a user namespace of the same user."""
     if _LIBC.unshare(flags) == 0:
         return
     user, group = os.geteuid(), os.getegid()
@@ -115,7 +115,7 @@ def _unshare(flags: int) -> None:
 
 
 def _keep(hidden: int, name: str) -> None:
-    """Shows an entry of the directory below the new one at its old place."""
+    """Mount an entry of the hidden directory at its old path."""
     source, target = f"/proc/self/fd/{hidden}/{name}", os.path.join(ROOT, name)
     mode = os.lstat(source).st_mode
     if stat.S_ISLNK(mode):
@@ -143,7 +143,7 @@ def _check(result: int, name: str) -> None:
 
 
 def main() -> None:
-    """Tries the namespaces, or runs the command."""
+    """Try the namespaces, or run the command."""
     command = sys.argv[1:]
     try:
         if command == ["--try"]:
@@ -152,7 +152,7 @@ def main() -> None:
             leave_network()
             return
         leave_network()
-        os.execvp(command[1], command[1:])  # noqa: S606  # that is what it is for
+        os.execvp(command[1], command[1:])  # noqa: S606  # its purpose
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         sys.exit(f"{where}{error.strerror}")

@@ -1,8 +1,7 @@
 """Stages of a build, in order.
 
-A stage is a function from the session and the results of earlier stages to its own result. It looks
-for what an earlier run has made of the same inputs. Where there is nothing of it, the stage calls
-`session.begin` with its name and makes it.
+A stage is a function from the session and earlier results to its own result. It returns what an
+earlier build made from the same inputs. Otherwise it calls `session.begin` with its name first.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from patchgen.core.wheel.stages import (
 from patchgen.core.wheel.values import Built
 
 CHECKED = frozenset({"source", "env", "patch", "compile"})
-"""Stages that begin only if nothing that a build needs is missing."""
+"""Stages that begin only if no requirement is missing."""
 _NAMES = ("lock", "source", "env", "patch", "compile", "wheel", "verify")
 
 
 def list_names(request: BuildRequest) -> tuple[str, ...]:
-    """Lists the stages of a request: with an interpreter of the user's there is no lock."""
+    """Return the names of a request's stages; without an environment there is no lock."""
     return _NAMES if request.python is None else _NAMES[1:]
 
 
 def run_all(session: Session) -> Built:
-    """Runs all stages, and hands on the results."""
+    """Run all stages."""
     locked = lock.make_lock(session) if session.request.python is None else None
     fetched = source.fetch_source(session)
     env = environment.make_environment(session, locked)

@@ -1,4 +1,4 @@
-"""The wheel, packed from the objects."""
+"""Stage that packs the wheel from the objects."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def pack_wheel(session: Session, source: Source, env: Environment, objects: Objects) -> BuiltWheel:
-    """Runs setup.py bdist_wheel, and writes the wheel anew in a fixed order.
+    """Run setup.py bdist_wheel, and rewrite the wheel in a fixed order.
 
-    A wheel that was packed from these objects and has not changed since stays.
+    An unchanged wheel of the same objects is kept.
 
     Raises:
         ToolError: setup.py failed.

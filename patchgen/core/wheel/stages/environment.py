@@ -1,4 +1,4 @@
-"""The environment that PyTorch is built in: the user's own, or a prefix made from the lock."""
+"""Stage that provides the build's environment: the user's, or a prefix from the lock."""
 
 from __future__ import annotations
 
@@ -22,12 +22,7 @@ _CUDA = "cudatoolkit-dev"
 
 
 def make_environment(session: Session, lock: Lock | None) -> Environment:
-    """Makes the prefix from the lock, where there is none or one of another lock.
-
-    Args:
-        session: the build.
-        lock: None where the user named an interpreter.
-    """
+    """Make the prefix, unless it is made from this lock; None: use the user's interpreter."""
     if lock is not None:
         _make_prefix(session, lock)
     session.place.show()
@@ -38,7 +33,7 @@ def _make_prefix(session: Session, lock: Lock) -> None:
     from patchgen.core.wheel.env import lockfile, marker, prefix
 
     request = session.request
-    named = session.place.path(request.prefix)  # the path that is in its files
+    named = session.place.path(request.prefix)  # the path that its files contain
     found = marker.read(request.prefix) if os.path.isdir(request.prefix) else None
     serves = found is not None and found.serves(lock.identity, request.prefix, named)
     if found is not None and found.whole and serves:
@@ -75,12 +70,15 @@ def _describe(session: Session, lock: Lock | None) -> Environment:
 
 
 def read_variables(request: BuildRequest, place: Place) -> dict[str, str]:
-    """Variables of the build, by the lock, or by the environment file where there is none."""
+    """Return the variables of the build; CUDA follows from the lock or environment file."""
     return request.variables(place.path(request.prefix), cuda=_has_cuda(request))
 
 
 def _has_cuda(request: BuildRequest) -> bool:
-    """Tells it from the words of the file, as a plan is shown without the library for YAML."""
+    """Return whether the lock or the environment file has CUDA.
+
+    Reads the text, because a plan must not need a YAML parser.
+    """
     if request.python is not None:
         return False
     known = request.lock if os.path.exists(request.lock) else request.environment

@@ -1,4 +1,4 @@
-"""The lock of the environment that PyTorch is built in."""
+"""Stage that provides the lock of the environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def make_lock(session: Session) -> Lock:
-    """Reads the lock, or solves the environment file for this machine where there is none.
+    """Read the lock, or make it from the environment file.
 
     Raises:
         ToolError: conda-lock or py-rattler is not installed.
@@ -23,13 +23,13 @@ def make_lock(session: Session) -> Lock:
     try:
         env.require()
     except ToolError as error:
-        session.begin("lock")  # which ends a plan; that has a row for what is missing
+        session.begin("lock")  # ends a plan, which has a row about the missing library
         raise ToolError(f"{error}; or --python PYTHON builds without an environment") from None
     from patchgen.core.wheel.env import lockfile, locking
 
     if not os.path.exists(request.lock):
         session.begin("lock")
-        session.place.show()  # a process with py-rattler's threads can no more
+        session.place.show()  # impossible once py-rattler has started threads
         locking.make_lock(
             request.environment,
             request.lock,

@@ -1,4 +1,4 @@
-"""The objects: PyTorch's setup.py, run in the environment of the build."""
+"""Stage that compiles the objects, by PyTorch's setup.py."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from patchgen.core.wheel.values import Configured, Environment, Objects, Patched
 from patchgen.system import process
 from patchgen.system.files import digest
 
-# Where CMake installs to: files of what was on with other variables would come into the wheel.
+# CMake installs to these. Files of other variables' features would come into the wheel.
 _INSTALLED = tuple(
     f"torch/{name}" for name in ("bin", "cmake", "include", "lib", "lib64", "share", "test")
 )
-_VERSION = "torch/version.py"  # made by a step of the build that does not know when it is outdated
+_VERSION = "torch/version.py"  # the build does not notice when this file is outdated
 
 
 @dataclass(frozen=True)
 class _Inputs:
-    """Digests of all that the objects are made from, and of what decides which of them stay."""
+    """Digest of all inputs, and digests that decide which objects are kept."""
 
     whole: str
     configured: Configured
@@ -47,10 +47,10 @@ def _digest_inputs(session: Session, source: Source, env: Environment, patch: Pa
 
 
 def compile_objects(session: Session, source: Source, env: Environment, patch: Patched) -> Objects:
-    """Runs setup.py build, which goes on with the objects that are there.
+    """Run setup.py build, which continues with existing objects.
 
     Raises:
-        ToolError: it failed; the message has the first error of the log, and what it means.
+        ToolError: the build failed; the message has the first error of the log and its meaning.
         FileError: the disk is full.
     """
     inputs = _digest_inputs(session, source, env, patch)
@@ -67,9 +67,9 @@ def compile_objects(session: Session, source: Source, env: Environment, patch: P
 
 
 def _prepare(session: Session, now: Configured) -> None:
-    """Makes the objects of an earlier run serve these inputs, or takes them away.
+    """Adapt the objects of an earlier build to these inputs, or remove them.
 
-    PyTorch's setup.py configures once, and then never looks at its variables again.
+    PyTorch's setup.py reads its variables only when it configures for the first time.
     """
     source = session.request.source
     build = os.path.join(source, "build")
@@ -84,10 +84,10 @@ def _prepare(session: Session, now: Configured) -> None:
         _clean(source, [_VERSION])
     session.journal.put(now, digest(asdict(now)))
     for name in os.listdir(build) if os.path.isdir(build) else []:
-        if name.startswith(("lib.", "bdist.")):  # copies: what was removed since stays in them
+        if name.startswith(("lib.", "bdist.")):  # copies, which keep files that were removed since
             shutil.rmtree(os.path.join(build, name))
 
 
 def _clean(source: str, paths: Sequence[str]) -> None:
-    """Removes what git ignores there, which is what a build writes."""
+    """Remove what git ignores, which is what a build writes."""
     process.run(["git", "clean", "-q", "-f", "-d", "-X", "--", *paths], cwd=source, limit=None)

@@ -1,4 +1,4 @@
-"""The patch in the source."""
+"""Stage that patches the source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from patchgen.system.files import sha256
 
 
 def apply_patch(session: Session) -> Patched:
-    """Applies the patch, where the tree has not these very options; writes files that differ."""
+    """Apply the patch, unless the tree has it with the same options."""
     request = session.request
     directory = paths.from_native(request.source)
     found = state.inspect(directory, (request.pin,))
@@ -28,7 +28,7 @@ def apply_patch(session: Session) -> Patched:
 def _describe(request: BuildRequest) -> Patched:
     home = request.options.switchml_home
     client, simulator = None, False
-    with contextlib.suppress(archive.ArchiveError, FileNotFoundError):  # the check reports it
+    with contextlib.suppress(archive.ArchiveError, FileNotFoundError):  # reported by the check
         client, simulator = sha256(archive.path(home)), archive.read(home).simulator
     return Patched(
         sha256=hashlib.sha256(patchfile.build(request.options, request.pin)).hexdigest(),

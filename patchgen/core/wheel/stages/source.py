@@ -1,4 +1,4 @@
-"""The source of PyTorch: its pinned commit with all submodules."""
+"""Stage that fetches PyTorch's pinned commit with all submodules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from patchgen.system import paths
 
 
 def fetch_source(session: Session) -> Source:
-    """Verifies the tree; fetches what is missing, and reverts a patch of which half is there."""
+    """Verify the tree, fetch what is missing, and revert a partly applied patch."""
     request = session.request
     directory = paths.from_native(request.source)
     partly_patched = _is_partly_patched(request)
@@ -28,7 +28,7 @@ def fetch_source(session: Session) -> Source:
 
 
 def _is_partly_patched(request: BuildRequest) -> bool:
-    """True where a run was killed between two files of the patch."""
+    """Return whether a build was killed between two files of the patch."""
     if not os.path.isdir(request.source):
         return False
     found = state.inspect(paths.from_native(request.source), (request.pin,))

@@ -1,4 +1,4 @@
-"""Verification that the wheel imports and sums."""
+"""Stage that verifies that the wheel imports and sums."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from patchgen.system.files import digest, sha256
 
 
 def verify_wheel(session: Session, env: Environment, wheel: BuiltWheel) -> Verified:
-    """Imports the wheel and sums with it, where no run has done that before.
+    """Verify the wheel, unless a build has verified it before.
 
     Raises:
-        CheckError: something does not hold.
+        CheckError: a check failed.
     """
     from patchgen.core import verify
 
@@ -43,7 +43,7 @@ def verify_wheel(session: Session, env: Environment, wheel: BuiltWheel) -> Verif
     session.journal.drop(Verified)
     path = os.path.join(request.wheels, wheel.name)
     expected = verify.Expected(request.version, request.options.flags, may_crash=may_crash)
-    # The switch of a configuration is elsewhere; else ranks need nobody but themselves.
+    # With configurations of the user, the ranks need the network to their switch.
     network = HOST if request.configs else session.place.leave_network()
     with session.place.hide():
         found = verify.verify_wheel(
