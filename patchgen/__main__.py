@@ -1,4 +1,4 @@
-"""Start of the program: from its first import on, a signal that ends it lets it clean up."""
+"""Start of the program. From its first import on, it cleans up after a signal."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from patchgen.system import signals
 
 
 class _Output(io.FileIO):
-    """Standard output or error. What cannot be written does not stop the command."""
+    """Standard output or error. A failed write does not stop the command."""
 
     lost = ""
-    """Reason why output of the command could not be written; empty where it was."""
+    """Why output of the command could not be written; empty if all was."""
 
-    def write(self, content: Any) -> int:  # noqa: ANN401  # any kind of bytes
-        """Writes some of the content, or drops all of it."""
+    def write(self, content: Any) -> int:  # noqa: ANN401  # any bytes-like object
+        """Write some of the content, or drop all of it."""
         try:
-            while (count := super().write(content)) is None:  # it is not blocking
+            while (count := super().write(content)) is None:  # non-blocking, and full
                 select.select((), (self,), ())
         except OSError as error:
             _Output.lost = _Output.lost or str(error.strerror)
@@ -29,7 +29,7 @@ class _Output(io.FileIO):
 
 
 def main() -> None:
-    """Runs switchml-patch and ends the process."""
+    """Run switchml-patch, and end the process."""
     _open_streams()
     try:
         _run()
@@ -41,18 +41,18 @@ def main() -> None:
             sys.stderr.write(f"error: the output cannot be written: {_Output.lost}\n")
             ended.code = FileError.exit_code
         if "rattler" in sys.modules and isinstance(ended.code, int):
-            # A thread of py-rattler holds Python's lock a little longer than its result takes to
-            # arrive, and an interpreter that is taken apart meanwhile aborts.
+            # A thread of py-rattler holds the GIL a little longer than its result takes to arrive.
+            # If the interpreter shut down meanwhile, it would abort.
             os._exit(ended.code)
         raise
 
 
 def _open_streams() -> None:
-    """Opens the standard streams that are closed, before other files take their numbers."""
+    """Open the standard streams that are closed, so that other files do not replace them."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
-        if not os.path.exists(f"/dev/fd/{descriptor}"):  # a closed stdout is no silence: it fails
+        if not os.path.exists(f"/dev/fd/{descriptor}"):  # writing to a closed stdout must fail
             flags = os.O_WRONLY if name == "stderr" else os.O_RDONLY
-            os.set_inheritable(os.open(os.devnull, flags), True)  # noqa: FBT003  # has no keyword
+            os.set_inheritable(os.open(os.devnull, flags), True)  # noqa: FBT003  # positional only
         given = getattr(sys, name)
         if descriptor:
             raw = io.BufferedWriter(_Output(descriptor, "w", closefd=False))
@@ -65,7 +65,7 @@ def _open_streams() -> None:
 def _run() -> None:
     try:
         with signals.cleaning_up():
-            from patchgen.cli import main as program  # what is guarded
+            from patchgen.cli import main as program  # imported under the guard
 
             program()
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Errors in families, each with an exit code."""
+"""Families of errors, each with an exit code."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 class PatchgenError(Exception):
-    """An error whose message is one or two lines: what failed, where, and what to do next."""
+    """Error with one or two lines of message: what failed, where, and what to do next."""
 
     exit_code: ClassVar[int] = 1
     meaning: ClassVar[str] = "a fault of switchml-patch itself"
 
     def __init__(self, message: str = "", *, reason: str = "") -> None:
-        """Keeps the message, and the reason in a few words where it is only a part of that."""
+        """Keep the message, and its reason in a few words if that is only a part."""
         super().__init__(message)
         self.reason = reason or message
 
 
 class OptionsError(PatchgenError):
-    """The user asked for something that cannot be."""
+    """The user asked for something impossible."""
 
     exit_code = 2
     meaning = "refused options, wrong usage, unknown pin"
@@ -52,13 +52,13 @@ class FileError(PatchgenError):
 
 
 class CheckError(PatchgenError):
-    """Something that was to be verified does not hold."""
+    """A check failed."""
 
     exit_code = 6
     meaning = "a check does not hold"
 
 
-class InterruptedRun(PatchgenError):  # noqa: N818  # not an error of anybody
+class InterruptedRun(PatchgenError):  # noqa: N818  # no error, but an end
     """Ctrl-C."""
 
     exit_code = 130
@@ -72,8 +72,10 @@ _SIGNALS = {129: "ended by SIGHUP", 143: "ended by SIGTERM"}
 EXIT_CODES: dict[int, str] = dict(
     sorted({0: "success", **{one.exit_code: one.meaning for one in _FAMILIES}, **_SIGNALS}.items())
 )
-"""Meanings by code, as a shell shows it. Told to end by a signal, the command cleans up and then
-ends by that very signal, which a shell shows as 128 and its number."""
+"""Meanings by exit code, as a shell shows it.
+
+A command that gets a signal cleans up, then ends by this signal: 128 and its number in a shell.
+"""
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -81,11 +83,11 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextlib.contextmanager
 def file_errors() -> Iterator[None]:
-    """Turns an OSError into a FileError that names the file."""
+    """Turn an OSError into a FileError that names the file."""
     try:
         yield
     except OSError as error:
-        # Of a copy both files are known, and it is the second that has no room.
+        # An error of copying names both files; without space the second one counts.
         path = error.filename2 if error.errno in _NO_ROOM and error.filename2 else error.filename
         name = os.fsdecode(path) if isinstance(path, (str, bytes)) else ""
         reason = error.strerror or str(error)

@@ -1,4 +1,4 @@
-"""The flags of the client library, and the variables of a run as one frozen value."""
+"""The flags of the client library, and the options of a run as one frozen value."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 
 class Flag(NamedTuple):
-    """Flag of the client library, and all that follows from it."""
+    """Flag of the client library."""
 
     name: str
-    """Name as a variable; in lower case it is the option and the part of a wheel's version."""
+    """Name as a variable; in lower case it is the option, and a part of the wheel's version."""
     help: str
     backend: bool = False
-    """True for a backend of the library, of which it has one beside dummy."""
+    """Whether it is a backend; a library has one of them beside dummy."""
     needs: str = ""
-    """Backend that the flag is a part of."""
+    """Flag of the backend that it belongs to."""
     cards: str = ""
-    """Network cards that it is for."""
+    """Network cards that it supports."""
     homes: tuple[str, ...] = ()
     """Homes that a library with this flag needs."""
     libraries: Mapping[str, str] = {}
-    """Libraries that a program links with, and their Debian packages."""
+    """Debian packages by the libraries that a program links with."""
 
     @property
     def field(self) -> str:
@@ -37,7 +37,7 @@ class Flag(NamedTuple):
 
     @property
     def directory(self) -> str:
-        """Directory of the backend in the library's source, below its own."""
+        """Directory of the backend in the library's source."""
         return f"backends/{self.field}"
 
     @property
@@ -68,15 +68,15 @@ FLAGS: tuple[Flag, ...] = (
     ),
     Flag("DEBUG", "no optimization, debug symbols, detailed messages"),
 )  # fmt: skip
-"""The flags, of which every other list of flags is made."""
+"""The flags, from which every other list of flags is made."""
 BACKENDS = tuple(flag for flag in FLAGS if flag.backend)
 DUMMY = Flag("DUMMY", "the library's backend without a network", backend=True)
 
 
 class Variable(NamedTuple):
-    """Variable of a run: `name` in the environment and in make, `flag` on the command line.
+    """An option: `name` in the environment and in make, `flag` on the command line.
 
-    `default` is relative to the dev root for a directory, and "0" for a boolean.
+    A `default` is "0" for a boolean, and otherwise a path relative to the dev root.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Variable(NamedTuple):
 
     @property
     def field(self) -> str:
-        """Field of `Options` that holds a path, and the name among the values of `resolve`."""
+        """Key of its value in `resolve`; a field of `Options` for paths."""
         return self.key or self.name.lower()
 
     @property
@@ -113,18 +113,19 @@ _BOOLEANS = {
     "0": False, "false": False, "no": False, "off": False,
 }  # fmt: skip
 
-# Tried with the real programs (tests/integration/test_cmake_paths.py and test_switchml_cmake.py):
-# the linker's option list splits at a comma, a run path at a colon, a CMake list at a semicolon,
-# but not within a bracket; CMake turns a backslash into a slash and does not quote a double quote
-# everywhere, ninja and make do not quote a bar, and ld.so, CMake and make expand a dollar sign.
+# Tried with the real programs (test_cmake_paths.py and test_switchml_cmake.py in
+# tests/integration/apply): the linker's option list splits at a comma, a run path at a colon, a
+# CMake list at a semicolon, but not within a bracket; CMake turns a backslash into a slash and does
+# not quote a double quote everywhere, ninja and make do not quote a bar, and ld.so, CMake and make
+# expand a dollar sign.
 REFUSED_IN_HOMES = ',:;\\|$"[]'
 
 
 def check_flags(names: Collection[str]) -> tuple[str, ...]:
-    """Puts names of flags in the order of the table.
+    """Sort names of flags as in FLAGS.
 
     Raises:
-        OptionsError: there is no client library with these flags.
+        OptionsError: no client library can have these flags.
     """
     chosen = [flag for flag in FLAGS if flag.name in names]
     unknown = sorted({*names} - {flag.name for flag in FLAGS})
@@ -158,25 +159,24 @@ def _list_options(flags: Sequence[Flag]) -> str:
 
 @dataclass(frozen=True)
 class Options:
-    """Values of the variables. Paths are absolute, as text of `patchgen.paths`.
+    """Options of a patch. Paths are absolute, as text of `patchgen.system.paths`.
 
-    A home that the flags have no use for is empty, so that it makes no difference.
-
-    `builddir` says where the patch goes and is no part of what is in it.
+    A home that the flags do not need is empty, so that it makes no difference. `builddir` is where
+    the patch is written, and does not change its content.
     """
 
     flags: tuple[str, ...]
-    """Names of the flags that are set, in the order of the table."""
+    """Names of the flags that are set, in the order of FLAGS."""
     switchml_home: str
     grpc_home: str
     dpdk_home: str
     builddir: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        """Refuses what cannot be built.
+        """Refuse values that cannot be built.
 
         Raises:
-            OptionsError: with what to change.
+            OptionsError: says what to change.
         """
         object.__setattr__(self, "flags", check_flags(self.flags))
         for variable in VARIABLES:
@@ -190,30 +190,30 @@ class Options:
 
     @property
     def homes(self) -> frozenset[str]:
-        """Fields of the homes that have a part in what is built."""
+        """Fields of the homes that the flags need."""
         needed = {home for flag in FLAGS if flag.name in self.flags for home in flag.homes}
         return frozenset({"switchml_home", *needed})
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """Libraries that a program links with because of the flags."""
+        """Libraries that the flags make a program link with."""
         return tuple(name for flag in FLAGS if flag.name in self.flags for name in flag.libraries)
 
     @property
     def grpc(self) -> bool:
-        """True where the library needs gRPC."""
+        """Whether the library needs gRPC."""
         return "grpc_home" in self.homes
 
 
 def resolve(
     given: Mapping[str, bool | str | None], environ: Mapping[str, str], cwd: str | None
 ) -> Options:
-    """The options from the command line, else the environment, else the defaults.
+    """Return the options from the command line, else the environment, else the defaults.
 
     Args:
-        given: by field name, and `dev_root`; None where the command line says nothing.
-        environ: an empty value counts as none.
-        cwd: None when the current directory no longer exists.
+        given: values by field and `dev_root`; None where the command line has none.
+        environ: variables; an empty one counts as unset.
+        cwd: current directory; None if it no longer exists.
 
     Raises:
         OptionsError: a value is refused; the message says what to change.

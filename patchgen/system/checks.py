@@ -1,4 +1,4 @@
-"""A thing that must hold, as every command shows it that verifies something."""
+"""Result of one check, as all verifying commands show it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Check:
-    """A thing that must hold, what was found, and why it does not hold."""
+    """Result of one check: its name, what was found, and its problems."""
 
     name: str
     problems: tuple[str, ...] = ()
-    """Problems and what to do about them, a line each; none where it holds."""
+    """Problems and advice, a line each; empty if the check passed."""
     found: str = ""
-    """Text shown behind the name: what is there."""
+    """Text behind the name: what was found."""
     required: bool = True
-    """True where the whole does not hold without it; else it is only shown."""
+    """Whether a failure makes the whole fail; otherwise it is only shown."""
 
     @property
     def ok(self) -> bool:
-        """True where it holds."""
+        """Whether the check passed."""
         return not self.problems
 
 
 def hold(checks: Sequence[Check]) -> bool:
-    """True where all that is required holds."""
+    """Return whether all required checks passed."""
     return all(check.ok for check in checks if check.required)

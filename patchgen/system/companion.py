@@ -1,4 +1,4 @@
-"""A program beside another one: a server that is ready before the other starts, and ends after."""
+"""Runs a server beside another program: it is ready before the other starts, and ends after."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from patchgen.errors import ToolError
 from patchgen.system.process import OUT, NoAnswer, Program, stream
 from patchgen.system.program import CompletedRun
 
-_KEPT = 1 << 16  # last bytes of its stderr
+_KEPT = 1 << 16  # bytes of stderr that are kept
 
 
 class Companion:
@@ -36,12 +36,12 @@ class Companion:
         return CompletedRun(self._code, b"", self._err)
 
     def run(self) -> None:
-        """Runs the program to its end."""
+        """Run the program to its end."""
         try:
             self._code = stream(self.program, self._take_line, limit=None, stop=self.stop)
         except NoAnswer:
-            pass  # it was asked to end, and did or was killed
-        except BaseException as error:  # noqa: BLE001  # raised again where it can be told
+            pass  # it ended on request
+        except BaseException as error:  # noqa: BLE001  # raised again by `wait_for_line`
             self._error = error
         finally:
             self.over.set()
@@ -56,10 +56,11 @@ class Companion:
             self._err = (self._err + line)[-_KEPT:]
 
     def wait_for_line(self, limit: float) -> None:
-        """Waits for the first line.
+        """Wait for the first line on stdout.
 
         Raises:
-            ToolError: it cannot be started, ended before, or wrote none within `limit` seconds.
+            ToolError: the program cannot be started, ended, or wrote no line within `limit`
+                seconds.
         """
         if not self._ready.wait(limit):
             raise ToolError(f"{self.program.line}: not ready in {limit:g} s")
@@ -73,17 +74,13 @@ class Companion:
 
 @contextlib.contextmanager
 def beside(program: Program, *, limit: float) -> Iterator[Companion]:
-    """Runs a program for as long as the block lasts, which begins once it has written a line.
+    """Run a program while the block lasts, which begins once the program has written a line.
 
-    At the end of the block it gets SIGTERM, and its grace period to end. It is supervised, so it
-    ends as well where this process is killed.
-
-    Args:
-        program: writes its first line to stdout when others may rely on it.
-        limit: seconds for that.
+    After the block it gets SIGTERM, then its grace period. It is supervised, so it also ends if
+    this process is killed.
 
     Raises:
-        ToolError: it cannot be started, ended before its first line, or wrote none in time.
+        ToolError: the program cannot be started, ended, or wrote no line within `limit` seconds.
     """
     companion = Companion(replace(program, supervised=True))
     thread = threading.Thread(target=companion.run, daemon=True)

@@ -1,4 +1,4 @@
-"""Libraries that only some commands need, and that come with an extra of the package."""
+"""Libraries that only some commands need, and that an extra of the package installs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ _DISTRIBUTION = "switchml-patch"
 
 
 def require(needed: Mapping[str, str], *, where: str = "") -> None:
-    """Checks that libraries are there, without importing them.
+    """Require libraries, without importing them.
 
     Args:
-        needed: names of distributions, as the package's extras have them, by names of top-level
-            modules.
-        where: what else the installation needs, as `with Python 3.10 or newer`.
+        needed: distributions by their top-level modules.
+        where: another condition for the message, such as `with Python 3.10 or newer`.
 
     Raises:
-        ToolError: one is not; names the command that installs it.
+        ToolError: a library is missing; the message has the command that installs it.
     """
     missing = [name for module, name in needed.items() if not importlib.util.find_spec(module)]
     if missing:
@@ -37,7 +36,7 @@ def require(needed: Mapping[str, str], *, where: str = "") -> None:
 
 
 def _limits() -> dict[str, str]:
-    """The versions that the package asks for, by name; none where it was not installed."""
+    """Return the package's version specifiers by name; empty if it is not installed."""
     try:
         texts = metadata.requires(_DISTRIBUTION) or []
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, told apart by what they hold, and scratch directories."""
+"""Files, written atomically and compared by content, and scratch directories."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from patchgen.errors import file_errors
 from patchgen.system import signals
 
 TEMPORARY = ".switchml-tmp"
-"""Suffix of files whose writer has not finished, or was killed."""
+"""Suffix of files whose writer is still running, or was killed."""
 
 _BLOCK = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """The name of a file without its directory, its size in bytes and its SHA-256 in hex."""
+    """Name of a file without its directory, size in bytes, and SHA-256 in hex."""
 
     name: str
     size: int
@@ -33,7 +33,7 @@ class Artifact:
 
 
 def measure(path: str) -> Artifact:
-    """Reads a file.
+    """Return name, size and SHA-256 of a file.
 
     Raises:
         FileError: it cannot be read.
@@ -43,7 +43,7 @@ def measure(path: str) -> Artifact:
 
 
 def sha256(path: str) -> str:
-    """The SHA-256 of a file in hex; the file may be larger than memory.
+    """Return the SHA-256 of a file in hex; the file may be larger than memory.
 
     Raises:
         OSError: it cannot be read.
@@ -58,25 +58,25 @@ def sha256(path: str) -> str:
 
 
 def digest(value: object) -> str:
-    """SHA-256 in hex of a value that JSON takes; the order of keys is no part of it."""
+    """Return the SHA-256 of a JSON value in hex; the order of keys does not count."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode("ascii")).hexdigest()
 
 
 def write(path: str, content: bytes) -> None:
-    """Writes a file of a directory that nobody else looks into yet.
+    """Write a file in a directory that nobody else uses yet, so not atomically.
 
     Raises:
-        OSError: it names the file, also where the disk is full.
+        OSError: names the file, also where the disk is full.
     """
     with _named(path), open(path, "wb") as file:
         file.write(content)
 
 
 def copy(source: str, target: str) -> None:
-    """Copies a small file, without its mode.
+    """Copy a small file, without its mode.
 
     Raises:
-        OSError: it names the file that cannot be read, or written.
+        OSError: names the file that cannot be read, or written.
     """
     with open(source, "rb") as file:
         content = file.read()
@@ -85,7 +85,7 @@ def copy(source: str, target: str) -> None:
 
 @contextlib.contextmanager
 def _named(path: str | bytes) -> Iterator[None]:
-    """Names the file in an error of a block that writes it, which the system does not."""
+    """Add the file name to errors of writing, in which the system leaves it out."""
     try:
         yield
     except OSError as error:
@@ -95,10 +95,10 @@ def _named(path: str | bytes) -> Iterator[None]:
 
 
 def write_new(path: bytes, content: bytes) -> None:
-    """Creates a file that must not exist, and waits until it is on the disk.
+    """Create a file that must not exist, and wait until it is on disk.
 
     Raises:
-        OSError: nothing is left behind.
+        OSError: the file was not created.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
@@ -112,12 +112,12 @@ def write_new(path: bytes, content: bytes) -> None:
 
 
 def replace(path: bytes, content: bytes) -> None:
-    """Writes `path` atomically, in a directory that is made; its mode stays.
+    """Write a file atomically, keep its mode, and make its directory if necessary.
 
     A device or pipe is written in place.
 
     Raises:
-        OSError: the file is as it was.
+        OSError: the file is unchanged.
     """
     path = os.path.realpath(path)
     try:
@@ -153,12 +153,12 @@ def replace(path: bytes, content: bytes) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `path` at the end; a killed run's draft is written over.
+    """Yield a file that replaces `path` at the end; overwrite a killed run's temporary file.
 
-    One run at a time may write a path. The mode follows the umask.
+    Only one process may write a path at a time. The mode follows the umask.
 
     Raises:
-        FileError: the file system refused; `path` is as it was.
+        FileError: the file system refused; `path` is unchanged.
     """
     directory, name = os.path.split(path)
     temporary = os.path.join(directory, f".{name}{TEMPORARY}")
@@ -174,24 +174,21 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             if isinstance(error, OSError) and error.filename in {None, temporary}:
-                error.filename = path  # nobody knows the temporary name
+                error.filename = path  # the user does not know the temporary name
             raise
 
 
 @contextlib.contextmanager
 def scratch(purpose: str, place: str | None = None) -> Iterator[str]:
-    """A new directory, removed at the end, after Ctrl-C, SIGTERM and SIGHUP.
+    """Make a temporary directory, removed at the end, also after Ctrl-C, SIGTERM and SIGHUP.
 
-    After SIGKILL, which leaves no time for that, a later run removes it.
-
-    Args:
-        purpose: a word of its name.
-        place: where it is made; None: TMPDIR.
+    After SIGKILL a later run removes it. Its name has the purpose. It is made in `place`, else
+    TMPDIR.
 
     Raises:
-        FileError: there is no room, or the file system refused otherwise.
+        FileError: the file system refused, or the disk is full.
     """
-    from patchgen.system import leftovers  # for what is more than one file
+    from patchgen.system import leftovers  # slow to import, and `generate` does without
 
     with (
         signals.cleaning_up(),
@@ -202,7 +199,7 @@ def scratch(purpose: str, place: str | None = None) -> Iterator[str]:
 
 
 def room(directory: str) -> float:
-    """The bytes that are free where a directory is; infinite where that is not known."""
+    """Return the free bytes of a directory's file system; infinite if unknown."""
     try:
         system = os.statvfs(directory)
     except OSError:
@@ -211,7 +208,7 @@ def room(directory: str) -> float:
 
 
 def _umask() -> int:
-    """Reads the umask, which takes setting it."""
+    """Return the umask, which can be read only by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

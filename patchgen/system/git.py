@@ -1,4 +1,4 @@
-"""Asks about repositories, and runs git: several at once, never with a question."""
+"""Queries repositories, and runs git: several processes in parallel, never interactive."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from patchgen.system.process import LIMIT, NoAnswer, Program, capture
 from patchgen.system.program import without_git
 
 MODULES = ".gitmodules"
-"""The file of a commit that names its submodules."""
+"""File of a commit that lists its submodules."""
 
-# Of GIT_*, only what says how to reach a server. The rest names another repository.
+# Variables that say how to reach a server. Other GIT_* name another repository.
 _KEPT = ("GIT_ALLOW_PROTOCOL", "GIT_CONFIG_", "GIT_CURL_", "GIT_EXEC_PATH", "GIT_HTTP_",
          "GIT_PROXY_", "GIT_SSH", "GIT_SSL_", "GIT_TRACE")  # fmt: skip
 
-# What the user's configuration may not change: the bytes of the tree, and what a download does.
+# Settings that the user's configuration may not change, since bytes and downloads depend on them.
 # Addresses, proxies, certificates and credentials stay the user's.
 _FIXED = (
     "color.ui=false",
@@ -38,28 +38,28 @@ _FIXED = (
     "fetch.pruneTags=false",
     "fetch.recurseSubmodules=false",
     "fetch.writeCommitGraph=false",
-    "gc.auto=0",  # a collection in the background would outlive us
-    "http.lowSpeedLimit=1000",  # bytes per second, for a minute: a dead connection ends
+    "gc.auto=0",  # a garbage collection in the background would outlive this process
+    "http.lowSpeedLimit=1000",  # bytes per second, for a minute, so dead connections end
     "http.lowSpeedTime=60",
     "init.defaultRefFormat=files",  # HEAD is read without git
     "maintenance.auto=false",
     "protocol.file.allow=always",
-    "protocol.version=2",  # where a server knows it, any commit may be asked for by its id
+    "protocol.version=2",  # servers with it serve any commit by id
     "submodule.recurse=false",
     "transfer.fsckObjects=false",
 )
 _CONTENT = b"switchml"
 _SHOWN = 60  # characters
 _NO_SPACE = ("No space left on device", "Out of diskspace", "Disk quota exceeded", "File too large")
-_ROOM = 1 << 20  # bytes; git does not say of every file why it could not write it
+_ROOM = 1 << 20  # bytes; git does not report for every file that the disk is full
 _TAIL = 5  # lines
-_GRACE = 5.0  # seconds that git has to take its locks away
+_GRACE = 5.0  # seconds for git to remove its locks
 _GITLINK = b"160000"
 _NAMED = r"^submodule\..*\.(path|url)$"
 
 
 class GitError(ToolError):
-    """git failed; `reason` is what it said."""
+    """git failed; `reason` is its message."""
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class GitError(ToolError):
 
 @dataclass(frozen=True)
 class Head:
-    """HEAD of the repository whose work tree is the tree; `problem` where it cannot be read."""
+    """HEAD of a repository; `problem` says why it cannot be read."""
 
     commit: str | None
     problem: str | None = None
@@ -76,7 +76,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Submodule:
-    """A repository that a commit has at a path. Name and url are empty where it says none."""
+    """Submodule of a commit. Name and url are empty where .gitmodules lacks them."""
 
     path: str
     commit: str
@@ -85,9 +85,9 @@ class Submodule:
 
 
 def head(root: str) -> Head | None:
-    """HEAD of the repository at `root`; None where `root` is not the top of a work tree.
+    """Return HEAD of the repository at `root`; None if `root` is not the top of a work tree.
 
-    Runs no git, unless the references are a reftable. Neither configuration nor GIT_DIR counts.
+    Runs git only for reftables. Configuration and GIT_DIR are ignored.
     """
     native = os.fsdecode(paths.encode(root))
     if not os.path.lexists(os.path.join(native, ".git")):
@@ -105,9 +105,9 @@ def head(root: str) -> Head | None:
 
 
 def _read_head(directory: str) -> str:
-    """The commit of HEAD, by GitPython.
+    """Return the commit of HEAD, through GitPython.
 
-    Its own class finds the directories of a repository by variables of the environment as well.
+    GitPython's own class also finds repositories through environment variables.
     """
     import git
 
@@ -123,7 +123,7 @@ def _read_head(directory: str) -> str:
 
 
 def _ask_head(directory: str) -> str:
-    """The commit of HEAD, by git, also in a directory of another user."""
+    """Return the commit of HEAD, through git, also in a directory of another user."""
     words = ["-c", "safe.directory=*", f"--git-dir={directory}", "rev-parse", "--verify", "HEAD"]
     asked = Program(["git", *words], directory, environment(os.environ), for_git=True)
     ended = capture(asked, limit=LIMIT)
@@ -133,7 +133,7 @@ def _ask_head(directory: str) -> str:
 
 
 def _common_directory(git_dir: str) -> str:
-    """Directory of the references that all work trees of a repository share."""
+    """Return the directory of references that all work trees share."""
     try:
         with open(os.path.join(git_dir, "commondir"), "rb") as file:
             return os.path.normpath(os.path.join(git_dir, os.fsdecode(file.read().strip())))
@@ -142,7 +142,7 @@ def _common_directory(git_dir: str) -> str:
 
 
 def directory_of(work_tree: str) -> str | None:
-    """The git directory of a work tree, None where it has none or what it names is not there.
+    """Return the git directory of a work tree; None if it is missing.
 
     Paths are as `os` takes them.
     """
@@ -159,7 +159,7 @@ def directory_of(work_tree: str) -> str | None:
 
 
 def is_repository(path: str) -> bool:
-    """True where there is a work tree or a bare repository."""
+    """Return whether a path is a work tree or a bare repository."""
     bare = os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(
         os.path.join(path, "objects")
     )
@@ -167,7 +167,7 @@ def is_repository(path: str) -> bool:
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of git: the user's ways to servers, no prompts, messages in English."""
+    """Return git's environment: the user's access to servers, no prompts, English messages."""
     kept = {name: value for name, value in environ.items() if name.startswith(_KEPT)}
     return {
         **without_git(environ),
@@ -182,12 +182,12 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _prove(environ: Mapping[str, str]) -> None:
-    """Lets git name an object, since all that it says later is believed.
+    """Let git hash an object, since its later answers are trusted.
 
     Raises:
         ToolError: git is missing, or gives another answer.
     """
-    # A directory of the user's may be a repository that git cannot read.
+    # The current directory may be a repository that git cannot read.
     asked = Program(["git", "hash-object", "--stdin"], "/", environ, _CONTENT, for_git=True)
     ended = capture(asked, limit=LIMIT)
     said = (ended.out + ended.err).decode(errors="replace").strip()
@@ -199,9 +199,10 @@ def _prove(environ: Mapping[str, str]) -> None:
 
 
 class Git:
-    """Runs git from any thread, until it is stopped. Without a terminal ssh cannot ask.
+    """Runs git from any thread, until it is stopped. ssh without a terminal cannot prompt.
 
-    `guard` is a locked descriptor that each inherits: the lock tells of those left by a kill.
+    Each git inherits the locked descriptor `guard`. So the lock shows processes that outlived a
+    kill.
     """
 
     def __init__(self, guard: int | None = None) -> None:
@@ -218,7 +219,7 @@ class Git:
         stdin: bytes = b"",
         config: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Runs one command, with further configuration, and returns its standard output.
+        """Run one command, with additional configuration, and return its standard output.
 
         Raises:
             GitError: its return code is not 0, or it was stopped.
@@ -247,31 +248,31 @@ class Git:
         raise GitError(f"git {arguments[0]} in {work_tree or git_dir}: {reason}", reason)
 
     def epoch(self, commit: str, git_dir: str) -> int:
-        """When a commit was made, in seconds since 1970."""
+        """Return the time of a commit in seconds since 1970."""
         told = self._ask(git_dir, "rev-list", "--max-count=1", "--timestamp", commit)
         return int(told.split()[0])
 
     def lacking(self, commit: str, git_dir: str) -> set[str] | None:
-        """The ids of what a repository lacks of a commit's files; None: of the commit itself."""
+        """Return the ids of a commit's missing objects; None if the commit itself is missing."""
         try:
             listed = self._ask(git_dir, "rev-list", "--objects", "--no-walk", "--missing=print",
                                commit)  # fmt: skip
         except GitError:
             return None
         found = {line[1:].decode() for line in listed.splitlines() if line.startswith(b"?")}
-        return None if commit in found else found  # newer ones do not fail then
+        return None if commit in found else found  # newer versions of git then do not fail
 
     def objects(self, names: Sequence[str], git_dir: str) -> dict[str, bytes]:
-        """The contents of those objects that are there, by their ids. Nothing is verified."""
+        """Return the contents of existing objects by id, without verifying them."""
         asked = "".join(f"{name}\n" for name in names).encode("ascii")
         return objects.batch(names, self._ask(git_dir, "cat-file", "--batch", stdin=asked))
 
     def file(self, commit: str, path: str, git_dir: str) -> bytes:
-        """The content of a file of a commit."""
+        """Return the content of a file of a commit."""
         return self._ask(git_dir, "cat-file", "blob", f"{commit}:{path}")
 
     def submodules(self, commit: str, git_dir: str) -> list[Submodule]:
-        """The submodules of a commit, with what its own .gitmodules says of them."""
+        """Return the submodules of a commit, as listed in its own .gitmodules."""
         listed = self._ask(git_dir, "ls-tree", "-r", "-z", "--full-tree", commit)
         entries = [entry.partition(b"\t") for entry in listed.split(b"\0")]
         links = {os.fsdecode(path): about.split()[2].decode() for about, _, path in entries
@@ -294,9 +295,9 @@ class Git:
         ]
 
     def _ask(self, git_dir: str, *arguments: str, stdin: bytes = b"") -> bytes:
-        """The work tree that a git directory names need not be there."""
+        """Run git without a work tree, since the one that a git directory names may be missing."""
         return self(*arguments, git_dir=git_dir, work_tree=git_dir, stdin=stdin)
 
     def stop(self) -> None:
-        """Ends every git that runs, and starts no more."""
+        """End every git that is running, and start no more."""
         self._stop.set()

@@ -1,4 +1,4 @@
-"""A Python interpreter, as it describes itself. It may be older than ours."""
+"""Facts about a Python interpreter, which may be older than this one."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
     from threading import Event
 
 PLAIN = ("-EsB",)
-"""Options of an interpreter: without the user's own packages, and without bytecode."""
+"""Options of an interpreter: without the user's packages, and without writing bytecode."""
 
 _ADVICE = "give the path of one, such as /usr/bin/python3"
-_LONGEST = 300  # characters of what a program said
+_LONGEST = 300  # characters of a message
 
 
-class NoInterpreter(ToolError):  # noqa: N818  # that is what there is
-    """Program that is no Python interpreter, or one that does not work."""
+class NoInterpreter(ToolError):  # noqa: N818  # the name says it
+    """The program is no Python interpreter, or does not work."""
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """Answers of a probed interpreter, and how its process ended."""
+    """Answers of an interpreter, and how its process ended."""
 
     path: str
-    """Path that it was started by."""
+    """Path by which it was started."""
     executable: str
     version: str
     implementation: str
@@ -56,40 +56,40 @@ class Interpreter:
     suffix: str | None
     include: str
     has_header: bool
-    """True where Python.h is there."""
+    """Whether Python.h exists."""
     purelib: str
     user: str | None
-    """Directory of the user's packages; None where it looks for none."""
+    """Directory of the user's packages; None if the interpreter ignores them."""
     found: Mapping[str, Any]
     """Answers by step of the probe."""
     problems: Mapping[str, str]
-    """Reasons why a step has no answer, by step."""
+    """Why a step has no answer, by step."""
     ended: CompletedRun
 
     @property
     def packages(self) -> Mapping[str, str]:
-        """Versions by name, of the packages that were asked for and are there."""
+        """Versions by name, of those requested packages that are installed."""
         versions: Mapping[str, str] = self.found.get(probe.PACKAGES, {})
         return versions
 
     @property
     def header(self) -> str:
-        """Path of Python.h, whether it is there or not."""
+        """Path of Python.h, even if it is missing."""
         return os.path.join(self.include, "Python.h")
 
     @property
     def name(self) -> str:
-        """Path of the interpreter for messages."""
+        """Path for messages."""
         return paths.describe(self.path)
 
 
 def locate(name: str) -> str:
-    """Finds an interpreter given by its path or by a name on PATH; returns its absolute path.
+    """Return the absolute path of an interpreter, given by path or by name on PATH.
 
-    Symbolic links stay, since they make a virtual environment.
+    Symbolic links are kept, since a virtual environment depends on them.
 
     Raises:
-        OptionsError: there is none.
+        OptionsError: there is no such interpreter.
     """
     found = shutil.which(name)
     if found is None:
@@ -100,12 +100,12 @@ def locate(name: str) -> str:
 
 
 def search_path(directory: str, environ: Mapping[str, str]) -> str:
-    """PYTHONPATH of an environment, with a directory before it."""
+    """Return PYTHONPATH with a directory in front."""
     rest = environ.get("PYTHONPATH")
     return os.pathsep.join([directory, *([rest] if rest else [])])
 
 
-def ask(  # noqa: PLR0913  # each is a part of the question, or of how it is asked
+def ask(  # noqa: PLR0913  # all are independent
     path: str,
     environ: Mapping[str, str],
     *,
@@ -115,19 +115,19 @@ def ask(  # noqa: PLR0913  # each is a part of the question, or of how it is ask
     limit: float | None = None,
     stop: Event | None = None,
 ) -> Interpreter:
-    """Asks an interpreter, in one process.
+    """Ask an interpreter for facts, in one process.
 
     Args:
         path: path of the interpreter.
-        environ: all of its environment.
-        packages: packages whose versions are asked for.
-        program: runs in that process too, behind the probe; it can call `answer` as the probe does.
+        environ: its whole environment.
+        packages: packages whose versions are wanted.
+        program: source to run after the probe, which may call the probe's `answer`.
         flags: options of the interpreter.
-        limit: seconds that it may take; without, a minute.
-        stop: ends it once it is set.
+        limit: seconds for the process; None: a minute.
+        stop: ends the process once it is set.
 
     Raises:
-        NoInterpreter: it does not answer as one does.
+        NoInterpreter: the program gives no such answers.
     """
     call = f"\nmain({[*packages]!r})\n".encode("ascii")
     text = Path(probe.__file__).read_bytes() + call + program
@@ -152,7 +152,7 @@ def _run(program: Program, limit: float, stop: Event | None) -> CompletedRun:
 
 
 def _read_answers(ended: CompletedRun) -> tuple[dict[str, Any], dict[str, str]]:
-    """Reads the answers and the problems, by step."""
+    """Return answers and problems by step."""
     found: dict[str, Any] = {}
     problems: dict[str, str] = {}
     for line in ended.out.decode(errors="replace").splitlines():
@@ -168,5 +168,5 @@ def _read_answers(ended: CompletedRun) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _last_words(ended: CompletedRun) -> str:
-    """End of a program that gave no answer, with its last line."""
+    """Return how a program ended that gave no answer, with its last line."""
     return ": ".join([ended.how or "gave no answer", *ended.last_lines(1)])[:_LONGEST]

@@ -1,8 +1,8 @@
-"""Directories that are removed at their end, or by a later run where theirs was killed.
+"""Directories that are removed at the end, or by a later run if their owner was killed.
 
-Who made one holds a lock on it as long as he lives. So one without an owner is left over, whatever
-its age. Another host may not see that lock, so its directories, known by their names, stay; where a
-file system has no locks, or has some that lock nothing, all stay.
+The owner of a directory holds a lock on it. So a directory without a lock is left over, however
+old. Directories of other hosts, known by their names, stay, because locks may be invisible across
+hosts. So do those of a file system without working locks.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 
 @contextlib.contextmanager
 def owned(purpose: str, place: str, *, hidden: bool = False) -> Iterator[str]:
-    """A new directory, removed at the end. The first of a process removes those left over there.
+    """Make a directory, removed at the end; first remove what killed processes left beside it.
 
     Args:
-        purpose: a word of its name.
-        place: the directory that it is made in.
-        hidden: its name begins with a dot.
+        purpose: word in its name.
+        place: directory that it is made in.
+        hidden: whether its name begins with a dot.
 
     Raises:
         OSError: it cannot be made.
@@ -39,14 +39,14 @@ def owned(purpose: str, place: str, *, hidden: bool = False) -> Iterator[str]:
     while True:
         with tempfile.TemporaryDirectory(prefix=prefix, dir=place) as path, _locked(path) as ours:
             if ours is False or not os.path.isdir(path):
-                continue  # another run has taken it for one that is left over
+                continue  # another process removed it before it was locked
             yield path
             return
 
 
 @functools.cache
 def sweep(place: str) -> None:
-    """Removes the directories of this user and host in a place whose owners were killed."""
+    """Remove directories of this user and host whose owners were killed; once a process."""
     ours = re.compile(rf"\.?switchml-[a-z]+\.{name_host()}\.[a-z0-9_]{{8}}")
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
@@ -58,7 +58,7 @@ def sweep(place: str) -> None:
 
 @functools.cache
 def name_host() -> str:
-    """Name of this host since it was started, for names of directories that hosts share."""
+    """Return a name of this host since its boot, for directories that hosts share."""
     boot = ""
     with contextlib.suppress(OSError), open(_BOOT, encoding="ascii") as file:
         boot = file.read()
@@ -72,7 +72,7 @@ def _is_own(entry: os.DirEntry[str]) -> bool:
 
 @contextlib.contextmanager
 def _locked(path: str) -> Iterator[bool | None]:
-    """The lock of a directory, for the block: True where it is ours, False where it is another's.
+    """Lock a directory for the block: True if it succeeds, False if another process has it.
 
     None: the file system has no locks, or the directory is gone.
     """

@@ -1,4 +1,4 @@
-"""Lock of a directory, which one run at a time may change."""
+"""Locks of directories that only one process at a time may change."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from patchgen.errors import FileError, TreeError
 from patchgen.system import paths
 
 _LOGGER = logging.getLogger(__name__)
-_PATIENCE = 60  # seconds for the programs of a killed run to see that nobody reads from them
+_PATIENCE = 60  # seconds for a killed run's programs to notice that their pipes are closed
 
 
 @contextlib.contextmanager
 def opened(directory: str | bytes, flags: int = 0) -> Iterator[int]:
-    """The descriptor of a directory, for `try_lock`. The lock ends with it."""
+    """Open a directory for `try_lock`. Closing it ends the lock."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags)
     try:
         yield descriptor
@@ -27,7 +27,7 @@ def opened(directory: str | bytes, flags: int = 0) -> Iterator[int]:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Takes a lock, unless another process has it: then it returns False.
+    """Take a lock; return False if another process has it.
 
     Raises:
         OSError: the file system has no locks.
@@ -41,10 +41,10 @@ def try_lock(descriptor: int) -> bool:
 
 @contextlib.contextmanager
 def held(root: str) -> Iterator[None]:
-    """Holds the lock of a directory. It is on the directory itself and ends with the process.
+    """Hold the lock of a directory, at most until the end of the process.
 
     Raises:
-        TreeError: another run holds it.
+        TreeError: another process holds it.
         FileError: the file system has no locks.
     """
     with opened(paths.encode(root)) as descriptor:
@@ -63,17 +63,13 @@ def held(root: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def inherited(directory: str, whose: str) -> Iterator[int]:
-    """A lock for programs of ours to inherit, so that it outlives us if they do.
+    """Yield a locked descriptor for programs to inherit, so that they hold the lock too.
 
-    Args:
-        directory: as `os` takes it.
-        whose: for messages, as "the git".
-
-    Yields:
-        The descriptor to pass on.
+    A program that outlives this process keeps the directory locked. `whose` names the programs in
+    messages, such as "the git".
 
     Raises:
-        TreeError: the programs of a run that was killed do not end.
+        TreeError: programs of a killed run do not end.
     """
     with opened(directory) as descriptor:
         deadline = time.monotonic() + _PATIENCE

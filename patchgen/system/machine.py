@@ -10,20 +10,16 @@ from collections.abc import Iterator
 _GIB = 1 << 30
 _LIMITS = ("memory.max", "memory.high")
 _CACHE = ("active_file", "inactive_file", "slab_reclaimable")
-"""Lines of memory.stat: pages of files, which are dropped when memory is asked for."""
+"""Lines of memory.stat about file pages, which the kernel drops when memory is needed."""
 
 
 def cores() -> int:
-    """Number of cores that this process may run on."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def memory(root: str = "/") -> int:
-    """Bytes that can be allocated without swapping, within the limits of the control groups.
-
-    Args:
-        root: where proc is.
-    """
+    """Return the bytes that can be allocated without swapping, within control group limits."""
     with open(os.path.join(root, "proc/meminfo"), encoding="ascii") as file:
         found = re.search(r"^MemAvailable:\s*(\d+) kB", file.read(), re.MULTILINE)
     left = [int(found[1]) * 1024 if found else None, *map(_left, _groups(root))]
@@ -31,17 +27,13 @@ def memory(root: str = "/") -> int:
 
 
 def jobs(each: float) -> int:
-    """Number of compilers to run at once: one for a core, as far as the memory goes.
-
-    Args:
-        each: GiB that one of them takes.
-    """
+    """Return the number of parallel compilers, by cores and by memory (`each`, in GiB)."""
     fit = int(memory() / (each * _GIB)) if each else cores()
     return max(1, min(cores(), fit))
 
 
 def _groups(root: str) -> Iterator[str]:
-    """Yields the directory of our control group and those above it, as far as they are mounted."""
+    """Yield the mounted directories of this process's control group and its parents."""
     with contextlib.suppress(OSError, ValueError):
         with open(os.path.join(root, "proc/self/cgroup"), encoding="utf-8") as file:
             own = dict(line.rstrip("\n").split("::", 1) for line in file if "::" in line)
@@ -57,10 +49,10 @@ def _groups(root: str) -> Iterator[str]:
 
 
 def _left(directory: str) -> int | None:
-    """Bytes that a group can still allocate; None where it has no limit."""
+    """Return the bytes that a group can still allocate; None without a limit."""
     limits = []
     for name in _LIMITS:
-        with contextlib.suppress(OSError, ValueError):  # "max": none
+        with contextlib.suppress(OSError, ValueError):  # "max" is no limit
             limits.append(_number(os.path.join(directory, name)))
     if not limits:
         return None

@@ -1,4 +1,4 @@
-"""Git's objects: their ids, and what a commit and a tree say."""
+"""Git's object format: ids, commits and trees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ID_BYTES = 20
 
 
 class Entry(NamedTuple):
-    """A line of a tree: a file or another tree, or a submodule's commit."""
+    """Entry of a tree: a file, a directory, or a submodule's commit."""
 
     name: str
     mode: str
@@ -21,28 +21,28 @@ class Entry(NamedTuple):
 
     @property
     def is_tree(self) -> bool:
-        """True for a directory."""
+        """Whether it is a directory."""
         return self.mode == "40000"
 
 
 def object_id(kind: str, content: bytes) -> str:
-    """The id under which git stores a blob, tree or commit: 40 hexadecimal digits."""
+    """Return the id of a blob, tree or commit: 40 hexadecimal digits."""
     header = b"%s %d\0" % (kind.encode("ascii"), len(content))
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
 def blob_id(content: bytes) -> str:
-    """The id under which git stores a file of that content."""
+    """Return the id of a file's content."""
     return object_id("blob", content)
 
 
 def tree_of(commit: bytes) -> str:
-    """The id of the tree of a commit, given by its content."""
+    """Return the tree's id from the content of a commit."""
     return commit.split(b"\n", 1)[0].split()[1].decode("ascii")
 
 
 def entries(tree: bytes) -> list[Entry]:
-    """The lines of a tree, given by its content."""
+    """Parse the content of a tree."""
     found = []
     position = 0
     while position < len(tree):
@@ -55,7 +55,7 @@ def entries(tree: bytes) -> list[Entry]:
 
 
 def batch(names: Sequence[str], text: bytes) -> dict[str, bytes]:
-    """The contents of objects that are there, from what `git cat-file --batch` writes of these."""
+    """Parse the output of `git cat-file --batch`: contents of existing objects by id."""
     found = {}
     for name in names:
         about, _, text = text.partition(b"\n")

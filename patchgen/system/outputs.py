@@ -13,7 +13,7 @@ from patchgen.errors import FileError, file_errors
 
 @contextlib.contextmanager
 def directory(path: str) -> Iterator[None]:
-    """A directory for what the block writes. Where that raises, what was made for it is removed.
+    """Make a directory for the block; if that raises, remove the directories it made.
 
     Raises:
         FileError: it cannot be made.
@@ -28,17 +28,17 @@ def directory(path: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with contextlib.suppress(OSError):  # it holds something by now
+        with contextlib.suppress(OSError):  # it is not empty any more
             for made in missing:
                 os.rmdir(made)
         raise
 
 
 def try_file(path: str) -> None:
-    """Refuses a path that no file can be written to. Nothing is changed.
+    """Refuse a path to which no file can be written. Changes nothing.
 
     Raises:
-        FileError: why.
+        FileError: says why.
     """
     place = _nearest(os.path.dirname(os.path.realpath(path)))
     with file_errors():
@@ -51,27 +51,27 @@ def try_file(path: str) -> None:
 
 
 def try_directory(path: str) -> None:
-    """Refuses a path at which there can be no directory with files. Nothing is changed.
+    """Refuse a path at which there can be no directory with files. Changes nothing.
 
     Raises:
-        FileError: why.
+        FileError: says why.
     """
     with file_errors():
         _try(_nearest(os.path.realpath(path)), path)
 
 
 def _nearest(place: str) -> str:
-    """The path, or the nearest one above that is there."""
+    """Return the path, or its nearest parent that exists."""
     while not os.path.lexists(place):
         place = os.path.dirname(place)
     return place
 
 
 def make_cache(path: str) -> None:
-    """Makes a directory in the cache, unless it is there.
+    """Make a directory in the cache, if it is missing.
 
     Raises:
-        FileError: why it cannot be made, and what names another.
+        FileError: says why, and how to choose another cache.
     """
     try:
         try_directory(path)
@@ -82,9 +82,9 @@ def make_cache(path: str) -> None:
 
 
 def _try(place: str, path: str) -> None:
-    """Writes a byte into a file without a name, in a directory that may have to have `path`."""
+    """Write a byte to an unnamed file in `place`; an error names `path`."""
     try:
-        os.stat(os.path.join(place, ""))  # tempfile tells a file from a directory only by luck
+        os.stat(os.path.join(place, ""))  # tempfile does not always notice that `dir` is a file
         with tempfile.TemporaryFile(dir=place, buffering=0) as file:
             file.write(b"\0")
     except OSError as error:

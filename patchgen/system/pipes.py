@@ -1,4 +1,4 @@
-"""Pipes of programs, and what is kept or given out of what is read from them."""
+"""Pipes of programs, and what happens to their output."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from typing import IO
 Take = Callable[[bytes], object]
 
 _READ = 1 << 16  # bytes
-_WRITTEN = 1 << 12  # bytes: what a pipe that can be written to takes at once
-_LONGEST = 1 << 20  # bytes of a line that are held back until its end comes
+_WRITTEN = 1 << 12  # bytes that a writable pipe takes at once
+_LONGEST = 1 << 20  # bytes of an unfinished line that are held back
 
 
 class Tail:
-    """Bytes that were read: all, or as many of the last as are wanted."""
+    """Output of a program: all of it, or the last `most` bytes."""
 
     def __init__(self, most: int | None = None) -> None:
-        """Keeps all, or `most` bytes."""
         self._most = most
         self._read = bytearray()
 
     def __call__(self, read: bytes) -> None:
-        """Takes more of it."""
+        """Add output."""
         self._read += read
         if self._most is not None and len(self._read) > 2 * self._most:
             del self._read[: -self._most]
@@ -34,20 +33,19 @@ class Tail:
 
 
 class Lines:
-    """Gives out what was read line by line, each with its end.
+    """Passes output on line by line, each with its end.
 
-    A carriage return ends a line too, since progress bars are told apart by it.
+    A carriage return ends a line too, because progress bars use it.
     """
 
     def __init__(self, output: Take) -> None:
-        """Gives them to `output`."""
         self._output = output
         self._pending = bytearray()
 
     def __call__(self, read: bytes) -> None:
-        """Gives out the lines that are whole with these bytes; without bytes, what is left."""
+        """Pass on complete lines; empty input flushes the rest."""
         self._pending += read
-        # One at the very end may be followed by a newline.
+        # A carriage return at the very end may be followed by a newline.
         done = max(self._pending.rfind(b"\n"), self._pending.rfind(b"\r", 0, -1)) + 1
         if not read or (done == 0 and len(self._pending) > _LONGEST):
             done = len(self._pending)
@@ -58,7 +56,7 @@ class Lines:
 
 
 class Pipes:
-    """This process's ends of pipes, and who takes what is read from them."""
+    """This process's ends of pipes, with the receivers of their output."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -66,25 +64,24 @@ class Pipes:
         self._left = 0
 
     def read(self, descriptor: int, take: Take) -> None:
-        """Gives what is read to `take`, and b"" at the end."""
+        """Call `take` with the output as it comes, and with b"" at the end."""
         self._selector.register(descriptor, selectors.EVENT_READ, take)
         self._left += 1
 
     def write(self, file: IO[bytes], data: bytes) -> None:
-        """Writes, then closes the file. Where nobody reads it, the rest is dropped."""
+        """Write the data, then close the file; drop the rest if the reader is gone."""
         self._unwritten[file.fileno()] = file, data
         self._selector.register(file, selectors.EVENT_WRITE)
 
     @property
     def open(self) -> bool:
-        """True as long as a pipe that has an end has not come to it."""
+        """Whether a pipe that is read has not ended."""
         return self._left > 0
 
     def turn(self, limit: float) -> None:
-        """Moves what can be moved now; waits for it at most `limit` seconds.
+        """Transfer what is possible now, after waiting at most `limit` seconds.
 
-        Raises:
-            Whatever one who takes has raised.
+        Exceptions of receivers pass through.
         """
         if not self.open:
             time.sleep(limit)
@@ -112,5 +109,5 @@ class Pipes:
             file.close()
 
     def close(self) -> None:
-        """Forgets all pipes."""
+        """Unregister all pipes, without closing them."""
         self._selector.close()

@@ -1,4 +1,4 @@
-"""TCP addresses as users write them, and free ports."""
+"""TCP addresses of users, and free ports."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PORT = re.compile(r"[0-9]{1,5}")
 _LOOPBACK = "127.0.0.1"
 _MOST = 64
 _RESERVED: deque[int] = deque()
-"""Descriptors of the sockets that hold the newest ports."""
+"""Descriptors of the sockets that hold the latest ports."""
 
 
 def free_port() -> int:
-    """Reserves a port of the loopback for a server that sets SO_REUSEADDR, as most do.
+    """Reserve a port of the loopback for a server that sets SO_REUSEADDR, as most do.
 
-    It stays bound without a listener while this process lives, or until many more are reserved.
-    Until then the kernel gives it to nobody who takes any port, however late the server starts.
+    The port stays bound without a listener while this process lives, or until many more are
+    reserved. So the kernel assigns it to no other program, however late the server starts.
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -34,11 +34,7 @@ def free_port() -> int:
 
 
 def split_address(text: str, lowest: int = 1) -> tuple[str, int]:
-    """Host and port of HOST:PORT; an address of IPv6 may stand in brackets.
-
-    Args:
-        text: the address.
-        lowest: port; with 0, the system may choose one.
+    """Split HOST:PORT; an IPv6 address may be in brackets. A `lowest` port of 0 means any.
 
     Raises:
         ValueError: it is no such address.
@@ -51,7 +47,7 @@ def split_address(text: str, lowest: int = 1) -> tuple[str, int]:
 
 
 def _is_host(text: str) -> bool:
-    """True for what may be a name or an address."""
+    """Return whether a text may be a name or an address."""
     try:
         return bool(_HOST.fullmatch(text) and text.encode("idna"))
     except UnicodeError:

@@ -1,8 +1,7 @@
-"""Runs programs: to ask them something, to follow what they write, or several side by side.
+"""Runs programs: to get their output, to follow it, or several in parallel.
 
-Each has no terminal, but a limit, and an end with all that it has started, whatever happens here.
-Nothing else in the package starts or ends a program, but for what is in payload/, which runs in
-somebody else's Python.
+A program has no terminal, but a time limit, and ends with all processes that it started. Nothing
+else in the package starts or ends programs, except for payload/, which runs in other Pythons.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ __all__ = ["ERR", "KEPT", "LIMIT", "OUT", "CompletedRun", "NoAnswer", "Program",
            "run", "shell_code", "side_by_side", "stream"]  # fmt: skip
 
 LIMIT = 60.0
-"""Seconds for a program that is only asked something: many times what any takes."""
+"""Seconds for a program that only answers a question: many times what it needs."""
 OUT, ERR = "out", "err"
 KEPT = 1 << 20
-"""Bytes that are kept of what a program writes that is not trusted, from its end."""
+"""Bytes kept from the end of an untrusted program's output."""
 
-_TAIL = 20  # lines of a failed program's stderr that are shown
-_SHORT = 0.05  # seconds, where it counts which of several programs ended first
-
-
-class NoAnswer(ToolError):  # noqa: N818  # that is what there is
-    """A program took too long, or was ended before."""
+_TAIL = 20  # lines of a failed program's stderr in a message
+_SHORT = 0.05  # seconds; short, to see which program ended first
 
 
-def run(  # noqa: PLR0913  # each is a part of how a program is run
+class NoAnswer(ToolError):  # noqa: N818  # the name says it
+    """A program exceeded its limit, or was stopped."""
+
+
+def run(  # noqa: PLR0913  # all are independent
     argv: Sequence[str | os.PathLike[str]],
     *,
     limit: float | None,
@@ -54,20 +53,14 @@ def run(  # noqa: PLR0913  # each is a part of how a program is run
     stop: Event | None = None,
     supervised: bool = False,
 ) -> bytes:
-    """Runs a program that is to succeed, and returns its standard output.
+    """Run a program that must succeed, and return its standard output.
 
-    Args:
-        argv: the program and its arguments.
-        limit: seconds; after that it is ended, with all that it has started.
-        cwd: as in `Program`, and so are `env`, `stdin` and `supervised`.
-        env: likewise.
-        stdin: likewise.
-        stop: ends it likewise once it is set.
-        supervised: likewise.
+    It ends, with all processes that it started, after `limit` seconds or when `stop` is set. The
+    other arguments are those of `Program`.
 
     Raises:
         ToolError: the program is missing, or its return code is not 0.
-        NoAnswer: it was ended.
+        NoAnswer: it exceeded its limit, or was stopped.
     """
     program = Program(argv, cwd, env, stdin, supervised)
     ended = capture(program, limit=limit, stop=stop)
@@ -80,16 +73,16 @@ def run(  # noqa: PLR0913  # each is a part of how a program is run
 
 
 def shell_code(code: int) -> int:
-    """A return code as a shell has it: for a signal, 128 and its number."""
+    """Return a return code as shells report it: 128 plus the number of a signal."""
     return code if code >= 0 else 128 - code
 
 
 def capture(program: Program, *, limit: float | None, stop: Event | None = None) -> CompletedRun:
-    """Runs a program to its end, whatever its return code.
+    """Run a program to its end, whatever its return code.
 
     Raises:
         ToolError: it cannot be started.
-        NoAnswer: it was ended, because of its limit or because it was told to stop.
+        NoAnswer: it exceeded its limit, or was stopped.
     """
     out, err = Tail(), Tail()
     code = _follow(program, out, err, limit, stop)
@@ -103,24 +96,23 @@ def stream(
     limit: float | None,
     stop: Event | None = None,
 ) -> int:
-    """Runs a program to its end and gives out each line as it is written; returns the return code.
+    """Run a program to its end, passing on each line of output; return the return code.
 
     Args:
-        program: to be run.
-        output: gets OUT or ERR, and a line of it with its end.
-        limit: seconds; after that it is ended, with all that it has started.
+        program: program to run.
+        output: called with OUT or ERR, and a line with its end.
+        limit: seconds, after which it ends with all processes that it started.
         stop: ends it likewise once it is set.
 
     Raises:
         ToolError: it cannot be started.
-        NoAnswer: it was ended, because of its limit or because it was told to stop.
+        NoAnswer: it exceeded its limit, or was stopped.
     """
     out, err = (Lines(functools.partial(output, name)) for name in (OUT, ERR))
     return _follow(program, out, err, limit, stop)
 
 
 def _follow(program: Program, out: Take, err: Take, limit: float | None, stop: Event | None) -> int:
-    """Runs a program to its end, and hands on what it writes; returns the return code."""
     deadline = math.inf if limit is None else time.monotonic() + limit
 
     def check() -> None:
@@ -130,7 +122,7 @@ def _follow(program: Program, out: Take, err: Take, limit: float | None, stop: E
             why = f"no answer in {limit:g} s"
             raise NoAnswer(f"{program.line}: {why}", reason=why)
 
-    check()  # it need not begin
+    check()  # before the start
     with closing(Pipes()) as pipes, start(program) as running:
         running.connect(pipes, out, err)
         attend([running], pipes, check, program.grace)
@@ -145,22 +137,22 @@ def side_by_side(
     output: Callable[[int, str, bytes], object] | None = None,
     stop: Event | None = None,
 ) -> list[CompletedRun]:
-    """Runs programs, supervised, until all have ended, and ends those that take longer.
+    """Run programs in parallel, supervised, until all have ended or were ended.
 
-    Signals that do not end this process go on to each.
+    Signals that do not end this process are forwarded to each program.
 
     Args:
-        programs: started in this order.
-        limit: seconds that they may take; None: any time.
-        patience: seconds that the others have left once one has failed.
-        output: gets the number of a program, OUT or ERR, and a line of it with its end.
+        programs: programs, started in this order.
+        limit: seconds for all of them; None: no limit.
+        patience: seconds for the others once a program has failed.
+        output: called with the number of a program, OUT or ERR, and a line with its end.
         stop: ends them once it is set.
 
     Returns:
-        How each ended. Without `output`, with at most a MiB of what it wrote, from the end.
+        The end of each program. Without `output` it has at most the last MiB of each output.
 
     Raises:
-        ToolError: one cannot be started.
+        ToolError: a program cannot be started.
     """
     kept = [(Tail(KEPT), Tail(KEPT)) for _ in programs]
     ending = _Ending(programs, limit, patience, stop)
@@ -175,7 +167,7 @@ def side_by_side(
         stack.enter_context(signals.handing_on(handed, tell))
         pipes = stack.enter_context(closing(Pipes()))
         for number, program in enumerate(programs):
-            # No other process has its pipes once it has ended, so they end as well.
+            # Supervised, no other process has its pipes once it has ended, so they end as well.
             started.append(stack.enter_context(start(replace(program, supervised=True))))
             out, err = kept[number] if output is None else (
                 Lines(functools.partial(output, number, name)) for name in (OUT, ERR)
@@ -189,7 +181,7 @@ def side_by_side(
 
 
 class _Ending:
-    """Time at which programs that run side by side have to end, and what was seen of their ends."""
+    """When parallel programs have to end, and when and why they ended."""
 
     def __init__(
         self,
@@ -212,7 +204,7 @@ class _Ending:
             self._why = f"did not end within {limit:g} s"
 
     def __call__(self) -> None:
-        """Looks at the programs, and ends those whose time is over."""
+        """Record ends, and end the programs whose time is over."""
         now = time.monotonic()
         for number, running in enumerate(self.started):
             if not self.seen[number] and running.code is not None:

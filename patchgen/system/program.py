@@ -1,4 +1,4 @@
-"""A program away from the terminal, which ends with all that it has started."""
+"""A program without a terminal, which ends with all processes that it started."""
 
 from __future__ import annotations
 
@@ -27,51 +27,51 @@ class Program:
     """A program to run, never through a shell."""
 
     command: Sequence[str | os.PathLike[str]]
-    """The program and its arguments."""
+    """Program and arguments."""
     cwd: str | os.PathLike[str] | None = None
-    """Directory that it runs in; None for ours."""
+    """Working directory; None: this process's."""
     env: Mapping[str, str] | None = None
-    """Environment, whole; None for ours."""
+    """Whole environment; None: this process's."""
     stdin: bytes = b""
-    """Bytes that it reads."""
+    """Bytes of its input."""
     supervised: bool = False
-    """True: all that it has started ends when it ends, and when this process does, however.
+    """Whether all its processes end when it ends, and when this process ends, even by a kill.
 
-    That costs another process; without it, what is left of a killed run ends by itself.
+    That costs another process. Without it, processes left by a killed run end by themselves.
     """
     grace: float = 0.0
-    """Seconds that it has to end by itself, once it is told to, before it is killed."""
+    """Seconds from the request to end (SIGTERM) until it is killed."""
     passed: Sequence[int] = ()
-    """Descriptors that it inherits; where it is supervised, only its supervisor does."""
+    """Descriptors that it inherits; if supervised, only its supervisor does."""
     reads: int | None = None
     """Descriptor that it reads instead of `stdin`."""
     merged: bool = False
-    """True: its stderr goes where its stdout goes."""
+    """Whether its stderr goes to its stdout."""
     for_git: bool = False
-    """True: `env` was made for git, which else gets no GIT_* of it."""
+    """Whether `env` was made for git, which otherwise gets no GIT_* variables."""
 
     @property
     def line(self) -> str:
-        """Command line, for messages."""
+        """Command line for messages."""
         return " ".join(os.fspath(word) for word in self.command)
 
 
 @dataclass(frozen=True)
 class CompletedRun:
-    """End of a program, and what it wrote."""
+    """End of a program, and its output."""
 
     code: int
     """Return code as in subprocess: negative for a signal."""
     out: bytes
     err: bytes
     killed: str = ""
-    """Reason why it was ended by us, or empty."""
+    """Why this process ended it, or empty."""
     ended: float = 0.0
-    """Time at which it was seen to have ended, on a clock of its own; 0 where that is not known."""
+    """Time of its end on the monotonic clock; 0 if unknown."""
 
     @property
     def how(self) -> str:
-        """End in words; empty where all is well."""
+        """Description of its end; empty for success."""
         if self.killed:
             return self.killed
         if self.code < 0:
@@ -79,26 +79,26 @@ class CompletedRun:
         return f"ended with exit code {self.code}" if self.code else ""
 
     def last_lines(self, count: int) -> list[str]:
-        """The end of what it wrote for people."""
+        """Return the last lines of its stderr that are not blank."""
         lines = [line.strip() for line in self.err.decode(errors="replace").splitlines()]
         return [line for line in lines if line][-count:]
 
 
 def with_temporary(directory: str, environ: Mapping[str, str] | None) -> dict[str, str]:
-    """An environment, else ours, with another directory for temporary files."""
+    """Return the environment (None: this process's) with another TMPDIR."""
     return {**(os.environ if environ is None else environ), "TMPDIR": directory}
 
 
 def without_git(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without GIT_*: inside a git hook these point at another repository."""
+    """Return the environment without GIT_*, which in a git hook name another repository."""
     return {name: value for name, value in environ.items() if not name.startswith("GIT_")}
 
 
 @final
 class RunningProgram:
-    """A program that was started, and our ends of its pipes.
+    """A started program, and this process's ends of its pipes.
 
-    As a context it waits for the end; where the block raises, it kills before.
+    As a context it waits for the end; if the block raises, it first kills the program.
     """
 
     def __init__(
@@ -119,9 +119,9 @@ class RunningProgram:
         if self._running.returncode is not None:
             return self._running.returncode
         try:
-            # As long as it is not waited for, nothing else gets the number of its group.
+            # Until the program is waited for, its process group's number is not reused.
             found = os.waitid(os.P_PID, self._running.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:  # whoever started us ignores SIGCHLD
+        except ChildProcessError:  # this process was started with SIGCHLD ignored
             return self._running.poll()
         if found is None:
             return None
@@ -133,7 +133,7 @@ class RunningProgram:
         return self._running.wait()
 
     def connect(self, pipes: Pipes, out: Take, err: Take) -> None:
-        """Connects its pipes, and hands on what is read from them."""
+        """Connect its pipes, and pass on its output."""
         if self.stdin is not None:
             pipes.write(self.stdin, self.program.stdin)
         if self.stdout is not None:
@@ -142,23 +142,23 @@ class RunningProgram:
             pipes.read(self.stderr.fileno(), err)
 
     def wait(self, limit: float) -> None:
-        """Waits for its end, but at most `limit` seconds."""
+        """Wait for its end, at most `limit` seconds."""
         deadline, delay = time.monotonic() + limit, 0.001
         while self.code is None and time.monotonic() < deadline:
             time.sleep(delay)
             delay = min(2 * delay, 0.05)
 
     def tell(self, number: int) -> None:
-        """Sends a signal to the program alone; a supervisor hands it on."""
+        """Send a signal to the program alone; a supervisor forwards it."""
         if self.code is None:
             os.kill(self._running.pid, number)
 
     def kill(self) -> None:
-        """Ends it, with all that is in its process group or under its supervisor."""
+        """Kill the program, and all processes in its group or under its supervisor."""
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             if self._hold is not None:
                 self._hold.close()
-                # A supervisor that was killed itself has left what is in its group.
+                # A killed supervisor leaves the processes in its group.
                 os.waitid(os.P_PID, self._running.pid, os.WEXITED | os.WNOWAIT)
             if self._running.returncode is None:
                 os.killpg(self._running.pid, signal.SIGKILL)
@@ -178,9 +178,9 @@ class RunningProgram:
 
 @contextlib.contextmanager
 def start(program: Program) -> Iterator[RunningProgram]:
-    """The only place that starts a program. It has ended when the block has.
+    """Start a program; it has ended when the block has. All programs are started here.
 
-    Where the block raises, all of it is killed before; else the block has seen its end.
+    If the block raises, the program is killed with its processes; otherwise the block waits for it.
 
     Raises:
         ToolError: it cannot be started.
@@ -221,10 +221,10 @@ def attend(
     grace: float,
     poll: float = _POLL,
 ) -> None:
-    """Serves the pipes until they have ended, and so have the programs.
+    """Serve pipes and programs until all have ended.
 
-    Where `overdue`, which is called again and again, raises, they are told to end within `grace`.
-    Then only Ctrl-C shortens that.
+    `overdue` is called repeatedly. If it raises, the programs are asked to end within `grace`
+    seconds, which then only Ctrl-C shortens.
     """
     try:
         _serve(started, pipes, overdue, poll)
@@ -251,9 +251,9 @@ def _serve(
 
 
 def _late(started: Sequence[RunningProgram], grace: float) -> Callable[[], None]:
-    """Function that raises once the grace period of programs that were told to end is over.
+    """Return a function that raises when the grace period of programs is over.
 
-    Programs that these have started, and that may have their pipes, have no time of their own.
+    Their child processes, which may hold their pipes, get no time of their own.
     """
     deadline = time.monotonic() + grace
 
@@ -291,7 +291,7 @@ def _explain_failure(program: Program, error: OSError) -> ToolError:
 
 
 def name_signal(number: int) -> str:
-    """Name of a signal, such as SIGKILL."""
+    """Return the name of a signal, such as SIGKILL."""
     with contextlib.suppress(ValueError):
         return signal.Signals(number).name
     return f"signal {number}"

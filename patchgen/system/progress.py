@@ -1,4 +1,4 @@
-"""Progress of a command, as it is logged: steps that begin, and how far the present one is."""
+"""Progress of a command, as it is logged."""
 
 from __future__ import annotations
 
@@ -9,11 +9,5 @@ if TYPE_CHECKING:
 
 
 def log_count(logger: logging.Logger, done: float, total: float) -> None:
-    """Logs how far the present step is.
-
-    Args:
-        logger: of the module whose step it is.
-        done: in any unit.
-        total: in the same unit.
-    """
+    """Log how much of the present step is done, in any unit."""
     logger.info("%g of %g", done, total, extra={"done": done, "total": total})

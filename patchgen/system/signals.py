@@ -1,4 +1,4 @@
-"""Signals that end a command, which first cleans up, and those that go on to its programs."""
+"""Signals that end a command, which first cleans up, and signals for its programs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ ENDING = (
     signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGQUIT,
     signal.SIGXCPU,
 )  # fmt: skip
-"""Signals that end a command, beside that of Ctrl-C."""
+"""Signals that end a command, besides SIGINT."""
 
 
 class _Terminated(BaseException):
-    """A signal that would end this process before it has cleaned up."""
+    """A signal that ends this process after it has cleaned up."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -23,9 +23,9 @@ class _Terminated(BaseException):
 
 @contextlib.contextmanager
 def cleaning_up() -> Iterator[None]:
-    """Lets a block clean up after itself when this process is told to end; then it ends.
+    """Let the block clean up when a signal is to end this process; end by that signal.
 
-    It is told once: a terminal that is closed, and its shell, each send a SIGHUP.
+    Later signals are ignored: a closed terminal and its shell each send a SIGHUP.
     """
     got = []
 
@@ -46,7 +46,7 @@ def cleaning_up() -> Iterator[None]:
     except _Terminated as error:
         told = error.number
         if not taken:
-            raise  # to the block around, which has taken them
+            raise  # to the outer block, which handles the signals
     finally:
         for number in taken:
             signal.signal(number, signal.SIG_DFL)
@@ -56,7 +56,7 @@ def cleaning_up() -> Iterator[None]:
 
 @contextlib.contextmanager
 def handing_on(numbers: Collection[int], tell: Callable[[int], object]) -> Iterator[None]:
-    """Gives signals to `tell` instead, while a block lasts."""
+    """Call `tell` for signals while the block lasts."""
     taken = {}
     with contextlib.suppress(ValueError):  # not the main thread: its signals are not ours
         for number in numbers:
@@ -70,5 +70,5 @@ def handing_on(numbers: Collection[int], tell: Callable[[int], object]) -> Itera
 
 
 def serving() -> contextlib.AbstractContextManager[None]:
-    """Lets Ctrl-C and the signals of `cleaning_up` end a block, and go on behind it."""
+    """Let SIGINT and the signals of `cleaning_up` end the block, but not the process."""
     return contextlib.suppress(KeyboardInterrupt, _Terminated)

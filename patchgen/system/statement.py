@@ -1,7 +1,7 @@
 """Provenance of files, beside them: an in-toto Statement with SLSA provenance.
 
 Formats: in-toto Attestation Framework, Statement v1 and ResourceDescriptor; SLSA Build Provenance
-v1. It is not signed: whoever publishes the files does that.
+v1. Whoever publishes the files has to sign it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ TYPE = "https://in-toto.io/Statement/v1"
 BUILDER = "urn:switchml-patch"
 _PREDICATE = "https://slsa.dev/provenance/v1"
 _FORMAT = "v1"
-_LONGEST = 1 << 24  # bytes, far more than any has: a device has no end
+_LONGEST = 1 << 24  # bytes, far more than a provenance has; a device has no end
 _DIGEST = re.compile(r"[0-9a-f]+")
 UNREADABLE = (
     ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError,
 )  # fmt: skip
-"""Exceptions of reading something that is no provenance."""
+"""Exceptions of parsing something that is no provenance."""
 T = TypeVar("T")
 
 
 def describe_builder() -> dict[str, str]:
-    """Versions of this tool and of the library that packs archives."""
+    """Return the versions of this tool and of zlib, which packs archives."""
     return {"switchml-patch": __version__, "zlib": zlib.ZLIB_RUNTIME_VERSION}
 
 
@@ -43,7 +43,7 @@ class Provenance:
     """Provenance of files that were made together."""
 
     kind: str
-    """Word that names how they are made, such as wheel."""
+    """How they are made, such as wheel."""
     subjects: tuple[Artifact, ...]
     """The files, the main one first."""
     request: Mapping[str, Any]
@@ -56,7 +56,7 @@ class Provenance:
     """Versions of the tool that made them."""
 
     def statement(self) -> dict[str, object]:
-        """The in-toto Statement."""
+        """Return the in-toto Statement."""
         return {
             "_type": TYPE,
             "subject": [
@@ -76,11 +76,11 @@ class Provenance:
         }
 
     def content(self) -> bytes:
-        """Bytes of its file; the same values give the same bytes."""
+        """Return the bytes of its file; equal values give equal bytes."""
         return dump(self.statement())
 
     def find_digest(self, name: str) -> str | None:
-        """Digest of an input: SHA-256, or the commit of a repository; None where it is none."""
+        """Return the SHA-256 or commit of an input; None if there is no such input."""
         for one in self.materials:
             if one.get("name") == name:
                 return str(next(iter(one["digest"].values())))
@@ -88,22 +88,22 @@ class Provenance:
 
 
 def dump(statement: Mapping[str, object]) -> bytes:
-    """Bytes of a statement; the same values give the same bytes."""
+    """Return the bytes of a statement; equal values give equal bytes."""
     return (json.dumps(statement, indent=2, sort_keys=True) + "\n").encode()
 
 
 def describe_file(name: str, sha256: str) -> dict[str, object]:
-    """A file as ResourceDescriptor."""
+    """Return a ResourceDescriptor of a file."""
     return {"name": name, "digest": {"sha256": sha256}}
 
 
 def describe_commit(name: str, address: str, commit: str) -> dict[str, object]:
-    """A commit of a repository as ResourceDescriptor."""
+    """Return a ResourceDescriptor of a commit."""
     return {"name": name, "uri": f"git+{address}@{commit}", "digest": {"gitCommit": commit}}
 
 
 def write(path: str, provenance: Provenance) -> str:
-    """Writes the provenance of a file beside it; returns the path of what was written.
+    """Write the provenance of a file beside it, and return its path.
 
     Raises:
         FileError: it cannot be written.
@@ -114,7 +114,7 @@ def write(path: str, provenance: Provenance) -> str:
 
 
 def read(path: str) -> Provenance:
-    """Reads a provenance.
+    """Read a provenance.
 
     Raises:
         OptionsError: the file is no provenance of this tool.
@@ -131,11 +131,7 @@ def read(path: str) -> Provenance:
 
 
 def parse(statement: Mapping[str, Any]) -> Provenance:
-    """Reads a provenance from its statement.
-
-    Raises:
-        UNREADABLE: one of these, where it is none of this tool.
-    """
+    """Parse the statement of a provenance. Raises one of UNREADABLE for any other statement."""
     definition = statement["predicate"]["buildDefinition"]
     builder, kind, form = definition["buildType"].rsplit(":", 2)
     if (statement["_type"], builder, form) != (TYPE, BUILDER, _FORMAT):

@@ -1,4 +1,4 @@
-"""Figures as plain text."""
+"""Tables in plain text."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ _GAP = "  "
 
 
 def lines(header: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> Iterator[str]:
-    """The header, a rule and the rows, in aligned columns.
-
-    Args:
-        header: a name for each column.
-        rows: a cell for each column.
-        words: columns from the left that hold words; the others hold figures and end alike.
-    """
+    """Yield a header, a rule and rows in aligned columns; all but `words` columns are numbers."""
     widths = [max(map(len, column)) for column in zip(header, *rows)]
 
     def line(cells: Sequence[str]) -> str:
@@ -31,5 +25,5 @@ def lines(header: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 
 
 
 def counted(count: int, noun: str) -> str:
-    """So many of a thing whose plural ends with s."""
+    """Return a number and a noun, whose plural ends with s."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -13,10 +13,10 @@ _STEP = 0.5  # seconds
 
 
 def as_completed(futures: Iterable[Future[Any]]) -> Iterator[Future[Any]]:
-    """Yields each future as it ends.
+    """Yield each future as it ends.
 
-    Waits in steps. Python handles a signal when its main thread runs again, and one that comes just
-    before an endless wait for a lock does not wake that.
+    Waits in steps, because a signal just before an endless wait for a lock does not wake Python's
+    main thread.
     """
     pending = set(futures)
     while pending:

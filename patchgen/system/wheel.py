@@ -28,12 +28,12 @@ _KNOWN = (_ALGORITHM, "sha384", "sha512")
 _FIRST = 315532800
 _LAST = 4354819198
 _UNIX = 3
-_VERSION = 20  # of the zip format, for what a plain file needs; zipfile raises it where it must
+_VERSION = 20  # version of the zip format for a plain file; zipfile raises it if necessary
 _EXECUTABLE = 0o111
 
 
 class Row(NamedTuple):
-    """Row of a RECORD, as texts."""
+    """Row of a RECORD, as text."""
 
     path: str
     hash: str
@@ -42,13 +42,13 @@ class Row(NamedTuple):
 
     @property
     def algorithm(self) -> str:
-        """Name of the hash, as hashlib has it."""
+        """Name of the hash in hashlib."""
         return self.hash.partition("=")[0]
 
 
 @dataclass(frozen=True)
 class Member:
-    """A file for a wheel: its size in bytes, its execute bit, and what copies it to a stream."""
+    """File for a wheel: size in bytes, execute bit, and a function that writes it to a stream."""
 
     size: int
     executable: bool
@@ -56,7 +56,7 @@ class Member:
 
 
 def make_member(name: str, content: bytes) -> Member:
-    """Makes a file for a wheel from its content."""
+    """Return a file for a wheel with this content."""
 
     def copy(target: IO[bytes]) -> Row:
         return _copy(name, io.BytesIO(content), target)[_ALGORITHM]
@@ -65,7 +65,7 @@ def make_member(name: str, content: bytes) -> Member:
 
 
 class Wheel:
-    """An open wheel: `record` is the name of its RECORD, `names` are its other files."""
+    """An open wheel: `record` is the path of its RECORD, `names` are its other files."""
 
     def __init__(self, archive: zips.Archive) -> None:
         self._archive = archive
@@ -79,19 +79,19 @@ class Wheel:
         self.names = sorted(self._rows)
 
     def member(self, name: str) -> Member:
-        """A file, to be copied into another wheel."""
+        """Return a file, to be copied into another wheel."""
         info = self._archive.entries[name]
         return Member(info.file_size, self.executable(name), lambda target: self.copy(name, target))
 
     def executable(self, name: str) -> bool:
-        """True where the archive gives a file an execute bit."""
+        """Return whether a file has an execute bit in the archive."""
         return bool(zips.permissions(self._archive.entries[name]) & _EXECUTABLE)
 
     def copy(self, name: str, target: IO[bytes]) -> Row:
-        """Copies a file, block by block, and compares it with RECORD.
+        """Copy a file in blocks, and compare it with RECORD.
 
         Returns:
-            Its row in RECORD, by sha256 whatever the wheel has.
+            Its row in RECORD with sha256, whatever hash the wheel has.
         """
         expected = self._rows[name]
         with self._archive.member(name) as source:
@@ -142,10 +142,10 @@ class Wheel:
 
 @contextlib.contextmanager
 def reading(path: str, family: type[PatchgenError]) -> Iterator[Wheel]:
-    """Opens a wheel.
+    """Open a wheel.
 
     Raises:
-        PatchgenError: of `family`: it is none, or has other files than its RECORD.
+        PatchgenError: of `family`: it is no wheel, or its files differ from RECORD.
         FileError: it cannot be read.
     """
     with zips.reading(path, family) as archive:
@@ -153,18 +153,16 @@ def reading(path: str, family: type[PatchgenError]) -> Iterator[Wheel]:
 
 
 def normalise(source: str, output: str, epoch: int) -> str:
-    """Writes a wheel whose bytes depend on its files, their execute bits, `epoch` and zlib.
+    """Write a wheel whose bytes depend on its files, their execute bits, `epoch` and zlib.
 
-    Args:
-        source: a wheel; may be `output`.
-        output: replaced when all is written; one run at a time.
-        epoch: seconds since 1970, the time of every entry, in UTC.
+    The output replaces an existing file atomically, which may be the source. Only one process may
+    write it at a time.
 
     Returns:
         The SHA-256 of the output in hex.
 
     Raises:
-        TreeError: the source is no wheel, or not what its RECORD says; nothing is written.
+        TreeError: the source is no wheel, or differs from its RECORD; nothing is written.
         FileError: the file system refused, or the disk is full.
     """
     with reading(source, TreeError) as wheel:
@@ -174,13 +172,10 @@ def normalise(source: str, output: str, epoch: int) -> str:
 
 
 def write(output: str, record: str, members: Mapping[str, Member], epoch: int) -> None:
-    """Writes a wheel: its entries in order, *.dist-info last and RECORD the very last.
+    """Write a wheel atomically: its files in order, *.dist-info last and RECORD at the very end.
 
-    Args:
-        output: replaced when all is written; one run at a time.
-        record: the name of RECORD in the wheel.
-        members: the other files by name.
-        epoch: seconds since 1970, the time of every entry, in UTC.
+    Only one process may write it at a time. Every entry has the time `epoch`, in seconds since
+    1970.
 
     Raises:
         FileError: the file system refused, or the disk is full.
@@ -192,14 +187,14 @@ def write(output: str, record: str, members: Mapping[str, Member], epoch: int) -
         for name in sorted(members, key=lambda name: (name.startswith(information), name)):
             member = members[name]
             entry = _entry(name, date, executable=member.executable)
-            entry.file_size = member.size  # by which zipfile decides about zip64
+            entry.file_size = member.size  # zipfile needs it to decide about zip64
             with target.open(entry, "w") as written:
                 rows.append(member.copy(written))
         target.writestr(_entry(record, date, executable=False), _listing(rows, record))
 
 
 def _copy(name: str, source: IO[bytes], target: IO[bytes], *more: str) -> dict[str, Row]:
-    """Copies a stream, block by block; returns its rows by sha256 and by more algorithms."""
+    """Copy a stream in blocks; return its rows by sha256 and other algorithms."""
     digests, size = {one: hashlib.new(one) for one in (_ALGORITHM, *more)}, 0
     while block := source.read(zips.BLOCK):
         target.write(block)
@@ -235,7 +230,7 @@ def _is_record(name: str) -> bool:
 
 
 def _parse(line: list[str]) -> Row | None:
-    """Row with a sound hash, without padding, and a size; None where it has not these."""
+    """Return a row with a valid hash, without padding, and a size; None if it is invalid."""
     path, digest, size = (*line, "", "")[:3]
     algorithm, _, value = digest.partition("=")
     value = value.rstrip("=")

@@ -1,4 +1,4 @@
-"""A zip archive that is read, block by block. What is wrong with it is the caller's error."""
+"""Reads zip archives in blocks. An invalid archive is an error of the caller's family."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from patchgen.system import paths
 
 BLOCK = 1 << 20  # bytes
 
-# Errors of zipfile on bytes that are no archive, or no longer one.
+# Errors of zipfile on invalid or damaged archives.
 _FAULTS = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError,
     RuntimeError, ValueError, OverflowError, IndexError,
@@ -24,7 +24,7 @@ _FAULTS = (
 
 
 class Archive:
-    """The entries of an archive by name, in its own order, without those of directories."""
+    """Entries of an archive by name, in its own order, without directories."""
 
     def __init__(self, path: str, file: zipfile.ZipFile, family: type[PatchgenError]) -> None:
         self._path = path
@@ -38,27 +38,27 @@ class Archive:
                 self.entries[info.filename] = info
 
     def refuse(self, why: str) -> NoReturn:
-        """Says what is wrong with this archive.
+        """Raise an error about this archive.
 
         Raises:
-            PatchgenError: of the family that was asked for.
+            PatchgenError: of the caller's family.
         """
         raise self._family(f"{self._path}: {why}")
 
     @contextlib.contextmanager
     def member(self, name: str) -> Iterator[BinaryIO]:
-        """An entry as a file."""
+        """Open an entry."""
         about = f"{self._path}: {paths.printable(name)}: not a sound entry"
         with _faults(self._family, about), self._file.open(self.entries[name]) as member:
             yield cast("BinaryIO", member)
 
     def read(self, name: str) -> bytes:
-        """A small entry as a whole; its CRC is checked."""
+        """Return the content of a small entry; its CRC is checked."""
         with self.member(name) as member:
             return member.read()
 
     def blocks(self, name: str) -> Generator[bytes, None, None]:
-        """An entry in blocks of `BLOCK` bytes, but for the last; its CRC is checked."""
+        """Yield an entry in blocks of at most `BLOCK` bytes; its CRC is checked."""
         with self.member(name) as member:
             while block := member.read(BLOCK):
                 yield block
@@ -66,10 +66,10 @@ class Archive:
 
 @contextlib.contextmanager
 def reading(path: str, family: type[PatchgenError]) -> Iterator[Archive]:
-    """Opens an archive.
+    """Open an archive.
 
     Raises:
-        PatchgenError: of `family`: it is none, or has two entries of one name.
+        PatchgenError: of `family`: it is no archive, or has two entries of the same name.
         FileError: it cannot be read.
     """
     with contextlib.ExitStack() as stack:
@@ -80,17 +80,17 @@ def reading(path: str, family: type[PatchgenError]) -> Iterator[Archive]:
 
 
 def permissions(info: zipfile.ZipInfo) -> int:
-    """The Unix permissions of an entry; 0 where the archive has none."""
+    """Return the Unix permissions of an entry; 0 if the archive has none."""
     return info.external_attr >> 16 & 0o7777
 
 
 @contextlib.contextmanager
 def _faults(family: type[PatchgenError], about: str) -> Iterator[None]:
-    """Turns what zipfile raises on a broken archive into one line."""
+    """Turn zipfile's errors on a damaged archive into one line."""
     try:
         yield
     except (*_FAULTS, OSError) as error:
-        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # a place before the start
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # a seek before the start
             raise
         reason = " ".join(str(error).split()) or type(error).__name__
         raise family(f"{about}: {reason}") from error

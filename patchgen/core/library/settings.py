@@ -10,6 +10,7 @@ PREPOSTPROCESSORS = ("cpu_exponent_quantizer", "bypass")
 @dataclass(frozen=True)
 class Setting:
     """Setting of a switchml.cfg."""
+
     name: str
     """Section and key, such as `general.rank`."""
     default: str

@@ -28,6 +28,7 @@ LIBRARIES = ("libc10.so", "libtorch_cpu.so", "libtorch_python.so")
 @dataclass(frozen=True)
 class Torch:
     """An installed torch and the interpreter that imports it."""
+
     python: str
     version: str
     commit: str

@@ -1,4 +1,4 @@
-"""Everything that is compiled: CMake projects, built once for the same inputs."""
+"""Compiles CMake projects, once for the same inputs."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ _BUILT = "built.json"
 
 @dataclass(frozen=True)
 class Project:
-    """A CMake project of which one file is wanted: generated files, or a directory."""
+    """A CMake project with one product: generated files, or a directory."""
 
     kind: str
-    """First word of the name in the cache."""
+    """First word of its directory's name in the cache."""
     title: str
     """Name in messages."""
     product: str
-    """The file, in the directory of the build."""
+    """Path of the product, in the build directory."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Generated files by path."""
+    """Generated files: contents by path."""
     source: str = ""
     """Directory of a project that is not generated."""
     suffixes: tuple[str, ...] = ("",)
-    """Ends of the names of its files."""
+    """Suffixes of its files in that directory."""
     options: tuple[str, ...] = ()
     """Options of cmake, for a directory."""
     inputs: tuple[object, ...] = ()
-    """Other inputs, as JSON takes them: stamps of the libraries that it links."""
+    """Other inputs, as JSON: stamps of the libraries that it links."""
 
     @property
     def digest(self) -> str:
-        """Hash of the files."""
+        """Hash of its files."""
         if self.source:
             return caches.digest(self.source, only=self.suffixes)
         parts = hashlib.sha256()
@@ -53,15 +53,15 @@ class Project:
 
 @dataclass(frozen=True)
 class Product:
-    """A file of the cache."""
+    """A file in the cache."""
 
     path: str
     new: bool
-    """True where it was built just now."""
+    """Whether it was built just now."""
 
     @property
     def built(self) -> dict[str, Any]:
-        """The toolchain that it was built by, and the variables that this read, for a provenance.
+        """Toolchain of its build, and the variables that this read, for a provenance.
 
         Raises:
             FileError: the cache cannot be read.
@@ -77,13 +77,10 @@ def get_or_build(
     environ: Mapping[str, str],
     examine: Callable[[str], None] = lambda _path: None,
 ) -> Product:
-    """Finds the file of a project in the cache, or builds it.
+    """Return the product of a project from the cache, or build it.
 
-    Args:
-        project: the project.
-        cache: the directory of the cache.
-        environ: has the compiler and its flags.
-        examine: tries a file that was built; the cache gets it unless that raises.
+    `examine` tests a new product, which gets into the cache unless that raises. `environ` has the
+    compiler and its flags.
 
     Raises:
         ToolError: a program or library is missing, or the build failed.

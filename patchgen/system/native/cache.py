@@ -13,7 +13,7 @@ from patchgen.errors import FileError, file_errors
 from patchgen.system import files, leftovers, outputs, signals
 
 COMPILED = "run"
-"""Directory of what was compiled, in the cache."""
+"""Directory of compiled files in the cache."""
 _DIGITS = 16
 COMPILERS = {"CC": "cc", "CXX": "c++"}
 VARIABLES = {
@@ -29,24 +29,23 @@ class Cached:
 
     path: str
     new: bool
-    """True where it was made just now."""
+    """Whether it was made just now."""
 
 
 def get_or_make(cache: str, kind: str, inputs: object, make: Callable[[str], None]) -> Cached:
-    """Finds a directory of the cache, or makes it.
+    """Return a directory of the cache, or make it.
 
-    A cache that cannot be written is refused before anything is made for it. One that has the
-    directory is only read.
+    An unwritable cache is refused before the work, but serves for directories that it has.
 
     Args:
-        cache: the directory of the cache.
-        kind: the first word of the directory's name.
-        inputs: the inputs of the build, as JSON takes them.
+        cache: directory of the cache.
+        kind: first word of the directory's name.
+        inputs: inputs of the build, as JSON.
         make: fills a new directory.
 
     Raises:
         FileError: the cache cannot be written.
-        PatchgenError: of `make`.
+        PatchgenError: from `make`.
     """
     name = files.digest([__version__, inputs])[:_DIGITS]
     cache = os.path.join(cache, COMPILED)
@@ -75,25 +74,25 @@ def _rename(source: str, target: str) -> None:
     try:
         os.rename(source, target)
     except OSError:
-        if not os.path.isdir(target):  # else another run was quicker
+        if not os.path.isdir(target):  # otherwise another process was quicker
             raise
 
 
 def describe_compiler(environ: Mapping[str, str]) -> list[object]:
-    """Lists the compilers of an environment, and the variables that they and CMake read."""
+    """Return stamps of the compilers, and the variables that they and CMake read."""
     found: list[object] = []
     for variable, name in COMPILERS.items():
         program = environ.get(variable) or name
         path = os.path.realpath(shutil.which(program, path=environ.get("PATH")) or program)
         found += [path, stamp(path)]
     names = sorted(name for name in environ if name in VARIABLES or name.startswith("CMAKE_"))
-    # The linker finds the system's libraries, and every change of these renews its list.
+    # The linker searches the system's libraries, whose changes renew this file.
     found.append(stamp("/etc/ld.so.cache"))
     return [*found, {name: environ[name] for name in names if environ[name]}]
 
 
 def digest(*directories: str, only: tuple[str, ...] = ("",)) -> str:
-    """Hash of the files in some directories, or of those whose names have certain ends."""
+    """Return the hash of the files in directories, or of those with certain suffixes."""
     seen = hashlib.sha256()
     for top in directories:
         for directory, _, names in sorted(os.walk(top)):
@@ -106,7 +105,7 @@ def digest(*directories: str, only: tuple[str, ...] = ("",)) -> str:
 
 
 def stamp(path: str) -> list[int]:
-    """Size and time of a file; empty where there is none."""
+    """Return size and time of a file; empty if it is missing."""
     try:
         status = os.stat(path)
     except OSError:

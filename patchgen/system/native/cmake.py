@@ -1,4 +1,4 @@
-"""A small CMake project, from its files to the artifact that it builds."""
+"""Builds small CMake projects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from patchgen.system.process import run
 from patchgen.system.program import with_temporary
 
 PACKAGES, REPRODUCIBLE = "packages.cmake", "reproducible.cmake"
-"""CMake modules of this room, for projects that are generated."""
+"""CMake modules beside this one, for generated projects."""
 
 _LOGGER = logging.getLogger(__name__)
 _LIMIT = 3600.0  # seconds
@@ -24,19 +24,15 @@ _NO_MAKE = "CMAKE_MAKE_PROGRAM is not set"
 
 
 def read_module(name: str) -> str:
-    """Reads a CMake module of this room."""
+    """Return the text of a CMake module beside this one."""
     return resources.files("patchgen.system.native").joinpath(name).read_text(encoding="utf-8")
 
 
 def write_project(project: Mapping[str, bytes], directory: str) -> None:
-    """Writes the files of a project.
-
-    Args:
-        project: path in the project to content.
-        directory: where it goes.
+    """Write the files of a project, contents by path, to a directory.
 
     Raises:
-        FileError: it cannot be written.
+        FileError: a file cannot be written.
     """
     with file_errors():
         for path, content in project.items():
@@ -49,17 +45,14 @@ def write_project(project: Mapping[str, bytes], directory: str) -> None:
 def build_project(
     project: Mapping[str, bytes], what: str, environ: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """Builds a project; its build directory stays as long as the context lasts.
+    """Build a project from contents by path; its build directory lasts as long as the block.
 
-    Args:
-        project: path in the project to content; one of them is CMakeLists.txt, which may
-            call `require` of packages.cmake.
-        what: is compiled, in words.
-        environ: has the compiler and its flags; ours without.
+    Its CMakeLists.txt may call `require` of packages.cmake. `environ` has the compiler and its
+    flags.
 
     Raises:
         ToolError: a program or library is missing, with the packages that have it, or the build
-            failed.
+        failed.
         FileError: the temporary directory cannot be written.
     """
     with files.scratch("cmake") as directory:
@@ -77,24 +70,17 @@ def build_source(
     what: str,
     environ: Mapping[str, str] | None = None,
 ) -> None:
-    """Builds a project in a directory.
-
-    Args:
-        source: the directory; CMakeLists.txt there may call `require` of packages.cmake.
-        build: where it is built.
-        options: for cmake.
-        what: is compiled, in words.
-        environ: has the compiler and its flags; ours without.
+    """Build a project in a directory; otherwise as `build_project`.
 
     Raises:
         ToolError: a program or library is missing, with the packages that have it, or the build
-            failed.
+        failed.
     """
     _LOGGER.info("configuring %s", what)
     _build(source, build, options, what, environ, jobs=os.cpu_count() or 1)
 
 
-def _build(  # noqa: PLR0913  # each is a part of the build
+def _build(  # noqa: PLR0913  # all are independent
     source: str,
     build: str,
     options: Sequence[str],
@@ -103,7 +89,7 @@ def _build(  # noqa: PLR0913  # each is a part of the build
     *,
     jobs: int,
 ) -> None:
-    """Runs cmake. What a compiler that is killed leaves behind goes with the build's directory."""
+    """Run cmake. Temporary files of killed compilers go with the build directory."""
     if shutil.which("cmake", path=environ.get("PATH") if environ else None) is None:
         raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
     temporary = os.path.join(build, "tmp")
@@ -118,7 +104,7 @@ def _build(  # noqa: PLR0913  # each is a part of the build
             raise ToolError(
                 "no C++ compiler on PATH; install one (Debian: g++; conda: cxx-compiler)"
             ) from error
-        if _NO_MAKE in str(error):  # cmake then says nothing of a compiler that can be relied on
+        if _NO_MAKE in str(error):  # cmake then reports nothing reliable about compilers
             raise ToolError(
                 "no make on PATH, and perhaps no C++ compiler; install both "
                 "(Debian: g++ make; conda: cxx-compiler make)"

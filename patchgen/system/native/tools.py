@@ -11,27 +11,27 @@ from patchgen.system.native import cache
 from patchgen.system.process import LIMIT, run
 
 COMPILERS = cache.COMPILERS
-"""Variables that name compilers, and the programs that are taken without."""
+"""Variables of compilers, and their default programs."""
 _PROGRAMS = ("ar", "cmake", "ld")
 
 
 def read_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of an environment that compilers and CMake read, without those of caches."""
+    """Return the variables that compilers and CMake read, without those of caches."""
     return {name: environ[name] for name in sorted(environ) if is_read(name) and environ[name]}
 
 
 def is_read(name: str) -> bool:
-    """True for a variable that compilers and CMake read, and that changes what they make."""
+    """Return whether compilers and CMake read a variable, and their output depends on it."""
     if name.endswith("_COMPILER_LAUNCHER"):
         return False
     return name in cache.VARIABLES or name in COMPILERS or name.startswith("CMAKE_")
 
 
 def describe_tools(environ: Mapping[str, str]) -> dict[str, object]:
-    """Describes the compiler, by its path, and all tools by the first line of their version.
+    """Return the path of the compiler, and the first version line of all tools.
 
     Raises:
-        ToolError: one does not run.
+        ToolError: a tool does not run.
     """
     compiler = find_compiler("CXX", environ)
     programs = {"c++": ask_version(compiler, environ)}
@@ -43,7 +43,7 @@ def describe_tools(environ: Mapping[str, str]) -> dict[str, object]:
 
 
 def find_compiler(variable: str, environ: Mapping[str, str]) -> list[str]:
-    """The command in a variable, which may begin with a cache of objects, as `ccache g++`.
+    """Return the command in a variable, which may begin with a cache: `ccache g++`.
 
     Raises:
         ToolError: there is no such program.
@@ -62,7 +62,7 @@ def find_compiler(variable: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def ask_version(command: Sequence[str], environ: Mapping[str, str], line: int = 0) -> str:
-    """A line of what a program says of its version; empty where it says nothing.
+    """Return a line of a program's --version; empty if it writes none.
 
     Raises:
         ToolError: it does not run.

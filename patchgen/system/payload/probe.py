@@ -1,8 +1,8 @@
 """Probe of an interpreter.
 
-It is given to an interpreter on stdin, with a call of `main` behind it, and then what else is to be
-run there. Runs under Python 3.6 and newer, and imports nothing of this package. Each finding is a
-line, written at once, since what comes next may end the process.
+An interpreter gets it on stdin, followed by a call of `main` and by further code. It runs under
+Python 3.6 and newer, and imports nothing of this package. Each answer is a line, written at once,
+since the next step may end the process.
 """
 
 import importlib
@@ -19,17 +19,17 @@ SELF, PACKAGES = "self", "packages"
 
 
 def write(step: str, **what: Any) -> None:
-    """Writes a line; a library may have left its own unfinished."""
+    """Write one line, on a line of its own even if a library left one unfinished."""
     sys.stdout.write("\n" + MARK + json.dumps(dict(what, step=step)) + "\n")
     sys.stdout.flush()
 
 
 def answer(step: str, look: "Callable[[], Any]") -> bool:
-    """Writes that a step begins, and its answer or its problem."""
+    """Write that a step begins, then its answer or its problem."""
     write(step)
     try:
         found = look()
-    except Exception as error:  # noqa: BLE001  # whatever an installation raises is what was found
+    except Exception as error:  # noqa: BLE001  # any exception of an installation is a finding
         write(step, error=f"{type(error).__name__}: {error}".strip())
         return False
     write(step, found=found)
@@ -37,7 +37,7 @@ def answer(step: str, look: "Callable[[], Any]") -> bool:
 
 
 def interpreter() -> "dict[str, Any]":
-    """Facts about the interpreter."""
+    """Return facts about the interpreter."""
     variables = sysconfig.get_config_var
     include = sysconfig.get_paths()["include"]
     return {
@@ -57,12 +57,12 @@ def interpreter() -> "dict[str, Any]":
 
 
 def versions(names: "list[str]") -> "dict[str, str]":
-    """Versions of those packages that are there."""
+    """Return the versions of those packages that are installed."""
     found = {}
     for name in names:
         try:
             found[name] = _version(name)
-        except Exception:  # noqa: BLE001, PERF203, S112  # each library has its own for what is absent
+        except Exception:  # noqa: BLE001, PERF203, S112  # exceptions differ by library
             continue
     return found
 
@@ -76,7 +76,7 @@ def _version(name: str) -> str:
 
 
 def main(packages: "list[str]") -> None:
-    """Looks at the interpreter, and at packages whose versions are told where they are there."""
-    sys.path[:] = [path for path in sys.path if path]  # nothing of where this was started
+    """Answer with facts about the interpreter, and with versions of packages."""
+    sys.path[:] = [path for path in sys.path if path]  # without the current directory
     answer(SELF, interpreter)
     answer(PACKAGES, lambda: versions(packages))

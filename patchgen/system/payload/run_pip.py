@@ -1,7 +1,6 @@
-"""Runs pip with its user's settings, but for those that move or stop an installation.
+"""Runs pip with its user's settings, except those that redirect or stop an installation.
 
-What switchml-patch installs has to come into the interpreter that runs this. How pip reaches its
-index, and which constraints hold, stays the user's.
+switchml-patch installs into the interpreter that runs this. Index and constraints stay the user's.
 """
 
 import ast
@@ -18,7 +17,7 @@ _DROPPED = (
 
 
 def main() -> None:
-    """Becomes pip, with the settings as variables and without its files."""
+    """Become pip, with its settings as variables instead of files."""
     listed = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], check=False, stdout=subprocess.PIPE,
         env=dict(os.environ, PIP_PYTHON=sys.executable, PIP_QUIET="0", PIP_VERBOSE="0"),
@@ -27,7 +26,7 @@ def main() -> None:
         sys.exit(listed.returncode)
     lines = [line.partition("=")[::2] for line in listed.stdout.decode().splitlines()]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-    for scope in ("global.", "install.", ":env:."):  # a later one counts
+    for scope in ("global.", "install.", ":env:."):  # later scopes win
         for key, value in lines:
             name = key[len(scope) :]
             if key.startswith(scope) and name not in _DROPPED:

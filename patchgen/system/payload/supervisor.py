@@ -1,13 +1,12 @@
-"""Runs a command and takes all that it started along when its parent dies or says stop.
+"""Runs a command, and kills all its processes when the parent dies or says stop.
 
 A program of its own, given to an interpreter: `supervisor.py STOP TOLD COMMAND...`. STOP is the
 reading end of a pipe whose other end the parent holds, so that it closes however the parent ends.
-TOLD is the writing end of a pipe: it gets an error number where the command cannot be started, and
-is closed. Signals are handed on to the command, and those that end it also to what it has started.
-Processes of the command whose own parent is gone become children of the supervisor. If a signal has
-ended the command, they get it as well, and may go on until the parent says stop. The supervisor
-ends as the command did, or with 1 where it fails itself; in either case nothing of the command is
-left.
+TOLD is the writing end of a pipe: it gets an error number if the command cannot be started, and is
+closed. Signals are forwarded to the command, and ending ones also to the processes that it started.
+Orphaned processes of the command become children of the supervisor. If a signal ended the command,
+they get it as well, and may go on until the parent says stop. The supervisor ends as the command
+did, or with 1 if it fails itself. In either case no process of the command is left.
 """
 
 import contextlib
@@ -25,6 +24,7 @@ _PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _OWN = "CHLD HUP KILL STOP TSTP TTIN TTOU  BUS FPE ILL SEGV SYS TRAP"  # the last: faults
 HANDED = {*range(1, 32), *range(signal.SIGRTMIN, signal.SIGRTMAX + 1)}
+"""Signals that are forwarded to the command."""
 HANDED -= {getattr(signal, "SIG" + name) for name in _OWN.split()}
 """Signals that go on to the command."""
 _POLL = 100  # milliseconds
@@ -32,7 +32,7 @@ _FORKED = 0x40  # PF_FORKNOEXEC of Linux: the process runs the program of its pa
 
 
 def _read(pid: int, name: str) -> str:
-    with open(f"/proc/{pid}/{name}", errors="replace") as file:  # of a name: any bytes
+    with open(f"/proc/{pid}/{name}", errors="replace") as file:  # names may have any bytes
         return file.read()
 
 
@@ -42,11 +42,11 @@ def _children(pid: int) -> "list[int]":
 
 
 def _job(pid: int) -> "list[int]":
-    """Return the process and those below it that are told to end with it, as by torchrun.
+    """Return a process and its descendants that are to get an ending signal, as from torchrun.
 
-    They are in our process group. The jobs of a shell may have groups of their own; a shell waits
-    for its job before it runs a trap. What another program has put into a group is left to that
-    program, and workers of multiprocessing are left to their parent, which fails if one dies.
+    They are in this process group. The jobs of a shell may have groups of their own; a shell waits
+    for its job before it runs a trap. Processes that another program put into a group are left to
+    that program, and workers of multiprocessing to their parent, which fails if one dies.
     """
     told = [pid]
     with contextlib.suppress(OSError):  # it has ended, or is another user's
@@ -64,7 +64,7 @@ def _is_worker(pid: int) -> bool:
 
 
 def _end_all() -> None:
-    """Ends all children, and theirs, which are ours as soon as their parent is gone."""
+    """Kill all children, and theirs, which become children as soon as their parent is gone."""
     with contextlib.suppress(ChildProcessError):  # there is none
         while True:
             for pid in _children(os.getpid()):
@@ -73,7 +73,7 @@ def _end_all() -> None:
 
 
 def _leave_terminal() -> None:
-    """Leaves the terminal and its signals, as for a session of its own.
+    """Leave the terminal and its signals, as for a session of its own.
 
     Linux shares processors among sessions first, and starves some of those whose threads poll.
     """
@@ -94,9 +94,9 @@ def _started(told: int) -> "subprocess.Popen[bytes]":
 
 
 def _end_as(code: int) -> None:
-    """Ends this process as the command has ended: with its exit code, or by its signal."""
+    """End this process as the command ended: with its exit code, or by its signal."""
     if code < 0:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the command has left its own
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the command has dumped its own core
         with contextlib.suppress(OSError):  # SIGKILL has no handler
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
@@ -104,7 +104,7 @@ def _end_as(code: int) -> None:
 
 
 def _take(handed: "list[int]") -> int:
-    """Takes a signal. That of Ctrl-C goes to our group at once, since shells wait for its end."""
+    """Take a signal. SIGINT goes to this process group at once, as shells wait for its end."""
     number = handed.pop(0)
     if number == signal.SIGINT:
         handler = signal.signal(number, signal.SIG_IGN)
@@ -114,7 +114,7 @@ def _take(handed: "list[int]") -> int:
 
 
 def _tell(number: int, pids: "list[int]") -> None:
-    """Sends a signal to those that have not got it with our group."""
+    """Send a signal to processes that did not get it with this process group."""
     for pid in pids:
         with contextlib.suppress(OSError):  # it has ended, or is another user's
             if number != signal.SIGINT or os.getpgid(pid) != os.getpgrp():
@@ -124,7 +124,7 @@ def _tell(number: int, pids: "list[int]") -> None:
 def _end_orphans(
     number: int, told: "list[int]", waiting: "select.poll", stop: int, handed: "list[int]"
 ) -> None:
-    """Hands a signal on to what the command has left, and waits for its end or for the parent."""
+    """Forward a signal to orphans of the command; wait for their end or for the parent."""
     while True:
         with contextlib.suppress(ChildProcessError):  # there is none
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -141,7 +141,7 @@ def _end_orphans(
 
 
 def main() -> None:
-    """Runs the command."""
+    """Run the command."""
     stop = int(sys.argv[1])
     handed = []  # type: list[int]
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -1,6 +1,6 @@
-"""Checks of what a build needs: what is here, what is missing, and what to do.
+"""Checks the requirements of a build: what is present, what is missing, and what to do.
 
-Nothing is changed. No build fails for rows about what it can do without.
+Changes nothing. Optional rows never stop a build.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ CHECKS: tuple[Callable[[Facts], Iterable[Check]], ...] = (
     room.check_machine,
     homes.check_driver,
 )
-"""Checks in the order of their rows; each is about one thing."""
+"""Checks in the order of their rows."""
 
 
 def check_build(request: CheckRequest) -> list[Check]:
-    """Checks everything that a build needs.
+    """Check all requirements of a build.
 
     Raises:
-        FileError: there is no room for a scratch directory.
+        FileError: there is no space for a scratch directory.
     """
     facts = find_facts(request)
     return [facts.accept(row) for check in CHECKS for row in check(facts)]

@@ -1,4 +1,4 @@
-"""Advice about what programs and the system complain of."""
+"""Advice about messages of programs and of the system."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from patchgen.options import FLAGS
 
 
 class Package(NamedTuple):
-    """Packages that bring a library; empty where none is known."""
+    """Packages with a library, by distribution; empty where none is known."""
 
     debian: str
     rhel: str
@@ -53,28 +53,26 @@ _SHOWN = 3  # undefined symbols
 
 
 def relock(do: str = "change it") -> str:
-    """Advice about a package of the lock."""
+    """Return the advice for changing a locked package."""
     return f"{do} in the environment file, then run: switchml-patch env lock"
 
 
 def lines(error: ToolError) -> tuple[str, ...]:
-    """Command that failed, and the line of its output that says why."""
+    """Return the failed command, and the line of its output with the reason."""
     said = [line.strip() for line in str(error).splitlines() if line.strip()]
     why = said[-1:] if any(line.startswith("Traceback") for line in said) else said[1:2]
     return (said[0], *why)
 
 
 def reason(error: OSError) -> str:
-    """Reason of the operating system, without the path."""
+    """Return the reason of the operating system, without the path."""
     return error.strerror or str(error)
 
 
 def explain_compiler(output: str, *, conda: bool) -> list[str]:
-    """Complaint of the compiler, and what to do.
+    """Return the compiler's first error, and advice.
 
-    Args:
-        output: its output.
-        conda: the compiler is that of a conda environment, and looks nowhere else.
+    `conda`: it is the compiler of a conda environment, which searches only there.
     """
     missing = re.search(r"fatal error: '?([^':\n]+?)'?(?:: No such file| file not found)", output)
     if missing:
@@ -84,12 +82,7 @@ def explain_compiler(output: str, *, conda: bool) -> list[str]:
 
 
 def explain_linker(output: str, *, conda: bool) -> list[str]:
-    """Complaint of the linker, and what to do.
-
-    Args:
-        output: its output.
-        conda: the compiler is that of a conda environment, and looks nowhere else.
-    """
+    """Return the linker's errors, and advice; `conda` as in `explain_compiler`."""
     missing = re.findall(r"(?:cannot find|unable to find library) -l([^\s:]+)", output)
     if missing:
         names = dict.fromkeys(missing)
@@ -106,12 +99,12 @@ def explain_linker(output: str, *, conda: bool) -> list[str]:
             f"undefined: {', '.join(symbols[:_SHOWN])}{more}",
             *(hints or ["build the client library and what it needs with the same flags"]),
         ]
-    why = lines(ToolError(output))  # the first is the command, which is long
+    why = lines(ToolError(output))  # without the command, which is long
     return [*(why[1:] or why), "the client library does not link: build it again here"]
 
 
 def install(library: str, *, conda: bool) -> str:
-    """Advice how to get a library, or the header of its name."""
+    """Return how to install a library, or the library with a header."""
     package = PACKAGES.get({"boost": "boost_program_options"}.get(library, library))
     if package is None:
         return f"install {library}"

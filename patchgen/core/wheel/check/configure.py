@@ -1,7 +1,6 @@
-"""The switchml.cmake of the patch, run in a scratch project before there is a PyTorch to run it in.
+"""Runs the patch's switchml.cmake in a scratch project, without PyTorch.
 
-Its answers decide the rows about the homes and the libraries, so that these cannot differ from the
-configuration of the build.
+Its answers decide the rows about homes and libraries, so these agree with PyTorch's configuration.
 """
 
 from __future__ import annotations
@@ -28,35 +27,35 @@ class Configuration:
     """Answers of switchml.cmake about the homes and flags of a build."""
 
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Paths that are not there, by the variable of their home."""
+    """Missing paths, by the variable of their home."""
     archive: tuple[str, ...] = ()
-    """Faults of the archive, and what to do about them, a line each."""
+    """Problems of the archive and advice, a line each."""
     modules: tuple[str, ...] = ()
-    """Reasons of pkg-config to refuse gRPC, a line each."""
+    """Errors of pkg-config about gRPC, a line each."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of gRPC's modules by name."""
     linked: str | None = None
-    """Output of the compiler and the linker where nothing links with the archive."""
+    """Output of compiler and linker if a program does not link with the archive."""
     named: str = ""
-    """Output of the linker about the libraries' names alone; empty where all were found."""
+    """Output of the linker for the libraries' names alone; empty if all are found."""
     libraries: tuple[str, ...] = ()
-    """Libraries that are linked by name, in the order of the linker, but for gRPC."""
+    """Libraries that are linked by name, in the linker's order, without gRPC."""
     module: bool = False
-    """True where the home of the client library names what it links with."""
+    """Whether the client library's home lists the libraries to link with."""
     blas: tuple[str, ...] = ()
-    """Libraries of BLAS; empty where there are none, or they were not looked for."""
+    """Libraries of BLAS; empty if not found, or not searched."""
     lapack: bool = False
-    """True where LAPACK is in these, or beside them."""
+    """Whether LAPACK is in these libraries, or beside them."""
 
 
 def run(tools: Tools) -> Configuration | ToolError | None:
-    """Runs switchml.cmake with the compiler of the build, or without one where there is none yet.
+    """Run switchml.cmake with the build's compiler, or without one if it is not installed yet.
 
     Returns:
-        The answers; an error where cmake failed before the end, and None where there is none.
+        The answers; an error where cmake failed before the end; None without cmake.
 
     Raises:
-        FileError: there is no room for a scratch directory.
+        FileError: there is no space for a scratch directory.
     """
     program, request = tools.cmake, tools.request
     if program is None:
@@ -71,10 +70,10 @@ def run(tools: Tools) -> Configuration | ToolError | None:
         command = [program, "-S", _PROJECT, "-B", build, f"-DPATCH={directory}"]
         failed = None
         try:
-            tools.ask([program, "--version"])  # one that hangs is waited for a minute, not for ten
+            tools.ask([program, "--version"])  # a hanging cmake fails after a minute, not ten
             tools.ask([*command, *_generator(program, tools)], limit=_LIMIT, activated=True)
         except ToolError as error:
-            failed = error  # it objects, or it did not come to the end
+            failed = error  # switchml.cmake refused something, or cmake failed early
         try:
             with open(os.path.join(build, "answers"), "rb") as file:
                 answers = parse(paths.decode(file.read()))
@@ -84,11 +83,11 @@ def run(tools: Tools) -> Configuration | ToolError | None:
 
 
 def _generator(program: str, tools: Tools) -> list[str]:
-    if not tools.has_compiler:  # nothing is compiled, so any program will do to compile with
+    if not tools.has_compiler:  # nothing is compiled, so any program serves as make
         return ["-G", "Unix Makefiles", f"-DCMAKE_MAKE_PROGRAM={program}"]
     ninja = ["-G", "Ninja"] if tools.find("ninja") else []
     blas = ["-DBLAS=ON"] if tools.locked is None and BLAS in tools.request.limits.specifiers else []
-    # As PyTorch's setup.py makes arguments of variables.
+    # PyTorch's setup.py passes these variables in the same way.
     given = [
         f"-D{key}={value}" for key, value in tools.settings.items() if key.startswith("CMAKE_")
     ]
@@ -96,11 +95,9 @@ def _generator(program: str, tools: Tools) -> list[str]:
 
 
 def parse(answers: str) -> Configuration | None:
-    """Reads the answers of the project; None where the last is missing.
+    """Parse the answers of the project; None where the last one is missing.
 
-    Args:
-        answers: the file that the project writes: names with values, and codes of objections with
-            values and texts.
+    They are records of names with values, or of error codes with values and texts.
     """
     found: dict[str, list[list[str]]] = {}
     for record in answers.split("\x1e"):

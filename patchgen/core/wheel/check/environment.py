@@ -1,4 +1,4 @@
-"""The conda environment of the build: the lock, what makes a prefix of it, and the prefix."""
+"""The conda environment of a build: its lock, the libraries that install it, its prefix."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ class LockedEnvironment:
     """Conda environment that a build will find."""
 
     problems: tuple[str, ...] = ()
-    """Problems of the lock, and what to do about them, a line each."""
+    """Problems of the lock and advice, a line each."""
     found: str = ""
-    """Description of the lock and of the prefix."""
+    """Description of lock and prefix."""
     packages: Mapping[str, str] = field(default_factory=dict)
     """Versions of the locked packages by name."""
     prefix: str | None = None
-    """The prefix, where it was made from this lock to its end."""
+    """Path of the prefix, if it is complete and made from this lock."""
 
     def version(self, name: str) -> str | None:
-        """Version of a locked package; `_` and `-` are the same."""
+        """Return the version of a locked package; `_` and `-` are equivalent."""
         return self.packages.get(name) or self.packages.get(name.replace("_", "-"))
 
     @property
     def gcc(self) -> str | None:
-        """The version of the locked compiler."""
+        """Version of the locked compiler."""
         names = (name for name in self.packages if name.startswith(("gxx_linux", "gxx_impl_linux")))
         return next((self.packages[name] for name in names), None)
 
 
 def find_environment(request: CheckRequest) -> LockedEnvironment:
-    """Examines the lock, the libraries that `env create` uses, and `work`/env."""
+    """Examine the lock, the libraries that `env create` needs, and WORK/env."""
     problems = []
     try:
         env.require()
@@ -88,7 +88,7 @@ def find_environment(request: CheckRequest) -> LockedEnvironment:
 
 
 def _source(request: CheckRequest, lock: str) -> str | None:
-    """The environment file that a build makes the lock from; None where it makes none."""
+    """Return the environment file that a build makes the lock from; None if it makes none."""
     if request.environment is None or os.path.exists(lock):
         return None
     source = request.path(request.environment)
@@ -97,7 +97,7 @@ def _source(request: CheckRequest, lock: str) -> str | None:
 
 
 def _remedy(request: CheckRequest) -> str:
-    """Advice where there is no lock, and none will be made."""
+    """Return advice for a missing lock that a build will not make."""
     if request.environment is None or os.path.isfile(request.path(request.environment)):
         return f"; {_MAKE}"
     source = describe(request.path(request.environment))
@@ -105,11 +105,11 @@ def _remedy(request: CheckRequest) -> str:
 
 
 def _read(path: str) -> Lock:
-    """Reads the lock.
+    """Read the lock.
 
     Raises:
-        ToolError: the library for YAML is missing.
-        OptionsError: it is no lock that can be used.
+        ToolError: PyYAML is missing.
+        OptionsError: it is no usable lock.
         FileError: it cannot be read.
     """
     extras.require({"yaml": "PyYAML"})
@@ -119,9 +119,9 @@ def _read(path: str) -> Lock:
 
 
 def _find_prefix(lock: Lock, request: CheckRequest) -> str | None:
-    """The prefix, if it is whole and of the lock, by the path that is in its files.
+    """Return the prefix, if it is complete and of this lock, by the path in its files.
 
-    This process sees it there from then on.
+    From then on this process sees the prefix under that path.
     """
     from patchgen.core.wheel.env import marker
 

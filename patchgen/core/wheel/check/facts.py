@@ -31,10 +31,10 @@ ACCEPTABLE = {
     "no-blas": "BLAS and LAPACK",
     CRASH: "Python's exit",
 }
-"""Rows that a build refuses, but goes on without, by what the user then accepts."""
+"""Names of rows that a build refuses, by the key with which the user accepts them."""
 _ALWAYS = ("setuptools", "wheel")
 _PROGRAMS = {"python", EXIT, "gcc", "gcc with CUDA", "cuda", "cmake", BLAS}
-_IF_LOCKED = "mkl"  # a library: a build can do without, and finds only that of its environment
+_IF_LOCKED = "mkl"  # optional, and found only in the lock's environment
 
 
 _MAKE = (
@@ -45,26 +45,26 @@ _MAKE = (
 
 @dataclass(frozen=True)
 class Client:
-    """The client library of SWITCHML_HOME."""
+    """Client library in SWITCHML_HOME."""
 
     archive: Archive | None
-    """The archive; None where it cannot be used."""
+    """None where it is missing or unusable."""
     headers: bool
-    """True where the home has them."""
+    """Whether the home has the headers."""
     problems: tuple[str, ...] = ()
-    """Problems of the home, and what to do about them, a line each."""
+    """Problems of the home and advice, a line each."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The build that is asked for, and what is here for it. Programs of a lock are not asked."""
+    """A requested build, and what is available for it. Programs of a lock are not run."""
 
     request: CheckRequest
     client: Client
     locked: LockedEnvironment | None = None
-    """Conda environment; None where the build is with an interpreter of the user's."""
+    """Conda environment; None for a build with the user's interpreter."""
     has_compiler: bool = False
-    """True where there is the C++ compiler of the build."""
+    """Whether the C++ compiler of the build is installed."""
     has_make: bool = False
     compilers: Answer | None = None
     """Macros of the C++ compiler."""
@@ -73,44 +73,44 @@ class Facts:
     git: Answer | None = None
     nvcc: Answer | None = None
     interpreter: str | None = None
-    """Path of the user's interpreter; None where there is none of that name."""
+    """Path of the user's interpreter; None if there is no such program."""
     python: Interpreter | ToolError | None = None
-    """Answers of that interpreter."""
+    """Answers of the user's interpreter."""
     configured: Configuration | ToolError | None = None
     """Answers of switchml.cmake; None without cmake."""
 
     @property
     def limits(self) -> Limits:
-        """Versions that the release builds with."""
+        """Versions with which the release builds."""
         return self.request.limits
 
     @property
     def configuration(self) -> Configuration | None:
-        """Answers of switchml.cmake, or None where there are none."""
+        """Answers of switchml.cmake, if it gave any."""
         return None if isinstance(self.configured, ToolError) else self.configured
 
     @property
     def simulator(self) -> bool:
-        """True where the client library is the simulator."""
+        """Whether the client library is the simulator."""
         return self.client.archive is not None and self.client.archive.simulator
 
     @property
     def has_packages(self) -> bool:
-        """False where the programs come with an environment that nothing is known of yet."""
+        """Whether programs are known; not before an environment is locked."""
         return self.locked is None or bool(self.locked.packages)
 
     @property
     def conda(self) -> bool:
-        """True where the compiler is that of a conda environment, and looks nowhere else."""
+        """Whether the compiler is of a conda environment, and searches only there."""
         return self.locked is not None and self.locked.gcc is not None
 
     @property
     def cuda(self) -> bool:
-        """True where the build is with CUDA."""
+        """Whether the build uses CUDA."""
         return uses_cuda(self.request, self.locked)
 
     def accept(self, row: Check) -> Check:
-        """A row that does not count where the user accepts its problem."""
+        """Make a row optional if the user accepted its problem."""
         for name in self.request.accepted:
             if row.name == ACCEPTABLE[name] and not row.ok:
                 found = ", ".join(filter(None, [row.found, f"accepted by --accept {name}"]))
@@ -118,31 +118,27 @@ class Facts:
         return row
 
     def find_locked(self, name: str) -> str | None:
-        """The version of a package in the lock."""
+        """Return the version of a package in the lock, if any."""
         return self.locked.version(name) if self.locked else None
 
 
 def list_packages(limits: Limits, locked: LockedEnvironment | None) -> list[str]:
-    """Lists the Python packages that setup.py and torch import."""
+    """Return the names of the Python packages that setup.py and torch import."""
     others = {*_PROGRAMS, _IF_LOCKED, *_ALWAYS}
     names = [*_ALWAYS, *(name for name in limits.specifiers if name not in others)]
     return [*names, _IF_LOCKED] if locked and locked.version(_IF_LOCKED) else names
 
 
 def find_facts(request: CheckRequest, limit: float = LIMIT) -> Facts:
-    """Finds all facts, at the same time.
-
-    Args:
-        request: the build that is asked for.
-        limit: seconds that a program may take to answer.
+    """Find all facts in parallel; a program may take `limit` seconds.
 
     Raises:
-        FileError: there is no room for a scratch directory.
+        FileError: there is no space for a scratch directory.
     """
     tools = Tools(request, limit)
     with ThreadPoolExecutor(len(_PROBES)) as pool, contextlib.ExitStack() as ends:
-        ends.callback(tools.stop)  # before the pool waits for its threads: Ctrl-C ends all of them
-        tools.settings  # noqa: B018  # the environment is looked at by one thread
+        ends.callback(tools.stop)  # before the pool waits for its threads, so Ctrl-C ends all
+        tools.settings  # noqa: B018  # cached before several threads read it
         running = {name: pool.submit(probe, tools) for name, probe in _PROBES.items()}
         for ended in threads.as_completed(running.values()):
             ended.result()
@@ -151,7 +147,7 @@ def find_facts(request: CheckRequest, limit: float = LIMIT) -> Facts:
 
 
 def find_client(options: Options) -> Client:
-    """Reads SWITCHML_HOME."""
+    """Examine SWITCHML_HOME."""
     path = archive.path(options.switchml_home)
     header = f"{native(options.switchml_home)}/{homes.HEADER}"
     wrong = []
@@ -190,4 +186,4 @@ _PROBES: Mapping[str, Callable[[Tools], object]] = {
     "has_compiler": lambda tools: tools.has_compiler,
     "has_make": lambda tools: tools.find("make") is not None,
 }
-"""Probe of each fact."""
+"""Functions that find the facts, by field."""

@@ -17,7 +17,7 @@ from patchgen.system.paths import describe, native
 
 
 def check_client(facts: Facts) -> Iterator[Check]:
-    """Checks SWITCHML_HOME, and that the flags are those of its archive."""
+    """Check SWITCHML_HOME, and whether the flags match its archive."""
     client, home = facts.client, describe(native(facts.request.options.switchml_home))
     yield Check("SWITCHML_HOME", client.problems, home)
     if client.archive:
@@ -26,7 +26,7 @@ def check_client(facts: Facts) -> Iterator[Check]:
 
 
 def check_dependencies(facts: Facts) -> Iterator[Check]:
-    """Checks DPDK and gRPC: by SWITCHML_HOME where it names what it links with, else each home."""
+    """Check DPDK and gRPC: as SWITCHML_HOME lists them, else in their homes."""
     options = facts.request.options
     if facts.simulator:
         return
@@ -41,7 +41,7 @@ def check_dependencies(facts: Facts) -> Iterator[Check]:
 
 
 def check_driver(facts: Facts) -> Iterator[Check]:
-    """Checks that DPDK can drive the card: a build can do without, and a training cannot."""
+    """Check that DPDK has a driver for the card; needed only for training."""
     options = facts.request.options
     driver = find_driver(options) if options.grpc and not facts.simulator else None
     if driver:
@@ -49,7 +49,7 @@ def check_driver(facts: Facts) -> Iterator[Check]:
 
 
 def read_links(options: Options) -> Check | None:
-    """Row about what SWITCHML_HOME links with; None where it does not say."""
+    """Return the row about libraries that SWITCHML_HOME lists; None without a list."""
     try:
         found = archive.read_links(options.switchml_home)
     except OSError as error:
@@ -86,12 +86,12 @@ def _check_grpc(options: Options, configuration: Configuration | None) -> Check:
 
 
 def _missing(options: Options, variable: str) -> list[str]:
-    """Paths that a home lacks, a line each, as `generate` names them."""
+    """Return the missing paths of a home, a line each, as `generate` reports them."""
     return [one.problem for one in homes.find_missing(options) if one.variable == variable]
 
 
 def find_driver(options: Options) -> Check | None:
-    """Row about the driver of the card; None for a shared DPDK, which does not tell."""
+    """Return the row about the card's driver; None for a shared DPDK, where it is unknown."""
     cards = [flag.field for flag in FLAGS if flag.cards and flag.name in options.flags]
     card = cards[0] if cards else None
     path = f"{native(options.dpdk_home)}/lib/libdpdk.a"

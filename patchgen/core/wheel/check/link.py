@@ -1,4 +1,4 @@
-"""Rows about libraries: what the client library is compiled and linked with, BLAS and LAPACK."""
+"""Rows about libraries: whether the client library compiles and links; BLAS and LAPACK."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from patchgen.errors import ToolError
 from patchgen.system.checks import Check
 from patchgen.system.paths import describe, native
 
-_LATER = {"boost-cpp": "libboost-devel"}  # what a package was renamed to
+_LATER = {"boost-cpp": "libboost-devel"}  # later names of packages
 _GLOG = Limits("the client library", {"glog": "<0.6"})
 _ENDS = ("so", "a")
 _BLAS = "BLAS and LAPACK"
-_LOCKED = (("mkl", "mkl-include"), ("openblas",), ("openblas-devel",))  # any of these will do
+_LOCKED = (("mkl", "mkl-include"), ("openblas",), ("openblas-devel",))  # alternatives
 _WITHOUT = "products of matrices are slow without, and torch.svd and its like raise"
 _ACCEPT = "or build without: --accept no-blas"
 _INSTALL = f"install libopenblas-dev (Debian) or openblas-devel (RHEL), {_ACCEPT}"
@@ -27,14 +27,14 @@ _COMPILES = re.compile(r"\berror: (?!ld returned|linker command)|\bfatal error: 
 
 
 def check_headers(facts: Facts) -> Iterator[Check]:
-    """Checks that the headers of the client library compile."""
+    """Check that the headers of the client library compile."""
     row = _compile_headers(facts)
     if row:
         yield row
 
 
 def check_libraries(facts: Facts) -> Iterator[Check]:
-    """Checks that the client library links, or that the lock has its libraries."""
+    """Check that the client library links, or that the lock has its libraries."""
     configured = facts.configured
     if isinstance(configured, ToolError):
         problems = (*lines(configured), "see the rows about cmake and the compiler")
@@ -49,7 +49,7 @@ def check_libraries(facts: Facts) -> Iterator[Check]:
 
 
 def _compile_headers(facts: Facts) -> Check | None:
-    """Row about the headers; None where there is nothing to compile, or nothing to do it with."""
+    """Return the row about the headers; None if they cannot be compiled yet."""
     usable = facts.client.archive and facts.client.headers and facts.has_compiler
     if not usable or facts.configuration is None:
         return None
@@ -57,7 +57,7 @@ def _compile_headers(facts: Facts) -> Check | None:
 
 
 def headers(configuration: Configuration, *, conda: bool) -> Check:
-    """Row about whether a line that includes the client library compiles."""
+    """Return whether a file that includes the client library compiles."""
     name = "headers of the client library"
     if configuration.linked and _COMPILES.search(configuration.linked):
         return Check(name, tuple(advice.explain_compiler(configuration.linked, conda=conda)))
@@ -65,12 +65,9 @@ def headers(configuration: Configuration, *, conda: bool) -> Check:
 
 
 def libraries(configuration: Configuration, *, whole: bool, conda: bool) -> Check:
-    """Row about whether the client library links with all that it needs.
+    """Return whether the client library links with all libraries that it needs.
 
-    Args:
-        configuration: the answers of switchml.cmake.
-        whole: nothing is missing in the homes, and the headers compile; else only the names count.
-        conda: the compiler is that of a conda environment, and looks nowhere else.
+    `whole`: the homes are complete and the headers compile; otherwise only names are checked.
     """
     complaint = (configuration.linked or "") if whole else configuration.named
     if complaint:
@@ -80,24 +77,19 @@ def libraries(configuration: Configuration, *, whole: bool, conda: bool) -> Chec
 
 
 def find_in_lock(names: Sequence[str], facts: Facts) -> Check:
-    """Row about whether the lock has what the client library needs, without a prefix to link in.
-
-    Args:
-        names: the libraries.
-        facts: the lock, and the homes as other places of libraries.
-    """
+    """Return whether the lock or a home has these libraries, for a missing prefix."""
     options = facts.request.options
     homes = [native(home) for home in (options.switchml_home, options.dpdk_home) if home]
     there: list[str] = []
     wrong: list[str] = []
     for name in names:
         if name not in advice.PACKAGES:
-            continue  # it comes from a home
+            continue  # comes from a home
         package = advice.PACKAGES[name].conda
         version = facts.find_locked(package) or facts.find_locked(_LATER.get(package, ""))
         if version:
             there.append(f"{package} {version}")
-            if package == "glog" and not facts.simulator:  # which takes any
+            if package == "glog" and not facts.simulator:  # the simulator works with any
                 wrong += _GLOG.problems("glog", version, relock())
         elif any(
             os.path.exists(f"{home}/lib/lib{name}.{kind}") for home in homes for kind in _ENDS
@@ -109,7 +101,7 @@ def find_in_lock(names: Sequence[str], facts: Facts) -> Check:
 
 
 def check_blas(facts: Facts) -> Iterator[Check]:
-    """Checks that the build will find BLAS and LAPACK, for a release that needs them."""
+    """Check that the build will find BLAS and LAPACK, if the release needs them."""
     if BLAS not in facts.limits.specifiers:
         return
     if facts.locked is not None:

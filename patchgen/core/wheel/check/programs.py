@@ -1,4 +1,4 @@
-"""Rows about the programs of a build: there, and of a version that it builds with."""
+"""Rows about the programs of a build: whether they exist, in a version that works."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from patchgen.system.checks import Check
 from patchgen.system.paths import describe
 
 _GIT = "2.29"
-_MACROS = {  # clang has those of gcc as well
+_MACROS = {  # clang defines those of gcc as well, so it is first
     "clang": ("__clang_major__", "__clang_minor__", "__clang_patchlevel__"),
     "gcc": ("__GNUC__", "__GNUC_MINOR__", "__GNUC_PATCHLEVEL__"),
 }
 
 
 def check_compiler(facts: Facts) -> Iterator[Check]:
-    """Checks the C and the C++ compiler."""
+    """Check the C and the C++ compiler."""
     if facts.has_packages:
         yield _check_compilers(facts)
 
@@ -34,7 +34,7 @@ def _check_compilers(facts: Facts) -> Check:
         return Check("compiler", wrong, f"gcc {facts.locked.gcc} of the lock")
     wanted = limits.text(limit)
     advice = f"install gcc{' ' + wanted if wanted else ''} and set CC and CXX to it"
-    if facts.locked:  # in which CC and CXX do not count
+    if facts.locked:  # which ignores CC and CXX
         advice = relock("put gxx_linux-64")
     answer = facts.compilers
     if answer is None:
@@ -52,7 +52,7 @@ def _check_compilers(facts: Facts) -> Check:
 
 
 def identify(macros: str) -> tuple[str, str]:
-    """Name and version of the compiler that defines these macros.
+    """Return name and version of the compiler with these macros.
 
     Raises:
         ToolError: it is neither gcc nor clang.
@@ -65,7 +65,7 @@ def identify(macros: str) -> tuple[str, str]:
 
 
 def check_cmake(facts: Facts) -> Iterator[Check]:
-    """Checks the cmake of the build."""
+    """Check the cmake of the build."""
     locked = facts.find_locked("cmake")
     if locked:
         wrong = facts.limits.problems("cmake", locked, relock())
@@ -76,7 +76,7 @@ def check_cmake(facts: Facts) -> Iterator[Check]:
 
 
 def check_ninja(facts: Facts) -> Iterator[Check]:
-    """Checks the ninja of the build; make builds as well."""
+    """Check the ninja of the build; make works as well."""
     locked, advice = facts.find_locked("ninja"), "run: python3 -m pip install ninja"
     if locked:
         yield Check("ninja", (), f"{locked} of the lock")
@@ -88,7 +88,7 @@ def check_ninja(facts: Facts) -> Iterator[Check]:
 
 
 def check_git(facts: Facts) -> Iterator[Check]:
-    """Checks the git that fetches the source."""
+    """Check the git that fetches the source."""
     answer = facts.git
     if answer is None:
         yield Check("git", ("not on PATH; install it",))
@@ -102,7 +102,7 @@ def check_git(facts: Facts) -> Iterator[Check]:
 
 
 def check_nvcc(facts: Facts) -> Iterator[Check]:
-    """Checks the compiler of CUDA."""
+    """Check the compiler of CUDA."""
     if facts.has_packages:
         yield _check_nvcc(facts)
 

@@ -1,4 +1,4 @@
-"""Rows about Python: the interpreter that torch is built for, and the packages of its setup.py."""
+"""Rows about Python: the interpreter of the build, and the packages of setup.py."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CRASH = (
     "{torch} ends in a segmentation fault (exit code 139) or an abort (134) at the exit of every "
     "process that has run a backward pass, after all is done, and so does the official wheel"
 )
-_IN_PYTHON = {"dataclasses": "3.7"}  # from which version on a package comes with Python
+_IN_PYTHON = {"dataclasses": "3.7"}  # first Python version with this package
 _WITHOUT = {"numpy": "torch is built without from_numpy() and numpy()"}
 
 
 def check_interpreter(facts: Facts) -> Iterable[Check]:
-    """Checks the interpreter and its packages."""
+    """Check the interpreter and its packages."""
     limits = facts.limits
     if facts.locked:
         return _locked(facts)
@@ -48,7 +48,7 @@ def check_interpreter(facts: Facts) -> Iterable[Check]:
 def _locked(facts: Facts) -> Iterator[Check]:
     version = facts.find_locked("python")
     if version is None:
-        if facts.has_packages:  # else the row about the lock says what is wrong
+        if facts.has_packages:  # else the row about the lock has the problem
             put = relock(f"put python{facts.limits.text('python')}")
             yield Check("Python", (f"not in the lock; {put}",))
         return
@@ -61,7 +61,7 @@ def _locked(facts: Facts) -> Iterator[Check]:
 
 
 def _exit(limits: Limits, version: str, advice: str) -> Iterator[Check]:
-    """Row about whether a process that has trained ends as it should."""
+    """Yield the row about crashes at the exit of a process that has trained."""
     wanted = limits.text(EXIT)
     if not wanted:
         return
@@ -77,13 +77,9 @@ def _exit(limits: Limits, version: str, advice: str) -> Iterator[Check]:
 def _check_packages(
     facts: Facts, python: str, found: Mapping[str, str], install: str | None
 ) -> Iterator[Check]:
-    """Rows about packages: one for those that the build needs, one for each other.
+    """Yield a row for all required packages, and one for each optional package.
 
-    Args:
-        facts: the limits.
-        python: version of the interpreter, with which some packages come.
-        found: versions by name.
-        install: command that installs one; None for those of a lock.
+    `install` is the command that installs a package; None for those of a lock.
     """
     limits, own = facts.limits, Version(plain(python))
     names = [

@@ -1,4 +1,4 @@
-"""Request for a check: the build that is asked for."""
+"""Request for a check."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ _OFF = {"0", "OFF", "NO", "FALSE", "N"}  # as PyTorch's setup.py reads a variabl
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """Build that is asked for. Paths are as `os` takes them, absolute or relative to `cwd`."""
+    """Requested build. Paths are as `os` takes them, absolute or relative to `cwd`."""
 
     options: Options
     pin: Pin
     work: str
-    """Directory for source, environment and objects; need not exist."""
+    """Directory for source, environment and objects; may be missing."""
     python: str | None
-    """An interpreter to build with, instead of a conda environment."""
+    """Interpreter to build with, instead of a conda environment."""
     lock: str | None
-    """A conda-lock.yml."""
+    """Path of conda-lock.yml."""
     environ: Mapping[str, str]
     """The process environment."""
     cwd: str
     accepted: frozenset[str] = frozenset()
-    """Keys of ACCEPTABLE: what the user builds in spite of."""
+    """Keys of ACCEPTABLE that the user accepted."""
     environment: str | None = None
-    """The environment file that a lock is made from where there is none yet."""
+    """Environment file from which a missing lock is made."""
 
     def path(self, path: str) -> str:
-        """An absolute path."""
+        """Return an absolute path."""
         return os.path.normpath(os.path.join(self.cwd, path))
 
     @property
     def limits(self) -> Limits:
-        """Versions that the release builds with."""
+        """Versions with which the release builds."""
         return Limits(f"PyTorch {self.pin.version}", self.pin.recipe.limits)
 
     @property
     def prefix(self) -> str:
-        """The environment that a build makes from the lock, and uses."""
+        """Environment that a build makes from the lock."""
         return os.path.join(self.path(self.work), "env")
 
     def switch(self, name: str) -> bool | None:
-        """A variable that is on or off, or None where nothing is said."""
+        """Return whether a variable is on; None where it is not set."""
         value = self.environ.get(name)
         return value.upper() not in _OFF if value else None

@@ -1,4 +1,4 @@
-"""Rows about what a build is made in: environment, memory, a directory with room for it."""
+"""Rows about the environment, the memory and the directory of a build."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from patchgen.system.checks import Check
 from patchgen.system.paths import describe
 
 _GIB = 1 << 30
-_CONDA = {False: 3, True: 6}  # GiB of an environment, by whether it has CUDA
+_CONDA = {False: 3, True: 6}  # GiB of an environment, without and with CUDA
 
 
 def check_environment(facts: Facts) -> Iterator[Check]:
-    """Checks the lock, where the build is made in an environment."""
+    """Check the lock, if the build uses an environment."""
     if facts.locked:
         yield Check("environment", facts.locked.problems, facts.locked.found)
 
 
 def check_machine(facts: Facts) -> Iterator[Check]:
-    """Checks the memory, and the directory of the build."""
+    """Check the memory, and the directory of the build."""
     recipe, locked = facts.request.pin.recipe, facts.locked
     needed = 0 if locked is None or locked.prefix else _CONDA[facts.cuda]
     yield memory(recipe)
@@ -31,7 +31,7 @@ def check_machine(facts: Facts) -> Iterator[Check]:
 
 
 def memory(recipe: Recipe) -> Check:
-    """Row about whether one compiler fits, and how many do."""
+    """Return whether there is memory for one compiler, and for how many."""
     free = machine.memory() / _GIB
     cores = machine.cores()
     if free < recipe.memory:
@@ -45,13 +45,7 @@ def memory(recipe: Recipe) -> Check:
 
 
 def disk(recipe: Recipe, work: str, environment: float) -> Check:
-    """Row about whether the build can be made in its directory.
-
-    Args:
-        recipe: the size of a build.
-        work: the directory, an absolute path.
-        environment: size of the environment in GiB, on top.
-    """
+    """Return whether a build fits into its directory, with an environment of so many GiB."""
     another = "name another directory with --work"
     parent = _existing(work)
     problem = _unfit(work, parent)
@@ -71,7 +65,7 @@ def disk(recipe: Recipe, work: str, environment: float) -> Check:
 
 
 def _unfit(work: str, parent: str) -> str | None:
-    """Reason why a directory, or one below `parent`, cannot be built in; None for no reason."""
+    """Return why nothing can be built in a directory, whose existing parent is `parent`."""
     if not recipes.takes(work):
         return recipes.PATH_RULE
     if not os.path.isdir(parent):
@@ -84,7 +78,7 @@ def _unfit(work: str, parent: str) -> str | None:
 
 
 def _existing(path: str) -> str:
-    """The directory itself, or the nearest that is there."""
+    """Return the directory, or the nearest parent that exists."""
     while not os.path.lexists(path):
         path = os.path.dirname(path)
     return path

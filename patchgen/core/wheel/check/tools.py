@@ -1,4 +1,4 @@
-"""Programs that a build will run: those of the environment, else of PATH."""
+"""Programs of a build: those of its environment, else those on PATH."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _NAMES = {"CXX": ("c++", "g++"), "CC": ("cc", "gcc")}
 
 @dataclass(frozen=True)
 class Answer:
-    """Answer of a program to the question which version it is."""
+    """Answer of a program that was asked for its version."""
 
     program: str
     """Path of the program, or command of a compiler."""
     text: str = ""
     error: ToolError | None = None
-    """Reason why there is no answer."""
+    """Why there is no answer."""
 
 
 def uses_cuda(request: CheckRequest, locked: LockedEnvironment | None) -> bool:
-    """True where the build is with CUDA."""
+    """Return whether the build uses CUDA."""
     said = request.switch("USE_CUDA")
     if said is not None:
         return said
@@ -43,46 +43,46 @@ def uses_cuda(request: CheckRequest, locked: LockedEnvironment | None) -> bool:
 
 @dataclass(frozen=True)
 class Tools:
-    """Programs of a build, and a way to ask them."""
+    """Programs of a build, and methods that ask them."""
 
     request: CheckRequest
     limit: float = LIMIT
-    """Seconds that a program may take to answer."""
+    """Seconds for an answer."""
     _stop: threading.Event = field(default_factory=threading.Event, compare=False)
 
     def stop(self) -> None:
-        """Ends the programs that are being asked, and asks no more."""
+        """End the programs that are running, and start no more."""
         self._stop.set()
 
     @functools.cached_property
     def locked(self) -> LockedEnvironment | None:
-        """Conda environment; None where the build is with an interpreter of the user's."""
+        """Conda environment; None for a build with the user's interpreter."""
         return None if self.request.python else find_environment(self.request)
 
     @property
     def prefix(self) -> str | None:
-        """The environment, where it is made."""
+        """Prefix of the environment, if it is complete."""
         return self.locked.prefix if self.locked else None
 
     @functools.cached_property
     def settings(self) -> Mapping[str, str]:
-        """The variables of the build."""
+        """Variables of the build."""
         defaults = {"CMAKE_PREFIX_PATH": self.prefix} if self.prefix else {}
         conda = self.locked is not None
         return variables.resolve(defaults, self.request.environ, {}, conda=conda)
 
     @functools.cached_property
     def environ(self) -> Mapping[str, str]:
-        """Environment variables of the build."""
+        """Whole environment of the build."""
         programs = os.path.join(self.prefix, "bin") if self.prefix else None
         return variables.environment(self.settings, self.request.environ, programs)
 
     @property
     def activated(self) -> Mapping[str, str]:
-        """Environment variables of the compiler, with those of the conda environment's scripts.
+        """Environment of the compiler, after the conda environment's activation scripts.
 
         Raises:
-            ToolError: one of them failed.
+            ToolError: a script failed.
         """
         if not self.prefix:
             return self.environ
@@ -93,23 +93,23 @@ class Tools:
         }
 
     def find(self, *names: str) -> str | None:
-        """Finds the first of some programs that is on PATH."""
+        """Return the path of the first of some programs that is on PATH."""
         path = self.environ.get("PATH", os.defpath)
         return next(filter(None, (shutil.which(name, path=path) for name in names)), None)
 
     @property
     def cmake(self) -> str | None:
-        """The cmake that PyTorch's setup.py takes: cmake3 first."""
+        """Path of the cmake that PyTorch's setup.py takes: cmake3 first."""
         return self.find("cmake3", "cmake")
 
     @property
     def interpreter(self) -> str | None:
-        """The user's interpreter. A name with a slash is relative to the process's directory."""
+        """Path of the user's interpreter; a name with a slash is relative to this process."""
         return None if self.locked else self.find(self.request.python or "python3")
 
     @property
     def nvcc(self) -> str | None:
-        """The compiler of a build with CUDA: that of CUDA_HOME, else of PATH."""
+        """Path of the nvcc of CUDA_HOME, else of PATH."""
         if not uses_cuda(self.request, self.locked):
             return None
         home = self.request.environ.get("CUDA_HOME")
@@ -119,10 +119,9 @@ class Tools:
         return path if os.access(path, os.X_OK) else None
 
     def find_compiler(self, variable: str = "CXX") -> list[str]:
-        """The command of a compiler; empty where there is none, or not yet.
+        """Return the command of a compiler; empty if it is missing, or not yet installed.
 
-        Args:
-            variable: CXX or CC. It counts without an environment only.
+        The variable CXX or CC is used only without an environment.
 
         Raises:
             ToolError: the variable names no program.
@@ -145,7 +144,7 @@ class Tools:
 
     @property
     def has_compiler(self) -> bool:
-        """True where there is the C++ compiler of the build to ask."""
+        """Whether the C++ compiler of the build can be run."""
         if self.locked and not self.locked.packages:
             return False
         try:
@@ -154,9 +153,9 @@ class Tools:
             return False
 
     def ask_compilers(self) -> Answer | None:
-        """Asks the C++ compiler for its macros; None where there is none, or that of a lock.
+        """Return the C++ compiler's macros; None if it is missing, or of a lock.
 
-        A C compiler has to be there too.
+        A missing C compiler is an error.
         """
         if self.locked and (self.locked.gcc or not self.locked.packages):
             return None
@@ -172,7 +171,7 @@ class Tools:
         return Answer(" ".join(command), answer)
 
     def ask_version(self, program: str | None) -> Answer | None:
-        """Asks a program for its version; None where there is none."""
+        """Return the version that a program reports; None without a program."""
         if program is None:
             return None
         try:
@@ -181,7 +180,7 @@ class Tools:
             return Answer(program, error=error)
 
     def ask_interpreter(self, path: str, packages: Sequence[str]) -> Interpreter | ToolError:
-        """Asks an interpreter, as a build starts it; an error where it is none."""
+        """Return facts of an interpreter, started as in a build, or the error."""
         try:
             return interpreter.ask(
                 path, self.environ, packages=packages, flags=interpreter.PLAIN, stop=self._stop
@@ -192,15 +191,12 @@ class Tools:
     def ask(
         self, command: Sequence[str], *, limit: float | None = None, activated: bool = False
     ) -> str:
-        """Asks a program, and returns its output.
+        """Run a program, and return its output.
 
-        Args:
-            command: a program and its arguments.
-            limit: seconds that it may take; without, the limit of all.
-            activated: it runs the compiler, with what the environment's own scripts set.
+        `activated`: with the variables of the environment's activation scripts, for the compiler.
 
         Raises:
-            ToolError: it failed or does not answer.
+            ToolError: it failed, or takes longer than the limit.
         """
         environ = self.activated if activated else self.environ
         answer = run(command, env=environ, cwd="/", limit=limit or self.limit, stop=self._stop)

@@ -30,22 +30,22 @@ _CLIENT = "client library: "
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """Files that were made again, compared with those before."""
+    """Rebuilt files, compared with the original ones."""
 
     made: str
-    """Path of the main file that was made again."""
+    """Path of the rebuilt main file."""
     attestation: str | None
     """Path of the attestation; None where something differs."""
     differences: tuple[Difference, ...] = ()
-    """Differences from the files before; none where the bytes are identical."""
+    """Differences from the original files; empty for identical bytes."""
 
 
 def find_lacks(original: Original, kinds: Mapping[str, Reader], means: Means) -> list[Check]:
-    """Finds what of the record is not here as it was, first of the client library.
+    """Return what differs here from the record, beginning with the client library.
 
     Raises:
-        OptionsError: the record has a value that cannot be used.
-        FileError: something cannot be read.
+        OptionsError: the record has an unusable value.
+        FileError: a file cannot be read.
     """
     made, client = kinds[original.provenance.kind](original, means), original.client()
     found = []
@@ -56,19 +56,18 @@ def find_lacks(original: Original, kinds: Mapping[str, Reader], means: Means) ->
 
 
 def rebuild(original: Original, kinds: Mapping[str, Reader], means: Means, output: str) -> Rebuilt:
-    """Makes the files again, compares them, and writes them with an attestation.
+    """Rebuild the files, compare them, and write them with an attestation.
 
-    A client library that is not there any more is made again too, and takes its place for the rest
-    of this process alone.
+    A missing client library is rebuilt too, and mounted at its path for the rest of this process.
 
     Args:
-        original: the files before.
-        kinds: the reader of each kind of provenance.
-        means: what is here for it.
-        output: directory for the files that are made again, and the attestation.
+        original: the original files.
+        kinds: reader of each kind of provenance.
+        means: what this machine and the user provide.
+        output: directory for the rebuilt files and the attestation.
 
     Raises:
-        PatchgenError: making them again failed, with the exit code that the command has.
+        PatchgenError: the rebuild failed; the exit code is that of the original command.
         FileError: the file system refused.
     """
     read = kinds[original.provenance.kind](original, means)
@@ -83,7 +82,7 @@ def rebuild(original: Original, kinds: Mapping[str, Reader], means: Means, outpu
         differences += _compare(original, product)
         main = os.path.join(output, os.path.relpath(product, directory))
         with file_errors(), contextlib.suppress(FileNotFoundError):
-            os.unlink(main + ATTESTATION)  # of a rebuild before
+            os.unlink(main + ATTESTATION)  # left by an earlier rebuild
         _deliver(directory, output)
     if differences:
         return Rebuilt(main, None, tuple(differences))
@@ -94,7 +93,7 @@ def rebuild(original: Original, kinds: Mapping[str, Reader], means: Means, outpu
 
 
 def check_output(original: Original, output: str) -> None:
-    """Refuses a directory in which the rebuilt files would replace those that they are compared to.
+    """Refuse an output directory where the rebuilt files would replace the original ones.
 
     Raises:
         OptionsError: it is such a directory.
@@ -107,7 +106,7 @@ def check_output(original: Original, output: str) -> None:
 
 
 def _link_sources(cache: str, fresh: str) -> None:
-    """Makes a cache with the sources of another one, and nothing that was compiled."""
+    """Make a cache that links to the sources of another one, without compiled files."""
     os.mkdir(fresh)
     there = os.listdir(cache) if os.path.isdir(cache) else []
     for name in {*there} - {caches.COMPILED}:
@@ -117,10 +116,10 @@ def _link_sources(cache: str, fresh: str) -> None:
 def _make_client(
     original: Original, kinds: Mapping[str, Reader], means: Means, scratch: str
 ) -> list[Difference]:
-    """Makes the recorded client library again; shows it at its path if it is not there.
+    """Rebuild the recorded client library; mount it at its path if it is missing there.
 
     Returns:
-        Its differences from the one that was linked.
+        Its differences from the library that was linked.
     """
     client = original.client()
     if client is None:
@@ -141,21 +140,21 @@ def _make_client(
 
 
 def _compare(original: Original, product: str) -> list[Difference]:
-    """Compares the files with those that were made again.
+    """Compare the original files with the rebuilt ones.
 
     Raises:
-        FileError: one cannot be read.
+        FileError: a file cannot be read.
     """
-    with contextlib.suppress(OptionsError):  # no archive, or one that was damaged
+    with contextlib.suppress(OptionsError):  # no archive, or damaged
         return compare.compare(original.path, product)
     return compare.compare_files(original.list_files(), original.list_files(product))
 
 
 def _deliver(made: str, output: str) -> None:
-    """Copies the files that were made, each whole or not at all.
+    """Copy the rebuilt files, each atomically.
 
     Raises:
-        FileError: one cannot be written.
+        FileError: a file cannot be written.
     """
     with outputs.directory(output):
         for directory, _, names in os.walk(made):
@@ -169,15 +168,15 @@ def _deliver(made: str, output: str) -> None:
 
 
 def _attest(original: Original, again: Provenance, rebuilt: Mapping[str, str]) -> dict[str, object]:
-    """Describes files that were made again with the same bytes: an in-toto Statement.
+    """Return an in-toto Statement about files that were rebuilt with the same bytes.
 
-    It is not signed: whoever rebuilds does that.
+    Whoever rebuilds has to sign it.
     """
     made = [statement.describe_file(name, files.sha256(path)) for name, path in rebuilt.items()]
     source = files.sha256(original.source)
     return {
         "_type": statement.TYPE,
-        "subject": made,  # which is what they were compared with, whatever is at its place by now
+        "subject": made,  # the files that were compared, not those now at their paths
         "predicateType": _PREDICATE,
         "predicate": {
             "result": "reproduced",

@@ -1,4 +1,4 @@
-"""Means of a rebuild: what this machine and the user give for it."""
+"""What this machine and the user provide for a rebuild."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ _OPTIONS = frozenset({variable.name for variable in (*VARIABLES, DEV_ROOT)})
 
 @dataclass(frozen=True)
 class Means:
-    """Directories, programs and sources that a rebuild may use. Paths are absolute."""
+    """Directories, programs and sources for a rebuild. Paths are absolute."""
 
     work: str
-    """Directory to build in. That of a wheel's build stays there."""
+    """Directory to build in; the build of a wheel stays there."""
     cache: str
     environ: Mapping[str, str]
     """Environment of the user."""
     pins: tuple[Pin, ...]
-    """Pins that are known, that of the user first."""
+    """Known pins, the user's first."""
     python: str | None
-    """Interpreter to use instead of the recorded one."""
+    """Interpreter instead of the recorded one."""
     lock: str
-    """Lock of the environment."""
+    """Path of the environment's lock."""
     source: str | None
-    """Tree of PyTorch."""
+    """Path of PyTorch's tree."""
     places: Places
 
     @cached_property
     def place(self) -> Place:
-        """Place of the work directory, by what the system gives."""
+        """Path under which programs see the work directory."""
         return place.find(self.work)
 
     def find_pin(self, commit: str) -> Pin:
-        """Finds the pin of a commit.
+        """Return the pin of a commit.
 
         Raises:
-            OptionsError: it is not known here.
+            OptionsError: there is no such pin.
         """
         for pin in self.pins:
             if commit in (pin.commit, *pin.grafts):
@@ -56,20 +56,20 @@ class Means:
         raise OptionsError(f"no pin of commit {commit}; give its file with --pytorch FILE")
 
     def find_interpreter(self, recorded: str) -> str:
-        """Finds the interpreter that the user named, else the recorded one.
+        """Return the interpreter that the user named, else the recorded one.
 
         Raises:
-            OptionsError: that is not there.
+            OptionsError: the recorded one is missing.
         """
         if self.python is None and not os.access(recorded, os.X_OK):
             raise OptionsError(f"no {recorded}; give the interpreter with --python PYTHON")
         return self.python or recorded
 
     def make_environ(self, original: Original) -> dict[str, str]:
-        """Makes the environment for a build: the recorded variables instead of the user's own.
+        """Return the environment for a build, with the recorded variables.
 
-        CC and CXX of the user count first, then those recorded, then the recorded compiler. A lock
-        has its own.
+        CC and CXX come from the user, else from the record, else from the recorded compiler. A lock
+        has its own compiler.
         """
         recorded = original.pairs("request.variables")
         whole = original.provenance.kind == provenance.KIND
@@ -79,7 +79,7 @@ class Means:
             for name, value in self.environ.items()
             if name not in _OPTIONS and not read(name)
         }
-        if whole:  # it gets the others as settings
+        if whole:  # the other variables become settings
             if original.provenance.find_digest(provenance.LOCK) is not None:
                 return kept
             recorded = {name: recorded[name] for name in tools.COMPILERS if name in recorded}

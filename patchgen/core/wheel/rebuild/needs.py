@@ -1,4 +1,4 @@
-"""Needs of a rebuild: values of a record that a build needs here as they were."""
+"""Recorded values that a rebuild needs to be the same here."""
 
 from __future__ import annotations
 
@@ -18,30 +18,32 @@ from patchgen.system.native import tools
 
 @dataclass(frozen=True)
 class Need:
-    """Values of a record, and how they are found here."""
+    """Recorded values, and how to find them here."""
 
     name: str
     recorded: Mapping[str, str]
     find: Callable[[], Mapping[str, object]]
-    """Finds the same values here; raises a PatchgenError where nothing can be made without."""
+    """Find the values here; raise a PatchgenError if nothing can be made without them."""
 
 
 @dataclass(frozen=True)
 class Rebuildable:
-    """Files that can be made again, as their record says."""
+    """Files that can be made again from their record."""
 
     needs: tuple[Need, ...]
     build: Callable[[str, str], str]
-    """Makes them in a new directory, with a cache that has nothing compiled; returns the path of
-    the main file."""
+    """Make the files in a new directory, and return the path of the main file.
+
+    The second argument is a cache without compiled files.
+    """
 
 
 Reader = Callable[["Original", "Means"], Rebuildable]
-"""Makes from the record of one kind what its command makes from the command line."""
+"""Function from a record of one kind to what that kind's command can make."""
 
 
 def find_lacks(needs: Iterable[Need]) -> Iterator[Check]:
-    """Finds the needs that are not here as they were.
+    """Yield the needs that are missing, which are required, or differ, which are not.
 
     One without which nothing can be made is required.
     """
@@ -61,7 +63,7 @@ def find_lacks(needs: Iterable[Need]) -> Iterator[Check]:
 
 
 def list_common(original: Original) -> tuple[Need, ...]:
-    """Lists the needs of every kind: the files themselves and this tool."""
+    """Return the needs of every kind: the original files and this tool."""
 
     def find_files() -> Mapping[str, str]:
         with file_errors():
@@ -78,7 +80,7 @@ def list_common(original: Original) -> tuple[Need, ...]:
 
 
 def need_compiler(original: Original, environ: Mapping[str, str]) -> Need:
-    """Need of the compiler and what it works with."""
+    """Return the need of the compiler and its tools."""
 
     def find() -> Mapping[str, str]:
         found: Any = tools.describe_tools(environ)["programs"]
@@ -88,13 +90,13 @@ def need_compiler(original: Original, environ: Mapping[str, str]) -> Need:
 
 
 def need_pin(original: Original, means: Means) -> Need:
-    """Need of the pin of PyTorch's commit."""
+    """Return the need of a pin for PyTorch's commit."""
     recorded = {"commit": original.text("request.pin.commit")}
     return Need("pin", recorded, lambda: {"commit": means.find_pin(recorded["commit"]).commit})
 
 
 def need_library(original: Original, means: Means) -> Need:
-    """Need of the client library: at its path, or to be made again."""
+    """Return the need of the client library: at its path, or rebuilt."""
     home = paths.native(original.text("request.homes.SWITCHML_HOME"))
     client, shown = original.client(), paths.describe(home)
     wanted = original.provenance.find_digest(origin.ARCHIVE) or ""
@@ -121,7 +123,7 @@ def need_library(original: Original, means: Means) -> Need:
 
 
 def is_there(home: str, archive: str) -> bool:
-    """True where a SWITCHML_HOME has an archive with this SHA-256."""
+    """Return whether a SWITCHML_HOME has an archive with this SHA-256."""
     path = os.path.join(home, homes.ARCHIVE)
     with file_errors():
         return os.path.isfile(path) and files.sha256(path) == archive

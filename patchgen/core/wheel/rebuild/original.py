@@ -1,4 +1,4 @@
-"""Files that were made here before: where they are, and what their provenance says."""
+"""Original files of a rebuild: their paths, and the values of their provenance."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from patchgen.system import paths, statement
 from patchgen.system.statement import Provenance
 
 LIBRARIES = (origin.CLIENT, origin.SIMULATOR)
-"""Kinds whose files are a SWITCHML_HOME; all others are one file."""
+"""Kinds whose files are a SWITCHML_HOME; other kinds have one file."""
 _HOMES = {variable.name: variable.field for variable in VARIABLES if variable.field in HOMES}
-# What no path and no argument can have, and what terminals take for commands.
+# Characters that paths and arguments cannot have, or that terminals interpret.
 _UNUSABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udc7f\udd00-\udfff]")
 
 T = TypeVar("T")
@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Original:
-    """Files to make again, and the values of their provenance by dotted names.
+    """Files to rebuild, and the values of their provenance by dotted names.
 
-    A value that is absent or of another type is refused where it is read.
+    Methods refuse a value that is missing or has another type.
     """
 
     path: str
@@ -42,7 +42,7 @@ class Original:
         return {one.name: one.sha256 for one in self.provenance.subjects}
 
     def list_files(self, main: str | None = None) -> dict[str, str]:
-        """Paths of the files by name, or of files of these names beside another main file."""
+        """Return paths by name: of the files, or of those beside another main file."""
         path = self.path if main is None else main
         if self.provenance.kind not in LIBRARIES:
             return {self.provenance.subjects[0].name: path}
@@ -50,30 +50,30 @@ class Original:
         return {name: os.path.join(home, name) for name in self.digests}
 
     def text(self, name: str) -> str:
-        """Text of this name, such as request.pin.name."""
+        """Return a text, by a name such as request.pin.name."""
         return self._check(name, self._take(name, str))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """List of texts; empty where there is none."""
+        """Return a list of texts; empty where it is missing."""
         if self._look_up(name) is None:
             return ()
         return tuple(self._check(name, one) for one in self._take(name, list))
 
     def pairs(self, name: str) -> dict[str, str]:
-        """Texts by their names."""
+        """Return texts by their keys."""
         found: dict[str, Any] = self._take(name, dict)
         return {self._check(name, key): self._check(name, one) for key, one in found.items()}
 
     def truth(self, name: str) -> bool:
-        """True or false."""
+        """Return a boolean."""
         return self._take(name, bool)
 
     def choice(self, name: str) -> bool | None:
-        """True, false or neither."""
+        """Return a boolean, or None where it is missing."""
         return None if self._look_up(name) is None else self.truth(name)
 
     def options(self) -> Options:
-        """Flags and homes; a home that is not recorded is the root."""
+        """Return flags and homes; a home that is not recorded becomes /."""
         named = self.pairs("request.homes")
         if not {*named} <= {*_HOMES}:
             raise self.refuse("request.homes")
@@ -84,7 +84,7 @@ class Original:
             raise self.refuse(f"request.flags or homes ({error})") from error
 
     def client(self) -> Original | None:
-        """Original of the client library that is linked; None where it has none."""
+        """Return the client library that was linked; None without one."""
         found = self.provenance.resolved.get("client")
         if found is None:
             return None
@@ -100,14 +100,14 @@ class Original:
         return client
 
     def check_names(self) -> None:
-        """Refuses names of files that lead elsewhere."""
+        """Refuse file names that lead out of their directory."""
         for name in self.digests:
             self._check("subject", name)
             if not name or os.path.isabs(name) or ".." in name.split("/"):
                 raise self.refuse("subject")
 
     def refuse(self, name: str) -> OptionsError:
-        """Error about a value that cannot be used."""
+        """Return the error for an unusable value."""
         return OptionsError(f"{self.source}: has no usable {name}; give the file as it was written")
 
     def _look_up(self, name: str) -> object:
@@ -132,16 +132,16 @@ class Original:
 
 
 def find(given: str, source: str | None, kinds: Collection[str]) -> Original:
-    """Finds what the user named: a wheel, a graft, a client library or its SWITCHML_HOME.
+    """Return the files that the user named: a wheel, a graft, a client library or its home.
 
     Args:
-        given: its path.
-        source: path of the provenance; without, the one that lies beside it.
-        kinds: that can be made again.
+        given: path of the files.
+        source: path of the provenance; None: beside the files.
+        kinds: kinds that can be rebuilt.
 
     Raises:
-        OptionsError: it has no provenance, or none of these kinds.
-        FileError: it is not there.
+        OptionsError: there is no provenance, or one of another kind.
+        FileError: there is no such file.
     """
     path = os.path.abspath(given)
     if os.path.isdir(path):

@@ -1,4 +1,4 @@
-"""Wheel of PyTorch, made again from its original."""
+"""Rebuilds a wheel of PyTorch."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from patchgen.system.native import tools
 
 
 def read(original: Original, means: Means) -> Rebuildable:
-    """Reads what `build` gets from the command line.
+    """Read the request of a `build` from its record.
 
     Raises:
-        OptionsError: the record has a value that cannot be used.
+        OptionsError: the record has an unusable value.
     """
     lock = original.provenance.find_digest(provenance.LOCK)
     commit, before = original.text("request.pin.commit"), original.text("resolved.buildPath")
@@ -62,7 +62,7 @@ def read(original: Original, means: Means) -> Rebuildable:
 
 
 def _read_settings(original: Original, path: str, *, locked: bool) -> dict[str, str]:
-    """Reads the variables that `build` gets with --set."""
+    """Return the variables that `build` gets with --set."""
     prefix = os.path.join(os.path.dirname(path), "env")
     return variables.parse(
         [
@@ -88,7 +88,7 @@ def _need_lock(wanted: str, means: Means) -> Need:
 
 
 def _need_python(original: Original, means: Means, environ: Mapping[str, str]) -> Need:
-    """Need of the interpreter and the compiler of a build without a lock."""
+    """Return the need of interpreter and compiler, for a build without a lock."""
     tool = "resolved.toolchain"
     python = original.text(f"{tool}.python")
     recorded = {
